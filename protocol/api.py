@@ -1,0 +1,363 @@
+"""Bodies of the REST API and of ``--json``: one Struct for both, so they cannot differ.
+
+Every document the kernel answers a command with names its ``schema`` (contracts.md section 9).
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from protocol.instruction import DeliveryState, ErrorClass, Lane, Status, Usage
+from protocol.message import Message
+
+
+class _Body(msgspec.Struct, frozen=True, kw_only=True):
+    pass
+
+
+class _Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+# -- problems -----------------------------------------------------------------------------------------
+
+
+class Problem(_Body, omit_defaults=True):
+    """RFC 9457 problem+json. ``code`` is stable; ``hint`` says what to do."""
+
+    title: str
+    status: int
+    code: str
+    detail: str
+    hint: str | None = None
+    errors: tuple["FileError", ...] = ()
+    type: str = "about:blank"
+
+
+class FileError(_Body):
+    """One mistake in a file a user wrote. ``where`` is the path of keys (``agents.bob.ref``)."""
+
+    path: str
+    line: int
+    column: int
+    where: str
+    message: str
+    hint: str | None = None
+    source: str = ""
+    """The line itself."""
+
+
+# -- asked --------------------------------------------------------------------------------------------
+
+
+class SendRequest(_Ask):
+    """POST /messages."""
+
+    to: str
+    text: str
+
+
+class RunRequest(_Ask):
+    """POST /run and /serve: a ``workflow`` (name, or path of a file in the project), or ``to`` and ``text``."""
+
+    workflow: str | None = None
+    tag: str = "main"
+    params: tuple[str, ...] = ()
+    """The words after ``--``."""
+    timeout_seconds: float | None = None
+    trust: bool = False
+    to: str | None = None
+    text: str | None = None
+
+
+class StartRequest(_Ask):
+    """POST /workflows."""
+
+    workflow: str
+    tag: str = "main"
+    params: tuple[str, ...] = ()
+    trust: bool = False
+
+
+class AgentRequest(_Ask):
+    """POST /agents: an agent made at run time. Kept through crashes, ended by a clean stop."""
+
+    model: str
+    name: str | None = None
+    backend: str | None = None
+    system: str | None = None
+    mock: Any = None
+    provider: Any = None
+
+
+class ShutdownRequest(_Ask):
+    """POST /shutdown."""
+
+    grace: float = 10.0
+    """Seconds for running attempts to end by themselves."""
+
+
+# -- answered -----------------------------------------------------------------------------------------
+
+
+class Health(_Body, omit_defaults=True):
+    """GET /health, the one route without a token. ``proof`` is HMAC-SHA256(token, nonce) in hex."""
+
+    status: Literal["starting", "ok", "stopping"]
+    version: str
+    proof: str | None = None
+
+
+class InstructionResult(_Body):
+    """How one instruction ended."""
+
+    instruction_id: str
+    agent: str
+    status: Status
+    text: str
+    usage: Usage = Usage()
+
+
+class SendReceipt(_Body):
+    """202 of POST /messages; with ``results`` once waited for."""
+
+    message_id: str
+    instruction_ids: tuple[str, ...]
+    not_woken: tuple[str, ...] = ()
+    """Mentioned over the limit of eight."""
+    schema: str = "awk/send/1"
+
+
+class SendReport(_Body):
+    """``send --wait``, ``ask``, ``serve``."""
+
+    message_id: str
+    instruction_ids: tuple[str, ...]
+    results: tuple[InstructionResult, ...]
+    schema: str = "awk/send/1"
+
+
+class Queue(_Body):
+    """How much waits in each lane."""
+
+    immediate: int = 0
+    normal: int = 0
+    background: int = 0
+
+
+class PsRow(_Body):
+    """One agent in the process table."""
+
+    name: str
+    space: str | None
+    state: Literal["idle", "running", "waiting", "backoff", "paused", "stopped", "error"]
+    reason: str | None = None
+    until: str | None = None
+    pid: int | None = None
+    backend: str = ""
+    model: str = ""
+    step: int = 0
+    doing: str = ""
+    queue: Queue = Queue()
+    unread: int = 0
+    restarts: int = 0
+    last_exit: str | None = None
+    cpu_percent: float = 0.0
+    rss_bytes: int = 0
+    usage: Usage = Usage()
+    last_event_at: str | None = None
+
+
+class Ps(_Body):
+    """``awk ps``."""
+
+    agents: tuple[PsRow, ...]
+    schema: str = "awk/ps/1"
+
+
+class RunReport(_Body):
+    """``awk run --json``: what came of a run, and all that was said."""
+
+    run: str
+    status: Literal["running", "done", "failed", "incomplete", "rejected", "cancelled", "timeout"]
+    exit_code: int
+    instructions: dict[str, int]
+    usage: Usage
+    messages: tuple[Message, ...]
+    duration_seconds: float
+    verdict: str | None = None
+    schema: str = "awk/run/1"
+
+
+class AttemptInfo(_Body):
+    """One attempt of an instruction. ``exit`` is a code or a signal's name."""
+
+    n: int
+    epoch: int
+    started_at: str
+    ended_at: str | None = None
+    outcome: str | None = None
+    exit: str | None = None
+
+
+class StepInfo(_Body):
+    """One step: the attempt that made it, and when."""
+
+    n: int
+    attempt: int
+    at: str
+
+
+class InstructionInfo(_Body):
+    """``awk show INSTRUCTION``."""
+
+    id: str
+    agent: str
+    space: str
+    status: Status
+    lane: Lane
+    attempts: tuple[AttemptInfo, ...]
+    steps: tuple[StepInfo, ...]
+    usage: Usage
+    text: str
+    error_class: ErrorClass | None = msgspec.field(default=None, name="class")
+    cause: str | None = None
+    prompt_manifest: tuple[str, ...] = ()
+    schema: str = "awk/show/1"
+
+
+class Channel(_Body):
+    """``awk channel``, ``awk peek``."""
+
+    space: str
+    messages: tuple[Message, ...]
+    schema: str = "awk/channel/1"
+
+
+class QueueRow(_Body):
+    """One instruction that has not ended."""
+
+    id: str
+    lane: Lane
+    status: Status
+    attempt: int
+    step: int
+    preempted: int
+    enqueued_at: str
+    not_before: str | None = None
+
+
+class QueueReport(_Body):
+    """``awk queue``."""
+
+    agent: str
+    instructions: tuple[QueueRow, ...]
+    schema: str = "awk/queue/1"
+
+
+class DeadRow(_Body):
+    """One instruction that was given up."""
+
+    id: str
+    agent: str
+    space: str
+    status: Status
+    cause: str
+    attempts: int
+    text: str
+    died_at: str
+    error_class: ErrorClass = msgspec.field(name="class")
+
+
+class Dead(_Body):
+    """``awk dead``: instructions that failed for good."""
+
+    instructions: tuple[DeadRow, ...]
+    schema: str = "awk/dead/1"
+
+
+class Receipt(_Body):
+    """What became of a message for one recipient."""
+
+    agent: str
+    state: DeliveryState
+    instruction_id: str | None = None
+
+
+class MessageReport(_Body):
+    """GET /messages/:id."""
+
+    message: Message
+    receipts: tuple[Receipt, ...]
+    schema: str = "awk/message/1"
+
+
+class AgentRow(_Body):
+    """One agent in a list."""
+
+    name: str
+    model: str
+    backend: str
+    file: str | None
+    ephemeral: bool
+    state: str
+
+
+class AgentList(_Body):
+    """``awk ls``, GET /agents."""
+
+    agents: tuple[AgentRow, ...]
+    schema: str = "awk/agent-list/1"
+
+
+class WorkflowRow(_Body):
+    """One running workflow."""
+
+    name: str
+    tag: str
+    state: Literal["running", "stopped"]
+    members: tuple[str, ...]
+    started_at: str
+    run: str | None = None
+
+
+class WorkflowList(_Body):
+    """GET /workflows."""
+
+    workflows: tuple[WorkflowRow, ...]
+    schema: str = "awk/workflow-list/1"
+
+
+class KernelInfo(_Body):
+    """The kernel behind ``awk status``."""
+
+    pid: int
+    url: str
+    version: str
+    project: str
+    uptime_seconds: float
+
+
+class StatusReport(_Body):
+    """``awk status``."""
+
+    state: Literal["up", "degraded", "down"]
+    kernel: KernelInfo | None = None
+    agents: dict[str, int] = {}
+    workflows: tuple[WorkflowRow, ...] = ()
+    schema: str = "awk/status/1"
+
+
+class Discovery(_Body):
+    """The record a kernel leaves for its clients (contracts.md section 3)."""
+
+    pid: int
+    started_at: str
+    host: str
+    port: int
+    url: str
+    token: str
+    version: str
+    project: str
+    start_time: int
+    boot_id: str

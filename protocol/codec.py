@@ -1,0 +1,83 @@
+"""NDJSON with a limit: frames to lines, bytes to frames. Sans I/O.
+
+A line over the limit is cut, not buffered: the reader drops the rest of it and says so once (fault IF01).
+What does not parse is handed back as text for the log; it never ends the stream (IF14).
+"""
+
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+LINE_LIMIT_BYTES: Final = 1024 * 1024
+_NEWLINE: Final = b"\n"
+_encoder: Final = msgspec.json.Encoder()
+
+F = TypeVar("F")
+
+
+class LineTooLong(ValueError):
+    """A frame that does not fit in one line; send what is long as a blob reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """A line that was no frame: ``why`` it was not, and its first bytes as text."""
+
+    why: str
+    text: str
+
+
+def encode(frame: msgspec.Struct) -> bytes:
+    """One frame as one line. Raises LineTooLong."""
+    line = _encoder.encode(frame)
+    if len(line) >= LINE_LIMIT_BYTES:
+        raise LineTooLong(f"a {type(frame).__name__} frame of {len(line)} bytes exceeds {LINE_LIMIT_BYTES}")
+    return line + _NEWLINE
+
+
+class FrameReader(Generic[F]):
+    """Turns chunks of bytes into frames of one union, and lines that are none into Noise."""
+
+    def __init__(self, frames: type[F] | object, limit_bytes: int = LINE_LIMIT_BYTES) -> None:
+        self._decoder: msgspec.json.Decoder[F] = msgspec.json.Decoder(frames)  # type: ignore[arg-type]
+        self._limit = limit_bytes
+        self._buffer = bytearray()
+        self._dropping = False
+
+    @property
+    def pending(self) -> bytes:
+        """What has come of a line that has not ended."""
+        return bytes(self._buffer)
+
+    def feed(self, chunk: bytes) -> list[F | Noise]:
+        """Everything that ``chunk`` completes, in order."""
+        out: list[F | Noise] = []
+        *lines, rest = chunk.split(_NEWLINE)
+        for line in lines:
+            self._take(line, out)
+            if not self._dropping and self._buffer:
+                out.append(self._parse(bytes(self._buffer)))
+            self._buffer.clear()
+            self._dropping = False
+        self._take(rest, out)
+        return out
+
+    def _take(self, piece: bytes, out: list[F | Noise]) -> None:
+        if self._dropping:
+            return
+        self._buffer += piece
+        if len(self._buffer) > self._limit:
+            out.append(Noise(f"line over {self._limit} bytes cut", _show(bytes(self._buffer[:200]))))
+            self._buffer.clear()
+            self._dropping = True
+
+    def _parse(self, line: bytes) -> F | Noise:
+        try:
+            return self._decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return Noise(str(error), _show(line))
+
+
+def _show(line: bytes) -> str:
+    return line[:2000].decode("utf-8", "replace").replace("\0", "�")

@@ -1,0 +1,100 @@
+"""Causes of failure and codes of refusal: two closed tables that server, client and docs read.
+
+A *cause* says why an attempt ended (decisions.md, Failure). A *code* says why a request was refused;
+it fixes the HTTP status and the exit code once, for every route, tool and command.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
+
+from protocol.instruction import ErrorClass
+
+Cause = Literal[
+    "rate_limited", "overloaded", "network", "idle_timeout", "startup_timeout",
+    "quota", "auth", "invalid", "definition_missing", "spawn_permanent", "spawn_transient",
+    "resource", "max_steps", "max_tokens", "context_overflow", "refusal", "total_timeout",
+    "crash", "protocol", "kernel_restart", "cancelled",
+]  # fmt: skip
+
+CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
+    {
+        "rate_limited": "transient",
+        "overloaded": "transient",
+        "network": "transient",
+        "idle_timeout": "transient",
+        "startup_timeout": "transient",
+        "spawn_transient": "transient",
+        "kernel_restart": "transient",
+        "quota": "permanent",
+        "auth": "permanent",
+        "invalid": "permanent",
+        "definition_missing": "permanent",
+        "spawn_permanent": "permanent",
+        "refusal": "permanent",
+        "cancelled": "permanent",
+        "resource": "resource",
+        "max_steps": "resource",
+        "max_tokens": "resource",
+        "context_overflow": "resource",
+        "total_timeout": "resource",
+        "crash": "crash",
+        "protocol": "crash",
+    }
+)
+
+
+class Meaning(NamedTuple):
+    """What a refusal code means on each wire."""
+
+    http_status: int
+    exit_code: int
+
+
+REFUSALS: Final[Mapping[str, Meaning]] = MappingProxyType(
+    {
+        "bad_request": Meaning(400, 2),
+        "bad_target": Meaning(400, 2),
+        "bad_definition": Meaning(422, 78),
+        "unauthorized": Meaning(401, 4),
+        "stale_attempt": Meaning(401, 4),
+        "forbidden": Meaning(403, 4),
+        "forbidden_host": Meaning(421, 4),
+        "forbidden_origin": Meaning(403, 4),
+        "not_found": Meaning(404, 5),
+        "unknown_agent": Meaning(404, 5),
+        "unknown_workflow": Meaning(404, 5),
+        "workflow_not_running": Meaning(404, 5),
+        "not_a_participant": Meaning(404, 5),
+        "method_not_allowed": Meaning(405, 2),
+        "already_running": Meaning(409, 2),
+        "already_exists": Meaning(409, 2),
+        "conflict": Meaning(409, 1),
+        "no_kickoff": Meaning(422, 2),
+        "key_reused": Meaning(422, 2),
+        "setup_failed": Meaning(422, 1),
+        "untrusted": Meaning(403, 7),
+        "too_large": Meaning(413, 2),
+        "unsupported_media_type": Meaning(415, 2),
+        "queue_full": Meaning(429, 1),
+        "starting": Meaning(503, 69),
+        "stopping": Meaning(503, 69),
+        "busy": Meaning(503, 69),
+        "storage_full": Meaning(507, 1),
+        "internal": Meaning(500, 1),
+    }
+)
+
+
+class Refused(Exception):
+    """A request that changes nothing: the caller gets ``code``, what was wrong, and what to do.
+
+    Raised for what a caller can mend. Not raised for bugs (they become ``internal``).
+    """
+
+    def __init__(self, code: str, text: str, hint: str | None = None) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+        self.hint = hint
+        self.meaning = REFUSALS[code]

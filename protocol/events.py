@@ -1,0 +1,48 @@
+"""Events: what happened, for those who watch. Two classes, one stream (contracts.md section 4).
+
+Durable events have a ``seq``, are written in the transaction they tell of, and can be read again from any
+``seq``. Live ones (no ``seq``) are gone when they were shown.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+DURABLE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "message": "A message was appended; data is the message.",
+        "instruction.queued": "An instruction was created or went back to its lane; data: status, lane, not_before.",
+        "instruction.leased": "An attempt took it; data: attempt, epoch, n.",
+        "instruction.step": "An entry of it is durable; data: k, kind, step, name.",
+        "instruction.ended": "It reached a final state; data: status, class, cause, text, usage.",
+        "attempt.started": "Its worker runs; data: attempt, pid, backend, model.",
+        "attempt.ended": "Its worker's tree is gone; data: attempt, outcome, exit, stderr (the tail, where it failed).",
+        "agent.changed": "An agent was created, edited, deleted or changed state; data: state, reason.",
+        "workflow.started": "A workflow runs; data: run, members.",
+        "workflow.stopped": "It was stopped; data: run, status, exit_code.",
+        "worker.log": "A line a worker logged; data: level, text.",
+        "kernel.started": "This kernel took over; data: pid, version, requeued.",
+    }
+)
+LIVE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "delta": "Text of a reply as it comes; data: instruction, text.",
+        "progress": "What a worker is doing; data: instruction, what.",
+        "lagged": "This reader was too slow; data: n events were left out. Read them again by seq.",
+        "gap": "Events older than this are no longer kept; data: from, to.",
+    }
+)
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One event. ``at`` is RFC 3339 in UTC; ``seq`` is null on live events."""
+
+    type: str
+    at: str
+    seq: int | None = None
+    space: str | None = None
+    agent: str | None = None
+    instruction: str | None = None
+    data: dict[str, Any] = {}

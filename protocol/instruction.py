@@ -1,0 +1,39 @@
+"""An instruction: one piece of work for one agent, its lanes, states and cost."""
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+Lane = Literal["immediate", "normal", "background"]
+LANES: Final[tuple[Lane, ...]] = get_args(Lane)
+"""In order of precedence; FIFO inside each."""
+
+Status = Literal[
+    "queued", "leased", "running", "yielded", "waiting", "done", "incomplete", "failed", "dead", "cancelled"
+]
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
+LIVE: Final[frozenset[Status]] = frozenset({"leased", "running"})
+"""An attempt holds it: at most one instruction of an agent is in one of these."""
+ENDED: Final[frozenset[Status]] = frozenset({"done", "incomplete", "failed", "dead", "cancelled"})
+
+DeliveryState = Literal["queued", "leased", "injected", "acked", "dead"]
+ErrorClass = Literal["transient", "permanent", "resource", "crash"]
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What model calls cost. ``cost_usd`` is null where the price is not known, never 0."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cost_usd: float | None = None
+
+    def plus(self, other: "Usage") -> "Usage":
+        """The sum; its cost is known if any part's is."""
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cost_usd=sum(costs) if costs else None,
+        )

@@ -1,0 +1,271 @@
+"""Frames between the kernel and a worker, and messages between kernel, zygote and keeper.
+
+One JSON object a line, tagged ``t`` (contracts.md section 6). A worker learns everything from ``start``;
+it never knows why it runs or whether it will be retried.
+"""
+
+from typing import Final, Literal
+
+import msgspec
+
+from protocol.agent import Rule
+from protocol.errors import Cause
+from protocol.instruction import Usage
+
+PROTOCOL: Final = (1, 0)
+"""(major, minor). A worker with another major is refused at ``ready``."""
+
+Json = msgspec.Raw
+"""JSON carried through unread: a tool's arguments, a provider's own message."""
+
+
+class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="t", tag=str.lower, omit_defaults=True):
+    pass
+
+
+# -- entries: what is durable -------------------------------------------------------------------------
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One call a model asked for. ``id`` is the provider's and stays the same on resume."""
+
+    id: str
+    name: str
+    args: Json = Json(b"{}")
+
+
+class Entry(_Frame, tag="entry"):
+    """Something durable: committed and answered before the next thing happens.
+
+    ``k`` counts from 0 within the instruction, over all its attempts. ``reply`` carries the model's message
+    (``native`` is the provider's own form, needed to replay it) and usage; ``tool`` one call and its result;
+    ``session`` the id under which a CLI can resume.
+    """
+
+    k: int
+    kind: Literal["reply", "tool", "session"]
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    native: Json | None = None
+    stop_reason: str | None = None
+    usage: Usage | None = None
+    call_id: str | None = None
+    name: str | None = None
+    is_error: bool = False
+    session: str | None = None
+    note: str | None = None
+    """Bookkeeping of the worker that wrote it (the mock keeps here what it did); opaque to the kernel."""
+
+
+# -- kernel -> worker ---------------------------------------------------------------------------------
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One earlier message of the thread, as prompt text."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one attempt. Seconds where the name says so."""
+
+    max_steps: int = 100
+    max_tokens: int = 8192
+    tool_seconds: float = 1800.0
+    idle_seconds: float = 600.0
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """Where model calls go. The key travels here and nowhere else."""
+
+    name: str
+    dialect: Literal["anthropic", "openai", "mock"]
+    base_url: str | None = None
+    api_key: str | None = None
+
+
+class McpAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where Daemon MCP listens."""
+
+    url: str
+
+
+class Start(_Frame, tag="start"):
+    """All a worker is told. ``messages`` is the thin thread, ``message`` the instruction's text."""
+
+    instruction: str
+    attempt: str
+    epoch: int
+    agent: str
+    space: str
+    backend: str
+    model: str
+    provider: Provider | None
+    system: str
+    messages: tuple[Turn, ...]
+    message: str
+    entries: tuple[Entry, ...]
+    limits: Limits
+    mcp: McpAddress
+    token: str
+    cwd: str
+    env: dict[str, str]
+    idempotency_key: str
+    mock: tuple[Rule, ...] = ()
+    mock_counts: dict[str, int] = {}
+    """How often each limited action (``error``/``exit`` with ``times``) already fired, over all attempts:
+    key ``rule.action`` as two indices, for example ``0.2``."""
+    source_text: str = ""
+    """The text of the message that caused the instruction, as sent: what mock rules match on."""
+
+
+class Go(_Frame, tag="go"):
+    """Entry ``k`` is durable; go on. ``allowance`` is the tokens reserved for the next model call, if limited."""
+
+    k: int
+    allowance: int | None = None
+
+
+class Yield(_Frame, tag="yield"):
+    """Entry ``k`` is durable; end with ``result{yielded}``: something more urgent waits."""
+
+    k: int
+
+
+class Stop(_Frame, tag="stop"):
+    """End now, within ``deadline_seconds``. Sent at any time."""
+
+    reason: str
+    deadline_seconds: float = 10.0
+    k: int | None = None
+
+
+class Ping(_Frame, tag="ping"):
+    """Answer with ``pong{n}``."""
+
+    n: int
+
+
+KernelFrame = Start | Go | Yield | Stop | Ping
+
+# -- worker -> kernel ---------------------------------------------------------------------------------
+
+
+class Ready(_Frame, tag="ready"):
+    """The first frame of a worker, sent before ``start`` is read."""
+
+    pid: int
+    version: str
+    backend: str = ""
+    protocol: tuple[int, int] = PROTOCOL
+
+
+class Delta(_Frame, tag="delta"):
+    """Text of a reply as it comes. Live only."""
+
+    text: str
+
+
+class Progress(_Frame, tag="progress"):
+    """What the worker is doing, in a few words; also proof that it lives."""
+
+    what: str
+
+
+class Log(_Frame, tag="log"):
+    """A line for the log of the agent."""
+
+    level: Literal["debug", "info", "warning", "error"]
+    text: str
+
+
+class Pong(_Frame, tag="pong"):
+    """Answer to ``ping{n}``."""
+
+    n: int
+
+
+class Result(_Frame, tag="result"):
+    """Terminal: the work ended. ``incomplete`` names why in ``cause``."""
+
+    status: Literal["done", "yielded", "incomplete"]
+    text: str = ""
+    usage: Usage = Usage()
+    cause: Cause | None = None
+
+
+class Error(_Frame, tag="error"):
+    """Terminal: the attempt failed. ``retry_after`` is seconds, as the provider said."""
+
+    cause: Cause
+    text: str
+    http_status: int | None = None
+    retry_after: float | None = None
+    code: str | None = None
+    partial: str = ""
+    fired: str | None = None
+    """Key into ``mock_counts`` of the scripted action that raised it."""
+
+
+WorkerFrame = Ready | Entry | Delta | Progress | Log | Pong | Result | Error
+
+# -- kernel <-> zygote, keeper -> kernel ---------------------------------------------------------------
+
+
+class Fork(_Frame, tag="fork"):
+    """Kernel to zygote: fork a keeper. Descriptors ride along: worker stdin, stdout, stderr, keeper socket.
+
+    With ``argv`` the keeper's child execs that command (setup, git) in ``cwd`` with exactly ``env``; without,
+    the child becomes a worker. ``lock`` is the file the keeper holds locked until its whole tree is gone.
+    """
+
+    attempt: str
+    lock: str
+    cookie: str
+    argv: tuple[str, ...] | None = None
+    cwd: str | None = None
+    env: dict[str, str] | None = None
+
+
+class Preloaded(_Frame, tag="preloaded"):
+    """Zygote to kernel: modules are loaded, warm and frozen; ready to fork."""
+
+    pid: int
+    modules: int
+
+
+class Started(_Frame, tag="started"):
+    """Keeper to kernel: the child runs."""
+
+    pid: int
+    keeper: int
+
+
+class Rusage(msgspec.Struct, frozen=True, kw_only=True):
+    """Cost of a whole tree: seconds of CPU, peak resident bytes of the largest process."""
+
+    user_seconds: float = 0.0
+    system_seconds: float = 0.0
+    max_rss_bytes: int = 0
+
+
+class Exited(_Frame, tag="exited"):
+    """Keeper to kernel: the child ended and its whole tree is gone. Exactly one of ``code``, ``signal``, ``failed``."""
+
+    code: int | None = None
+    signal: int | None = None
+    failed: str | None = None
+    """The child could not be started: errno name and path (``ENOENT: /bin/nope``)."""
+    killed: bool = False
+    """Whether we asked for the end."""
+    rusage: Rusage = Rusage()
+
+
+class Kill(_Frame, tag="kill"):
+    """Kernel to keeper: SIGTERM to the tree, SIGKILL ``after_seconds`` later until nothing is left."""
+
+    after_seconds: float = 0.0
+
+
+KeeperFrame = Started | Exited

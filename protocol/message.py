@@ -1,0 +1,32 @@
+"""A message: one immutable fact in the log."""
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+MessageKind = Literal[
+    "kickoff", "said", "reply", "system", "status", "document", "proposal", "vote", "resolved", "approval",
+    "due", "done", "failed",
+]  # fmt: skip
+MESSAGE_KINDS: Final[tuple[MessageKind, ...]] = get_args(MessageKind)
+
+FACT_KINDS: Final[frozenset[MessageKind]] = frozenset({"due", "done", "failed"})
+"""Kinds that proposals listen to and people do not read: a channel leaves them out."""
+
+SYSTEM: Final = "system"
+USER: Final = "user"
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message as a reader sees it. ``seq`` orders the whole log; ``at`` is for display only."""
+
+    seq: int
+    kind: MessageKind
+    space: str
+    sender: str = msgspec.field(name="from")
+    to: tuple[str, ...] = ()
+    text: str = ""
+    at: str = ""
+    hops: int = 0
+    instruction: str | None = None
+    """The instruction that said it, if an agent did."""

@@ -1,0 +1,117 @@
+"""Names and ids: what an agent, a space, a tag, a message and an attempt may be called.
+
+Light on purpose (no msgspec): the command line imports it before it knows whether it has work.
+"""
+
+import re
+from typing import Final, NewType
+
+AgentName = NewType("AgentName", str)
+"""What people type and mention: ``alice``. Unique within a space."""
+
+AgentKey = NewType("AgentKey", str)
+"""What the kernel queues by: ``alice``, or ``helper@review:main`` for an agent that lives inside one workflow."""
+
+SpaceId = NewType("SpaceId", str)
+"""``review:main`` (a workflow's workspace) or ``dm:alice`` (an agent's personal space)."""
+
+MessageId = NewType("MessageId", str)
+"""``m17``: the message with sequence number 17 in the log."""
+
+InstructionId = NewType("InstructionId", str)
+"""``i7``: one piece of work for one agent."""
+
+AttemptId = NewType("AttemptId", str)
+"""``i7-2``: the attempt that holds epoch 2 of instruction 7. Fencing is by this id, never by pid."""
+
+NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
+TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+RESERVED: Final = frozenset({"system", "user", "all", "here", "kernel", "guard"})
+DEFAULT_TAG: Final = "main"
+DM: Final = "dm"
+"""The prefix of personal spaces. A workflow of this name would be mistaken for one, so none may have it."""
+
+
+class NameRejected(ValueError):
+    """A name or tag that breaks the grammar or is reserved. The text says which rule."""
+
+
+def check_name(text: str) -> AgentName:
+    """Return ``text`` as a name of an agent or workflow. Raises NameRejected."""
+    if not NAME.fullmatch(text):
+        raise NameRejected(
+            f"{text!r} is not a name: lower-case letters, digits, '_' and '-', starting with a letter, at most 32"
+        )
+    if text in RESERVED:
+        raise NameRejected(f"{text!r} is reserved")
+    return AgentName(text)
+
+
+def check_workflow_name(text: str) -> str:
+    """Return ``text`` as a workflow's name. Raises NameRejected."""
+    if text == DM:
+        raise NameRejected(f"{text!r} is reserved: it marks personal spaces")
+    return check_name(text)
+
+
+def check_tag(text: str) -> str:
+    """Return ``text`` as a workflow's tag. Raises NameRejected."""
+    if not TAG.fullmatch(text):
+        raise NameRejected(
+            f"{text!r} is not a tag: letters, digits, '.', '_' and '-', starting with a letter or digit, at most 64"
+        )
+    return text
+
+
+def personal_space(agent: str) -> SpaceId:
+    """The space where direct messages of ``agent`` live."""
+    return SpaceId(f"{DM}:{agent}")
+
+
+def workflow_space(workflow: str, tag: str = DEFAULT_TAG) -> SpaceId:
+    """The space of a running workflow."""
+    return SpaceId(f"{workflow}:{tag}")
+
+
+def split_space(space: str) -> tuple[str, str]:
+    """``review:main`` -> ``("review", "main")``. A space without a tag gets the default one."""
+    head, _, tail = space.partition(":")
+    return head, tail or DEFAULT_TAG
+
+
+def is_personal(space: str) -> bool:
+    """Whether ``space`` is an agent's personal space."""
+    return space.startswith(f"{DM}:")
+
+
+def inline_key(agent: str, space: str) -> AgentKey:
+    """The key of an agent defined inside a workflow, which lives and dies with it."""
+    return AgentKey(f"{agent}@{space}")
+
+
+def name_of(key: str) -> AgentName:
+    """The name people see for an agent key."""
+    return AgentName(key.partition("@")[0])
+
+
+def message_id(seq: int) -> MessageId:
+    """The id of the message at ``seq``."""
+    return MessageId(f"m{seq}")
+
+
+def instruction_id(number: int) -> InstructionId:
+    """The id of the instruction in row ``number``."""
+    return InstructionId(f"i{number}")
+
+
+def attempt_id(instruction: str, epoch: int) -> AttemptId:
+    """The id of the attempt that holds ``epoch`` of ``instruction``."""
+    return AttemptId(f"{instruction}-{epoch}")
+
+
+def number_of(identifier: str, letter: str) -> int | None:
+    """The row number in ``m17`` or ``i7``; None where ``identifier`` is not one with that letter."""
+    digits = identifier[1:]
+    if identifier[:1] != letter or not digits.isascii() or not digits.isdecimal() or len(digits) > 18:
+        return None
+    return int(digits)

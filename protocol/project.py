@@ -1,0 +1,30 @@
+"""What ``moniro.yaml`` (or ``.agents.yaml``) says. The file is optional."""
+
+from typing import Literal
+
+import msgspec
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    pass
+
+
+class ProviderEntry(_Strict):
+    """An endpoint that agents can name. ``api_key`` is ``$NAME`` of a variable in the kernel's environment."""
+
+    base_url: str | None = None
+    api_key: str | None = None
+    dialect: Literal["anthropic", "openai"] | None = None
+
+
+class ProjectLimits(_Strict):
+    """Bounds for the whole kernel. ``workers`` is how many attempts run at once."""
+
+    workers: int = 32
+
+
+class ProjectDefinition(_Strict):
+    """The project file."""
+
+    providers: dict[str, ProviderEntry] = {}
+    limits: ProjectLimits = ProjectLimits()

@@ -1,0 +1,34 @@
+"""Where a project's state lives, as pure functions of the root: kernel and clients must agree on it.
+
+``$AGENT_WORKER_HOME`` (default ``~/.agent-worker``) ``/projects/<slug>-<hash>/``; nothing here touches the disk.
+"""
+
+import hashlib
+import re
+from pathlib import PurePath
+from typing import Final
+
+RECORD: Final = "daemon.json"
+LOCK: Final = "daemon.lock"
+DATABASE: Final = "agent-worker.db"
+LOG: Final = "kernel.log"
+RUN: Final = "run"
+
+PROJECT_MARKS: Final = (".agents", ".workflows", "moniro.yaml", ".agents.yaml", ".git")
+"""A directory that holds one of these is a project's root; the nearest parent of the working directory wins."""
+
+
+def project_slug(root: str) -> str:
+    """The folder name for the project at ``root``, which must be a real, absolute path."""
+    words = re.sub(r"[^a-z0-9]+", "-", PurePath(root).name.lower()).strip("-")[:40] or "project"
+    return f"{words}-{hashlib.sha256(root.encode('utf-8', 'surrogateescape')).hexdigest()[:10]}"
+
+
+def state_home(environ_home: str | None, user_home: str) -> str:
+    """The state directory of all projects: ``AGENT_WORKER_HOME``, or ``.agent-worker`` in the user's home."""
+    return environ_home or str(PurePath(user_home) / ".agent-worker")
+
+
+def project_state(home: str, root: str) -> str:
+    """The state directory of the project at ``root``."""
+    return str(PurePath(home) / "projects" / project_slug(root))
