@@ -15,7 +15,7 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     pass
 
 
-class Prompt(_Strict):
+class Prompt(_Strict, frozen=True, kw_only=True):
     """The system prompt: its text, or a file in the project; ``append`` is what a workflow adds to a ref."""
 
     system: str | None = None
@@ -23,13 +23,13 @@ class Prompt(_Strict):
     append: str | None = None
 
 
-class Context(_Strict):
+class Context(_Strict, frozen=True, kw_only=True):
     """The agent's own context. ``thin_thread`` is how many earlier messages of a space open its prompt."""
 
     thin_thread: int = 10
 
 
-class Timeouts(_Strict):
+class Timeouts(_Strict, frozen=True, kw_only=True):
     """Deadlines of one attempt, in seconds (durations like ``10m`` in the file)."""
 
     startup: float = 120.0
@@ -38,7 +38,7 @@ class Timeouts(_Strict):
     total: float = 7200.0
 
 
-class Retry(_Strict):
+class Retry(_Strict, frozen=True, kw_only=True):
     """Retries of transient failures. ``backoff`` is seconds before the second attempt."""
 
     attempts: int = 3
@@ -46,7 +46,7 @@ class Retry(_Strict):
     multiplier: float = 2.0
 
 
-class Endpoint(_Strict):
+class Endpoint(_Strict, frozen=True, kw_only=True):
     """An endpoint of the agent's own: OpenAI-compatible unless the model's prefix says otherwise."""
 
     name: str
@@ -56,7 +56,7 @@ class Endpoint(_Strict):
     dialect: Literal["anthropic", "openai"] | None = None
 
 
-class MockError(_Strict):
+class MockError(_Strict, frozen=True, kw_only=True):
     """A provider's failure to play. ``times`` counts over all attempts; without it: always."""
 
     http_status: int | None = None
@@ -66,7 +66,7 @@ class MockError(_Strict):
     times: int | None = None
 
 
-class MockExit(_Strict):
+class MockExit(_Strict, frozen=True, kw_only=True):
     """How the worker dies: a ``signal`` (KILL) or a ``code``; ``times`` as in MockError."""
 
     signal: str | None = None
@@ -74,7 +74,7 @@ class MockExit(_Strict):
     times: int | None = None
 
 
-class Action(_Strict):
+class Action(_Strict, frozen=True, kw_only=True):
     """One action of a mock script: exactly one of the keys is set (``args`` goes with ``tool``)."""
 
     tool: str | None = None
@@ -93,14 +93,14 @@ class Action(_Strict):
         return next((name for name in names if getattr(self, name) is not None), "")
 
 
-class Rule(_Strict):
+class Rule(_Strict, frozen=True, kw_only=True):
     """Actions to play when ``when`` (a regular expression) is found in the instruction's text."""
 
     do: tuple[Action, ...]
     when: str | None = None
 
 
-class AgentDefinition(_Strict):
+class AgentDefinition(_Strict, frozen=True, kw_only=True):
     """One agent, after defaults: what ``.agents/<name>.yaml`` or a workflow's inline entry says."""
 
     name: str

@@ -22,7 +22,7 @@ class _Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 # -- problems -----------------------------------------------------------------------------------------
 
 
-class Problem(_Body, omit_defaults=True):
+class Problem(_Body, frozen=True, kw_only=True, omit_defaults=True):
     """RFC 9457 problem+json. ``code`` is stable; ``hint`` says what to do."""
 
     title: str
@@ -34,7 +34,7 @@ class Problem(_Body, omit_defaults=True):
     type: str = "about:blank"
 
 
-class FileError(_Body):
+class FileError(_Body, frozen=True, kw_only=True):
     """One mistake in a file a user wrote. ``where`` is the path of keys (``agents.bob.ref``)."""
 
     path: str
@@ -50,14 +50,14 @@ class FileError(_Body):
 # -- asked --------------------------------------------------------------------------------------------
 
 
-class SendRequest(_Ask):
+class SendRequest(_Ask, frozen=True, kw_only=True):
     """POST /messages."""
 
     to: str
     text: str
 
 
-class RunRequest(_Ask):
+class RunRequest(_Ask, frozen=True, kw_only=True):
     """POST /run and /serve: a ``workflow`` (name, or path of a file in the project), or ``to`` and ``text``."""
 
     workflow: str | None = None
@@ -70,7 +70,7 @@ class RunRequest(_Ask):
     text: str | None = None
 
 
-class StartRequest(_Ask):
+class StartRequest(_Ask, frozen=True, kw_only=True):
     """POST /workflows."""
 
     workflow: str
@@ -79,7 +79,7 @@ class StartRequest(_Ask):
     trust: bool = False
 
 
-class AgentRequest(_Ask):
+class AgentRequest(_Ask, frozen=True, kw_only=True):
     """POST /agents: an agent made at run time. Kept through crashes, ended by a clean stop."""
 
     model: str
@@ -90,7 +90,7 @@ class AgentRequest(_Ask):
     provider: Any = None
 
 
-class ShutdownRequest(_Ask):
+class ShutdownRequest(_Ask, frozen=True, kw_only=True):
     """POST /shutdown."""
 
     grace: float = 10.0
@@ -100,7 +100,7 @@ class ShutdownRequest(_Ask):
 # -- answered -----------------------------------------------------------------------------------------
 
 
-class Health(_Body, omit_defaults=True):
+class Health(_Body, frozen=True, kw_only=True, omit_defaults=True):
     """GET /health, the one route without a token. ``proof`` is HMAC-SHA256(token, nonce) in hex."""
 
     status: Literal["starting", "ok", "stopping"]
@@ -108,7 +108,7 @@ class Health(_Body, omit_defaults=True):
     proof: str | None = None
 
 
-class InstructionResult(_Body):
+class InstructionResult(_Body, frozen=True, kw_only=True):
     """How one instruction ended."""
 
     instruction_id: str
@@ -118,7 +118,7 @@ class InstructionResult(_Body):
     usage: Usage = Usage()
 
 
-class SendReceipt(_Body):
+class SendReceipt(_Body, frozen=True, kw_only=True):
     """202 of POST /messages; with ``results`` once waited for."""
 
     message_id: str
@@ -128,7 +128,7 @@ class SendReceipt(_Body):
     schema: str = "awk/send/1"
 
 
-class SendReport(_Body):
+class SendReport(_Body, frozen=True, kw_only=True):
     """``send --wait``, ``ask``, ``serve``."""
 
     message_id: str
@@ -137,7 +137,7 @@ class SendReport(_Body):
     schema: str = "awk/send/1"
 
 
-class Queue(_Body):
+class Queue(_Body, frozen=True, kw_only=True):
     """How much waits in each lane."""
 
     immediate: int = 0
@@ -145,7 +145,7 @@ class Queue(_Body):
     background: int = 0
 
 
-class PsRow(_Body):
+class PsRow(_Body, frozen=True, kw_only=True):
     """One agent in the process table."""
 
     name: str
@@ -168,14 +168,14 @@ class PsRow(_Body):
     last_event_at: str | None = None
 
 
-class Ps(_Body):
+class Ps(_Body, frozen=True, kw_only=True):
     """``awk ps``."""
 
     agents: tuple[PsRow, ...]
     schema: str = "awk/ps/1"
 
 
-class RunReport(_Body):
+class RunReport(_Body, frozen=True, kw_only=True):
     """``awk run --json``: what came of a run, and all that was said."""
 
     run: str
@@ -189,7 +189,7 @@ class RunReport(_Body):
     schema: str = "awk/run/1"
 
 
-class AttemptInfo(_Body):
+class AttemptInfo(_Body, frozen=True, kw_only=True):
     """One attempt of an instruction. ``exit`` is a code or a signal's name."""
 
     n: int
@@ -200,7 +200,7 @@ class AttemptInfo(_Body):
     exit: str | None = None
 
 
-class StepInfo(_Body):
+class StepInfo(_Body, frozen=True, kw_only=True):
     """One step: the attempt that made it, and when."""
 
     n: int
@@ -208,7 +208,7 @@ class StepInfo(_Body):
     at: str
 
 
-class InstructionInfo(_Body):
+class InstructionInfo(_Body, frozen=True, kw_only=True):
     """``awk show INSTRUCTION``."""
 
     id: str
@@ -226,7 +226,7 @@ class InstructionInfo(_Body):
     schema: str = "awk/show/1"
 
 
-class Channel(_Body):
+class Channel(_Body, frozen=True, kw_only=True):
     """``awk channel``, ``awk peek``."""
 
     space: str
@@ -234,7 +234,7 @@ class Channel(_Body):
     schema: str = "awk/channel/1"
 
 
-class QueueRow(_Body):
+class QueueRow(_Body, frozen=True, kw_only=True):
     """One instruction that has not ended."""
 
     id: str
@@ -247,7 +247,7 @@ class QueueRow(_Body):
     not_before: str | None = None
 
 
-class QueueReport(_Body):
+class QueueReport(_Body, frozen=True, kw_only=True):
     """``awk queue``."""
 
     agent: str
@@ -255,7 +255,7 @@ class QueueReport(_Body):
     schema: str = "awk/queue/1"
 
 
-class DeadRow(_Body):
+class DeadRow(_Body, frozen=True, kw_only=True):
     """One instruction that was given up."""
 
     id: str
@@ -269,14 +269,14 @@ class DeadRow(_Body):
     error_class: ErrorClass = msgspec.field(name="class")
 
 
-class Dead(_Body):
+class Dead(_Body, frozen=True, kw_only=True):
     """``awk dead``: instructions that failed for good."""
 
     instructions: tuple[DeadRow, ...]
     schema: str = "awk/dead/1"
 
 
-class Receipt(_Body):
+class Receipt(_Body, frozen=True, kw_only=True):
     """What became of a message for one recipient."""
 
     agent: str
@@ -284,7 +284,7 @@ class Receipt(_Body):
     instruction_id: str | None = None
 
 
-class MessageReport(_Body):
+class MessageReport(_Body, frozen=True, kw_only=True):
     """GET /messages/:id."""
 
     message: Message
@@ -292,7 +292,7 @@ class MessageReport(_Body):
     schema: str = "awk/message/1"
 
 
-class AgentRow(_Body):
+class AgentRow(_Body, frozen=True, kw_only=True):
     """One agent in a list."""
 
     name: str
@@ -303,14 +303,14 @@ class AgentRow(_Body):
     state: str
 
 
-class AgentList(_Body):
+class AgentList(_Body, frozen=True, kw_only=True):
     """``awk ls``, GET /agents."""
 
     agents: tuple[AgentRow, ...]
     schema: str = "awk/agent-list/1"
 
 
-class WorkflowRow(_Body):
+class WorkflowRow(_Body, frozen=True, kw_only=True):
     """One running workflow."""
 
     name: str
@@ -321,14 +321,14 @@ class WorkflowRow(_Body):
     run: str | None = None
 
 
-class WorkflowList(_Body):
+class WorkflowList(_Body, frozen=True, kw_only=True):
     """GET /workflows."""
 
     workflows: tuple[WorkflowRow, ...]
     schema: str = "awk/workflow-list/1"
 
 
-class KernelInfo(_Body):
+class KernelInfo(_Body, frozen=True, kw_only=True):
     """The kernel behind ``awk status``."""
 
     pid: int
@@ -338,7 +338,7 @@ class KernelInfo(_Body):
     uptime_seconds: float
 
 
-class StatusReport(_Body):
+class StatusReport(_Body, frozen=True, kw_only=True):
     """``awk status``."""
 
     state: Literal["up", "degraded", "down"]
@@ -348,7 +348,7 @@ class StatusReport(_Body):
     schema: str = "awk/status/1"
 
 
-class Discovery(_Body):
+class Discovery(_Body, frozen=True, kw_only=True):
     """The record a kernel leaves for its clients (contracts.md section 3)."""
 
     pid: int

@@ -34,7 +34,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     args: Json = Json(b"{}")
 
 
-class Entry(_Frame, tag="entry"):
+class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
     """Something durable: committed and answered before the next thing happens.
 
     ``k`` counts from 0 within the instruction, over all its attempts. ``reply`` carries the model's message
@@ -91,7 +91,7 @@ class McpAddress(msgspec.Struct, frozen=True, kw_only=True):
     url: str
 
 
-class Start(_Frame, tag="start"):
+class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """All a worker is told. ``messages`` is the thin thread, ``message`` the instruction's text."""
 
     instruction: str
@@ -120,20 +120,20 @@ class Start(_Frame, tag="start"):
     """The text of the message that caused the instruction, as sent: what mock rules match on."""
 
 
-class Go(_Frame, tag="go"):
+class Go(_Frame, frozen=True, kw_only=True, tag="go"):
     """Entry ``k`` is durable; go on. ``allowance`` is the tokens reserved for the next model call, if limited."""
 
     k: int
     allowance: int | None = None
 
 
-class Yield(_Frame, tag="yield"):
+class Yield(_Frame, frozen=True, kw_only=True, tag="yield"):
     """Entry ``k`` is durable; end with ``result{yielded}``: something more urgent waits."""
 
     k: int
 
 
-class Stop(_Frame, tag="stop"):
+class Stop(_Frame, frozen=True, kw_only=True, tag="stop"):
     """End now, within ``deadline_seconds``. Sent at any time."""
 
     reason: str
@@ -141,7 +141,7 @@ class Stop(_Frame, tag="stop"):
     k: int | None = None
 
 
-class Ping(_Frame, tag="ping"):
+class Ping(_Frame, frozen=True, kw_only=True, tag="ping"):
     """Answer with ``pong{n}``."""
 
     n: int
@@ -152,7 +152,7 @@ KernelFrame = Start | Go | Yield | Stop | Ping
 # -- worker -> kernel ---------------------------------------------------------------------------------
 
 
-class Ready(_Frame, tag="ready"):
+class Ready(_Frame, frozen=True, kw_only=True, tag="ready"):
     """The first frame of a worker, sent before ``start`` is read."""
 
     pid: int
@@ -161,32 +161,32 @@ class Ready(_Frame, tag="ready"):
     protocol: tuple[int, int] = PROTOCOL
 
 
-class Delta(_Frame, tag="delta"):
+class Delta(_Frame, frozen=True, kw_only=True, tag="delta"):
     """Text of a reply as it comes. Live only."""
 
     text: str
 
 
-class Progress(_Frame, tag="progress"):
+class Progress(_Frame, frozen=True, kw_only=True, tag="progress"):
     """What the worker is doing, in a few words; also proof that it lives."""
 
     what: str
 
 
-class Log(_Frame, tag="log"):
+class Log(_Frame, frozen=True, kw_only=True, tag="log"):
     """A line for the log of the agent."""
 
     level: Literal["debug", "info", "warning", "error"]
     text: str
 
 
-class Pong(_Frame, tag="pong"):
+class Pong(_Frame, frozen=True, kw_only=True, tag="pong"):
     """Answer to ``ping{n}``."""
 
     n: int
 
 
-class Result(_Frame, tag="result"):
+class Result(_Frame, frozen=True, kw_only=True, tag="result"):
     """Terminal: the work ended. ``incomplete`` names why in ``cause``."""
 
     status: Literal["done", "yielded", "incomplete"]
@@ -195,7 +195,7 @@ class Result(_Frame, tag="result"):
     cause: Cause | None = None
 
 
-class Error(_Frame, tag="error"):
+class Error(_Frame, frozen=True, kw_only=True, tag="error"):
     """Terminal: the attempt failed. ``retry_after`` is seconds, as the provider said."""
 
     cause: Cause
@@ -213,7 +213,7 @@ WorkerFrame = Ready | Entry | Delta | Progress | Log | Pong | Result | Error
 # -- kernel <-> zygote, keeper -> kernel ---------------------------------------------------------------
 
 
-class Fork(_Frame, tag="fork"):
+class Fork(_Frame, frozen=True, kw_only=True, tag="fork"):
     """Kernel to zygote: fork a keeper. Descriptors ride along: worker stdin, stdout, stderr, keeper socket.
 
     With ``argv`` the keeper's child execs that command (setup, git) in ``cwd`` with exactly ``env``; without,
@@ -228,14 +228,14 @@ class Fork(_Frame, tag="fork"):
     env: dict[str, str] | None = None
 
 
-class Preloaded(_Frame, tag="preloaded"):
+class Preloaded(_Frame, frozen=True, kw_only=True, tag="preloaded"):
     """Zygote to kernel: modules are loaded, warm and frozen; ready to fork."""
 
     pid: int
     modules: int
 
 
-class Started(_Frame, tag="started"):
+class Started(_Frame, frozen=True, kw_only=True, tag="started"):
     """Keeper to kernel: the child runs."""
 
     pid: int
@@ -250,7 +250,7 @@ class Rusage(msgspec.Struct, frozen=True, kw_only=True):
     max_rss_bytes: int = 0
 
 
-class Exited(_Frame, tag="exited"):
+class Exited(_Frame, frozen=True, kw_only=True, tag="exited"):
     """Keeper to kernel: the child ended and its whole tree is gone. Exactly one of ``code``, ``signal``, ``failed``."""
 
     code: int | None = None
@@ -262,7 +262,7 @@ class Exited(_Frame, tag="exited"):
     rusage: Rusage = Rusage()
 
 
-class Kill(_Frame, tag="kill"):
+class Kill(_Frame, frozen=True, kw_only=True, tag="kill"):
     """Kernel to keeper: SIGTERM to the tree, SIGKILL ``after_seconds`` later until nothing is left."""
 
     after_seconds: float = 0.0

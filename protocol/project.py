@@ -9,7 +9,7 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     pass
 
 
-class ProviderEntry(_Strict):
+class ProviderEntry(_Strict, frozen=True, kw_only=True):
     """An endpoint that agents can name. ``api_key`` is ``$NAME`` of a variable in the kernel's environment."""
 
     base_url: str | None = None
@@ -17,13 +17,13 @@ class ProviderEntry(_Strict):
     dialect: Literal["anthropic", "openai"] | None = None
 
 
-class ProjectLimits(_Strict):
+class ProjectLimits(_Strict, frozen=True, kw_only=True):
     """Bounds for the whole kernel. ``workers`` is how many attempts run at once."""
 
     workers: int = 32
 
 
-class ProjectDefinition(_Strict):
+class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """The project file."""
 
     providers: dict[str, ProviderEntry] = {}

@@ -14,13 +14,13 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     pass
 
 
-class RefPrompt(_Strict):
+class RefPrompt(_Strict, frozen=True, kw_only=True):
     """What a workflow may say about the prompt of an agent it refers to."""
 
     append: str
 
 
-class Ref(_Strict):
+class Ref(_Strict, frozen=True, kw_only=True):
     """An agent of the project, with what this workflow overrides. Unset means: as in its own file."""
 
     ref: str
@@ -34,7 +34,7 @@ class Ref(_Strict):
     mock: tuple[Rule, ...] | None = None
 
 
-class Param(_Strict):
+class Param(_Strict, frozen=True, kw_only=True):
     """One parameter, given after ``--``."""
 
     name: str
@@ -45,7 +45,7 @@ class Param(_Strict):
     description: str = ""
 
 
-class SetupStep(_Strict):
+class SetupStep(_Strict, frozen=True, kw_only=True):
     """A shell command run before the kickoff; its output becomes the variable ``as``. ``timeout`` is seconds."""
 
     shell: str
@@ -53,7 +53,7 @@ class SetupStep(_Strict):
     timeout: float = 60.0
 
 
-class RunLimits(_Strict):
+class RunLimits(_Strict, frozen=True, kw_only=True):
     """Where a workflow ends. ``wall_time`` is seconds."""
 
     hops: int = 32
@@ -61,7 +61,7 @@ class RunLimits(_Strict):
     wall_time: float = 7200.0
 
 
-class WorkflowDefinition(_Strict):
+class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
     """One workflow file. ``agents`` maps the name in this workflow to a ref or an inline agent."""
 
     name: str
