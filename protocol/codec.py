@@ -40,7 +40,7 @@ class FrameReader(Generic[F]):
     """Turns chunks of bytes into frames of one union, and lines that are none into Noise."""
 
     def __init__(self, frames: type[F] | object, limit_bytes: int = LINE_LIMIT_BYTES) -> None:
-        self._decoder: msgspec.json.Decoder[F] = msgspec.json.Decoder(frames)  # type: ignore[arg-type]
+        self._decoder: msgspec.json.Decoder[F] = msgspec.json.Decoder(frames)
         self._limit = limit_bytes
         self._buffer = bytearray()
         self._dropping = False
