@@ -53,7 +53,8 @@ def _without_spans(text: str) -> str:
     following: dict[int, list[int]] = defaultdict(list)
     for start, end in reversed(runs):
         following[end - start].append(start)
-    kept, position = [], 0
+    kept: list[str] = []
+    position = 0
     for start, end in runs:
         closers = following[end - start]
         while closers and closers[-1] <= start:
