@@ -4,11 +4,22 @@ Field names are the keys of the file (contracts.md section 1). A key that is not
 exist yet: it is rejected with a hint, never accepted and ignored.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 Backend = Literal["sdk", "mock"]
+
+Duration = Annotated[float, msgspec.Meta(ge=0.1, le=2_592_000, extra={"duration": True})]
+"""Seconds; ``120s``, ``10m``, ``200ms`` or a bare number in the file. From 0.1 s to 30 days."""
+Pause = Annotated[float, msgspec.Meta(ge=0, le=86_400, extra={"duration": True})]
+"""As Duration, but nothing at all is allowed, and at most a day."""
+
+
+Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -26,24 +37,24 @@ class Prompt(_Strict, frozen=True, kw_only=True):
 class Context(_Strict, frozen=True, kw_only=True):
     """The agent's own context. ``thin_thread`` is how many earlier messages of a space open its prompt."""
 
-    thin_thread: int = 10
+    thin_thread: Annotated[int, msgspec.Meta(ge=0, le=200)] = 10
 
 
 class Timeouts(_Strict, frozen=True, kw_only=True):
     """Deadlines of one attempt, in seconds (durations like ``10m`` in the file)."""
 
-    startup: float = 120.0
-    idle: float = 600.0
-    tool: float = 1800.0
-    total: float = 7200.0
+    startup: Duration = 120.0
+    idle: Duration = 600.0
+    tool: Duration = 1800.0
+    total: Duration = 7200.0
 
 
 class Retry(_Strict, frozen=True, kw_only=True):
     """Retries of transient failures. ``backoff`` is seconds before the second attempt."""
 
-    attempts: int = 3
-    backoff: float = 1.0
-    multiplier: float = 2.0
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=20)] = 3
+    backoff: Pause = 1.0
+    multiplier: Annotated[float, msgspec.Meta(ge=1, le=10)] = 2.0
 
 
 class Endpoint(_Strict, frozen=True, kw_only=True):
@@ -59,19 +70,19 @@ class Endpoint(_Strict, frozen=True, kw_only=True):
 class MockError(_Strict, frozen=True, kw_only=True):
     """A provider's failure to play. ``times`` counts over all attempts; without it: always."""
 
-    http_status: int | None = None
-    retry_after: float | None = None
+    http_status: Annotated[int, msgspec.Meta(ge=400, le=599)] | None = None
+    retry_after: Pause | None = None
     code: str | None = None
     text: str = ""
-    times: int | None = None
+    times: Times | None = None
 
 
 class MockExit(_Strict, frozen=True, kw_only=True):
     """How the worker dies: a ``signal`` (KILL) or a ``code``; ``times`` as in MockError."""
 
     signal: str | None = None
-    code: int | None = None
-    times: int | None = None
+    code: Annotated[int, msgspec.Meta(ge=0, le=255)] | None = None
+    times: Times | None = None
 
 
 class Action(_Strict, frozen=True, kw_only=True):
@@ -80,10 +91,10 @@ class Action(_Strict, frozen=True, kw_only=True):
     tool: str | None = None
     args: dict[str, Any] | None = None
     shell: str | None = None
-    sleep: float | None = None
+    sleep: Pause | None = None
     error: MockError | None = None
     exit: MockExit | None = None
-    usage: dict[str, int] | None = None
+    usage: dict[str, Tokens] | None = None
     text: str | None = None
 
     @property
@@ -100,8 +111,11 @@ class Rule(_Strict, frozen=True, kw_only=True):
     when: str | None = None
 
 
-class AgentDefinition(_Strict, frozen=True, kw_only=True):
-    """One agent, after defaults: what ``.agents/<name>.yaml`` or a workflow's inline entry says."""
+class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="inline"):
+    """One agent, after defaults: what ``.agents/<name>.yaml`` or a workflow's inline entry says.
+
+    The tag tells it from a Ref in stored JSON; it is not a key of the file.
+    """
 
     name: str
     model: str = ""
@@ -110,8 +124,8 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True):
     prompt: Prompt = Prompt()
     soul: dict[str, Any] = {}
     context: Context = Context()
-    max_steps: int = 100
-    max_tokens: int = 8192
+    max_steps: MaxSteps = 100
+    max_tokens: MaxTokens = 8192
     timeouts: Timeouts = Timeouts()
     retry: Retry = Retry()
     env: tuple[str, ...] = ()

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from protocol.instruction import DeliveryState, ErrorClass, Lane, Status, Usage
+from protocol.errors import ErrorClass
+from protocol.instruction import DeliveryState, Lane, Status, Usage
 from protocol.message import Message
 
 

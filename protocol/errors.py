@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from protocol.instruction import ErrorClass
+ErrorClass = Literal["transient", "permanent", "resource", "crash"]
+"""Defined here and not with the Structs, so that a command line can read these tables without msgspec."""
 
 Cause = Literal[
     "rate_limited", "overloaded", "network", "idle_timeout", "startup_timeout",
@@ -74,6 +75,7 @@ REFUSALS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "key_reused": Meaning(422, 2),
         "setup_failed": Meaning(422, 1),
         "untrusted": Meaning(403, 7),
+        "no_credentials": Meaning(422, 4),
         "too_large": Meaning(413, 2),
         "unsupported_media_type": Meaning(415, 2),
         "queue_full": Meaning(429, 1),

@@ -17,7 +17,6 @@ LIVE: Final[frozenset[Status]] = frozenset({"leased", "running"})
 ENDED: Final[frozenset[Status]] = frozenset({"done", "incomplete", "failed", "dead", "cancelled"})
 
 DeliveryState = Literal["queued", "leased", "injected", "acked", "dead"]
-ErrorClass = Literal["transient", "permanent", "resource", "crash"]
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):

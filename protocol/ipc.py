@@ -212,6 +212,13 @@ WorkerFrame = Ready | Entry | Delta | Progress | Log | Pong | Result | Error
 
 # -- kernel <-> zygote, keeper -> kernel ---------------------------------------------------------------
 
+COOKIE_VARIABLE: Final = "AGENT_WORKER_COOKIE"
+"""In the environment of all that a worker or command executes: how a tree is found once its keeper is gone.
+
+It identifies and grants nothing. A worker hands its own on to the programs it starts.
+"""
+
+
 
 class Fork(_Frame, frozen=True, kw_only=True, tag="fork"):
     """Kernel to zygote: fork a keeper. Descriptors ride along: worker stdin, stdout, stderr, keeper socket.
@@ -226,6 +233,13 @@ class Fork(_Frame, frozen=True, kw_only=True, tag="fork"):
     argv: tuple[str, ...] | None = None
     cwd: str | None = None
     env: dict[str, str] | None = None
+
+
+class Retire(_Frame, frozen=True, kw_only=True, tag="retire"):
+    """Kernel to zygote, before the socket closes: another zygote took over, so keepers are to live on.
+
+    A socket that closes without it means that the kernel is gone, and so must be everything it started.
+    """
 
 
 class Preloaded(_Frame, frozen=True, kw_only=True, tag="preloaded"):
@@ -269,3 +283,4 @@ class Kill(_Frame, frozen=True, kw_only=True, tag="kill"):
 
 
 KeeperFrame = Started | Exited
+ZygoteFrame = Fork | Retire

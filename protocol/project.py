@@ -1,6 +1,6 @@
 """What ``moniro.yaml`` (or ``.agents.yaml``) says. The file is optional."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -20,11 +20,13 @@ class ProviderEntry(_Strict, frozen=True, kw_only=True):
 class ProjectLimits(_Strict, frozen=True, kw_only=True):
     """Bounds for the whole kernel. ``workers`` is how many attempts run at once."""
 
-    workers: int = 32
+    workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 32
 
 
 class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """The project file."""
 
     providers: dict[str, ProviderEntry] = {}
+    workflows: dict[str, str] = {}
+    """Name to path of a workflow file, beside those found in ``.workflows/``."""
     limits: ProjectLimits = ProjectLimits()

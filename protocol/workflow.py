@@ -1,10 +1,10 @@
 """What a workflow file says (contracts.md section 1)."""
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from protocol.agent import AgentDefinition, Backend, Endpoint, Rule, Timeouts
+from protocol.agent import AgentDefinition, Backend, Duration, Endpoint, MaxSteps, MaxTokens, Rule, Timeouts
 
 RESERVED_VARIABLES: Final = frozenset({"env", "params", "workflow", "workspace", "source", "message", "match"})
 """Names a setup step may not take in ``as``."""
@@ -20,16 +20,19 @@ class RefPrompt(_Strict, frozen=True, kw_only=True):
     append: str
 
 
-class Ref(_Strict, frozen=True, kw_only=True):
-    """An agent of the project, with what this workflow overrides. Unset means: as in its own file."""
+class Ref(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
+    """An agent of the project, with what this workflow overrides. Unset means: as in its own file.
+
+    The tag tells it from an inline agent in stored JSON; it is not a key of the file.
+    """
 
     ref: str
     prompt: RefPrompt | None = None
     model: str | None = None
     backend: Backend | None = None
     provider: str | Endpoint | None = None
-    max_tokens: int | None = None
-    max_steps: int | None = None
+    max_tokens: MaxTokens | None = None
+    max_steps: MaxSteps | None = None
     timeouts: Timeouts | None = None
     mock: tuple[Rule, ...] | None = None
 
@@ -50,15 +53,21 @@ class SetupStep(_Strict, frozen=True, kw_only=True):
 
     shell: str
     bind: str | None = msgspec.field(default=None, name="as")
-    timeout: float = 60.0
+    timeout: Duration = 60.0
 
 
 class RunLimits(_Strict, frozen=True, kw_only=True):
     """Where a workflow ends. ``wall_time`` is seconds."""
 
-    hops: int = 32
-    instructions: int = 1000
-    wall_time: float = 7200.0
+    hops: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 32
+    instructions: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1000
+    wall_time: Duration = 7200.0
+
+
+class Workspace(_Strict, frozen=True, kw_only=True):
+    """Where the workspace is kept. There is one way so far: in the project's database."""
+
+    provider: Literal["sqlite"] = "sqlite"
 
 
 class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
@@ -66,6 +75,7 @@ class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
 
     name: str
     agents: dict[str, Ref | AgentDefinition]
+    workspace: Workspace = Workspace()
     params: tuple[Param, ...] = ()
     setup: tuple[SetupStep, ...] = ()
     kickoff: str | None = None

@@ -1,0 +1,161 @@
+"""Starts the kernel of a project, once, however many ask at the same time (fault PF13).
+
+There is no lock here: every starter spawns a kernel, the one that gets the flock lives, the others exit at once,
+and all starters attach to whatever proves itself. The kernel inherits nothing of ours but an environment (T37).
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from interface.client import Client
+from interface.discovery import HOME, Endpoint, Impostor, Project, Proof, prove, recorded_endpoint
+from interface.failure import Failure, Unreachable
+from protocol.state_paths import LOG
+
+START_SECONDS: Final = 30.0
+_FIRST_PAUSE_SECONDS: Final = 0.005
+_LONGEST_PAUSE_SECONDS: Final = 0.05
+_AGAIN_SECONDS: Final = 1.0
+_PROOF_SECONDS: Final = 1.0
+"""Shorter than elsewhere: to take a busy kernel for a dead one costs a process that finds the lock taken."""
+_TAIL_BYTES: Final = 4096
+_TAIL_LINES: Final = 15
+_NOT_INHERITED: Final = ("PYTHON", "LD_", "DYLD_", "GIT_")
+"""Prefixes of variables that would steer the kernel's interpreter, its libraries, or git in another directory."""
+_EX_CONFIG: Final = 78
+
+
+class Clock(NamedTuple):
+    """Time as the edge of the program hands it in: monotonic seconds, and a pause of so many seconds."""
+
+    now: Callable[[], float]
+    pause: Callable[[float], None]
+
+
+class Spawned(NamedTuple):
+    """A kernel on its way: the process, and where in the log its words begin."""
+
+    process: "subprocess.Popen[bytes]"
+    log: str
+    log_start: int
+    at: float
+
+
+def command(project: Project, *flags: str) -> list[str]:
+    """How a kernel is run. ``-I``: no folder of the project or the environment may shadow our packages."""
+    return [sys.executable, "-I", "-m", "kernel", "--project", project.root, *flags]
+
+
+def kernel_environment(environ: Mapping[str, str], project: Project) -> dict[str, str]:
+    """The environment a kernel gets: ours without what would steer its interpreter, its libraries or its git."""
+    kept = {name: value for name, value in environ.items() if not name.startswith(_NOT_INHERITED)}
+    if environ.get(HOME):
+        kept[HOME] = os.path.dirname(os.path.dirname(project.state))  # it may have been relative to our directory
+    return kept
+
+
+def spawn(project: Project, environ: Mapping[str, str], now: float) -> Spawned:
+    """Start a kernel in a session of its own, with the project as its directory and kernel.log as its voice."""
+    path = os.path.join(project.state, LOG)
+    try:
+        os.makedirs(project.state, mode=0o700, exist_ok=True)
+        log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        hint = f"set {HOME} to a directory of yours"
+        raise Failure("kernel_configuration", f"cannot write {path}: {error.strerror}", hint) from error
+    try:
+        start = os.fstat(log).st_size
+        process = subprocess.Popen(
+            command(project),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=project.root,
+            env=kernel_environment(environ, project),
+            start_new_session=True,
+            umask=0o077,
+        )
+    finally:
+        os.close(log)
+    return Spawned(process, path, start, now)
+
+
+class Starter:
+    """Sees to it that the project's kernel runs. ``say`` tells people what they would wonder about."""
+
+    def __init__(
+        self, project: Project, environ: Mapping[str, str], clock: Clock, say: Callable[[str], None]
+    ) -> None:
+        self._project = project
+        self._environ = environ
+        self._clock = clock
+        self._say = say
+        self._spawned: Spawned | None = None
+        self._endpoint: Endpoint | None = None
+        self._warned = False
+
+    def client(self) -> Client:
+        """A client of the kernel, once that is ready. Raises Failure where it does not come up."""
+        deadline = self._clock.now() + START_SECONDS
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            exited = self._spawned.process.poll() if self._spawned else None
+            proof = self._look()
+            if proof is not None and proof.status == "ok":
+                return self._attach(proof)
+            if proof is None:
+                self._begin_unless_under_way(exited)
+            if self._clock.now() > deadline:
+                raise self._gave_up(f"the kernel is not ready after {START_SECONDS:.0f} s", "no_kernel")
+            self._clock.pause(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
+
+    def _look(self) -> Proof | None:
+        """Who answers for the project, if it proves to be the kernel."""
+        self._endpoint = recorded_endpoint(self._project)
+        if self._endpoint is None:
+            return None
+        try:
+            proof = prove(self._endpoint, _PROOF_SECONDS)
+        except Impostor as error:
+            if not self._warned:
+                self._say(f"{error}; starting a kernel")
+                self._warned = True
+            return None
+        except Unreachable:
+            return None
+        if proof.status != "ok":
+            proof.connection.close()
+        return proof
+
+    def _attach(self, proof: Proof) -> Client:
+        assert self._endpoint is not None
+        return Client(self._endpoint, proof.connection)
+
+    def _begin_unless_under_way(self, exited: int | None) -> None:
+        """Spawn one; another only when the last gave way to a kernel (exit 0) that is gone too, and not in a hurry."""
+        now = self._clock.now()
+        if exited:
+            how = f"with {exited}" if exited > 0 else f"by signal {-exited}"
+            kind = "kernel_configuration" if exited == _EX_CONFIG else "no_kernel"
+            raise self._gave_up(f"the kernel ended {how} before it was ready", kind)
+        if self._spawned is None or (exited == 0 and now - self._spawned.at > _AGAIN_SECONDS):
+            self._spawned = spawn(self._project, self._environ, now)
+
+    def _gave_up(self, text: str, kind: str) -> Failure:
+        log = os.path.join(self._project.state, LOG)
+        return Failure(kind, text + _tail(self._spawned), f"see {log}")
+
+
+def _tail(spawned: Spawned | None) -> str:
+    """What the kernel wrote since we started it, indented for an error message; empty where it said nothing."""
+    if spawned is None:
+        return ""
+    with open(spawned.log, "rb") as log:
+        end = log.seek(0, os.SEEK_END)
+        log.seek(max(spawned.log_start, end - _TAIL_BYTES))
+        lines = log.read().decode("utf-8", "replace").strip().splitlines()
+    return "".join(f"\n  | {line}" for line in lines[-_TAIL_LINES:])

@@ -1,0 +1,1 @@
+"""One file per command, each with ``configure(parser)`` and ``run(context) -> int``; interface.cli.table lists them."""

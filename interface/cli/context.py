@@ -1,0 +1,125 @@
+"""What a command has in hand: its words, the streams, the project, and the way to the kernel."""
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TextIO
+
+from interface.autostart import Clock, Starter
+from interface.cli.output import Output
+from interface.client import Client
+from interface.discovery import Project, find_project, given_endpoint, prove, recorded_endpoint
+from interface.failure import Failure, Unreachable
+
+
+class Context:
+    """The world as one command sees it; nothing in it is global."""
+
+    def __init__(
+        self,
+        *,
+        args: argparse.Namespace,
+        params: tuple[str, ...],
+        out: Output,
+        stdin: TextIO,
+        environ: Mapping[str, str],
+        cwd: str,
+        clock: Clock,
+        program: str,
+    ) -> None:
+        self.args = args
+        self.params = params
+        self.out = out
+        self.stdin = stdin
+        self.environ = environ
+        self.cwd = cwd
+        self.clock = clock
+        self.program = program
+        self._project: Project | None = None
+
+    @property
+    def project(self) -> Project:
+        """The project the command is about. Raises Failure (usage) where ``--project`` is none."""
+        if self._project is None:
+            self._project = find_project(self.environ, self.cwd, self.args.project)
+        return self._project
+
+    @property
+    def trusts(self) -> bool:
+        """Whether the user vouches for the files, with ``--trust`` or AGENT_WORKER_TRUST=1."""
+        return bool(self.args.trust) or self.environ.get("AGENT_WORKER_TRUST") == "1"
+
+    def kernel(self) -> Client:
+        """A client of the kernel that runs. Raises Failure (no_kernel) where none does; starts nothing."""
+        hint = f"start it with: {self.program} start"
+        try:
+            return self.find_kernel()
+        except Unreachable as error:
+            raise Failure("no_kernel", str(error), hint) from error
+
+    def find_kernel(self) -> Client:
+        """As ``kernel``, for callers that can go on without one. Raises Unreachable."""
+        endpoint = given_endpoint(self.environ) or recorded_endpoint(self.project)
+        if endpoint is None:
+            raise Unreachable(f"no kernel runs for {self.project.root}")
+        proof = prove(endpoint)
+        if proof.status == "starting":
+            proof.connection.close()
+            return self._starter().client()
+        self._compare_versions(proof.version)
+        return Client(endpoint, proof.connection)
+
+    def started_kernel(self) -> Client:
+        """A client of the kernel, which is started if it does not run. Never starts one that the environment names."""
+        return self.kernel() if given_endpoint(self.environ) else self._starter().client()
+
+    def answer(self, body: bytes, view: str) -> int:
+        """Print the kernel's document: as it is with ``--json``, else as ``interface.cli.views.<view>`` shows it."""
+        if self.args.json:
+            self.out.document(body)
+        else:
+            lines: Callable[..., list[str]] = import_module(f"interface.cli.views.{view}").lines
+            self.out.lines(lines(body, self.out.screen))
+        return 0
+
+    def message(self) -> str:
+        """The words of the message: the argument, or standard input for ``-``. Raises Failure (usage) if empty."""
+        text: str = self.args.message
+        if text == "-":
+            try:
+                text = self.stdin.read()
+            except UnicodeDecodeError as error:
+                raise Failure("usage", "the message on standard input is not UTF-8 text") from error
+        if not text.strip():
+            raise Failure("usage", "the message is empty")
+        return text
+
+    def workflow(self, named: str) -> str:
+        """What the user called a workflow, as the kernel understands it: a name, or a path from the project's root.
+
+        Raises Failure where the file does not exist or lies outside the project.
+        """
+        if os.sep not in named and not named.endswith((".yaml", ".yml")):
+            return named
+        path = os.path.realpath(os.path.join(self.cwd, named))
+        if not os.path.isfile(path):
+            raise Failure("not_found", f"{named}: no such file", self._workflow_hint(named))
+        if os.path.commonpath([path, self.project.root]) != self.project.root:
+            hint = "run it from its own project, or give --project"
+            raise Failure("usage", f"{named} is outside the project at {self.project.root}", hint)
+        return os.path.relpath(path, self.project.root)
+
+    def _workflow_hint(self, named: str) -> str | None:
+        name = os.path.splitext(os.path.basename(named))[0]
+        known = os.path.join(self.project.root, ".workflows", f"{name}.yaml")
+        return f"the project has a workflow of this name: {self.program} run {name}" if os.path.isfile(known) else None
+
+    def _starter(self) -> Starter:
+        return Starter(self.project, self.environ, self.clock, self.out.note)
+
+    def _compare_versions(self, running: str) -> None:
+        from protocol.version import VERSION  # noqa: PLC0415  (a constant, beside the connection that needs it)
+
+        if running != VERSION:
+            self.out.note(f"note: the kernel is version {running}, this command {VERSION}; stop and start the kernel")

@@ -1,0 +1,68 @@
+"""Exit codes: one enum, and how the kernel's words map to it (contracts.md section 7)."""
+
+from collections.abc import Iterable
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class Exit(IntEnum):
+    """What a command's exit code says."""
+
+    OK = 0
+    FAILED = 1
+    """The work failed: an instruction failed or is dead, a setup step failed."""
+    USAGE = 2
+    NOT_RUNNING = 3
+    """``status`` found no kernel."""
+    CREDENTIALS = 4
+    NOT_FOUND = 5
+    """The target does not exist, does not run, or is not a participant."""
+    INCOMPLETE = 6
+    """A step, token, hop or time limit, or a budget, ended the work."""
+    UNTRUSTED = 7
+    """Trust or an approval is needed or was denied."""
+    NO_KERNEL = 69
+    BAD_CONFIGURATION = 78
+    TIMEOUT = 124
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+    """Whoever read our output went away, as a program killed by SIGPIPE reports it."""
+    TERMINATED = 143
+
+
+OF_STATUS: Final = MappingProxyType(
+    {"done": Exit.OK, "incomplete": Exit.INCOMPLETE, "failed": Exit.FAILED, "dead": Exit.FAILED, "cancelled": Exit.FAILED}
+)
+"""Final status of an instruction -> exit code."""
+
+_GRAVITY: Final = (Exit.OK, Exit.INCOMPLETE, Exit.FAILED)
+
+_OF_OURS: Final = MappingProxyType(
+    {
+        "usage": Exit.USAGE,
+        "no_kernel": Exit.NO_KERNEL,
+        "kernel_configuration": Exit.BAD_CONFIGURATION,
+        "timeout": Exit.TIMEOUT,
+        "failed": Exit.FAILED,
+    }
+)
+"""Codes of failures that commands find by themselves."""
+
+_OF_HTTP: Final = MappingProxyType({401: Exit.CREDENTIALS, 403: Exit.CREDENTIALS, 404: Exit.NOT_FOUND, 503: Exit.NO_KERNEL})
+
+
+def worst(statuses: Iterable[str]) -> Exit:
+    """The gravest of what instructions ended with; OK where there are none."""
+    codes = [OF_STATUS.get(status, Exit.FAILED) for status in statuses]
+    return max(codes, key=_GRAVITY.index, default=Exit.OK)
+
+
+def of_failure(code: str, http_status: int = 0) -> int:
+    """The exit code for a failure: by its ``code``, else by the HTTP status that a newer kernel gave it."""
+    if code in _OF_OURS:
+        return _OF_OURS[code]
+    from protocol.errors import REFUSALS  # noqa: PLC0415  (only a refused command needs the table)
+
+    meaning = REFUSALS.get(code)
+    return meaning.exit_code if meaning else _OF_HTTP.get(http_status, Exit.FAILED)

@@ -1,0 +1,47 @@
+"""Help for people, made from the table of commands: the overview, and the page docs/commands.md."""
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Final
+
+from interface.cli.main import SHIM, parser_for
+from interface.cli.table import COMMANDS, Command
+from interface.shim import candidates
+
+TARGETS: Final = "alice (direct message)   @review[:tag] (a workflow's channel)   alice@review[:tag] (alice in it)"
+
+
+def overview(commands: Iterable[Command], program: str, path: str) -> list[str]:
+    """What ``--help`` says: the commands by group, the targets, and where the system awk is."""
+    lines = [f"usage: {program} COMMAND [ARGUMENT...] [FLAG...]", ""]
+    group = ""
+    for command in commands:
+        if command.group != group:
+            lines += [""] * bool(group) + [f"{command.group}:"]
+            group = command.group
+        lines.append(f"  {command.word:<10} {command.help}")
+    lines += ["", f"Targets: {TARGETS}", f"Help for a command: {program} COMMAND --help"]
+    if program == SHIM:
+        system = next(iter(candidates("", path)), None)
+        lines.append(f"Anything else goes to the system awk{f' ({system})' if system else ', and there is none'}.")
+    return lines
+
+
+def commands_page(program: str = "agent-worker") -> str:
+    """docs/commands.md: every command with its usage and arguments, from the table and the parsers."""
+    parts = ["# Commands", "", f"`awk` is the same program as `{program}`. Targets: {TARGETS}", ""]
+    for command in COMMANDS:
+        configure: Callable[[argparse.ArgumentParser], None] = import_module(command.module).configure
+        parts += [f"## {command.word}", "", f"{command.help.capitalize()}.", *_arguments(parser_for(command, program, configure)), ""]
+    return "\n".join(parts)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> Sequence[str]:
+    """A table of what the command takes; argparse's own layout differs between Python versions."""
+    rows = [
+        (", ".join(action.option_strings) or str(action.metavar or action.dest), action.help or "")
+        for action in parser._actions  # noqa: SLF001  (argparse has no public way to list arguments)
+        if action.help is not argparse.SUPPRESS
+    ]
+    return ["", "| argument | |", "|---|---|", *(f"| `{name}` | {text % {'default': ''}} |" for name, text in rows)]

@@ -1,0 +1,116 @@
+"""Where output goes: results on stdout, everything else on stderr; plain unless a person is looking.
+
+Colour, width and cutting are for terminals only; JSON is passed on as the kernel wrote it, spelled so that no
+control character reaches a terminal.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, TextIO
+
+from interface.cli.escape import escape, escape_json
+from interface.failure import Failure
+
+DEFAULT_WIDTH: Final = 80
+_STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+class Screen(NamedTuple):
+    """How text may look: ``width`` is None where nothing is cut."""
+
+    colour: bool = False
+    width: int | None = None
+
+    def style(self, text: str, style: str) -> str:
+        """``text`` (already escaped) in a style, where there is colour."""
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour else text
+
+
+class Output:
+    """The two streams of a command, and what kind of places they are."""
+
+    def __init__(self, stdout: TextIO, stderr: TextIO, environ: Mapping[str, str]) -> None:
+        self._stdout = stdout
+        self._stderr = stderr
+        self._environ = environ
+        self.unattended = bool(environ.get("CI"))
+        """Nobody is there to watch a live table or to answer a question."""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether stdout is one."""
+        return self._stdout.isatty()
+
+    @property
+    def screen(self) -> Screen:
+        """How stdout may look."""
+        return Screen(self._colour(self._stdout), self.width() if self.is_terminal else None)
+
+    @property
+    def error_screen(self) -> Screen:
+        """How stderr may look."""
+        return Screen(self._colour(self._stderr))
+
+    def width(self) -> int:
+        """Columns of the terminal: COLUMNS, else what it says itself."""
+        asked = self._environ.get("COLUMNS", "")
+        if asked.isdecimal() and int(asked) > 0:
+            return int(asked)
+        try:
+            return os.get_terminal_size(self._stdout.fileno()).columns or DEFAULT_WIDTH
+        except (OSError, ValueError):
+            return DEFAULT_WIDTH
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Print lines that are ready for a terminal, and show them now."""
+        for line in lines:
+            self._stdout.write(line + "\n")
+        self._stdout.flush()
+
+    def text(self, text: str) -> None:
+        """Print agents' words as they come: escaped, without a line end of ours."""
+        self._stdout.write(escape(text))
+        self._stdout.flush()
+
+    def document(self, body: bytes | str) -> None:
+        """Print one JSON document, or one line of a stream of them, as UTF-8 whatever the locale."""
+        text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+        self._stdout.flush()
+        binary = self._stdout.buffer
+        binary.write(escape_json(text).rstrip("\n").encode() + b"\n")
+        binary.flush()
+
+    def note(self, text: str) -> None:
+        """Say something that is not the result."""
+        self._stderr.write(text + "\n")
+        self._stderr.flush()
+
+    def error(self, failure: Failure) -> None:
+        """``error: what``, where, and what to do about it."""
+        self.note("\n".join(error_lines(failure, self.error_screen)))
+
+    def _colour(self, stream: TextIO) -> bool:
+        plain = self._environ.get("NO_COLOR") or self._environ.get("TERM") == "dumb" or self.unattended
+        return stream.isatty() and not plain
+
+
+def error_lines(failure: Failure, screen: Screen) -> list[str]:
+    """The error as people read it; what agents or files contributed is escaped."""
+    lines = [screen.style("error: ", "red") + escape(failure.text)]
+    for place in failure.places:
+        where = f"{place.path}:{place.line}:{place.column} {place.where}".rstrip()
+        lines.append(f"  at {escape(where)}: {escape(place.message)}")
+        if place.source.strip():
+            lines += _caret(place.source, place.column)
+        if place.hint:
+            lines.append(f"  hint: {escape(place.hint)}")
+    if failure.hint:
+        lines.append(f"  hint: {escape(failure.hint)}")
+    return lines
+
+
+def _caret(source: str, column: int) -> list[str]:
+    """The line and a caret below ``column`` (from 1). Tabs become one space, so that the caret stays true."""
+    source = source.rstrip("\n").replace("\t", " ")
+    before = escape(source[: max(column - 1, 0)])
+    return [f"    {escape(source)}", f"    {' ' * len(before)}^"]

@@ -1,0 +1,59 @@
+"""The commands: one table that the parser, the help, did-you-mean, the shim's words and the docs page read."""
+
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+
+class Command(NamedTuple):
+    """One command. ``module`` is its file in interface.cli.commands."""
+
+    word: str
+    help: str
+    group: str
+    aliases: tuple[str, ...] = ()
+    takes_params: bool = False
+    """Whether words after ``--`` are parameters of a workflow."""
+
+    @property
+    def module(self) -> str:
+        """The module that has its ``configure`` and ``run``."""
+        return f"interface.cli.commands.{self.word}"
+
+
+COMMANDS: Final[tuple[Command, ...]] = (
+    Command("run", "run a workflow to its end and report", "Work", takes_params=True),
+    Command("send", "send a message; --wait for what comes of it", "Work"),
+    Command("ask", "send a message and stream the answer", "Work"),
+    Command("serve", "send a message and print the answer as JSON", "Work"),
+    Command("start", "start the kernel, or a workflow that stays", "Kernel", takes_params=True),
+    Command("stop", "stop workflows or agents, or everything", "Kernel"),
+    Command("status", "say whether the kernel is up; starts nothing", "Kernel"),
+    Command("ps", "list agents as processes", "Look"),
+    Command("top", "watch agents live (q quits)", "Look"),
+    Command("ls", "list agents", "Look", aliases=("list",)),
+    Command("peek", "show the latest messages of an agent or workflow", "Look"),
+    Command("channel", "show the channel of a workflow", "Look"),
+    Command("queue", "show what waits for an agent", "Look"),
+    Command("dead", "list instructions that failed for good", "Look"),
+    Command("show", "show a run or an instruction", "Look"),
+    Command("logs", "show what workers and attempts did", "Look"),
+    Command("events", "show the kernel's events", "Look"),
+    Command("new", "make an agent that lives until the kernel stops", "Set up"),
+    Command("init", "write example files into this project", "Set up"),
+    Command("providers", "list model providers and whether their keys are set", "Set up"),
+    Command("backends", "list what can run an agent", "Set up"),
+    Command("version", "print the version", "Set up"),
+)
+
+
+def _by_word() -> dict[str, Command]:
+    words: dict[str, Command] = {}
+    for command in COMMANDS:
+        for word in (command.word, *command.aliases):
+            if word in words:
+                raise ValueError(f"two commands are called {word}")
+            words[word] = command
+    return words
+
+
+BY_WORD: Final = MappingProxyType(_by_word())

@@ -1,0 +1,160 @@
+"""Requests to one kernel: JSON in, JSON out, event streams, and refusals as Failure.
+
+Every connection is proved before it carries the token. Knows the routes' manners (idempotency keys, problem+json),
+not the routes; bodies of answers are handed on unread.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from interface.discovery import Endpoint, prove
+from interface.failure import Failure, Place, Unreachable
+from interface.http1 import Connection, Response
+from interface.sse import ServerEvent, server_events
+
+REQUEST_SECONDS: Final = 60.0
+"""How long the kernel may take over an ordinary answer; it commits in milliseconds."""
+SILENCE_SECONDS: Final = 60.0
+"""An event stream that is silent for this long is dead: the kernel pings every 15 s."""
+
+
+def new_key() -> str:
+    """An Idempotency-Key: the same request sent again with it is done once."""
+    return os.urandom(16).hex()
+
+
+class Client:
+    """A kernel that has proved itself. One connection is kept and reused; streams have their own."""
+
+    def __init__(self, endpoint: Endpoint, connection: Connection | None = None) -> None:
+        self.endpoint = endpoint
+        self._kept = connection
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """The body at ``path``. Raises Failure where the kernel refuses, Unreachable where it is gone."""
+        return self._ask("GET", path + _query(query), {}, b"", REQUEST_SECONDS)
+
+    def post(self, path: str, body: object, *, key: str, wait_seconds: float | None = REQUEST_SECONDS) -> bytes:
+        """The answer to ``body``. Safe to repeat with the same ``key``. Raises as ``get``."""
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        return self._ask("POST", path, headers, json.dumps(body).encode(), wait_seconds)
+
+    def delete(self, path: str) -> bytes:
+        """The answer to DELETE. Raises as ``get``."""
+        return self._ask("DELETE", path, {"Idempotency-Key": new_key()}, b"", REQUEST_SECONDS)
+
+    def events(self, query: Mapping[str, str], last_id: str = "") -> "Stream":
+        """The events of the kernel, after ``last_id`` if that is given. Raises as ``get``."""
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
+        return self._stream("GET", "/events" + _query(query), headers, b"", SILENCE_SECONDS)
+
+    def stream(self, path: str, body: object, *, key: str) -> "Stream":
+        """The events that answer ``body``. They may be long in coming: a setup step runs for minutes."""
+        headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "Idempotency-Key": key}
+        return self._stream("POST", path, headers, json.dumps(body).encode(), None)
+
+    def close(self) -> None:
+        """Close the kept connection."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+    def _ask(self, method: str, path: str, headers: dict[str, str], body: bytes, wait: float | None) -> bytes:
+        reused = self._kept
+        if reused is not None and not reused.closed:
+            try:
+                return self._exchange(reused, method, path, headers, body, wait)
+            except Unreachable:
+                # An idle connection may be closed by the server just when we use it (RFC 9112 9.3.1). Asking again is
+                # safe for all we send: reads, deletions, and POSTs that carry their key.
+                self.close()
+        self._kept = prove(self.endpoint).connection
+        return self._exchange(self._kept, method, path, headers, body, wait)
+
+    def _exchange(
+        self, connection: Connection, method: str, path: str, headers: dict[str, str], body: bytes, wait: float | None
+    ) -> bytes:
+        connection.wait_at_most(wait)
+        answer = connection.request(method, path, {**self._credentials(), **headers}, body)
+        content = answer.body()
+        _raise_for_refusal(answer, content)
+        return content
+
+    def _stream(self, method: str, path: str, headers: dict[str, str], body: bytes, silence: float | None) -> "Stream":
+        connection = prove(self.endpoint).connection
+        connection.wait_at_most(silence)
+        answer = connection.request(method, path, {**self._credentials(), **headers}, body)
+        if answer.status >= 400:
+            _raise_for_refusal(answer, answer.body())
+        return Stream(connection, answer)
+
+    def _credentials(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.endpoint.token}"}
+
+
+class Stream:
+    """An open event stream. Iteration ends when the kernel ends it; raises Unreachable when it breaks."""
+
+    def __init__(self, connection: Connection, answer: Response) -> None:
+        self._connection = connection
+        self._events = server_events(answer.pieces())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[ServerEvent]:
+        return self._events
+
+    def wait_at_most(self, seconds: float | None) -> None:
+        """How long the kernel may stay silent from now on."""
+        self._connection.wait_at_most(seconds)
+
+    def close(self) -> None:
+        """Stop listening. What runs goes on."""
+        self._connection.close()
+
+
+def quoted(segment: str) -> str:
+    """``segment`` as one segment of a path."""
+    from urllib.parse import quote  # noqa: PLC0415  (most requests need no quoting)
+
+    return quote(segment, safe=":@")
+
+
+def _query(query: Mapping[str, str] | None) -> str:
+    if not query:
+        return ""
+    from urllib.parse import urlencode  # noqa: PLC0415  (as above)
+
+    return "?" + urlencode(query)
+
+
+def _raise_for_refusal(answer: Response, content: bytes) -> None:
+    if answer.status < 400:
+        return
+    try:
+        problem: dict[str, Any] = json.loads(content)
+        text = str(problem.get("detail") or problem["title"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        problem, text = {}, f"the kernel answered {answer.status}"
+    places = [_place(error) for error in problem.get("errors", ())]
+    code, hint = str(problem.get("code", "")), problem.get("hint")
+    raise Failure(code, text, hint, places=places, http_status=answer.status)
+
+
+def _place(error: Mapping[str, Any]) -> Place:
+    return Place(
+        path=str(error.get("path", "")),
+        line=int(error.get("line", 0)),
+        column=int(error.get("column", 0)),
+        where=str(error.get("where", "")),
+        message=str(error.get("message", "")),
+        hint=error.get("hint"),
+        source=str(error.get("source", "")),
+    )

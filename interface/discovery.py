@@ -1,0 +1,135 @@
+"""Finds the kernel of a project, and lets nobody see its token who has not proved to be it.
+
+Discovery is ``AGENT_WORKER_URL`` with ``AGENT_WORKER_TOKEN``, else the project's own record, and nothing else
+(contracts.md section 3). A record is believed only if it is private to us; what listens there, only if it
+answers a nonce with the HMAC of our token (faults PF12, HF27). Starts nothing: that is interface.autostart.
+"""
+
+import hmac
+import json
+import os
+import stat
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from interface.failure import Failure, Unreachable
+from interface.http1 import Address, Connection, parse_address
+from protocol.state_paths import PROJECT_MARKS, RECORD, project_state, state_home
+
+URL: Final = "AGENT_WORKER_URL"
+TOKEN: Final = "AGENT_WORKER_TOKEN"
+HOME: Final = "AGENT_WORKER_HOME"
+
+PROOF_SECONDS: Final = 5.0
+"""How long what listens may take to prove itself; a kernel needs a millisecond."""
+_RECORD_LIMIT_BYTES: Final = 64 * 1024
+
+
+class Project(NamedTuple):
+    """A project root (real, absolute) and the directory where its kernel's state lives."""
+
+    root: str
+    state: str
+
+
+class Endpoint(NamedTuple):
+    """Where a kernel is said to be, and the token it must prove to hold. ``pid`` is 0 where it is not known."""
+
+    address: Address
+    token: str
+    pid: int
+    origin: str
+    """The file or variable that says so, for messages."""
+
+
+class Proof(NamedTuple):
+    """A connection to what proved to be our kernel, and how it feels."""
+
+    connection: Connection
+    status: str
+    version: str
+
+
+class Impostor(Unreachable):
+    """Something listens where our kernel should, and could not prove to be it. It has seen no token."""
+
+
+def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Project:
+    """The project of a command run in ``cwd``, or the one ``asked`` for. Raises Failure (usage)."""
+    if asked is not None and not os.path.isdir(os.path.join(cwd, asked)):
+        raise Failure("usage", f"--project {asked}: no such directory")
+    root = os.path.realpath(os.path.join(cwd, asked)) if asked is not None else nearest_root(os.path.realpath(cwd))
+    home = os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~")))
+    return Project(root=root, state=project_state(os.path.abspath(home), root))
+
+
+def nearest_root(directory: str) -> str:
+    """The nearest of ``directory`` and its parents that holds a mark of a project; else ``directory`` itself."""
+    place = directory
+    while True:
+        if any(os.path.exists(os.path.join(place, mark)) for mark in PROJECT_MARKS):
+            return place
+        parent = os.path.dirname(place)
+        if parent == place:
+            return directory
+        place = parent
+
+
+def given_endpoint(environ: Mapping[str, str]) -> Endpoint | None:
+    """The kernel the environment names. Raises Failure where it says only half, or not an http address."""
+    url, token = environ.get(URL), environ.get(TOKEN)
+    if not url:
+        return None
+    if not token:
+        raise Failure("no_credentials", f"{URL} is set and {TOKEN} is not", f"set both, or unset {URL}")
+    address = parse_address(url)
+    if address is None:
+        raise Failure("usage", f"{URL}={url}: not an address like http://127.0.0.1:4711")
+    return Endpoint(address, token, 0, URL)
+
+
+def recorded_endpoint(project: Project) -> Endpoint | None:
+    """The kernel that the project's record names; None where there is no record, or one we may not believe."""
+    path = os.path.join(project.state, RECORD)
+    try:
+        record = json.loads(_read_private(path))
+        address = parse_address(record["url"])
+        return Endpoint(address, str(record["token"]), int(record["pid"]), path) if address else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
+    """Connect, and have the other side prove that it holds the token, before it sees it.
+
+    Raises Unreachable where nothing answers, Impostor where something else does.
+    """
+    connection = Connection(endpoint.address, timeout_seconds)
+    nonce = os.urandom(16).hex()
+    try:
+        answer = connection.request("GET", f"/health?nonce={nonce}", {"Accept": "application/json"})
+        health = json.loads(answer.body())
+        proof = str(health["proof"]) if answer.status == 200 else ""
+        status, version = str(health["status"]), str(health["version"])
+    except (ValueError, KeyError, TypeError):
+        proof, status, version = "", "", ""
+    expected = hmac.new(endpoint.token.encode(), nonce.encode(), "sha256").hexdigest()
+    if not hmac.compare_digest(proof.encode(), expected.encode()):
+        connection.close()
+        raise Impostor(
+            f"what listens at {endpoint.address.authority} is not the kernel that {endpoint.origin} names; "
+            "it was not shown the token"
+        )
+    return Proof(connection, status, version)
+
+
+def _read_private(path: str) -> bytes:
+    """The content of a file that is ours and closed to others. Raises OSError for any other."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077:
+            raise PermissionError(f"{path} is not a private file of ours")
+        return os.read(descriptor, _RECORD_LIMIT_BYTES)
+    finally:
+        os.close(descriptor)

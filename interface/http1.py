@@ -1,0 +1,188 @@
+"""HTTP/1.1 as a client of one loopback server needs it: a connection, its answers, and bodies read as they come.
+
+The standard library's client costs 30 ms to import, as much as all of ``awk ps``. Knows no JSON and no tokens.
+Everything read is bounded: whoever sits on a port may be a stranger.
+"""
+
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from interface.failure import Unreachable
+
+HEAD_LIMIT_BYTES: Final = 64 * 1024
+BODY_LIMIT_BYTES: Final = 256 * 1024 * 1024
+_CHUNK: Final = 64 * 1024
+
+
+class Address(NamedTuple):
+    """Where a server listens; ``authority`` is what it published, and what it expects as Host."""
+
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        """``127.0.0.1:4711``, with brackets around IPv6."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(url: str) -> Address | None:
+    """The address in ``http://host:port``; None where ``url`` is anything else."""
+    scheme, _, rest = url.partition("://")
+    authority = rest.rstrip("/")
+    host, _, port = authority.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if scheme != "http" or not host or "/" in authority or "@" in authority or not port.isdecimal():
+        return None
+    return Address(host, int(port)) if int(port) < 65536 else None
+
+
+class Connection:
+    """One TCP connection, one request at a time. Raises Unreachable for whatever goes wrong with it."""
+
+    def __init__(self, address: Address, timeout_seconds: float) -> None:
+        self._address = address
+        self._buffer = bytearray()
+        self.closed = False
+        try:
+            self._socket = socket.create_connection((address.host, address.port), timeout_seconds)
+        except OSError as error:
+            raise Unreachable(f"nothing answers at {address.authority} ({error.strerror or error})") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def close(self) -> None:
+        """Close it; whatever was still to come is lost."""
+        self.closed = True
+        self._socket.close()
+
+    def wait_at_most(self, seconds: float | None) -> None:
+        """How long the peer may stay silent from now on; None: for ever."""
+        self._socket.settimeout(seconds)
+
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> "Response":
+        """Send a request and read the head of its answer."""
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {self._address.authority}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if body or method == "POST":
+            lines.append(f"Content-Length: {len(body)}")
+        try:
+            self._socket.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+        except OSError as error:
+            raise self._broken(error) from error
+        return self._read_head()
+
+    def receive(self) -> bytes:
+        """The next bytes; empty at the end of the stream."""
+        if self._buffer:
+            piece, self._buffer = bytes(self._buffer), bytearray()
+            return piece
+        try:
+            return self._socket.recv(_CHUNK)
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def line(self) -> bytes:
+        """The next line without its end."""
+        while (end := self._buffer.find(b"\n")) < 0:
+            if len(self._buffer) > HEAD_LIMIT_BYTES:
+                raise self._broken("a line that does not end")
+            self._fill()
+        line = bytes(self._buffer[:end]).removesuffix(b"\r")
+        del self._buffer[: end + 1]
+        return line
+
+    def exactly(self, count: int) -> bytes:
+        """The next ``count`` bytes."""
+        while len(self._buffer) < count:
+            self._fill()
+        piece = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return piece
+
+    def _fill(self) -> None:
+        try:
+            piece = self._socket.recv(_CHUNK)
+        except OSError as error:
+            raise self._broken(error) from error
+        if not piece:
+            raise self._broken("the connection was closed")
+        self._buffer += piece
+
+    def _read_head(self) -> "Response":
+        version, _, rest = self.line().partition(b" ")
+        status = rest[:3]
+        if not version.startswith(b"HTTP/1.") or not status.isdigit():
+            raise self._broken("what answers does not speak HTTP")
+        headers: dict[str, str] = {}
+        while line := self.line():
+            name, _, value = line.decode("latin-1").partition(":")
+            headers[name.strip().lower()] = value.strip()
+            if len(headers) > 100:
+                raise self._broken("too many headers")
+        return Response(self, int(status), headers)
+
+    def _broken(self, why: object) -> Unreachable:
+        self.close()
+        return Unreachable(f"{self._address.authority}: {getattr(why, 'strerror', None) or why}")
+
+
+class Response:
+    """The head of an answer; the body is read once, whole or piece by piece."""
+
+    def __init__(self, connection: Connection, status: int, headers: Mapping[str, str]) -> None:
+        self._connection = connection
+        self.status = status
+        self.headers = headers
+
+    def body(self) -> bytes:
+        """The whole body. Raises Unreachable where it ends early or is over BODY_LIMIT_BYTES."""
+        pieces: list[bytes] = []
+        total = 0
+        for piece in self.pieces():
+            total += len(piece)
+            if total > BODY_LIMIT_BYTES:
+                self._connection.close()
+                raise Unreachable(f"the answer is over {BODY_LIMIT_BYTES} bytes")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body as it comes. The connection can be used again once it has ended."""
+        if self.headers.get("transfer-encoding", "").lower() == "chunked":
+            yield from self._chunks()
+        elif "content-length" in self.headers:
+            yield from self._counted()
+        elif self.status not in {204, 304}:
+            while piece := self._connection.receive():
+                yield piece
+            self._connection.close()
+        if self.headers.get("connection", "").lower() == "close":
+            self._connection.close()
+
+    def _counted(self) -> Iterator[bytes]:
+        length = self.headers["content-length"]
+        left = int(length) if length.isdecimal() else 0
+        while left > 0:
+            piece = self._connection.exactly(min(left, _CHUNK))
+            left -= len(piece)
+            yield piece
+
+    def _chunks(self) -> Iterator[bytes]:
+        while (size := _chunk_size(self._connection.line())) > 0:
+            yield self._connection.exactly(size)
+            self._connection.line()
+        if size < 0:
+            self._connection.close()
+            raise Unreachable("the answer is cut")
+        while self._connection.line():
+            pass
+
+
+def _chunk_size(line: bytes) -> int:
+    """The size of the chunk that follows; -1 where ``line`` does not say a credible one."""
+    try:
+        size = int(line.partition(b";")[0], 16)
+    except ValueError:
+        return -1
+    return size if size <= BODY_LIMIT_BYTES else -1

@@ -1,0 +1,65 @@
+"""``python -I -m kernel``: take the project's lock, open the door, then build the house behind it."""
+
+import logging
+import os
+import secrets
+import socket
+import sys
+from datetime import UTC, datetime
+
+from kernel.boot.arguments import Arguments, Boot, parse_arguments
+from kernel.boot.doorstep import Doorstep
+from kernel.boot.record import publish, withdraw
+from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, take_lock
+from protocol.version import VERSION
+from protocol.state_paths import LOCK
+
+BACKLOG = 1024
+EX_CONFIG = 78
+
+
+def main() -> int:
+    """Run the kernel of one project until it is stopped. Returns the exit code."""
+    arguments = parse_arguments(sys.argv[1:])
+    os.umask(0o077)
+    try:
+        prepare_state_dir(arguments.state)
+    except (StateDirRefused, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EX_CONFIG
+    lock = take_lock(os.path.join(arguments.state, LOCK))
+    if lock is None:
+        print(f"a kernel already runs for {arguments.project}", file=sys.stderr)
+        return 0
+    return _run(arguments)
+
+
+def _run(arguments: Arguments) -> int:
+    boot = _open_door(arguments)
+    doorstep = Doorstep(boot.listener, boot.token, boot.version)
+    doorstep.open()
+    publish(boot)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    from kernel.app import run  # noqa: PLC0415  (takes most of a second to import: the door opens first)
+
+    try:
+        return run(boot, doorstep)
+    finally:
+        withdraw(boot)
+
+
+def _open_door(arguments: Arguments) -> Boot:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(BACKLOG)
+    return Boot(
+        arguments=arguments,
+        listener=listener,
+        token=secrets.token_urlsafe(32),
+        version=VERSION,
+        started_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

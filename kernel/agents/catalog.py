@@ -1,0 +1,141 @@
+"""The agents of a project, read from ``.agents/`` whenever one is asked for: an edit counts from the next lease.
+
+No cache: reading and checking a file costs less than a millisecond, and a stale definition costs trust.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kernel.agents.definition import AGENT_SHAPES, Named, check_agent, convert_agent, place_at
+from kernel.agents.project import load_project
+from kernel.source.files import FileMissing, inside, read_text, read_tree
+from kernel.source.located import Converter
+from kernel.source.problems import BadDefinition, Problems, fail
+from kernel.source.spelling import suggest
+from kernel.source.yaml_tree import Node
+from protocol.agent import AgentDefinition
+from protocol.api import FileError
+from protocol.errors import Refused
+from protocol.names import NameRejected, check_name
+from protocol.project import ProjectDefinition
+
+AGENTS: Final = ".agents"
+SUFFIX: Final = ".yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A definition and the file it came from, as seen from the project's root."""
+
+    definition: AgentDefinition
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All agent files at once: those that are sound, and what is wrong with the others."""
+
+    loaded: tuple[Loaded, ...]
+    errors: tuple[FileError, ...]
+
+
+class Catalog:
+    """What the project at ``root`` defines. Holds nothing but the path; reads block for microseconds."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def project(self) -> ProjectDefinition:
+        """What the project file says, or all defaults. Raises BadDefinition."""
+        return load_project(self.root)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of all agent files, sorted; whether each is sound is not looked at."""
+        return tuple(stem for stem in self._stems() if _is_name(stem))
+
+    def agent(self, name: str, project: ProjectDefinition | None = None) -> Loaded:
+        """The agent ``name`` as its file says now.
+
+        Raises Refused(unknown_agent) where there is no file, BadDefinition where it is wrong.
+        """
+        path = f"{AGENTS}/{name}{SUFFIX}"
+        if not _is_name(name):
+            raise self._unknown(name)
+        try:
+            node, problems = read_tree(inside(self.root, path, path), path)
+        except FileMissing:
+            raise self._unknown(name) from None
+        named = Named(name, f"the file is called {name}{SUFFIX}")
+        definition = convert_agent(node, named, Converter(problems, AGENT_SHAPES), problems)
+        if definition is not None:
+            check_agent(definition, node, project or self.project(), problems)
+            self.check_system_file(definition, node, problems)
+        problems.check()
+        assert definition is not None
+        return Loaded(definition, path)
+
+    def system_text(self, definition: AgentDefinition, path: str = "") -> str:
+        """The system prompt of ``definition``, from the file or from its ``system_file``. Raises BadDefinition.
+
+        ``path`` is the file that an error would be in.
+        """
+        prompt = definition.prompt
+        if prompt.system_file is None:
+            return prompt.system or ""
+        shown = path or f"{AGENTS}/{definition.name}{SUFFIX}"
+        where = "prompt.system_file"
+        try:
+            return read_text(inside(self.root, prompt.system_file, shown, where), shown, where)
+        except FileMissing:
+            raise fail(shown, f"{prompt.system_file[:200]} is not there", where=where) from None
+
+    def check_system_file(self, definition: AgentDefinition, node: Node, problems: Problems, where: str = "") -> None:
+        """Note in ``problems`` why the ``system_file`` of ``definition`` cannot be read now, if it cannot."""
+        if definition.prompt.system_file is None:
+            return
+        key = "prompt.system_file"
+        try:
+            self.system_text(definition, problems.path)
+        except BadDefinition as error:
+            at = f"{where}.{key}" if where else key
+            problems.add(place_at(node, key), at, error.errors[0].message, error.errors[0].hint)
+
+    def survey(self) -> Survey:
+        """Every agent file. Raises BadDefinition only for the project file."""
+        project = self.project()
+        loaded: list[Loaded] = []
+        errors: list[FileError] = []
+        for stem in self._stems():
+            try:
+                check_name(stem)
+                loaded.append(self.agent(stem, project))
+            except NameRejected as error:
+                path = f"{AGENTS}/{stem}{SUFFIX}"
+                errors += fail(path, str(error), "rename the file").errors
+            except BadDefinition as error:
+                errors += error.errors
+            except Refused:
+                continue  # deleted since it was listed
+        return Survey(tuple(loaded), tuple(errors))
+
+    def _stems(self) -> tuple[str, ...]:
+        try:
+            found = [entry.name for entry in (self.root / AGENTS).iterdir()]
+        except OSError:
+            return ()
+        return tuple(sorted(name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX)))
+
+    def _unknown(self, name: str) -> Refused:
+        hint = f"{suggest(name, self.names(), what='agents here')} (each has a file {AGENTS}/<name>{SUFFIX})"
+        if _is_name(name) and (self.root / AGENTS / f"{name}.yml").exists():
+            hint = f"rename {AGENTS}/{name}.yml to {name}{SUFFIX}"
+        return Refused("unknown_agent", f"there is no agent {name[:60]!r}", hint)
+
+
+def _is_name(text: str) -> bool:
+    try:
+        check_name(text)
+    except NameRejected:
+        return False
+    return True

@@ -1,0 +1,145 @@
+"""The mock script of an agent: its short forms, and what must hold between its keys."""
+
+import re
+import signal
+from typing import Final
+
+from kernel.source.problems import Place, Problems
+from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
+from protocol.agent import Action, MockExit, Rule
+
+MAX_PATTERN: Final = 1000
+"""Characters of a ``when``. It runs in the worker, where a slow one stalls only its own attempt."""
+
+_ACTIONS: Final = ("tool", "shell", "sleep", "error", "exit", "usage", "text")
+_USAGE: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens"})
+_SIGNALS: Final = frozenset(known.name.removeprefix("SIG") for known in signal.Signals)
+_RULE_KEYS: Final = frozenset({"do", "when"})
+_VARIABLE: Final = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
+_KNOWN_VARIABLE: Final = re.compile(r"message\.text|match\.([A-Za-z_]\w*|[0-9]{1,2})", re.ASCII)
+
+
+def full_rules(node: Node) -> Node:
+    """A list of actions as one rule that always plays; a list of rules as it is."""
+    if not isinstance(node, ListNode) or not node.items or any(_is_rule(item) for item in node.items):
+        return node
+    return ListNode((MapNode(((_word("do", node.place), node),), node.place),), node.place)
+
+
+def full_exit(node: Node) -> Node:
+    """``exit: SIGKILL`` or ``exit: 3`` as the mapping it stands for."""
+    if not isinstance(node, ScalarNode) or node.is_null:
+        return node
+    key = "code" if node.text.lstrip("-").isdigit() else "signal"
+    return MapNode(((_word(key, node.place), node),), node.place)
+
+
+def check_script(rules: tuple[Rule, ...], node: Node, where: str, problems: Problems) -> None:
+    """Note what is wrong with ``rules``, which were converted from ``node``."""
+    full = full_rules(node)
+    for index, rule in enumerate(rules):
+        spot = _item(full, index)
+        at = f"{where}[{index}]"
+        pattern = _compile(rule, spot, f"{at}.when", problems)
+        actions = spot.get("do") if isinstance(spot, MapNode) else None
+        for number, action in enumerate(rule.do):
+            _Check(problems, _item(actions, number), f"{at}.do[{number}]", rule, pattern).action(action)
+
+
+def plain_exit(action: Action) -> Action:
+    """``action`` with its signal spelled as the worker wants it: ``KILL``."""
+    if action.exit is None or action.exit.signal is None:
+        return action
+    name = action.exit.signal.removeprefix("SIG")
+    return Action(exit=MockExit(signal=name, times=action.exit.times))
+
+
+class _Check:
+    """One action, and where to note what is wrong with it."""
+
+    def __init__(self, problems: Problems, node: Node, where: str, rule: Rule, pattern: re.Pattern[str] | None) -> None:
+        self._problems = problems
+        self._node = node
+        self._where = where
+        self._rule = rule
+        self._pattern = pattern
+
+    def action(self, action: Action) -> None:
+        keys = [key for key in _ACTIONS if getattr(action, key) is not None]
+        if len(keys) != 1:
+            said = ", ".join(keys) if keys else "none"
+            self._bad("", f"an action has exactly one of {', '.join(_ACTIONS)}; this one has {said}")
+        if action.args is not None and action.tool is None:
+            self._bad(".args", "args goes with tool")
+        if action.exit is not None:
+            self._exit(action.exit)
+        if action.error is not None and action.error.http_status is None and action.error.code is None:
+            self._bad(".error", "needs http_status or code")
+        for name in sorted(set(action.usage or ()) - _USAGE):
+            self._bad(f".usage.{name}", f"unknown key {name!r}", f"known keys: {', '.join(sorted(_USAGE))}")
+        self._variables(self._node)
+
+    def _exit(self, ending: MockExit) -> None:
+        if (ending.signal is None) == (ending.code is None):
+            self._bad(".exit", "needs exactly one of signal and code")
+        if ending.signal is not None and ending.signal.removeprefix("SIG") not in _SIGNALS:
+            self._bad(".exit", f"{ending.signal!r} is not a signal", "for example KILL or TERM")
+
+    def _variables(self, node: Node) -> None:
+        if isinstance(node, ScalarNode):
+            for match in _VARIABLE.finditer(node.text):
+                self._variable(match[1].strip(), match[0], node.place)
+        else:
+            children = node.items if isinstance(node, ListNode) else [value for _, value in node.entries]
+            for child in children:
+                self._variables(child)
+
+    def _variable(self, name: str, written: str, after: Place) -> None:
+        place = self._problems.find(written, after)
+        known = _KNOWN_VARIABLE.fullmatch(name)
+        if known is None:
+            hint = "a mock script knows message.text, match.1 and match.name"
+            self._problems.add(place, self._where, f"unknown variable {name[:60]!r}", hint)
+        elif known[1] is not None and not self._has_group(known[1]):
+            hint = "write a group ( ) in when" if self._rule.when else "add when: with a group ( )"
+            self._problems.add(place, self._where, f"when has no group for {name}", hint)
+
+    def _has_group(self, name: str) -> bool:
+        if self._rule.when is None:
+            return False
+        if self._pattern is None:
+            return True  # the pattern itself was noted
+        return int(name) <= self._pattern.groups if name.isdigit() else name in self._pattern.groupindex
+
+    def _bad(self, suffix: str, message: str, hint: str | None = None) -> None:
+        key = suffix.lstrip(".").partition(".")[0]
+        place = self._node.place_of(key) if isinstance(self._node, MapNode) else self._node.place
+        self._problems.add(place, self._where + suffix, message, hint)
+
+
+def _compile(rule: Rule, node: Node, where: str, problems: Problems) -> re.Pattern[str] | None:
+    if rule.when is None:
+        return None
+    value = node.get("when") if isinstance(node, MapNode) else None
+    place = (value or node).place
+    if len(rule.when) > MAX_PATTERN:
+        problems.add(place, where, f"the pattern is longer than {MAX_PATTERN} characters")
+        return None
+    try:
+        return re.compile(rule.when)
+    except (re.error, RecursionError, OverflowError) as error:
+        problems.add(place, where, f"not a regular expression: {error}", "put it in single quotes, so that \\ stays")
+        return None
+
+
+def _is_rule(item: Node) -> bool:
+    return isinstance(item, MapNode) and any(key.text in _RULE_KEYS for key, _ in item.entries)
+
+
+def _item(node: Node | None, index: int) -> Node:
+    assert isinstance(node, ListNode)
+    return node.items[index]
+
+
+def _word(text: str, place: Place) -> ScalarNode:
+    return ScalarNode(text, plain=True, place=place)

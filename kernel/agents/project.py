@@ -1,0 +1,73 @@
+"""The project file: ``moniro.yaml`` or ``.agents.yaml``. Optional; read anew whenever it is asked for."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from kernel.agents.later import NOT_YET
+from kernel.agents.providers import ModelRejected, check_endpoint
+from kernel.source.files import FileMissing, read_tree
+from kernel.source.located import Converter, Shapes
+from kernel.source.problems import Problems, fail
+from kernel.source.yaml_tree import MapNode
+from protocol.names import NameRejected, check_name, check_workflow_name
+from protocol.project import ProjectDefinition, ProjectLimits
+
+PROJECT_FILES: Final = ("moniro.yaml", ".agents.yaml")
+
+_REMOVE: Final = "remove it: nothing would act on it"
+_REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
+    {
+        (ProjectDefinition, "agents"): (f"agents {NOT_YET}", "put each agent in .agents/<name>.yaml"),
+        (ProjectDefinition, "workspace"): (f"workspace {NOT_YET}", _REMOVE),
+        (ProjectDefinition, "starvation"): (f"starvation {NOT_YET}", _REMOVE),
+        (ProjectLimits, "per_provider"): (f"per_provider {NOT_YET}", _REMOVE),
+        (ProjectLimits, "memory_reserve"): (f"memory_reserve {NOT_YET}", _REMOVE),
+    }
+)
+_SHAPES: Final = Shapes(refused=_REFUSED)
+
+
+def load_project(root: Path) -> ProjectDefinition:
+    """What the project file says; all defaults where there is none. Raises BadDefinition."""
+    present = [name for name in PROJECT_FILES if (root / name).exists()]
+    if len(present) > 1:
+        raise fail(present[1], f"{present[0]} is there too", "keep one of them")
+    if not present:
+        return ProjectDefinition()
+    try:
+        node, problems = read_tree(root / present[0], present[0])
+    except FileMissing:
+        return ProjectDefinition()
+    definition = Converter(problems, _SHAPES).struct(node, ProjectDefinition, "")
+    if definition is not None and isinstance(node, MapNode):
+        _check_providers(definition, node, problems)
+        _check_workflows(definition, node, problems)
+    problems.check()
+    assert definition is not None
+    return definition
+
+
+def _check_providers(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
+    entries = node.get("providers")
+    assert entries is None or isinstance(entries, MapNode)
+    for name, entry in definition.providers.items():
+        assert entries is not None
+        try:
+            check_name(name)
+            check_endpoint(name, entry.base_url, entry.api_key)
+        except NameRejected as error:
+            problems.add(entries.place_of(name), f"providers.{name}", str(error))
+        except ModelRejected as error:
+            problems.add(entries.place_of(name), f"providers.{name}", error.message, error.hint)
+
+
+def _check_workflows(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
+    entries = node.get("workflows")
+    for name in definition.workflows:
+        assert isinstance(entries, MapNode)
+        try:
+            check_workflow_name(name)
+        except NameRejected as error:
+            problems.add(entries.place_of(name), f"workflows.{name}", str(error))

@@ -1,0 +1,217 @@
+"""Which endpoint, dialect and key a model needs. The tables are data; nothing is guessed (traps T57).
+
+``provider/name`` is split once. A key goes only where it belongs: an endpoint with a base_url of its own gets the
+key that is named beside it, or none.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from kernel.source.spelling import suggest
+from protocol.agent import AgentDefinition, Endpoint
+from protocol.errors import Cause
+from protocol.ipc import Provider
+from protocol.project import ProjectDefinition, ProviderEntry
+
+Dialect = Literal["anthropic", "openai", "mock"]
+
+MOCK: Final = "mock"
+_KEY_REFERENCE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]{0,99})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A provider we know: how it is spoken to, where, and which variables may hold its key (first set wins)."""
+
+    dialect: Dialect
+    base_url: str | None
+    key_variables: tuple[str, ...] = ()
+    base_url_variable: str | None = None
+    """A variable by which the *user* points it elsewhere, as its own SDK would read it."""
+
+
+PROVIDERS: Final[Mapping[str, Preset]] = MappingProxyType(
+    {
+        "anthropic": Preset("anthropic", None, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
+        "openai": Preset("openai", None, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+        "openrouter": Preset("openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+        "deepseek": Preset("openai", "https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",)),
+        "google": Preset(
+            "openai",
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        ),
+        "groq": Preset("openai", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
+        "mistral": Preset("openai", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
+        "xai": Preset("openai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
+        "together": Preset("openai", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
+        "fireworks": Preset("openai", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)),
+        "moonshot": Preset("openai", "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",)),
+        "ollama": Preset("openai", "http://127.0.0.1:11434/v1"),
+        "lmstudio": Preset("openai", "http://127.0.0.1:1234/v1"),
+        MOCK: Preset("mock", None),
+    }
+)
+
+ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "opus": "anthropic/claude-opus-5-5",
+        "sonnet": "anthropic/claude-sonnet-5-5",
+        "haiku": "anthropic/claude-haiku-5-5",
+    }
+)
+"""Short names for models; ids as the anthropic client of our constraints lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Where an attempt's model calls go. ``provider`` is None for the mock backend, which makes none."""
+
+    provider: Provider | None
+    model: str
+
+
+class ModelRejected(ValueError):
+    """A model or provider that cannot be resolved, whatever the environment: what is wrong, and what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class CauseError(Exception):
+    """An attempt cannot start, and the failure table has a cause for it."""
+
+    def __init__(self, cause: Cause, text: str) -> None:
+        super().__init__(text)
+        self.cause: Cause = cause
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A model resolved as far as files go. ``keys`` are variables of which the first one set is the key."""
+
+    name: str
+    dialect: Dialect
+    model: str
+    base_url: str | None
+    base_url_variable: str | None
+    keys: tuple[str, ...]
+    foreign: bool
+    """Whether a file of the project, not our table, says where requests go: that needs trust."""
+
+
+def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
+    """What the files say about the model of ``definition``. Raises ModelRejected."""
+    prefix, model = split_model(definition.model)
+    if prefix == MOCK:
+        return Route(MOCK, MOCK, model, None, None, (), foreign=False)
+    own = _own_endpoint(definition, prefix, project)
+    preset = PROVIDERS.get(own.name)
+    dialect = own.dialect or (preset.dialect if preset and own.base_url is None else _dialect_of(prefix, own, project))
+    if own.base_url is not None or preset is None:
+        if own.base_url is None:
+            raise ModelRejected(f"provider {own.name} has no base_url", "add base_url: to it")
+        return Route(own.name, dialect, model, _check_url(own.base_url), None, _key_names(own), foreign=True)
+    keys = _key_names(own) or preset.key_variables
+    return Route(own.name, dialect, model, preset.base_url, preset.base_url_variable, keys, foreign=False)
+
+
+def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]) -> Resolved:
+    """The provider with its key. Raises ModelRejected, and CauseError(auth) where the key is not set."""
+    if definition.backend == MOCK:
+        return Resolved(None, definition.model or MOCK)
+    found = route(definition, project)
+    key = next((environ[name] for name in found.keys if environ.get(name)), None)
+    if found.keys and key is None:
+        raise CauseError("auth", f"no key for {found.name}: set {' or '.join(found.keys)} where the kernel starts")
+    base_url = (environ.get(found.base_url_variable or "") or None) if found.base_url is None else found.base_url
+    return Resolved(Provider(name=found.name, dialect=found.dialect, base_url=base_url, api_key=key), model=found.model)
+
+
+def check_endpoint(name: str, base_url: str | None, api_key: str | None) -> None:
+    """Raise ModelRejected where an entry of the providers table cannot be used by any agent."""
+    if base_url is None and name not in PROVIDERS:
+        raise ModelRejected(f"provider {name} has no base_url", "add base_url: to it")
+    if base_url is not None:
+        _check_url(base_url)
+    _key_names(Endpoint(name=name, api_key=api_key))
+
+
+def split_model(text: str) -> tuple[str, str]:
+    """``provider/name`` split once, aliases followed. Raises ModelRejected."""
+    full = ALIASES.get(text, text)
+    prefix, slash, name = full.partition("/")
+    if not slash or not prefix or not name:
+        known = ", ".join(ALIASES)
+        raise ModelRejected(f"{text[:100]!r} is not a model", f"write provider/name, or one of {known}")
+    return prefix, name
+
+
+def _own_endpoint(definition: AgentDefinition, prefix: str, project: ProjectDefinition) -> Endpoint:
+    """The endpoint that is meant: the agent's own, the project's, or an empty one that names a preset."""
+    if isinstance(definition.provider, Endpoint):
+        endpoint = definition.provider
+        _dialect_of(prefix, endpoint, project)
+        return endpoint if endpoint.base_url is not None else _merged(endpoint, _known(endpoint.name, project))
+    name = definition.provider or prefix
+    endpoint = _known(name, project)
+    _dialect_of(prefix, endpoint, project)
+    return endpoint
+
+
+def _known(name: str, project: ProjectDefinition) -> Endpoint:
+    entry = project.providers.get(name)
+    if entry is None and name not in PROVIDERS:
+        known = {*PROVIDERS, *project.providers}
+        hint = f"{suggest(name, known)} (or give base_url under providers: in moniro.yaml)"
+        raise ModelRejected(f"unknown provider {name[:60]!r}; known: {', '.join(sorted(known))}", hint)
+    entry = entry or ProviderEntry()
+    return Endpoint(name=name, base_url=entry.base_url, api_key=entry.api_key, dialect=entry.dialect)
+
+
+def _merged(endpoint: Endpoint, known: Endpoint) -> Endpoint:
+    """The agent's own key and dialect at an endpoint that is known by name."""
+    return Endpoint(
+        name=known.name,
+        base_url=known.base_url,
+        api_key=endpoint.api_key or known.api_key,
+        dialect=endpoint.dialect or known.dialect,
+    )
+
+
+def _dialect_of(prefix: str, endpoint: Endpoint, project: ProjectDefinition) -> Dialect:
+    """The dialect a model's prefix stands for: OpenAI-compatible unless it says otherwise. Raises ModelRejected."""
+    if prefix in PROVIDERS:
+        return PROVIDERS[prefix].dialect
+    if prefix == endpoint.name:
+        return "openai"
+    return _known(prefix, project).dialect or "openai"
+
+
+def _key_names(endpoint: Endpoint) -> tuple[str, ...]:
+    if endpoint.api_key is None:
+        return ()
+    match = _KEY_REFERENCE.fullmatch(endpoint.api_key)
+    if match is None:
+        raise ModelRejected("api_key must name a variable, as $NAME", "put the key in the environment, not in a file")
+    return (match[1],)
+
+
+def _check_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound or len(url) > 2000 or any(char.isspace() for char in url):
+        raise ModelRejected(f"{url[:100]!r} is not an http(s) URL", "for example https://api.example.com/v1")
+    if "@" in urlsplit(url).netloc:
+        raise ModelRejected("a base_url must not hold a password", "name the key's variable in api_key")
+    return url

@@ -1,0 +1,120 @@
+"""One accepted connection: hypercorn's protocol on a trio stream, with deadlines of its own.
+
+hypercorn's own TCPServer writes inside a shield without a deadline: a client that stops reading then holds the
+server open for ever, shutdown included. It also knows no deadline for headers, and starts a task per request just
+to notice that a connection is idle. Here all three are deadlines on the two awaits there are.
+"""
+
+from typing import Final, cast
+
+import trio
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol import ProtocolWrapper
+from hypercorn.trio.task_group import TaskGroup
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import AppWrapper, ConnectionState, LifespanState
+from hypercorn.utils import parse_socket_addr
+
+HEADERS_SECONDS: Final = 10.0
+"""From the first byte of a request to the end of its headers (fault HF09)."""
+STALLED_SECONDS: Final = 10.0
+"""How long a client may leave its receive buffer full before it is dropped (fault HF11)."""
+RECEIVE_BYTES: Final = 2**16
+
+
+class Connection:
+    """Serves requests on ``stream`` until either side closes. ``run`` never outlives ``abort``."""
+
+    def __init__(self, app: AppWrapper, config: Config, context: WorkerContext, stream: trio.SocketStream) -> None:
+        self._app = app
+        self._config = config
+        self._context = context
+        self._stream = stream
+        self._sending = trio.Lock()
+        self._reading = trio.CancelScope()
+        self._deadline = trio.current_time() + HEADERS_SECONDS
+        self._idle = True
+
+    async def run(self) -> None:
+        """Serve. Errors of the network end it quietly. Cancellation: the connection is closed."""
+        try:
+            async with TaskGroup() as group:
+                self._protocol = self._make_protocol(group)
+                await self._protocol.initiate()
+                await self._read()
+        except OSError:
+            pass
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._stream.aclose()
+
+    def leave(self) -> None:
+        """Close now if no request is under way."""
+        if self._idle:
+            self._reading.deadline = self._deadline = -1.0
+
+    def abort(self) -> None:
+        """Close at once, in the middle of whatever is being written."""
+        self._stream.socket.close()
+
+    def _make_protocol(self, group: TaskGroup) -> ProtocolWrapper:
+        socket = self._stream.socket
+        return ProtocolWrapper(
+            self._app,
+            self._config,
+            cast("object", self._context),  # type: ignore[arg-type]  # its Protocol names wider attributes
+            group,
+            ConnectionState(LifespanState({})),
+            False,
+            parse_socket_addr(socket.family, socket.getpeername()),
+            parse_socket_addr(socket.family, socket.getsockname()),
+            self._send,
+        )
+
+    async def _read(self) -> None:
+        while True:
+            data = b""
+            with trio.CancelScope(deadline=self._deadline) as self._reading:
+                try:
+                    data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    pass
+            if not data:
+                break
+            if self._idle:
+                self._deadline = min(self._deadline, trio.current_time() + HEADERS_SECONDS)
+            await self._protocol.handle(RawData(data))
+        await self._protocol.handle(Closed())
+
+    async def _send(self, event: Event) -> None:
+        match event:
+            case RawData(data=data):
+                await self._write(data)
+            case Updated(idle=idle):
+                self._idle = idle
+                self._deadline = trio.current_time() + self._config.keep_alive_timeout if idle else float("inf")
+                self._reading.deadline = self._deadline
+            case Closed():
+                await self._close()
+
+    async def _write(self, data: bytes) -> None:
+        """Write all of ``data``, also while being cancelled: half a chunk would look like an answer."""
+        async with self._sending:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + STALLED_SECONDS) as patience:
+                try:
+                    await self._stream.send_all(data)
+                    return
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    pass
+        if patience.cancelled_caught:
+            self.abort()
+        await self._protocol.handle(Closed())
+
+    async def _close(self) -> None:
+        try:
+            await self._stream.send_eof()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
+            pass
+        await self._stream.aclose()
+        await self._protocol.handle(Closed())

@@ -1,0 +1,57 @@
+"""What a handler may use: everything is handed in, nothing is looked up."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.procs.launcher import Launcher
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What this kernel says of itself. ``project`` is the root's path; ``url`` ends without a slash."""
+
+    pid: int
+    url: str
+    version: str
+    project: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """A live attempt: the pid of its worker once it runs, and what it last said it was doing."""
+
+    pid: int | None
+    doing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The kernel, as its handlers see it."""
+
+    writer: Writer
+    reader: Reader
+    feed: Feed
+    catalog: Catalog
+    launcher: Launcher
+    environ: Mapping[str, str]
+    """The kernel's own environment: provider keys, and what trust may pass on."""
+    token: str
+    """The admin's."""
+    about: About
+    now_ms: Callable[[], int]
+    """Wall clock."""
+    uptime_seconds: Callable[[], float]
+    activity: Callable[[], Mapping[str, Activity]]
+    """Live attempts by instruction id."""
+    ready: Callable[[], bool]
+    """Whether work is leased."""
+    closing: trio.Event
+    """Set when the kernel begins to stop: streams say good-bye, new requests get 503."""
+    shutdown: Callable[[float], None]
+    """Begin to stop; attempts get that many seconds to end by themselves."""

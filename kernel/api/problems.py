@@ -1,0 +1,56 @@
+"""Refusals as problem+json (RFC 9457): one mapping for every route and for what never reached one."""
+
+import logging
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from kernel.api.reply import PROBLEM, Reply
+from kernel.source.problems import BadDefinition
+from protocol.api import Problem
+from protocol.errors import Refused
+
+logger = logging.getLogger(__name__)
+
+INTERNAL: Final = Refused(
+    "internal", "the kernel failed to answer; nothing was changed", hint="see `awk logs` and report it"
+)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def problem_of(refused: Refused) -> Problem:
+    """The document that says why a request was refused."""
+    status = refused.meaning.http_status
+    return Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        code=refused.code,
+        detail=refused.text,
+        hint=refused.hint,
+        errors=refused.errors if isinstance(refused, BadDefinition) else (),
+    )
+
+
+def problem_reply(refused: Refused, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Reply:
+    """The answer to a refused request."""
+    problem = problem_of(refused)
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        headers = (*headers, (b"www-authenticate", b"Bearer"))
+    return Reply(problem.status, _encode(problem), PROBLEM, headers)
+
+
+def refusal_of(error: Exception) -> Refused:
+    """The refusal that ``error`` amounts to. What is nobody's mistake but ours is logged and becomes ``internal``."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, msgspec.ValidationError):
+        return Refused("bad_request", f"the body does not fit: {error}")
+    if isinstance(error, msgspec.DecodeError):
+        return Refused("bad_request", f"the body is not JSON: {error}")
+    if isinstance(error, UnicodeDecodeError):
+        return Refused("bad_request", "the body is not UTF-8")
+    if isinstance(error, RecursionError):
+        return Refused("bad_request", "the body is nested too deeply")
+    logger.error("request.failed", exc_info=error)
+    return INTERNAL

@@ -1,0 +1,62 @@
+"""``run/<attempt>/``: what belongs to one attempt on disk, and the lock that proves its tree gone.
+
+The file ``alive`` is written by the kernel (boot id and cookie), then locked and signed by the keeper (its own and its
+child's pid with start time). The next kernel waits for the lock; what a dead keeper left is found by what it signed.
+"""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kernel.procs.process_table import ProcessId, boot_id
+
+LOCK_FILE: Final = "alive"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptDir:
+    """The directory of an attempt that this kernel started."""
+
+    path: Path
+
+    @property
+    def lock(self) -> Path:
+        """The file that the keeper holds locked until its whole tree is gone."""
+        return self.path / LOCK_FILE
+
+    def remove(self) -> None:
+        """Delete the directory; what is gone already is fine."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What ``alive`` says: who was started in this boot of the machine, and the cookie of all below them."""
+
+    cookie: str | None
+    processes: tuple[ProcessId, ...]
+
+
+def create(run_dir: Path, attempt: str, cookie: str) -> AttemptDir:
+    """Make the directory (0700) and its lock file (0600). Raises FileExistsError if the attempt is in use."""
+    run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory = AttemptDir(run_dir / attempt)
+    directory.path.mkdir(mode=0o700)
+    fd = os.open(directory.lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(fd, f"boot {boot_id()}\ncookie {cookie}\n".encode())
+    finally:
+        os.close(fd)
+    return directory
+
+
+def read_signature(text: str) -> Signature:
+    """Parse ``alive``. Of another boot, or where a line is torn, nothing is believed: those processes are gone."""
+    words = [line.split() for line in text.splitlines()]
+    facts = {line[0]: line[1] for line in words if len(line) == 2}
+    if not facts.get("boot") or facts["boot"] != boot_id():
+        return Signature(None, ())
+    signed = (line for line in words if len(line) == 3 and line[1].isdecimal() and line[2].isdecimal())
+    return Signature(facts.get("cookie"), tuple(ProcessId(int(pid), int(start)) for _role, pid, start in signed))

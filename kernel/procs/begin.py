@@ -1,0 +1,87 @@
+"""What both launchers do alike: directory, pipes, order, and the keeper's first word."""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from kernel.procs.attempt_dir import create
+from kernel.procs.errors import TRANSIENT, TRANSIENT_NAMES, KeeperLost, SpawnTransient
+from kernel.procs.handle import Handle
+from kernel.procs.keeper_link import KeeperLink
+from kernel.procs.pipes import Ends, open_pipes
+from kernel.procs.spec import Spec
+from protocol.ipc import Exited, Fork, Started
+
+Deliver = Callable[[Fork, Ends, KeeperLink], Awaitable[None]]
+"""Give the order and the child's ends to something that becomes the keeper. The ends are closed by the caller."""
+
+ANSWER_SECONDS: Final = 60.0
+"""For the first word of a keeper: a zygote that preloads every SDK on a slow machine takes a good part of it."""
+
+
+async def begin(spec: Spec, run_dir: Path, deliver: Deliver) -> Handle:
+    """Start what ``spec`` says. Raises SpawnTransient (nothing is left then).
+
+    Cancellation closes the lifeline, and so ends what may have been started.
+    """
+    with ExitStack() as undo:
+        try:
+            cookie = secrets.token_hex(16)
+            directory = create(run_dir, spec.attempt, cookie)
+            undo.callback(directory.remove)
+            ours, theirs = open_pipes()
+        except OSError as error:
+            if error.errno in TRANSIENT:
+                raise SpawnTransient(f"cannot start {spec.attempt}: {error.strerror}") from error
+            raise
+        link = KeeperLink(trio.SocketStream(trio.socket.from_stdlib_socket(ours.link)))
+        undo.callback(link.close)
+        streams = tuple(map(trio.lowlevel.FdStream, (ours.stdin, ours.stdout, ours.stderr)))
+        for stream in streams:
+            undo.callback(_close_now, stream)
+        order = Fork(
+            attempt=spec.attempt,
+            lock=str(directory.lock),
+            cookie=cookie,
+            argv=spec.argv,
+            cwd=spec.cwd,
+            env=spec.env,
+        )
+        try:
+            await deliver(order, theirs, link)
+        finally:
+            theirs.close()
+        first = await _first_word(link, spec.attempt)
+        undo.pop_all()
+    return Handle(
+        attempt=spec.attempt,
+        cookie=cookie,
+        pid=first.pid if isinstance(first, Started) else 0,
+        keeper_pid=first.keeper if isinstance(first, Started) else 0,
+        streams=(streams[0], streams[1], streams[2]),
+        link=link,
+        directory=directory,
+        exited=first if isinstance(first, Exited) else None,
+    )
+
+
+async def _first_word(link: KeeperLink, attempt: str) -> Started | Exited:
+    try:
+        with trio.fail_after(ANSWER_SECONDS):
+            first = await link.receive()
+    except trio.TooSlowError as error:
+        raise SpawnTransient(f"cannot start {attempt}: no answer in {ANSWER_SECONDS:.0f} s") from error
+    if first is None:
+        raise KeeperLost(f"cannot start {attempt}: the keeper went away")
+    if isinstance(first, Exited) and (first.failed or "").partition(":")[0] in TRANSIENT_NAMES:
+        raise SpawnTransient(f"cannot start {attempt}: {first.failed}")
+    return first
+
+
+def _close_now(stream: trio.lowlevel.FdStream) -> None:
+    """Close without a checkpoint: this runs while an exception or a cancellation is on its way."""
+    stream.close()

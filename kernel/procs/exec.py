@@ -1,0 +1,71 @@
+"""The exec launcher: a fresh interpreter per attempt becomes the keeper. Slow, simple, and what macOS can do."""
+
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from kernel.procs.begin import begin
+from kernel.procs.errors import TRANSIENT, SpawnTransient
+from kernel.procs.handle import Handle
+from kernel.procs.keeper_link import KeeperLink
+from kernel.procs.pipes import Ends
+from kernel.procs.spec import Spec
+from protocol.ipc import Fork
+
+_REAP_SECONDS: Final = 3.0
+"""At the end: for keepers whose lifelines are closed by then."""
+
+
+class ExecLauncher:
+    """Starts ``python -I -u -m worker --keeper FD``. ``spawn`` works while ``run`` does, which reaps the keepers."""
+
+    def __init__(self, *, run_dir: Path, environ: Mapping[str, str]) -> None:
+        self._run_dir = run_dir
+        self._environ = environ
+        self._to_reap, self._reaped = trio.open_memory_channel[trio.Process](math.inf)
+
+    def need(self, modules: frozenset[str]) -> None:
+        """Nothing to do: each worker imports what it needs."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Reap keepers until cancelled."""
+        async with trio.open_nursery() as nursery:
+            task_status.started()
+            async for process in self._reaped:
+                nursery.start_soon(_reap, process)
+
+    async def spawn(self, spec: Spec) -> Handle:
+        """Start a worker or a command. Raises SpawnTransient, and ValueError for an attempt id in use."""
+        return await begin(spec, self._run_dir, self._execute)
+
+    async def _execute(self, order: Fork, theirs: Ends, link: KeeperLink) -> None:
+        fd = theirs.link.fileno()
+        try:
+            process = await trio.lowlevel.open_process(
+                [sys.executable, "-I", "-u", "-m", "worker", "--keeper", str(fd)],
+                stdin=theirs.stdin,
+                stdout=theirs.stdout,
+                stderr=theirs.stderr,
+                pass_fds=(fd,),
+                env=dict(self._environ),
+                start_new_session=True,
+            )
+        except OSError as error:
+            if error.errno in TRANSIENT:
+                raise SpawnTransient(f"cannot start {order.attempt}: {error.strerror}") from error
+            raise
+        self._to_reap.send_nowait(process)
+        await link.send(order)
+
+
+async def _reap(process: trio.Process) -> None:
+    """Wait for a keeper. When the kernel ends, its handles are closed before this is cancelled."""
+    try:
+        await process.wait()
+    finally:
+        with trio.move_on_after(_REAP_SECONDS, shield=True):
+            await process.wait()

@@ -1,0 +1,103 @@
+"""The fork launcher: keepers come from a zygote that has everything loaded, within milliseconds. Linux only."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from kernel.procs.begin import begin
+from kernel.procs.errors import KeeperLost
+from kernel.procs.handle import Handle
+from kernel.procs.spec import Spec
+from kernel.procs.zygote import Zygote, start_zygote
+
+logger = logging.getLogger(__name__)
+
+TRIES: Final = 3
+"""A zygote that dies under an order harms nobody: the order goes to the next one."""
+WAIT_SECONDS: Final = 10.0
+"""For a new zygote's socket to be there, after the last one died."""
+_BACKOFF_SECONDS: Final = (0.0, 0.1, 0.5, 2.0, 5.0)
+"""Before the next zygote, by how many in a row died before they had loaded."""
+
+
+class ForkLauncher:
+    """Keeps a zygote alive and sends it orders. ``spawn`` works from the moment ``run`` has reported started."""
+
+    def __init__(self, *, run_dir: Path, environ: Mapping[str, str], modules: frozenset[str] = frozenset()) -> None:
+        self._run_dir = run_dir
+        self._environ = environ
+        self._wanted = modules
+        self._zygotes: list[Zygote] = []
+        self._changed = trio.Event()
+
+    def need(self, modules: frozenset[str]) -> None:
+        """Have ``modules`` preloaded from now on. The zygote that has not is replaced once another one is ready."""
+        if not modules <= self._wanted:
+            self._wanted |= modules
+            self._announce()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep a zygote that has what is needed. Runs until cancelled; then the zygotes, and all they forked, end."""
+        failures = 0
+        async with trio.open_nursery() as nursery:
+            while True:
+                zygote = await start_zygote(self._wanted, self._environ)
+                self._zygotes.append(zygote)
+                self._announce()
+                nursery.start_soon(self._follow, zygote)
+                task_status.started()
+                task_status = trio.TASK_STATUS_IGNORED
+                while any(self._wanted <= one.modules for one in self._zygotes):
+                    await self._changed.wait()
+                failures = 0 if zygote.preloaded.is_set() else min(failures + 1, len(_BACKOFF_SECONDS) - 1)
+                await trio.sleep(_BACKOFF_SECONDS[failures])
+
+    async def spawn(self, spec: Spec) -> Handle:
+        """Start a worker or a command. Raises SpawnTransient, and ValueError for an attempt id in use."""
+        for left in reversed(range(TRIES)):
+            zygote = await self._zygote()
+            try:
+                return await begin(spec, self._run_dir, zygote.fork)
+            except KeeperLost:
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _zygote(self) -> Zygote:
+        """The newest that has loaded; before any has, the oldest, whose socket keeps orders until then."""
+        try:
+            with trio.fail_after(WAIT_SECONDS):
+                while not self._zygotes:
+                    await self._changed.wait()
+        except trio.TooSlowError as error:
+            raise KeeperLost(f"no zygote could be started for {WAIT_SECONDS:.0f} s; see the kernel's log") from error
+        loaded = [zygote for zygote in self._zygotes if zygote.preloaded.is_set()]
+        return loaded[-1] if loaded else self._zygotes[0]
+
+    async def _follow(self, zygote: Zygote) -> None:
+        """Watch one zygote until it is dead; once it has loaded, those before it are retired."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._supersede, zygote)
+                await zygote.listen()
+                nursery.cancel_scope.cancel()
+        finally:
+            if zygote in self._zygotes:
+                self._zygotes.remove(zygote)
+                self._announce()
+            with trio.CancelScope(shield=True):
+                code = await zygote.end()
+            logger.info("zygote.ended pid=%d code=%d", zygote.process.pid, code)
+
+    async def _supersede(self, zygote: Zygote) -> None:
+        await zygote.preloaded.wait()
+        for older in self._zygotes[: self._zygotes.index(zygote)]:
+            self._zygotes.remove(older)
+            await older.retire()
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()

@@ -1,0 +1,111 @@
+"""A running process as its owner sees it: three streams, its end, and the means to bring that about."""
+
+import signal
+from typing import Final
+
+import trio
+
+from kernel.procs import process_table, remains
+from kernel.procs.attempt_dir import AttemptDir
+from kernel.procs.keeper_link import KeeperLink
+from kernel.procs.process_table import ProcessId
+from protocol.ipc import Exited, Kill
+
+CLOSE_SECONDS: Final = 3.0
+"""For a keeper to kill its tree; one that takes longer is stuck and is killed too."""
+
+
+class Handle:
+    """One keeper and its tree. Close it (``async with``): that is what makes sure that nothing is left.
+
+    ``pid`` is the child's, 0 if it could not be started; ``wait`` then tells why, and the streams are at their end.
+    Read ``stdout`` and ``stderr`` to their end, or a child that writes much will block.
+    """
+
+    def __init__(
+        self,
+        *,
+        attempt: str,
+        cookie: str,
+        pid: int,
+        keeper_pid: int,
+        streams: tuple[trio.abc.SendStream, trio.abc.ReceiveStream, trio.abc.ReceiveStream],
+        link: KeeperLink,
+        directory: AttemptDir,
+        exited: Exited | None = None,
+    ) -> None:
+        self.attempt = attempt
+        self.cookie = cookie
+        self.pid = pid
+        self.keeper_pid = keeper_pid
+        self.stdin, self.stdout, self.stderr = streams
+        self.directory = directory.path
+        self._directory = directory
+        self._link = link
+        self._exited = exited
+        self._kill_sent = False
+        self._waiting = trio.Lock()
+        self._processes = _named(pid, keeper_pid)
+
+    async def __aenter__(self) -> "Handle":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def wait(self) -> Exited:
+        """How it ended, once the whole tree is gone. Any number of tasks may wait, and again later.
+
+        Cancellation changes nothing. Where the keeper itself was killed, what it left is killed first and the answer
+        says SIGKILL.
+        """
+        async with self._waiting:
+            while self._exited is None:
+                frame = await self._link.receive()
+                if isinstance(frame, Exited):
+                    self._exited = frame
+                elif frame is None:
+                    self._exited = await self._bury()
+        return self._exited
+
+    async def kill(self, after_seconds: float = 0.0) -> None:
+        """SIGTERM to the tree, and SIGKILL ``after_seconds`` later until nothing is left. Does not wait for it.
+
+        With 0 there is no SIGTERM. A second call can only bring the end nearer. After the end it does nothing.
+        """
+        if self._exited is None:
+            self._kill_sent = True
+            await self._link.send(Kill(after_seconds=after_seconds))
+
+    async def destroy(self) -> Exited:
+        """Kill without the keeper's help, the keeper included: for one that does not answer ``kill``."""
+        self._kill_sent = True
+        for process in self._processes:
+            process_table.kill(process)
+        self._link.close()
+        return await self.wait()
+
+    async def aclose(self) -> None:
+        """Kill what still runs, wait until it is gone, release descriptors and the run directory.
+
+        Shielded from cancellation, and bounded: CLOSE_SECONDS, then ``destroy``, which is bounded too.
+        """
+        with trio.CancelScope(shield=True):
+            with trio.move_on_after(CLOSE_SECONDS):
+                await self.kill()
+                await self.wait()
+            if self._exited is None:
+                await self.destroy()
+            self._link.close()
+            for stream in (self.stdin, self.stdout, self.stderr):
+                await stream.aclose()
+            self._directory.remove()
+
+    async def _bury(self) -> Exited:
+        with trio.CancelScope(shield=True):
+            await remains.end(self._processes, {self.cookie})
+        return Exited(signal=signal.SIGKILL, killed=self._kill_sent)
+
+
+def _named(*pids: int) -> tuple[ProcessId, ...]:
+    return tuple(process for pid in pids if pid and (process := process_table.identify(pid)) is not None)

@@ -1,0 +1,103 @@
+"""The processes of this machine, as far as finding and killing our own needs it. Empty where there is no /proc.
+
+A process is named by pid and start time, so a pid that was given to a stranger is never signalled (fault PF11).
+"""
+
+import functools
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from protocol.ipc import COOKIE_VARIABLE
+
+_ZOMBIE: Final = b"Z"
+
+
+class ProcessId(NamedTuple):
+    """One process of this boot, for ever. ``start_time`` is in clock ticks since boot."""
+
+    pid: int
+    start_time: int
+
+
+class Process(NamedTuple):
+    """One row of the table."""
+
+    id: ProcessId
+    parent: int
+
+
+@functools.cache
+def boot_id() -> str:
+    """Changes with every boot of the machine; a constant where the system has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return "unknown"
+
+
+def identify(pid: int) -> ProcessId | None:
+    """Name the process that has ``pid`` now; None if there is none (or it is dead and only waits to be reaped)."""
+    row = _row(pid)
+    return row.id if row is not None else None
+
+
+def table() -> dict[int, Process]:
+    """Every living process by pid."""
+    with suppress(OSError):
+        pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+        return {pid: row for pid in pids if (row := _row(pid)) is not None}
+    return {}
+
+
+def family(roots: Iterable[ProcessId], rows: dict[int, Process]) -> set[ProcessId]:
+    """Those of ``roots`` that live, and all below them."""
+    below: defaultdict[int, list[int]] = defaultdict(list)
+    for pid, row in rows.items():
+        below[row.parent].append(pid)
+    waiting = [root.pid for root in roots if root.pid in rows and rows[root.pid].id == root]
+    found: set[ProcessId] = set()
+    while waiting:
+        row = rows[waiting.pop()]
+        if row.id not in found:
+            found.add(row.id)
+            waiting.extend(below[row.id.pid])
+    return found
+
+
+def carriers(cookies: Collection[str], rows: dict[int, Process]) -> set[ProcessId]:
+    """Processes that were executed with one of ``cookies`` in their environment."""
+    marks = [f"{COOKIE_VARIABLE}={cookie}".encode() for cookie in cookies]
+    return {row.id for row in rows.values() if marks and _environment(row.id.pid).intersection(marks)}
+
+
+def kill(target: ProcessId) -> None:
+    """SIGKILL exactly this process; one that is gone, or not ours to signal, is left."""
+    with suppress(OSError):
+        handle = os.pidfd_open(target.pid)
+        try:
+            if identify(target.pid) == target:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(handle)
+
+
+def _row(pid: int) -> Process | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, parent, *fields = file.read().rpartition(b")")[2].split()
+    except (OSError, ValueError):
+        return None
+    if state == _ZOMBIE:
+        return None
+    return Process(ProcessId(pid, int(fields[17])), int(parent))
+
+
+def _environment(pid: int) -> frozenset[bytes]:
+    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+        return frozenset(file.read().split(b"\0"))
+    return frozenset()

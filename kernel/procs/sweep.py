@@ -1,0 +1,74 @@
+"""At boot: proof that every tree of the kernel before is gone, and then an empty ``run/``.
+
+A keeper lets its lock go when its tree is gone, milliseconds after its kernel died. A lock that is still held after
+the patience belongs to a keeper that is stuck: it and its tree are killed by name.
+"""
+
+import fcntl
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from kernel.procs import remains
+from kernel.procs.attempt_dir import LOCK_FILE, Signature, read_signature
+
+PATIENCE_SECONDS: Final = 2.0
+_ROUND_SECONDS: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What the kernel before had left. ``survivors`` would not die even by SIGKILL; their directories stay."""
+
+    attempts: tuple[str, ...]
+    survivors: tuple[int, ...]
+
+
+async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Swept:
+    """Take every lock below ``run_dir``, kill what is left of its tree, remove the directory.
+
+    To be called with the project's lock held, before anything is spawned.
+    """
+    left = sorted(path for path in run_dir.glob("*") if path.is_dir() and not path.is_symlink())
+    deadline = trio.current_time() + patience_seconds
+    for path in left:
+        await _lock_released(path / LOCK_FILE, deadline)
+    signatures = [_signature(path / LOCK_FILE) for path in left]
+    survivors = await remains.end(
+        [process for signature in signatures for process in signature.processes],
+        {signature.cookie for signature in signatures if signature.cookie},
+    )
+    for path in left:
+        if not survivors or _is_free(path / LOCK_FILE):
+            shutil.rmtree(path, ignore_errors=True)
+    return Swept(tuple(path.name for path in left), tuple(sorted(process.pid for process in survivors)))
+
+
+async def _lock_released(lock: Path, deadline: float) -> None:
+    while not _is_free(lock) and trio.current_time() < deadline:
+        await trio.sleep(_ROUND_SECONDS)  # flock cannot be awaited, and a thread that blocks on it cannot be cancelled
+
+
+def _is_free(lock: Path) -> bool:
+    try:
+        fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def _signature(lock: Path) -> Signature:
+    try:
+        return read_signature(lock.read_text("utf-8", "replace"))
+    except OSError:
+        return Signature(None, ())

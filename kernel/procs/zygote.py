@@ -1,0 +1,100 @@
+"""The kernel's side of one zygote: its process and its control socket. The zygote itself is in ``worker``."""
+
+import logging
+import socket
+import subprocess
+import sys
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from kernel.procs.errors import KeeperLost
+from kernel.procs.keeper_link import KeeperLink
+from kernel.procs.pipes import Ends
+from protocol.codec import FrameReader, encode
+from protocol.ipc import Fork, Preloaded, Retire
+
+logger = logging.getLogger(__name__)
+
+END_SECONDS: Final = 4.0
+"""For a zygote whose socket was closed: a second of grace for its keepers, then it kills them and ends."""
+
+
+@dataclass(eq=False, slots=True)
+class Zygote:
+    """One zygote. Orders may be sent from the start: they wait in its socket until it has loaded its modules."""
+
+    process: trio.Process
+    control: trio.socket.SocketType
+    modules: frozenset[str]
+    preloaded: trio.Event = field(default_factory=trio.Event)
+    _sending: trio.Lock = field(default_factory=trio.Lock)
+
+    async def fork(self, order: Fork, theirs: Ends, _link: KeeperLink) -> None:
+        """Have it fork a keeper for ``order``. Raises KeeperLost if it is gone."""
+        fds = array("i", [theirs.stdin, theirs.stdout, theirs.stderr, theirs.link.fileno()])
+        data = encode(order)
+        try:
+            async with self._sending:
+                sent = await self.control.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+                while sent < len(data):
+                    # Half an order would put every later one out of step, so a cancelled sender still sends it whole.
+                    with trio.CancelScope(shield=True):
+                        sent += await self.control.send(data[sent:])
+        except OSError as error:
+            raise KeeperLost(f"cannot start {order.attempt}: the zygote is gone ({error.strerror})") from error
+
+    async def listen(self) -> None:
+        """Follow it until its socket closes, which is when it dies."""
+        frames: FrameReader[Preloaded] = FrameReader(Preloaded)
+        while chunk := await self._receive():
+            for frame in frames.feed(chunk):
+                if isinstance(frame, Preloaded):
+                    logger.info("zygote.preloaded pid=%d modules=%d", frame.pid, frame.modules)
+                    self.preloaded.set()
+
+    async def retire(self) -> None:
+        """Let it serve the keepers it has to their end, and then end. No more orders."""
+        try:
+            async with self._sending:
+                await self.control.send(encode(Retire()))
+        except OSError:
+            await trio.lowlevel.checkpoint()
+        self.control.close()
+
+    async def end(self) -> int:
+        """Close the socket if it is open, and reap the process. What it had forked is ended, unless it was retired."""
+        self.control.close()
+        with trio.move_on_after(END_SECONDS):
+            return await self.process.wait()
+        self.process.kill()
+        return await self.process.wait()
+
+    async def _receive(self) -> bytes:
+        try:
+            return await self.control.recv(4096)
+        except (OSError, trio.ClosedResourceError):
+            return b""
+
+
+async def start_zygote(modules: frozenset[str], environ: Mapping[str, str]) -> Zygote:
+    """Start a zygote that loads ``modules``. It is not waited for. ``environ`` is what its workers will have."""
+    ours, theirs = socket.socketpair()
+    argv = [sys.executable, "-I", "-u", "-m", "worker.zygote", "--control-fd", str(theirs.fileno())]
+    try:
+        with theirs:
+            process = await trio.lowlevel.open_process(
+                [*argv, "--preload", ",".join(sorted(modules))],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                env=dict(environ),
+                start_new_session=True,
+            )
+    except BaseException:
+        ours.close()
+        raise
+    return Zygote(process, trio.socket.from_stdlib_socket(ours), modules)

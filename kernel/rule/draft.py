@@ -1,0 +1,92 @@
+"""A draft: a message as someone wants it appended, before the rule has seen it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from protocol.errors import Cause
+from protocol.instruction import ErrorClass, Status
+from protocol.message import MessageKind
+from protocol.names import AgentKey, InstructionId
+
+Origin = Literal["file", "inline", "ephemeral"]
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """The attempt that speaks. It is fenced: nothing is appended unless it still holds ``epoch``."""
+
+    instruction: InstructionId
+    epoch: int
+
+
+class _Payload(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    pass
+
+
+class MemberSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One member of a workflow: its ``name`` there and the agent behind it. ``definition`` is JSON."""
+
+    name: str
+    key: AgentKey
+    origin: Origin
+    definition: bytes | None = None
+
+
+class WorkflowStarted(_Payload, frozen=True, kw_only=True):
+    """Of ``status``: a workflow starts. With ``kickoff`` it is said in the same transaction.
+
+    ``kickoff_mentions`` are those of the template: what interpolation brought in wakes nobody.
+    """
+
+    name: str
+    tag: str
+    mode: Literal["start", "run"]
+    file: str
+    definition: bytes
+    members: tuple[MemberSpec, ...]
+    params: dict[str, object] = {}
+    deadline_ms: int | None = None
+    kickoff: str | None = None
+    kickoff_mentions: tuple[str, ...] | None = None
+
+
+class WorkflowStopped(_Payload, frozen=True, kw_only=True):
+    """Of ``status``: a workflow ended."""
+
+    status: str
+    exit_code: int
+    reason: str = ""
+
+
+class Outcome(_Payload, frozen=True, kw_only=True):
+    """Of ``done`` and ``failed``: how an instruction ended. ``text`` is the agent's."""
+
+    instruction: InstructionId
+    status: Status
+    text: str = ""
+    cause: Cause | None = None
+    error_class: ErrorClass | None = None
+
+
+Payload = WorkflowStarted | WorkflowStopped | Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What to append.
+
+    ``to`` names who is addressed directly. ``mentions`` None means: those in the text. ``author`` is set when
+    an agent speaks; ``hops`` None means: one more than what the author was woken by, or 0.
+    """
+
+    kind: MessageKind
+    space: str
+    sender: str
+    text: str = ""
+    to: tuple[str, ...] = ()
+    mentions: tuple[str, ...] | None = None
+    author: Author | None = None
+    hops: int | None = None
+    payload: Payload | None = None

@@ -1,0 +1,81 @@
+"""Effects: all that a proposal can do. A closed union; each is one row of one table."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from kernel.rule.draft import Draft, MemberSpec
+from protocol.instruction import Lane
+from protocol.names import AgentKey
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append a further message; it is evaluated in its turn."""
+
+    draft: Draft
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Put the message into the agent's inbox. Without an Assign beside it the agent is not woken."""
+
+    agent: AgentKey
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Give the agent an instruction made of the message."""
+
+    agent: AgentKey
+    lane: Lane
+    hops: int
+
+
+class WorkflowBegin(msgspec.Struct, frozen=True, kw_only=True):
+    """The row of a workflow that starts. ``hops`` and ``instructions`` are its limits."""
+
+    space: str
+    name: str
+    tag: str
+    mode: str
+    file: str
+    definition: bytes
+    params: dict[str, object]
+    deadline_ms: int | None
+    hops: int
+    instructions: int
+
+
+class WorkflowEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The workflow in ``space`` ended."""
+
+    space: str
+    status: str
+    exit_code: int
+
+
+class Roster(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is in a space, replacing who was. An inline agent lives in ``space`` and nowhere else."""
+
+    space: str
+    members: tuple[MemberSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write a row that is not a message."""
+
+    row: WorkflowBegin | WorkflowEnd | Roster
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Undo everything; the caller gets the code."""
+
+    code: str
+    text: str
+    hint: str | None = None
+
+
+Effect = Append | Deliver | Assign | Put | Refuse

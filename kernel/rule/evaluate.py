@@ -1,0 +1,72 @@
+"""Evaluation: from one draft to all that follows from it, breadth first and bounded.
+
+It decides nothing itself and writes nothing itself: proposals decide, a sink writes. Every proposal is asked
+about the state before the message; then the message is recorded and the effects are applied, in order.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from kernel.rule.draft import Draft
+from kernel.rule.effects import Append, Assign, Deliver, Effect, Put, Refuse
+from kernel.rule.fact import Fact
+from kernel.rule.proposal import Proposal
+from kernel.rule.view import View
+from protocol.errors import Refused
+from protocol.message import MessageKind
+
+MAX_MESSAGES: Final = 256
+MAX_DEPTH: Final = 16
+
+Table = Mapping[MessageKind, tuple[Proposal, ...]]
+
+
+class Sink(Protocol):
+    """Where messages and effects go: the open transaction."""
+
+    def record(self, fact: Fact, effects: tuple[Deliver | Assign | Put, ...]) -> None:
+        """Write one message, then what was decided about it."""
+        ...
+
+
+class EvaluationOverrun(Exception):
+    """Proposals that answer each other without end: a bug, so the append fails and nothing is kept."""
+
+
+def evaluate(first: Fact, proposals: Table, view: View, sink: Sink) -> None:
+    """Record ``first`` and everything that follows from it. Raises Refused, EvaluationOverrun."""
+    waiting = deque([(first, 0)])
+    evaluated = 0
+    while waiting:
+        fact, depth = waiting.popleft()
+        evaluated += 1
+        if evaluated > MAX_MESSAGES or depth > MAX_DEPTH:
+            raise EvaluationOverrun(f"more than {MAX_MESSAGES} messages or {MAX_DEPTH} levels from one {first.kind}")
+        effects = _decide(fact, proposals, view)
+        sink.record(fact, tuple(one for one in effects if not isinstance(one, Append | Refuse)))
+        waiting.extend((_child(fact, one.draft), depth + 1) for one in effects if isinstance(one, Append))
+
+
+def _decide(fact: Fact, proposals: Table, view: View) -> list[Effect]:
+    effects: list[Effect] = []
+    for proposal in proposals.get(fact.kind, ()):
+        for effect in proposal.decide(fact, view):
+            if isinstance(effect, Refuse):
+                raise Refused(effect.code, effect.text, effect.hint)
+            effects.append(effect)
+    return effects
+
+
+def _child(parent: Fact, draft: Draft) -> Fact:
+    return Fact(
+        kind=draft.kind,
+        space=draft.space,
+        sender=draft.sender,
+        text=draft.text,
+        to=draft.to,
+        mentions=draft.mentions,
+        hops=parent.hops if draft.hops is None else draft.hops,
+        cause=parent.cause,
+        payload=draft.payload,
+    )

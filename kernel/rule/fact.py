@@ -1,0 +1,21 @@
+"""A fact: what a proposal is asked about. A draft whose author and chain of causes are known."""
+
+from dataclasses import dataclass
+
+from kernel.rule.draft import Payload
+from protocol.message import MessageKind
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One message under evaluation. ``cause`` is the instruction it comes from, ``hops`` its place in the chain."""
+
+    kind: MessageKind
+    space: str
+    sender: str
+    text: str = ""
+    to: tuple[str, ...] = ()
+    mentions: tuple[str, ...] | None = None
+    hops: int = 0
+    cause: int | None = None
+    payload: Payload | None = None

@@ -1,0 +1,1 @@
+"""The core proposals, one file each. A proposal decides; it changes nothing."""

@@ -1,0 +1,42 @@
+"""The view: what a proposal may ask. Typed, limited questions about the state before the message."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from protocol.names import AgentKey
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A running workflow's space. ``file`` is its definition's path, ``assigned`` its instructions so far."""
+
+    name: str
+    tag: str
+    file: str
+    hops_limit: int
+    instructions_limit: int
+    assigned: int
+
+
+class View(Protocol):
+    """Questions a proposal may ask; each is answered from an index and bounded."""
+
+    def agent_exists(self, key: AgentKey) -> bool:
+        """Whether there is an agent that can be sent to outside any workflow."""
+        ...
+
+    def workspace(self, space: str) -> Workspace | None:
+        """The running workflow of ``space``, if it runs."""
+        ...
+
+    def member(self, space: str, name: str) -> AgentKey | None:
+        """The agent that is called ``name`` in ``space``."""
+        ...
+
+    def member_names(self, space: str) -> tuple[str, ...]:
+        """Who is in ``space``, at most 64, in alphabetical order."""
+        ...
+
+    def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
+        """Agents to whom something that this instruction said was delivered, at most 256."""
+        ...

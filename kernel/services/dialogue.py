@@ -1,0 +1,108 @@
+"""What is said between the kernel and one worker, from ``ready`` to the terminal frame.
+
+Every entry is committed before it is answered (promise P5). The first terminal frame wins; what comes
+after it is ignored. Silence is judged by monotonic time: before ``ready`` by the startup deadline, then by
+the idle one.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+import trio
+
+from kernel.services.link import Link
+from kernel.services.outcome import Ending, of_error, of_result
+from protocol.agent import Timeouts
+from protocol.codec import Noise
+from protocol.ipc import PROTOCOL, Delta, Entry, Error, Go, Log, Pong, Progress, Ready, Result, Start, Stop, Yield
+
+logger = logging.getLogger(__name__)
+
+NOISE_LINES: Final = 20
+"""How many lines that are no frames are logged per attempt; the rest are dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """Who hears what a worker says. ``entry`` commits and returns the answer."""
+
+    entry: Callable[[Entry], Awaitable[Go | Yield | Stop]]
+    log: Callable[[Log], Awaitable[None]]
+    live: Callable[[Delta | Progress], None]
+    ready: Callable[[Ready], Awaitable[None]]
+
+
+class Dialogue:
+    """One conversation. ``run`` returns the ending, or None where the worker left without a terminal frame."""
+
+    def __init__(self, *, link: Link, start: Start, timeouts: Timeouts, ears: Ears) -> None:
+        self._link = link
+        self._start = start
+        self._timeouts = timeouts
+        self._ears = ears
+        self._ready = False
+        self._noise = 0
+
+    async def run(self) -> Ending | None:
+        """Talk until the worker's terminal frame, its end of output, or a deadline."""
+        with trio.move_on_after(self._timeouts.total):
+            return await self._talk()
+        return Ending("incomplete", f"still running after {self._timeouts.total:g} s", cause="total_timeout")
+
+    async def _talk(self) -> Ending | None:
+        while True:
+            patience = self._timeouts.idle if self._ready else self._timeouts.startup
+            with trio.move_on_after(patience) as silence:
+                frame = await self._link.receive()
+            if silence.cancelled_caught:
+                return self._silent(patience)
+            if frame is None:
+                return None
+            ending = await self._hear(frame)
+            if ending is not None:
+                return ending
+
+    def _silent(self, seconds: float) -> Ending:
+        cause = "idle_timeout" if self._ready else "startup_timeout"
+        return Ending("failed", f"the worker was silent for {seconds:g} s", cause=cause)
+
+    async def _hear(
+        self, frame: Ready | Entry | Delta | Progress | Log | Pong | Result | Error | Noise
+    ) -> Ending | None:
+        match frame:
+            case Result():
+                return of_result(frame)
+            case Error():
+                return of_error(frame)
+            case Ready():
+                return await self._greet(frame)
+            case Entry():
+                await self._link.send(await self._ears.entry(frame))
+            case Delta() | Progress():
+                self._ears.live(frame)
+            case Log():
+                await self._ears.log(frame)
+            case Noise():
+                await self._note(frame)
+            case Pong():
+                pass
+            case _:
+                assert_never(frame)
+        return None
+
+    async def _greet(self, ready: Ready) -> Ending | None:
+        if ready.protocol[0] != PROTOCOL[0]:
+            text = f"the worker speaks protocol {ready.protocol[0]}, this kernel {PROTOCOL[0]}"
+            return Ending("failed", text, cause="spawn_permanent")
+        if not self._ready:
+            self._ready = True
+            await self._ears.ready(ready)
+            await self._link.send(self._start)
+        return None
+
+    async def _note(self, noise: Noise) -> None:
+        self._noise += 1
+        if self._noise <= NOISE_LINES:
+            await self._ears.log(Log(level="warning", text=f"not a frame ({noise.why}): {noise.text}"))

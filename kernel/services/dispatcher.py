@@ -1,0 +1,96 @@
+"""Decides who runs next, and runs it: rows -> choose -> lease -> attempt. One dispatcher, not a loop per agent.
+
+Level-triggered: it reads rows whenever something changed and before it sleeps, so no wake-up can be lost
+(fault TF09), and polls nothing: an idle kernel sleeps until the next ``not_before``.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from kernel.policy.choose import choose
+from kernel.services.attempt import Attempts, Live
+from kernel.store import instructions
+from kernel.store.feed import Wake
+from kernel.store.reader import Reader
+
+logger = logging.getLogger(__name__)
+
+LONGEST_NAP_SECONDS: Final = 60.0
+CANCEL_GRACE_SECONDS: Final = 2.0
+
+
+class Dispatcher:
+    """Starts attempts under the worker limit, one per agent, and stops those whose instruction was taken away."""
+
+    def __init__(
+        self, *, reader: Reader, wake: Wake, attempts: Attempts, workers: int, now_ms: Callable[[], int]
+    ) -> None:
+        self._reader = reader
+        self._wake = wake
+        self._attempts = attempts
+        self._workers = workers
+        self._now_ms = now_ms
+        self._busy: set[str] = set()
+        """Agents with an attempt under way: from its choice until its tree is gone."""
+        self._closed = False
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Dispatch until ``drain`` is called and every attempt is gone."""
+        async with trio.open_nursery() as nursery:
+            task_status.started()
+            while not self._closed:
+                self._wake.clear()
+                self.run_once(nursery)
+                with trio.move_on_after(self._nap_seconds()):
+                    await self._wake.wait()
+
+    def run_once(self, nursery: trio.Nursery) -> int:
+        """Start what may start now; the attempts run in ``nursery``. Returns how many were started."""
+        self._stop_orphaned()
+        free = self._workers - len(self._busy)
+        if free <= 0:
+            return 0
+        ready = self._reader.now(instructions.ready, self._now_ms(), free + len(self._busy))
+        chosen = choose(ready, free_slots=free, busy=frozenset(self._busy))
+        for pick in chosen:
+            self._busy.add(pick.agent)
+            nursery.start_soon(self._attempt, pick.id, pick.agent)
+        return len(chosen)
+
+    async def drain(self, grace_seconds: float) -> None:
+        """Lease nothing more, ask every worker to leave, and return when all trees are gone."""
+        self._closed = True
+        self._wake.set()
+        for live in list(self._attempts.live.values()):
+            live.stop("shutdown", grace_seconds)
+        for live in list(self._attempts.live.values()):
+            await live.gone.wait()
+
+    async def _attempt(self, instruction: str, agent: str) -> None:
+        """The boundary: whatever goes wrong in one attempt, the others do not notice (promise P9)."""
+        try:
+            await self._attempts.run(instruction)
+        except Exception:
+            logger.exception("attempt.broke %s", instruction)
+        finally:
+            self._busy.discard(agent)
+            self._wake.set()
+
+    def _stop_orphaned(self) -> None:
+        """Stop attempts whose instruction was ended by somebody else (a stopped workflow, a cancel)."""
+        working: list[Live] = [live for live in self._attempts.live.values() if not live.settling]
+        if not working:
+            return
+        held = self._reader.now(instructions.live)
+        for live in working:
+            if live.leased.instruction not in held:
+                live.stop("cancelled", CANCEL_GRACE_SECONDS)
+
+    def _nap_seconds(self) -> float:
+        due = self._reader.now(instructions.next_due_ms)
+        if due is None:
+            return LONGEST_NAP_SECONDS
+        return min(max((due - self._now_ms()) / 1000, 0.0), LONGEST_NAP_SECONDS)

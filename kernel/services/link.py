@@ -1,0 +1,71 @@
+"""The kernel's end of a worker's stdio: frames in, frames out, a bounded tail of stderr.
+
+No queue between pipe and store: a slow commit throttles the worker. What is not a frame is noise for the log.
+"""
+
+from collections import deque
+from typing import Final
+
+import trio
+
+from kernel.procs.handle import Handle
+from protocol.codec import FrameReader, Noise, encode
+from protocol.ipc import KernelFrame, WorkerFrame
+
+WRITE_DEADLINE_SECONDS: Final = 30.0
+"""A worker that does not read its input for this long is hung (fault IF10)."""
+STDERR_TAIL_BYTES: Final = 64 * 1024
+
+
+class WorkerDeaf(Exception):
+    """The worker did not read what it was sent within the deadline, or closed its input."""
+
+
+class Link:
+    """Frames to and from one worker."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
+        self._arrived: deque[WorkerFrame | Noise] = deque()
+        self._sending = trio.Lock()
+
+    async def send(self, frame: KernelFrame) -> None:
+        """Write one frame. Raises WorkerDeaf. Cancellation may leave half a frame: only stop the worker then."""
+        try:
+            with trio.fail_after(WRITE_DEADLINE_SECONDS):
+                async with self._sending:
+                    await self._handle.stdin.send_all(encode(frame))
+        except (trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise WorkerDeaf(f"the worker does not read its input ({type(error).__name__})") from error
+
+    async def receive(self) -> WorkerFrame | Noise | None:
+        """The next thing the worker says; None once it closed its output. Cancellation loses nothing."""
+        while not self._arrived:
+            chunk = await self._handle.stdout.receive_some()
+            if not chunk:
+                return None
+            self._arrived.extend(self._reader.feed(bytes(chunk)))
+        return self._arrived.popleft()
+
+
+class Tail:
+    """The last bytes of a stream that is always drained: an unread pipe would block the worker for ever."""
+
+    def __init__(self, limit_bytes: int = STDERR_TAIL_BYTES) -> None:
+        self._limit = limit_bytes
+        self._kept = bytearray()
+        self.ended = trio.Event()
+
+    async def drain(self, stream: trio.abc.ReceiveStream) -> None:
+        """Read ``stream`` to its end."""
+        async for chunk in stream:
+            self._kept += chunk
+            if len(self._kept) > 2 * self._limit:
+                del self._kept[: -self._limit]
+        self.ended.set()
+
+    @property
+    def text(self) -> str:
+        """The tail as text."""
+        return bytes(self._kept[-self._limit :]).decode("utf-8", "replace")

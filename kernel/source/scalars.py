@@ -1,0 +1,112 @@
+"""What a scalar's text means, asked for by type: YAML 1.2 core, without its surprises.
+
+A string field takes any text as it stands (``no``, ``12:30``, ``010``, ``1e3``); a number or a truth value is
+taken only where it is unmistakable (fault CF06).
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from kernel.source.durations import GRAMMAR, DurationRejected, parse_duration
+from kernel.source.yaml_tree import ScalarNode
+
+_INT: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})", re.ASCII)
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?", re.ASCII)
+_BOOLS: Final = MappingProxyType(
+    {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+)
+_YES_NO: Final = MappingProxyType(
+    {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+)
+_LONGEST_NUMBER: Final = 60
+
+
+class Mismatch(ValueError):
+    """A value that is not what its key needs: what it needs, and what to do."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def show(node: ScalarNode) -> str:
+    """The scalar as a few characters for a message."""
+    if node.is_null:
+        return "nothing"
+    return repr(node.text if len(node.text) <= 60 else node.text[:57] + "...")
+
+
+def read_text(node: ScalarNode) -> str:
+    """Any text; not nothing."""
+    if node.is_null:
+        raise Mismatch("needs a text, has nothing", "write a value, or remove the key")
+    return node.text
+
+
+def read_int(node: ScalarNode) -> int:
+    """A decimal whole number of at most 18 digits."""
+    if node.plain and _INT.fullmatch(node.text):
+        return int(node.text)
+    raise Mismatch(f"needs a whole number, has {show(node)}", _number_hint(node))
+
+
+def read_float(node: ScalarNode) -> float:
+    """A finite decimal number."""
+    value = _float(node)
+    if value is None:
+        raise Mismatch(f"needs a number, has {show(node)}", _number_hint(node))
+    return value
+
+
+def read_bool(node: ScalarNode) -> bool:
+    """``true`` or ``false``; never ``yes``."""
+    if node.plain and node.text in _BOOLS:
+        return _BOOLS[node.text]
+    word = _YES_NO.get(node.text.lower()) or (node.text.lower() if node.text.lower() in _BOOLS else None)
+    raise Mismatch(f"needs true or false, has {show(node)}", f"write {word}" if word else None)
+
+
+def read_duration(node: ScalarNode) -> float:
+    """Seconds."""
+    try:
+        return parse_duration(node.text)
+    except DurationRejected:
+        raise Mismatch(f"needs a duration, has {show(node)}", GRAMMAR) from None
+
+
+def read_free(node: ScalarNode) -> str | int | float | bool | None:
+    """A value of a free-form mapping: as JSON would have it, and text where there is doubt."""
+    if not node.plain:
+        return node.text
+    if node.is_null:
+        return None
+    if node.text in _BOOLS:
+        return _BOOLS[node.text]
+    if _INT.fullmatch(node.text):
+        return int(node.text)
+    number = _float(node)
+    return node.text if number is None else number
+
+
+def _float(node: ScalarNode) -> float | None:
+    if not node.plain or len(node.text) > _LONGEST_NUMBER or not _FLOAT.fullmatch(node.text):
+        return None
+    value = float(node.text)
+    return value if math.isfinite(value) else None
+
+
+def _number_hint(node: ScalarNode) -> str | None:
+    if not node.plain and _FLOAT.fullmatch(node.text):
+        return "remove the quotes"
+    if node.plain and re.fullmatch(r"[-+]?0[0-9]+", node.text, re.ASCII):
+        return "remove the leading zero: whether it means octal depends on the reader"
+    return None
+
+
+READERS: Final[Mapping[object, Callable[[ScalarNode], object]]] = MappingProxyType(
+    {str: read_text, int: read_int, float: read_float, bool: read_bool}
+)

@@ -1,0 +1,298 @@
+"""YAML text to a tree of nodes that know their place. Scalars stay text: what they mean is the target type's say.
+
+Built from libyaml's events, never by construction of objects: tags are refused, nothing of YAML 1.1's guessing
+happens, and depth, size and aliases are counted while reading, so no input costs more than a bounded time
+(faults CF01-CF06).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import yaml
+
+from kernel.source.problems import Place, Problems
+
+MAX_BYTES: Final = 1024 * 1024
+MAX_DEPTH: Final = 64
+MAX_NODES: Final = 10_000
+"""With every alias counted at the size of what it repeats: a bomb is refused before it is walked."""
+MAX_ALIASES: Final = 100
+
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+_HINTS: Final = (
+    ("that cannot start any token", "a tab, '@', '`' or '%' cannot begin a value: indent with spaces, or use quotes"),
+    ("mapping values are not allowed", "a text that holds ': ' needs quotes, or a '|' block"),
+    ("could not find expected ':'", "every key ends in ':'; a long text belongs in a '|' block"),
+    ("did not find expected key", "check the indentation, and that quotes are closed"),
+    ("did not find expected '-' indicator", "check the indentation of the list"),
+    ("undefined alias", None),
+    ("while scanning a quoted scalar", "the quotes are not closed"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarNode:
+    """One value as text. ``plain``: it was written without quotes, so it may be a number or nothing."""
+
+    text: str
+    plain: bool
+    place: Place
+    size: int = 1
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it says that there is no value."""
+        return self.plain and self.text in _NULLS
+
+
+@dataclass(frozen=True, slots=True)
+class ListNode:
+    """A sequence."""
+
+    items: tuple["Node", ...]
+    place: Place
+    size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MapNode:
+    """A mapping. Keys are unique texts, in the order of the file."""
+
+    entries: tuple[tuple[ScalarNode, "Node"], ...]
+    place: Place
+    size: int = 1
+
+    def get(self, key: str) -> "Node | None":
+        """The value of ``key``, if it is there."""
+        return next((value for name, value in self.entries if name.text == key), None)
+
+    def place_of(self, key: str) -> Place:
+        """Where ``key`` stands; the mapping's own place if it does not."""
+        return next((name.place for name, _ in self.entries if name.text == key), self.place)
+
+
+Node = ScalarNode | ListNode | MapNode
+
+
+def parse_yaml(text: str, problems: Problems) -> Node | None:
+    """The document in ``text``; None if it has none or broke off (``problems`` then says why).
+
+    Duplicate keys and tags are noted and reading goes on; syntax errors and exceeded bounds end it.
+    """
+    builder = _Builder(problems)
+    try:
+        for event in _events(text):
+            builder.take(event)
+            if builder.stopped:
+                break
+    except yaml.YAMLError as error:
+        _note_syntax(error, problems)
+        return None
+    return None if builder.stopped else builder.root
+
+
+def decode_utf8(data: bytes, problems: Problems) -> str:
+    """``data`` as text, without a byte order mark; a byte that is no UTF-8 is noted and the text is empty."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
+        place = Place(before.count(b"\n") + 1, column)
+        problems.add(place, "", f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8 text")
+        return ""
+
+
+def _events(text: str) -> Iterator[Any]:
+    loader = _LOADER(text)
+    try:
+        while loader.check_event():
+            yield loader.get_event()
+    finally:
+        loader.dispose()
+
+
+def _note_syntax(error: yaml.YAMLError, problems: Problems) -> None:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    place = Place(mark.line + 1, mark.column + 1) if mark is not None else _reader_place(error, problems)
+    said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read")
+    full = f"{getattr(error, 'context', None) or ''} {said}"
+    hint = next((hint for part, hint in _HINTS if part in full), None)
+    problems.add(place, "", f"not YAML: {said}", hint)
+
+
+def _reader_place(error: yaml.YAMLError, problems: Problems) -> Place:
+    """Where a character stands that YAML does not allow: the reader knows only its offset."""
+    text = problems.text
+    offset = next((i for i, char in enumerate(text) if not _printable(char)), len(text))
+    return Place(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
+
+
+def _printable(char: str) -> bool:
+    return char in "\t\n\r\x85" or " " <= char <= "~" or (char >= "\xa0" and char not in "\ufffe\uffff\ufeff")
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection that has not ended."""
+
+    place: Place
+    anchor: str | None
+    is_map: bool
+    children: list[Node] = field(default_factory=list[Node])
+    keys: dict[str, Place] = field(default_factory=dict[str, Place])
+    pairs: list[tuple[ScalarNode, Node]] = field(default_factory=list[tuple[ScalarNode, Node]])
+    key: ScalarNode | None = None
+    skip_value: bool = False
+    size: int = 1
+
+
+class _Builder:
+    """Folds events into a tree. Iterative: the depth of a document never becomes depth of our stack."""
+
+    def __init__(self, problems: Problems) -> None:
+        self.root: Node | None = None
+        self.stopped = False
+        self._problems = problems
+        self._open: list[_Open] = []
+        self._anchors: dict[str, Node | None] = {}
+        self._aliases = 0
+        self._nodes = 0
+        self._documents = 0
+
+    def take(self, event: Any) -> None:
+        handler = _HANDLERS.get(cast("type[object]", type(event)))
+        if handler is not None:
+            handler(self, event)
+
+    def document(self, event: Any) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            self._stop(_place(event), "a second document begins here", "one file holds one definition; remove '---'")
+
+    def scalar(self, event: Any) -> None:
+        self._refuse_tag(event)
+        if "\0" in event.value:
+            self._problems.add(_place(event), self._where(), "the text holds a NUL character")
+        node = ScalarNode(event.value, not event.style, _place(event))
+        self._anchor(event.anchor, node)
+        self._put(node)
+
+    def alias(self, event: Any) -> None:
+        place = _place(event)
+        self._aliases += 1
+        target = self._anchors.get(event.anchor)
+        if self._aliases > MAX_ALIASES:
+            self._stop(place, f"more than {MAX_ALIASES} aliases")
+        elif event.anchor not in self._anchors:
+            self._stop(place, f"alias *{event.anchor[:40]} has no anchor above it")
+        elif target is None:
+            self._stop(place, f"alias *{event.anchor[:40]} stands inside its own anchor")
+        else:
+            self._put(target, place)
+
+    def start(self, event: Any) -> None:
+        self._refuse_tag(event)
+        if len(self._open) >= MAX_DEPTH:
+            self._stop(_place(event), f"nested deeper than {MAX_DEPTH} levels")
+            return
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        self._open.append(_Open(_place(event), event.anchor, isinstance(event, yaml.MappingStartEvent)))
+
+    def end(self, _event: Any) -> None:
+        done = self._open.pop()
+        node: Node
+        if done.is_map:
+            node = MapNode(tuple(done.pairs), done.place, done.size)
+        else:
+            node = ListNode(tuple(done.children), done.place, done.size)
+        self._anchor(done.anchor, node)
+        self._put(node)
+
+    def _put(self, node: Node, place: Place | None = None) -> None:
+        """Give ``node`` to what is open. ``place`` is where an alias of it stands."""
+        at = place or node.place
+        self._nodes += node.size if place or isinstance(node, ScalarNode) else 1
+        if self._nodes > MAX_NODES:
+            self._stop(at, f"more than {MAX_NODES} values, aliases counted at their full size")
+        elif not self._open:
+            self.root = node
+        else:
+            top = self._open[-1]
+            top.size += node.size
+            if not top.is_map:
+                top.children.append(node)
+            elif top.key is None and not top.skip_value:
+                self._key(top, node, at)
+            else:
+                self._value(top, node)
+
+    def _key(self, top: _Open, node: Node, at: Place) -> None:
+        reason = _key_fault(node)
+        if reason is not None:
+            self._problems.add(at, self._where(), *reason)
+            top.skip_value = True
+            return
+        assert isinstance(node, ScalarNode)
+        earlier = top.keys.get(node.text)
+        if earlier is not None:
+            where = ".".join(filter(None, (self._where(), node.text)))
+            message = f"the key {node.text!r} is given twice: on line {earlier.line} and on line {at.line}"
+            self._problems.add(at, where, message, "keep one of them")
+            top.skip_value = True
+            return
+        top.keys[node.text] = at
+        top.key = ScalarNode(node.text, node.plain, at)
+
+    def _value(self, top: _Open, node: Node) -> None:
+        if top.key is not None:
+            top.pairs.append((top.key, node))
+        top.key, top.skip_value = None, False
+
+    def _anchor(self, name: str | None, node: Node) -> None:
+        if name is not None:
+            self._anchors[name] = node
+
+    def _refuse_tag(self, event: Any) -> None:
+        if event.tag is not None:
+            hint = "remove it: every value is what its key needs"
+            self._problems.add(_place(event), self._where(), f"the tag {event.tag[:60]!r} is not allowed", hint)
+
+    def _where(self) -> str:
+        parts = [
+            f".{frame.key.text}" if frame.key is not None else "" if frame.is_map else f"[{len(frame.children)}]"
+            for frame in self._open
+        ]
+        return "".join(parts).lstrip(".")[:200]
+
+    def _stop(self, place: Place, message: str, hint: str | None = None) -> None:
+        self._problems.add(place, self._where(), message, hint)
+        self.stopped = True
+
+
+def _place(event: Any) -> Place:
+    return Place(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _key_fault(node: Node) -> tuple[str, str] | None:
+    if not isinstance(node, ScalarNode):
+        return "a key must be a plain word", "quote the value if it begins with '[' or '{'"
+    if node.is_null:
+        return "a key is missing before ':'", "write the key's name"
+    if node.plain and node.text == "<<":
+        return "merge keys (<<) are not supported", "repeat the keys, or use an alias for a whole value"
+    return None
+
+
+_HANDLERS: Final[Mapping[type[object], Callable[[_Builder, Any], None]]] = {
+    yaml.DocumentStartEvent: _Builder.document,
+    yaml.ScalarEvent: _Builder.scalar,
+    yaml.AliasEvent: _Builder.alias,
+    yaml.SequenceStartEvent: _Builder.start,
+    yaml.MappingStartEvent: _Builder.start,
+    yaml.SequenceEndEvent: _Builder.end,
+    yaml.MappingEndEvent: _Builder.end,
+}

@@ -1,0 +1,168 @@
+"""End an instruction: its attempt, its deliveries, its cost, and the message that tells of it. One transaction."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+
+from kernel.rule.draft import Outcome
+from kernel.rule.fact import Fact
+from kernel.store.commits.attempts import Ending, end_attempt
+from kernel.store.fence import stale
+from kernel.store.recorder import record
+from kernel.store.transaction import Transaction
+from protocol.errors import CLASS_OF_CAUSE, Cause
+from protocol.instruction import Usage
+from protocol.message import MessageKind
+from protocol.names import InstructionId, instruction_id, name_of, number_of
+
+EndStatus = Literal["done", "incomplete", "failed", "dead", "cancelled"]
+_NO_USAGE: Final = Usage()
+
+
+class _End(msgspec.Struct, frozen=True):
+    kind: MessageKind
+    delivery: Literal["acked", "dead"]
+
+
+ENDS: Final[Mapping[EndStatus, _End]] = MappingProxyType(
+    {
+        "done": _End("done", "acked"),
+        "incomplete": _End("done", "acked"),
+        "failed": _End("failed", "dead"),
+        "dead": _End("failed", "dead"),
+        "cancelled": _End("failed", "dead"),
+    }
+)
+"""What each end appends, and what becomes of the deliveries that caused the work."""
+
+
+class Closed(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of closing: the sequence number of its message, and whom the reply woke."""
+
+    seq: int
+    instruction_ids: tuple[InstructionId, ...] = ()
+
+
+class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
+    """How an instruction ends. ``usage`` is what its entries have not booked."""
+
+    status: EndStatus
+    text: str = ""
+    usage: Usage = _NO_USAGE
+    cause: Cause | None = None
+
+
+def close(
+    tx: Transaction,
+    instruction: str,
+    epoch: int,
+    *,
+    status: EndStatus,
+    text: str = "",
+    usage: Usage = _NO_USAGE,
+    cause: Cause | None = None,
+    outcome: str | None = None,
+    exit: str | None = None,
+    stderr_tail: str | None = None,
+) -> Closed:
+    """End the instruction that ``epoch`` holds. Raises Refused (stale_attempt)."""
+    number = number_of(instruction, "i")
+    conclusion = Conclusion(status=status, text=text, usage=usage, cause=cause)
+    ending = Ending(outcome or status, exit, stderr_tail)
+    closed = None if number is None else _conclude(tx, number, epoch, conclusion, ending)
+    if closed is None:
+        raise stale(instruction, epoch)
+    return closed
+
+
+def cancel(tx: Transaction, number: int, epoch: int) -> Closed | None:
+    """End an instruction that has not ended, whether an attempt holds it or not. None: it moved meanwhile."""
+    conclusion = Conclusion(status="cancelled", cause="cancelled")
+    return _conclude(tx, number, epoch, conclusion, Ending("cancelled"), any_open=True)
+
+
+END: Final = """
+UPDATE instructions SET state = :status, result_text = :text, cause = :cause, error_class = :class, ended_ms = :now,
+  input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,
+  cache_read_tokens = cache_read_tokens + :cache,
+  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END
+WHERE id = :id AND epoch = :epoch
+  AND (state IN ('leased', 'running') OR (:any_open AND state IN ('queued', 'yielded', 'waiting')))
+RETURNING agent, space, message, hops, input_tokens, output_tokens, cache_read_tokens, cost_usd
+"""
+
+END_DELIVERY: Final = """
+UPDATE deliveries SET state = ? WHERE message = ? AND agent = ? AND state IN ('queued', 'leased', 'injected')
+"""
+
+BOOK: Final = """
+UPDATE agents SET input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,
+  cache_read_tokens = cache_read_tokens + :cache,
+  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END,
+  last_exit = coalesce(:exit, last_exit), last_event_ms = :now
+WHERE key = :agent
+"""
+
+
+def _conclude(
+    tx: Transaction, number: int, epoch: int, conclusion: Conclusion, ending: Ending, *, any_open: bool = False
+) -> Closed | None:
+    error_class = None if conclusion.cause is None else CLASS_OF_CAUSE[conclusion.cause]
+    values = {
+        "id": number,
+        "epoch": epoch,
+        "status": conclusion.status,
+        "text": conclusion.text,
+        "cause": conclusion.cause,
+        "class": error_class,
+        "now": tx.now_ms,
+        "any_open": any_open,
+        **_amounts(conclusion.usage),
+    }
+    row = tx.conn.execute(END, values).fetchone()
+    if row is None:
+        return None
+    agent, space, message, hops, *amounts = row
+    total = _usage(*amounts)
+    end = ENDS[conclusion.status]
+    tx.conn.execute(END_DELIVERY, (end.delivery, message, agent))
+    end_attempt(tx, number, epoch, agent, space, ending)
+    tx.conn.execute(BOOK, {"agent": agent, "exit": ending.exit, "now": tx.now_ms, **_amounts(total)})
+    data = {
+        "status": conclusion.status,
+        "class": error_class,
+        "cause": conclusion.cause,
+        "text": conclusion.text,
+        "usage": msgspec.to_builtins(total),
+    }
+    tx.emit("instruction.ended", space=space, agent=agent, instruction=number, data=data)
+    outcome = Outcome(
+        instruction=instruction_id(number),
+        status=conclusion.status,
+        text=conclusion.text,
+        cause=conclusion.cause,
+        error_class=error_class,
+    )
+    fact = Fact(kind=end.kind, space=space, sender=name_of(agent), hops=hops + 1, cause=number, payload=outcome)
+    recorder = record(tx, fact)
+    return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))
+
+
+def _amounts(usage: Usage) -> dict[str, int | float | None]:
+    return {
+        "input": usage.input_tokens,
+        "output": usage.output_tokens,
+        "cache": usage.cache_read_tokens,
+        "cost": usage.cost_usd,
+    }
+
+
+def _usage(input_tokens: int, output_tokens: int, cache_read_tokens: int, cost_usd: float | None) -> Usage:
+    return Usage(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cache_read_tokens=cache_read_tokens,
+        cost_usd=cost_usd,
+    )

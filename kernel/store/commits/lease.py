@@ -1,0 +1,116 @@
+"""Give an instruction to an attempt, and say that its worker runs."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from kernel.store.fence import held
+from kernel.store.transaction import Transaction
+from protocol.instruction import LANES, Lane
+from protocol.names import (
+    AgentKey,
+    AgentName,
+    AttemptId,
+    InstructionId,
+    SpaceId,
+    attempt_id,
+    name_of,
+    number_of,
+)
+
+
+class Leased(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt. ``n`` counts the tries that are charged, ``epoch`` all leases.
+
+    ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those that did.
+    ``text`` is what the agent is told, ``source_text`` the message as sent; ``sender`` wrote it.
+    """
+
+    instruction: InstructionId
+    attempt: AttemptId
+    epoch: int
+    n: int
+    attempts: int
+    crashes: int
+    agent: AgentKey
+    name: AgentName
+    space: SpaceId
+    text: str
+    source_text: str
+    sender: str
+    lane: Lane
+    hops: int
+    message_seq: int
+    entries: int
+
+
+LEASE: Final = """
+UPDATE instructions SET state = 'leased', epoch = epoch + 1, attempts = attempts + 1, not_before_ms = 0
+WHERE id = ? AND state IN ('queued', 'yielded') AND NOT EXISTS (
+  SELECT 1 FROM instructions AS live WHERE live.agent = instructions.agent AND live.state IN ('leased', 'running'))
+RETURNING epoch, attempts, crashes, agent, space, lane, hops, message, entries
+"""
+
+MESSAGE: Final = "SELECT text, sender FROM messages WHERE seq = ?"
+
+DELIVERY: Final = "UPDATE deliveries SET state = 'leased' WHERE message = ? AND agent = ? AND state = 'queued'"
+
+INSERT_ATTEMPT: Final = """
+INSERT INTO attempts (instruction, epoch, n, token_hash, started_ms) VALUES (?, ?, ?, ?, ?)
+"""
+
+
+def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None:
+    """Start an attempt, charged until ``park`` says otherwise. None: no longer queued, or its agent has a live one."""
+    number = number_of(instruction, "i")
+    row = tx.conn.execute(LEASE, (number,)).fetchone()
+    if row is None or number is None:
+        return None
+    epoch, attempts, crashes, agent, space, lane, hops, seq, entries = row
+    text, sender = tx.conn.execute(MESSAGE, (seq,)).fetchone() or ("", "")
+    tx.conn.execute(DELIVERY, (seq, agent))
+    tx.conn.execute(INSERT_ATTEMPT, (number, epoch, attempts + crashes, token_hash, tx.now_ms))
+    leased = Leased(
+        instruction=InstructionId(instruction),
+        attempt=attempt_id(instruction, epoch),
+        epoch=epoch,
+        n=attempts + crashes,
+        attempts=attempts,
+        crashes=crashes,
+        agent=agent,
+        name=name_of(agent),
+        space=space,
+        text=text,
+        source_text=text,
+        sender=sender,
+        lane=LANES[lane],
+        hops=hops,
+        message_seq=seq,
+        entries=entries,
+    )
+    data = {"attempt": leased.attempt, "epoch": epoch, "n": leased.n}
+    tx.emit("instruction.leased", space=space, agent=agent, instruction=number, data=data)
+    return leased
+
+
+SET_MANIFEST: Final = "UPDATE instructions SET manifest = ? WHERE id = ?"
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def started(
+    tx: Transaction,
+    instruction: str,
+    epoch: int,
+    *,
+    pid: int,
+    backend: str,
+    model: str,
+    manifest: Sequence[str] = (),
+) -> None:
+    """Tell that the attempt's worker runs, and of what its prompt was made. Raises Refused (stale_attempt)."""
+    row = held(tx.conn, instruction, epoch)
+    if manifest:
+        tx.conn.execute(SET_MANIFEST, (_encode(manifest), row.number))
+    data = {"attempt": attempt_id(instruction, epoch), "pid": pid, "backend": backend, "model": model}
+    tx.emit("attempt.started", space=row.space, agent=row.agent, instruction=row.number, data=data)

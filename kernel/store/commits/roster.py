@@ -1,0 +1,93 @@
+"""Which agents there are. They move no work; a name must be here before anything can be sent to it."""
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from kernel.rule.draft import Origin
+from kernel.store.transaction import Transaction
+from protocol.errors import Refused
+from protocol.names import AgentKey, name_of
+
+AgentState = Literal["active", "paused", "stopped", "error"]
+
+
+class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent to know of. ``definition`` is JSON of an AgentDefinition; None leaves what is stored as it is."""
+
+    key: AgentKey
+    origin: Origin
+    file: str | None = None
+    home_space: str | None = None
+    definition: bytes | None = None
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    backend: str = "sdk"
+    model: str = ""
+
+
+_shown: Final = msgspec.json.Decoder(_Shown)
+
+
+def put_agents(tx: Transaction, specs: Iterable[AgentSpec]) -> None:
+    """Add or update agents; what did not change tells no event."""
+    for spec in specs:
+        put_agent(tx, spec)
+
+
+UPSERT: Final = """
+INSERT INTO agents (key, name, home_space, origin, file, definition, backend, model, state)
+VALUES (:key, :name, :home_space, :origin, :file, :definition, :backend, :model, 'active')
+ON CONFLICT (key) DO UPDATE SET
+  home_space = :home_space, origin = :origin, file = coalesce(:file, file), definition = :definition,
+  backend = :backend, model = :model
+WHERE :definition IS NOT NULL
+  AND (definition IS NOT :definition OR origin IS NOT :origin OR home_space IS NOT :home_space
+    OR file IS NOT coalesce(:file, file))
+RETURNING state
+"""
+
+
+def put_agent(tx: Transaction, spec: AgentSpec) -> None:
+    """Add or update one agent. Its state, its queue and its usage stay."""
+    shown = _Shown() if spec.definition is None else _shown.decode(spec.definition)
+    values = msgspec.structs.asdict(spec)
+    values |= {"name": name_of(spec.key), "backend": shown.backend, "model": shown.model}
+    row = tx.conn.execute(UPSERT, values).fetchone()
+    if row is not None:
+        tx.emit("agent.changed", agent=spec.key, data={"state": row[0], "reason": None})
+
+
+OPEN: Final = """
+SELECT 1 FROM instructions
+WHERE agent = ? AND (state IN ('leased', 'running') OR state IN ('queued', 'yielded')) LIMIT 1
+"""
+MEMBER_OF: Final = """
+SELECT m.space FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
+WHERE m.agent = ? LIMIT 1
+"""
+DELETE: Final = "DELETE FROM agents WHERE key = ? RETURNING key"
+
+
+def remove_agent(tx: Transaction, key: AgentKey) -> None:
+    """Forget an agent that has nothing to do. Raises Refused (unknown_agent, conflict)."""
+    member = tx.conn.execute(MEMBER_OF, (key,)).fetchone()
+    if member is not None:
+        raise Refused("conflict", f"{key} is a member of {member[0]}", f"stop it first: awk stop @{member[0]}")
+    if tx.conn.execute(OPEN, (key,)).fetchone() is not None:
+        raise Refused("conflict", f"{key} has work that has not ended", f"see it: awk queue {key}")
+    if tx.conn.execute(DELETE, (key,)).fetchone() is None:
+        raise Refused("unknown_agent", f"there is no agent {key!r}", "awk ls lists the agents")
+    tx.emit("agent.changed", agent=key, data={"state": "deleted", "reason": None})
+
+
+SET_STATE: Final = "UPDATE agents SET state = ?, reason = ? WHERE key = ? RETURNING key"
+
+
+def set_agent_state(tx: Transaction, key: AgentKey, state: AgentState, reason: str | None = None) -> None:
+    """Change whether an agent is given work. Raises Refused (unknown_agent)."""
+    if tx.conn.execute(SET_STATE, (state, reason, key)).fetchone() is None:
+        raise Refused("unknown_agent", f"there is no agent {key!r}", "awk ls lists the agents")
+    tx.emit("agent.changed", agent=key, data={"state": state, "reason": reason})

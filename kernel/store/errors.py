@@ -1,0 +1,13 @@
+"""What the store raises beside Refused. All of these end the kernel; none is a caller's mistake."""
+
+
+class StoreError(Exception):
+    """Root of this package's errors."""
+
+
+class CannotOpen(StoreError):
+    """The database cannot be used: newer than this program, damaged, or not ours. The file is untouched."""
+
+
+class StorageFailed(StoreError):
+    """The disk failed while writing (not: it is full). What was not answered may not be durable; restart to recover."""

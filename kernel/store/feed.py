@@ -1,0 +1,93 @@
+"""The feed: events to those who watch, and the wake that the dispatcher waits on.
+
+Everything here happens on the Trio thread. A slow reader never holds up anybody: it is told what it missed.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import trio
+
+from protocol.events import Event
+
+WAKING: Final = frozenset(
+    {"instruction.queued", "instruction.ended", "agent.changed", "workflow.started", "workflow.stopped"}
+)
+"""Events after which there may be something new to lease."""
+
+
+class Wake:
+    """Level-triggered: a set between the check and the wait is not lost, several count as one."""
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def set(self) -> None:
+        """Wake who waits, or who waits next."""
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Return once ``set`` was called since the last return. Cancellation: the level stays set."""
+        await self._event.wait()
+        self._event = trio.Event()
+
+
+class Subscription(AsyncIterator[Event]):
+    """Events in order, from the moment of subscribing. Made by ``Feed.subscribe``."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._events: deque[Event] = deque()
+        self._missed = 0
+        self._last_at = ""
+        self._arrived = trio.Event()
+
+    def offer(self, event: Event) -> None:
+        """Take an event, or count it as missed until the reader has caught up."""
+        if self._missed or len(self._events) >= self._capacity:
+            self._missed += 1
+            self._last_at = event.at
+        else:
+            self._events.append(event)
+        self._arrived.set()
+
+    async def __anext__(self) -> Event:
+        while not self._events and not self._missed:
+            self._arrived = trio.Event()
+            await self._arrived.wait()
+        if self._events:
+            return self._events.popleft()
+        missed, self._missed = self._missed, 0
+        return Event(type="lagged", at=self._last_at, data={"n": missed})
+
+
+class Feed:
+    """Hands committed events to every subscription. ``wake`` is set by those of WAKING."""
+
+    def __init__(self) -> None:
+        self.wake = Wake()
+        self._subscriptions: set[Subscription] = set()
+
+    def publish(self, events: Sequence[Event]) -> None:
+        """Durable events, after their COMMIT."""
+        for event in events:
+            if event.type in WAKING:
+                self.wake.set()
+            self.live(event)
+
+    def live(self, event: Event) -> None:
+        """One event to all who watch now."""
+        for subscription in self._subscriptions:
+            subscription.offer(event)
+
+    @contextmanager
+    def subscribe(self, *, capacity: int = 256) -> Iterator[Subscription]:
+        """Watch until the block ends."""
+        subscription = Subscription(capacity)
+        self._subscriptions.add(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.discard(subscription)

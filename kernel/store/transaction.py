@@ -1,0 +1,74 @@
+"""One job's part of a write transaction: its connection, its time, and the events it tells."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from kernel.store.clock_text import rfc3339
+from protocol.events import DURABLE, Event
+from protocol.message import Message
+from protocol.names import InstructionId, instruction_id
+
+_encode: Final = msgspec.json.Encoder().encode
+_NO_DATA: Final[dict[str, Any]] = {}
+
+
+class Transaction:
+    """Handed to a job by the writer. Rows and events are kept if the job returns, dropped if it raises."""
+
+    __slots__ = ("conn", "events", "now_ms")
+
+    def __init__(self, conn: apsw.Connection, now_ms: int) -> None:
+        self.conn = conn
+        self.now_ms = now_ms
+        self.events: list[Event] = []
+
+    @property
+    def now(self) -> str:
+        """The time of the transaction as text."""
+        return rfc3339(self.now_ms)
+
+    def emit(
+        self,
+        type: str,
+        *,
+        space: str | None = None,
+        agent: str | None = None,
+        instruction: int | None = None,
+        data: Mapping[str, Any] = _NO_DATA,
+    ) -> None:
+        """Write one durable event (a key of events.DURABLE); it is published once the transaction is committed."""
+        if type not in DURABLE:
+            raise ValueError(f"{type!r} is not a durable event: add it to protocol/events.py")
+        body = _encode(data) if data else None
+        self.conn.execute(INSERT_EVENT, (type, self.now_ms, space, agent, instruction, None, body))
+        self._collect(type, space, agent, instruction, dict(data))
+
+    def emit_message(self, message: Message, cause: int | None) -> None:
+        """Write the ``message`` event of a message whose row exists."""
+        bindings = ("message", self.now_ms, message.space, message.sender, cause, message.seq, None)
+        self.conn.execute(INSERT_EVENT, bindings)
+        self._collect("message", message.space, message.sender, cause, msgspec.to_builtins(message))
+
+    def _collect(
+        self, type: str, space: str | None, agent: str | None, instruction: int | None, data: dict[str, Any]
+    ) -> None:
+        known: InstructionId | None = None if instruction is None else instruction_id(instruction)
+        self.events.append(
+            Event(
+                type=type,
+                at=self.now,
+                seq=self.conn.last_insert_rowid(),
+                space=space,
+                agent=agent,
+                instruction=known,
+                data=data,
+            )
+        )
+
+
+INSERT_EVENT: Final = """
+INSERT INTO events (type, at_ms, space, agent, instruction, message, data) VALUES (?, ?, ?, ?, ?, ?, ?)
+"""

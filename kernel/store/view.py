@@ -1,0 +1,56 @@
+"""The view of proposals, answered on the writer's own connection inside the open transaction."""
+
+from typing import Final
+
+import apsw
+
+from kernel.rule.view import Workspace
+from protocol.names import AgentKey
+
+
+class TransactionView:
+    """Implements kernel.rule.view.View. Every question is one indexed, limited statement."""
+
+    __slots__ = ("_conn",)
+
+    def __init__(self, conn: apsw.Connection) -> None:
+        self._conn = conn
+
+    def agent_exists(self, key: AgentKey) -> bool:
+        """See View."""
+        return self._conn.execute(AGENT_EXISTS, (key,)).fetchone() is not None
+
+    def workspace(self, space: str) -> Workspace | None:
+        """See View."""
+        row = self._conn.execute(WORKSPACE, (space,)).fetchone()
+        return None if row is None else Workspace(*row)
+
+    def member(self, space: str, name: str) -> AgentKey | None:
+        """See View."""
+        row = self._conn.execute(MEMBER, (space, name)).fetchone()
+        return None if row is None else AgentKey(row[0])
+
+    def member_names(self, space: str) -> tuple[str, ...]:
+        """See View."""
+        return tuple(row[0] for row in self._conn.execute(MEMBER_NAMES, (space,)))
+
+    def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
+        """See View."""
+        return frozenset(AgentKey(row[0]) for row in self._conn.execute(ADDRESSED_BY, (instruction,)))
+
+
+AGENT_EXISTS: Final = "SELECT 1 FROM agents WHERE key = ? AND home_space IS NULL"
+
+WORKSPACE: Final = """
+SELECT name, tag, file, hops_limit, instructions_limit, assigned
+FROM workflows WHERE space = ? AND state = 'running'
+"""
+
+MEMBER: Final = "SELECT agent FROM members WHERE space = ? AND name = ?"
+
+MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LIMIT 64"
+
+ADDRESSED_BY: Final = """
+SELECT d.agent FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq
+WHERE m.cause = ? AND m.kind = 'said' LIMIT 256
+"""

@@ -1,0 +1,251 @@
+"""The one writer: a thread that owns the writing connection, and group commit.
+
+Callers hand in jobs and get an answer only after COMMIT. Jobs that wait together share one transaction and one
+fsync, each in a savepoint of its own, so one that fails harms no other. It knows nothing of what a job does.
+"""
+
+import queue
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+
+import apsw
+import outcome
+import trio
+
+from kernel.store.database import Database
+from kernel.store.errors import StorageFailed
+from kernel.store.transaction import Transaction
+from protocol.errors import Refused
+from protocol.events import Event
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+GROUP_LIMIT: Final = 512
+ADMISSION_SECONDS: Final = 5.0
+DISK_FAILURES: Final = (
+    apsw.IOError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.ReadOnlyError,
+    apsw.CantOpenError,
+    apsw.NoMemError,
+)
+"""After these nothing that is written can be trusted to last: an fsync must not be tried twice."""
+STORAGE_FULL: Final = Refused(
+    "storage_full", "the disk is full: nothing was written", "free some space; running work goes on by itself"
+)
+BUSY: Final = Refused("busy", "the kernel has more to write than it can: nothing was written", "try again")
+STOPPING: Final = Refused("stopping", "the kernel is stopping: nothing was written")
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    call: Callable[[Transaction], Any]
+    task: trio.lowlevel.Task | None
+    """Who waits; None once nobody does."""
+    answer: outcome.Outcome[Any] | None = None
+
+
+class Writer:
+    """Commits jobs. ``publish`` gets the events of a group on the Trio thread, after COMMIT, before any caller."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        clock_ms: Callable[[], int],
+        publish: Callable[[Sequence[Event]], None],
+        capacity: int = 1024,
+    ) -> None:
+        self._conn = database.writer()
+        self._clock_ms = clock_ms
+        self._publish = publish
+        self._admission = trio.Semaphore(capacity)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._refusal: Exception | None = STOPPING
+        self._token: trio.lowlevel.TrioToken | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Write until cancelled or closed. Raises StorageFailed when the disk does.
+
+        Cancellation: no new job is taken, those handed in are committed and answered, then the WAL is checkpointed.
+        """
+        self._token = trio.lowlevel.current_trio_token()
+        self._refusal = None
+        failure: StorageFailed | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._close_when_cancelled)
+            task_status.started()
+            with trio.CancelScope(shield=True):
+                failure = await trio.to_thread.run_sync(self._work, limiter=trio.CapacityLimiter(1))
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        """Take no more jobs; ``run`` returns once those handed in are answered."""
+        if self._refusal is None:
+            self._refusal = STOPPING
+            self._jobs.put(None)
+
+    async def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``job(transaction, ...)`` in the writer's thread; return what it returned once it is durable.
+
+        Raises what the job raised, Refused (busy, storage_full, stopping) or StorageFailed; then nothing of the
+        job was kept. Cancellation: a job that was handed in is committed all the same.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._admit()
+        handed_in = _Job(lambda tx: job(tx, *args, **kwargs), trio.lowlevel.current_task())
+        self._jobs.put(handed_in)
+
+        def abandon(_raise_cancel: object) -> trio.lowlevel.Abort:
+            handed_in.task = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        return cast(T, await trio.lowlevel.wait_task_rescheduled(abandon))
+
+    async def _admit(self) -> None:
+        try:
+            self._admission.acquire_nowait()
+        except trio.WouldBlock:
+            with trio.move_on_after(ADMISSION_SECONDS) as patience:
+                await self._admission.acquire()
+            if patience.cancelled_caught:
+                raise _copy(BUSY) from None
+        if self._refusal is not None:
+            self._admission.release()
+            raise _copy(self._refusal)
+
+    async def _close_when_cancelled(self) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.close()
+
+    # -- on the writer's thread -----------------------------------------------------------------------
+
+    def _work(self) -> StorageFailed | None:
+        """Commit groups until closed. Returns what ended it early."""
+        while True:
+            group, closing = self._next_group()
+            try:
+                self._commit_group(group)
+            except StorageFailed as failure:
+                self._fail(group, failure)
+                return failure
+            if closing:
+                self._conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                return None
+
+    def _next_group(self) -> tuple[list[_Job], bool]:
+        """All that waits, up to the limit; and whether to end after it."""
+        group: list[_Job] = []
+        job = self._jobs.get()
+        while job is not None:
+            group.append(job)
+            if len(group) == GROUP_LIMIT:
+                return group, False
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return group, False
+        return group, True
+
+    def _commit_group(self, group: list[_Job]) -> None:
+        if not group:
+            return
+        try:
+            events = self._transact(group)
+        except apsw.FullError:
+            # SQLite may have rolled back the whole group because of one job: each gets a transaction of its own.
+            if len(group) > 1:
+                for job in group:
+                    self._commit_group([job])
+                return
+            self._answer_all(group, STORAGE_FULL)
+            events = []
+        except apsw.BusyError:
+            self._answer_all(group, BUSY)
+            events = []
+        except DISK_FAILURES as error:
+            raise StorageFailed(f"writing failed: {error}") from error
+        self._on_trio(lambda: self._deliver(group, events))
+
+    def _transact(self, group: list[_Job]) -> list[Event]:
+        """One transaction, one fsync. Raises apsw.Error where the whole group is affected; then nothing was kept."""
+        conn = self._conn
+        now_ms = self._clock_ms()
+        events: list[Event] = []
+        conn.execute("BEGIN IMMEDIATE")
+        try:
+            for job in group:
+                events += self._run_job(job, now_ms)
+            conn.execute("COMMIT")
+        except BaseException:
+            if conn.in_transaction:
+                conn.execute("ROLLBACK")
+            raise
+        return events
+
+    def _run_job(self, job: _Job, now_ms: int) -> list[Event]:
+        conn = self._conn
+        transaction = Transaction(conn, now_ms)
+        conn.execute("SAVEPOINT job")
+        try:
+            job.answer = outcome.Value(job.call(transaction))
+            conn.execute("RELEASE job")
+        except (apsw.FullError, apsw.BusyError, *DISK_FAILURES):
+            raise
+        except Exception as error:  # the boundary between jobs: whatever one raises is its caller's
+            job.answer = outcome.Error(error)
+            conn.execute("ROLLBACK TO job")
+            conn.execute("RELEASE job")
+            return []
+        return transaction.events
+
+    def _answer_all(self, jobs: Sequence[_Job], error: Exception) -> None:
+        for job in jobs:
+            job.answer = outcome.Error(_copy(error))
+
+    def _fail(self, group: list[_Job], failure: StorageFailed) -> None:
+        """Answer this group and every job that still comes with the failure."""
+        self._answer_all(group, failure)
+        self._on_trio(lambda: self._deliver_failure(group, failure))
+
+    def _on_trio(self, call: Callable[[], None]) -> None:
+        assert self._token is not None
+        self._token.run_sync_soon(call)
+
+    # -- on the Trio thread -----------------------------------------------------------------------------
+
+    def _deliver(self, group: Sequence[_Job], events: Sequence[Event]) -> None:
+        """Publish, then answer: who asks next sees what was told."""
+        try:
+            if events:
+                self._publish(events)
+        finally:
+            for job in group:
+                self._admission.release()
+                if job.task is not None:
+                    assert job.answer is not None
+                    trio.lowlevel.reschedule(job.task, job.answer)
+
+    def _deliver_failure(self, group: list[_Job], failure: StorageFailed) -> None:
+        self._refusal = failure
+        left = list(group)
+        while not self._jobs.empty():
+            job = self._jobs.get_nowait()
+            if job is not None:
+                left.append(job)
+        self._answer_all(left, failure)
+        self._deliver(left, ())
+
+
+def _copy(error: Exception) -> Exception:
+    """A fresh exception: one object raised in many tasks would collect their tracebacks."""
+    if isinstance(error, Refused):
+        return Refused(error.code, error.text, error.hint)
+    return StorageFailed(*error.args)

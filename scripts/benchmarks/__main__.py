@@ -1,0 +1,37 @@
+"""``scripts/bench [GROUP...]``: run the groups and print one table. Exit code 1 when a limit is passed."""
+
+import sys
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
+
+from scripts.benchmarks import commands, http_rates, idle, model_calls, replies, workers
+from scripts.benchmarks.figure import Figure
+
+GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType(
+    {
+        "workers": workers.measure,
+        "replies": replies.measure,
+        "model": model_calls.measure,
+        "http": http_rates.measure,
+        "commands": commands.measure,
+        "idle": idle.measure,
+    }
+)
+
+
+def main(words: list[str]) -> int:
+    """Print each figure as it is measured: whether it keeps its limit, the share of the limit, and the number."""
+    unknown = [word for word in words if word not in GROUPS]
+    if unknown:
+        print(f"error: no group {', '.join(unknown)}; there are {', '.join(GROUPS)}", file=sys.stderr)
+        return 2
+    kept = True
+    for name in words or GROUPS:
+        for figure in GROUPS[name]():
+            print(figure, flush=True)
+            kept = kept and figure.ratio <= 1
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,36 @@
+"""The yardstick: a handler on Hypercorn under Trio that does nothing. Prints its port."""
+
+import json
+from typing import Any
+
+import hypercorn.trio
+import trio
+from hypercorn.config import Config
+
+
+async def answer(scope: Any, receive: Any, send: Any) -> None:
+    """Read the body, decode it, answer a small document."""
+    if scope["type"] != "http":
+        return
+    body, more = b"", True
+    while more:
+        event = await receive()
+        body, more = body + event["body"], event["more_body"]
+    reply = json.dumps({"length": len(json.loads(body))}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(reply)).encode())]
+    await send({"type": "http.response.start", "status": 202, "headers": headers})
+    await send({"type": "http.response.body", "body": reply})
+
+
+async def main() -> None:
+    """Serve until killed."""
+    config = Config()
+    config.bind = ["127.0.0.1:0"]
+    config.keep_alive_max_requests = 1_000_000
+    async with trio.open_nursery() as nursery:
+        (address,) = await nursery.start(hypercorn.trio.serve, answer, config)
+        print(address.rpartition(":")[2], flush=True)
+
+
+if __name__ == "__main__":
+    trio.run(main)

@@ -1,0 +1,53 @@
+"""What a person waits for: whole processes, from fork to exit."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+
+from scripts.benchmarks.bed import MOCK, empty_project, running
+from scripts.benchmarks.figure import Figure, p50
+from scripts.benchmarks.load import Connection, timed
+from tests.project import AWK, Project
+
+TIMES = 31
+STARTS = 7
+
+
+def _seconds_to_health(project: Project) -> float:
+    """From the start of ``awk start`` until /health answers, whatever the command itself still waits for."""
+    begin = time.perf_counter()
+    deadline = begin + 30
+    with project.spawn("start") as command:
+        while time.perf_counter() < deadline:
+            try:
+                Connection(project.record()["port"]).call("GET", "/health")
+                break
+            except (OSError, ValueError, RuntimeError):
+                time.sleep(0.001)
+        taken = time.perf_counter() - begin
+        command.wait(timeout=30)
+    project.stop()
+    return taken
+
+
+def measure() -> Iterator[Figure]:
+    """The thin client, the pass-through and the start."""
+    with running({f".agents/a{number}.yaml": MOCK for number in range(5)}) as bed:
+        environ = bed.project.environ
+
+        def ps() -> None:
+            subprocess.run([AWK, "ps", "--json"], cwd=bed.project.root, env=environ, check=True, capture_output=True)
+
+        ps()
+        yield Figure("awk ps --json, whole process, p50", p50(timed(ps, TIMES)), 71, "ms")
+
+    def passed_on() -> None:
+        subprocess.run([AWK, "BEGIN { print 1 }"], check=True, capture_output=True, env=dict(os.environ))
+
+    passed_on()
+    yield Figure("awk program passed to the system's awk, p50", p50(timed(passed_on, TIMES)), 20, "ms")
+
+    with empty_project() as project:
+        taken = [_seconds_to_health(project) * 1000 for _ in range(STARTS)]
+        yield Figure("awk start to /health, p50", p50(taken), 387, "ms")

@@ -1,0 +1,31 @@
+"""What agents cost that have nothing to do."""
+
+import time
+from collections.abc import Iterator
+
+import psutil
+
+from scripts.benchmarks.bed import MOCK, running
+from scripts.benchmarks.figure import Figure
+
+AGENTS = 200
+SETTLE_SECONDS = 5.0
+SECONDS = 30.0
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU time of the kernel and everything below it."""
+    kernel = psutil.Process(pid)
+    times = [process.cpu_times() for process in (kernel, *kernel.children(recursive=True))]
+    return sum(time.user + time.system for time in times)
+
+
+def measure() -> Iterator[Figure]:
+    """Watch a kernel of many agents for half a minute."""
+    with running({f".agents/a{number}.yaml": MOCK for number in range(AGENTS)}) as bed:
+        bed.connect().call("GET", "/ps")
+        time.sleep(SETTLE_SECONDS)
+        before = _cpu_seconds(bed.pid)
+        time.sleep(SECONDS)
+        share = (_cpu_seconds(bed.pid) - before) / SECONDS * 100
+        yield Figure(f"{AGENTS} idle agents", share, 0.2, "% core")

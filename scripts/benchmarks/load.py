@@ -1,0 +1,99 @@
+"""A client that costs little: HTTP/1.1 over one kept connection, and many of them in threads."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+SECONDS: Final = 30.0
+
+
+class Connection:
+    """One kept connection to 127.0.0.1. Not for more than one thread."""
+
+    def __init__(self, port: int, headers: dict[str, str] | None = None) -> None:
+        self._port = port
+        lines = {"host": f"127.0.0.1:{port}", "content-type": "application/json", **(headers or {})}
+        self._headers = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        self._socket: socket.socket | None = None
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """Send one request and return the decoded answer. Raises RuntimeError for a status over 299."""
+        data = b"" if body is None else json.dumps(body).encode()
+        head = f"{method} {path} HTTP/1.1\r\n{self._headers}content-length: {len(data)}\r\n\r\n"
+        status, answer = self._exchange(head.encode() + data)
+        if status > 299:
+            raise RuntimeError(f"{method} {path}: {status} {answer.decode(errors='replace')}")
+        return json.loads(answer) if answer else None
+
+    def _exchange(self, request: bytes) -> tuple[int, bytes]:
+        if self._socket is None:
+            self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=SECONDS)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.sendall(request)
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self._receive()
+        head, _, body = data.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").lower().split("\r\n")
+        fields = dict(line.split(": ", 1) for line in lines)
+        length = int(fields["content-length"])
+        while len(body) < length:
+            body += self._receive()
+        if fields.get("connection") == "close":
+            self.close()
+        return int(first.split(" ")[1]), body
+
+    def _receive(self) -> bytes:
+        chunk = self._socket.recv(65536) if self._socket else b""
+        if not chunk:
+            raise ConnectionError("the server closed the connection")
+        return chunk
+
+    def close(self) -> None:
+        """Close it; the next call opens another."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def timed(action: Callable[[], object], times: int) -> list[float]:
+    """How many milliseconds each of ``times`` runs of ``action`` took."""
+    taken: list[float] = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        action()
+        taken.append((time.perf_counter() - begin) * 1000)
+    return taken
+
+
+def rate(make: Callable[[int], Callable[[], object]], clients: int, seconds: float) -> float:
+    """Calls per second of ``clients`` threads, each repeating the action that ``make(number)`` gave it."""
+    counts = [0] * clients
+    failures: list[Exception] = []
+    gate = threading.Barrier(clients + 1)
+
+    def work(number: int) -> None:
+        action = make(number)
+        action()
+        gate.wait()
+        deadline = time.perf_counter() + seconds
+        try:
+            while time.perf_counter() < deadline:
+                action()
+                counts[number] += 1
+        except (OSError, RuntimeError, ValueError, LookupError) as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    gate.wait(timeout=SECONDS)
+    begin = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return sum(counts) / (time.perf_counter() - begin)

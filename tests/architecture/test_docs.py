@@ -1,0 +1,62 @@
+"""The documents say nothing that is not there."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+from interface.cli.main import COMMANDS
+
+from tests.architecture.sources import ROOT
+
+BLOCK: Final = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
+COMMAND: Final = re.compile(r"^(?:awk|agent-worker) ([a-z]+)", re.MULTILINE)
+INLINE: Final = re.compile(r"`(?:awk|agent-worker) ([a-z]+)[^`]*`")
+LINK: Final = re.compile(r"\]\((?!https?:)([^)#]+)")
+TEST_PATH: Final = re.compile(r"tests/[\w/]+\.py")
+DOCUMENTS: Final = ("README.md", "docs/architecture.md", "docs/promises.md")
+
+
+def _read(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def test_every_command_in_the_readme_exists() -> None:
+    """style 44: the tour can be typed as it stands."""
+    text = _read("README.md")
+    named = {word for block in BLOCK.findall(text) for word in COMMAND.findall(block)} | set(INLINE.findall(text))
+    assert named, "the pattern no longer finds the README's commands"
+    assert named - set(COMMANDS) == set()
+
+
+def test_every_script_in_the_readme_exists() -> None:
+    """The two commands that set everything up, and those for developers, can be run."""
+    named = set(re.findall(r"scripts/[a-z]+", _read("README.md")))
+    assert {"scripts/demo", "scripts/test"} <= named
+    assert [name for name in sorted(named) if not (ROOT / name).stat().st_mode & 0o100] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(name: str) -> None:
+    """A relative link names a file of the repository."""
+    folder = Path(name).parent
+    assert [link for link in LINK.findall(_read(name)) if not (ROOT / folder / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_tests_that_a_document_names_exist(name: str) -> None:
+    """style 41: a proof that is named is there."""
+    assert [path for path in TEST_PATH.findall(_read(name)) if not (ROOT / path).exists()] == []
+
+
+def test_every_promise_names_its_proof() -> None:
+    """style 41: a promise without a test is a hope."""
+    rows = [line for line in _read("docs/promises.md").splitlines() if re.match(r"\| P\d+ ", line)]
+    assert [row.split("|")[1].strip() for row in rows if not TEST_PATH.search(row)] == []
+
+
+def test_the_architecture_fits_one_page_with_one_diagram() -> None:
+    """style 44: docs/architecture.md is one page, one diagram."""
+    text = _read("docs/architecture.md")
+    assert text.count("```mermaid") == 1
+    assert len(text.splitlines()) <= 80

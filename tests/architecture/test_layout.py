@@ -1,0 +1,78 @@
+"""Where things are and what they are called (style 6, 7, 36, and the packaging guards)."""
+
+import ast
+import re
+from typing import Final
+
+from tests.architecture.sources import PACKAGES, ROOT, Source, product, sources
+
+VAGUE: Final = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "managers", "misc", "shared"})
+MACHINE_PATH: Final = re.compile(r"(?<![\w.])/(?:home|Users|root|work)/\w")
+
+
+def _only_docstring(source: Source) -> bool:
+    body = source.tree.body
+    return len(body) == 1 and isinstance(body[0], ast.Expr) and ast.get_docstring(source.tree) is not None
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    """style 6: a helper lives beside its one user until there are three."""
+    vague = [
+        source.name
+        for source in product()
+        if VAGUE & {part.removesuffix(".py") for part in source.path.relative_to(ROOT).parts}
+    ]
+    assert vague == []
+
+
+def test_package_files_say_what_the_package_is_and_nothing_else() -> None:
+    """style 7: import from the defining module; __init__ holds a docstring."""
+    busy = [source.name for source in product() if source.path.name == "__init__.py" and not _only_docstring(source)]
+    assert busy == []
+
+
+def test_every_module_says_what_it_knows() -> None:
+    """style 25: a module docstring says what the layer knows and does not know."""
+    mute = [source.name for source in product() if not ast.get_docstring(source.tree)]
+    assert mute == []
+
+
+def test_every_package_folder_is_a_package() -> None:
+    """style 7: a folder without __init__.py would be left out of the layer contracts."""
+    folders = {source.path.parent for source in product()}
+    assert [folder.relative_to(ROOT).as_posix() for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_every_tests_folder_is_a_package() -> None:
+    """packaging guard 3: without it ``import kernel`` resolves to the tests of the kernel."""
+    folders = {source.path.parent for source in sources("tests")} | {ROOT / "tests"}
+    assert [folder.relative_to(ROOT).as_posix() for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_every_package_ships_its_types() -> None:
+    """PEP 561: without py.typed a user's type checker sees Any."""
+    assert [name for name in PACKAGES if not (ROOT / name / "py.typed").exists()] == []
+
+
+def test_every_test_says_what_it_proves() -> None:
+    """style 36: a one-line docstring gives the source of the behaviour."""
+    mute = [
+        f"{source.at(node)} {node.name}"
+        for source in sources("tests")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and not ast.get_docstring(node)
+    ]
+    assert mute == []
+
+
+def test_no_file_names_a_path_of_the_machine_it_was_written_on() -> None:
+    """A clone has to work in any folder of any user."""
+    found = [
+        f"{source.name}:{number}"
+        for source in (*product(), *sources("tests", "scripts", "examples"))
+        for number, line in enumerate(source.text.splitlines(), 1)
+        if MACHINE_PATH.search(line) and "MACHINE_PATH" not in line
+    ]
+    assert found == []

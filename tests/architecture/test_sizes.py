@@ -1,0 +1,36 @@
+"""Files and functions stay small enough to be read at one go (style 1, 2)."""
+
+import ast
+from typing import Final
+
+from tests.architecture.sources import product
+
+FILE_LIMIT: Final = 400
+FUNCTION_LIMIT: Final = 60
+ALLOWED: Final[dict[str, str]] = {
+    # file over the limit -> why it is better whole
+}
+
+
+def test_no_file_is_longer_than_a_reader_can_hold() -> None:
+    """style 1: over 400 lines a file needs a reason in the allow-list."""
+    long = {source.name: source.lines for source in product() if source.lines > FILE_LIMIT}
+    assert set(long) - set(ALLOWED) == set(), f"split these, or write the reason into ALLOWED: {long}"
+
+
+def test_the_allow_list_names_only_files_that_need_it() -> None:
+    """style 1: an exception that is not needed any more goes."""
+    long = {source.name for source in product() if source.lines > FILE_LIMIT}
+    assert set(ALLOWED) - long == set()
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    """style 2: hard cap 60 lines; fix the function, never the number."""
+    long = [
+        f"{source.at(node)} {node.name}: {lines} lines"
+        for source in product()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LIMIT
+    ]
+    assert long == []

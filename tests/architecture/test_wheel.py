@@ -1,0 +1,78 @@
+"""What is shipped: exactly four packages, typed, with their data (packaging guard 4)."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.architecture.sources import PACKAGES, ROOT
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, built as a user's pip would."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def names(wheel: Path) -> frozenset[str]:
+    """Every file in the wheel."""
+    with ZipFile(wheel) as archive:
+        return frozenset(archive.namelist())
+
+
+@pytest.mark.wheel
+def test_the_wheel_holds_the_four_packages_and_nothing_else(names: frozenset[str]) -> None:
+    """packaging guard 4: no ``tests`` or ``scripts`` among the installed names."""
+    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert tops == set(PACKAGES)
+
+
+@pytest.mark.wheel
+def test_the_wheel_is_typed(names: frozenset[str]) -> None:
+    """PEP 561: py.typed in each package."""
+    assert {f"{package}/py.typed" for package in PACKAGES} <= names
+
+
+@pytest.mark.wheel
+def test_the_wheel_carries_every_file_of_the_packages(names: frozenset[str]) -> None:
+    """A schema file that is left behind is found by the first user."""
+    ours = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert ours - names == set()
+
+
+@pytest.mark.wheel
+def test_the_wheel_installs_both_commands(wheel: Path) -> None:
+    """contracts 7: ``awk`` and ``agent-worker`` are the same program."""
+    with ZipFile(wheel) as archive:
+        (entry,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
+        text = archive.read(entry).decode()
+    assert {"awk = interface.shim:main", "agent-worker = interface.shim:main"} <= set(text.splitlines())
+
+
+def test_every_dependency_is_pinned_in_the_constraints() -> None:
+    """style 45: the versions that were tested are the versions that are installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    wanted = {_plain(text) for text in asked}
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pinned = {_plain(line) for line in lines if "==" in line}
+    assert wanted - pinned == set()
+    assert [line for line in lines if "://" in line or line.startswith("-")] == []
+
+
+def _plain(requirement: str) -> str:
+    name = requirement.partition("=")[0].partition(">")[0].partition("<")[0]
+    return name.strip().lower().replace("_", "-")

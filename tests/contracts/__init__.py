@@ -1,0 +1,1 @@
+"""Reusable suites: what every implementation of a seam must do."""

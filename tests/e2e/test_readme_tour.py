@@ -1,0 +1,60 @@
+"""The README's tour, typed as it stands."""
+
+import re
+import subprocess
+
+import pytest
+
+from tests.architecture.sources import ROOT
+from tests.project import AWK, Project
+
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def _blocks() -> list[str]:
+    """The shell blocks of the tour, in order, with the checkout in place of its placeholder."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    tour = text[text.index("## A tour") : text.index("## Targets")]
+    return [block.replace("path/to/agent-worker", str(ROOT)) for block in BLOCK.findall(tour)]
+
+
+def _type(project: Project, script: str) -> str:
+    """Run ``script`` as one shell session with our commands first on the PATH, and return what it printed."""
+    environ = project.environ
+    environ["PATH"] = f"{AWK.parent}:{environ['PATH']}"
+    ran = subprocess.run(
+        ["sh", "-eu"],
+        input=script,
+        cwd=project.root,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
+    return ran.stdout
+
+
+@pytest.fixture
+def blocks() -> list[str]:
+    """Make, send and look, run, start and talk."""
+    found = _blocks()
+    assert len(found) == 4, "the tour changed: this test types its blocks in pairs"
+    return found
+
+
+def test_an_agent_is_made_and_answers(project: Project, blocks: list[str]) -> None:
+    """style 44: the first half of the tour; ``hello`` is a project of its own."""
+    hello = Project(root=project.root / "hello", state_home=project.state_home, home=project.home)
+    try:
+        assert "You said: good morning" in _type(project, "\n".join(blocks[:2]))
+    finally:
+        if hello.root.exists():
+            hello.stop()
+
+
+def test_agents_work_together_in_a_repository(project: Project, blocks: list[str]) -> None:
+    """style 44: the second half, in a repository with a change that is not committed."""
+    change = "git init -q\necho one > notes\ngit add notes\ngit -c user.name=t -c user.email=t@t commit -qm notes\n"
+    assert "APPROVED" in _type(project, "\n".join([change, "echo two >> notes", *blocks[2:]]))

@@ -1,0 +1,60 @@
+"""A message, from the command line to the durable reply."""
+
+import signal
+
+import psutil
+
+from tests.project import Project
+
+
+def test_a_message_is_answered_and_nothing_is_left_running(project: Project) -> None:
+    """The first walk of the house: send -> keeper -> mock -> durable reply."""
+    project.agent("alice", 'text: "looked at ${{ message.text }}"')
+    assert project.awk("start").code == 0
+    kernel = psutil.Process(project.record()["pid"])
+    sent = project.awk("send", "alice", "X", "--wait", "--json")
+    assert sent.code == 0, sent.err
+    assert [(r["agent"], r["status"], r["text"]) for r in sent.json()["results"]] == [("alice", "done", "looked at X")]
+    tree = [kernel, *kernel.children(recursive=True)]
+    assert project.awk("stop", "--yes").code == 0
+    gone, alive = psutil.wait_procs(tree, timeout=5)
+    assert (len(gone), alive) == (len(tree), [])
+
+
+def test_an_accepted_message_survives_kill_9_and_is_answered_by_the_next_kernel(project: Project) -> None:
+    """Promise P1: 202 means it is on disk, and its work is done whatever happens."""
+    project.agent("alice", "sleep: 30")
+    assert project.awk("start").code == 0
+    sent = project.awk("send", "alice", "X", "--json").json()
+    psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
+    project.agent("alice", "text: after")
+    assert project.awk("start").code == 0
+    waited = project.awk("send", "alice", "Y", "--wait", "--json")
+    assert waited.json()["results"][0]["text"] == "after"
+    shown = project.awk("show", sent["instruction_ids"][0], "--json").json()
+    assert (shown["status"], shown["text"]) == ("done", "after")
+
+
+def test_steps_that_are_durable_are_not_made_again(project: Project) -> None:
+    """Promise P5: after kill -9 the work goes on at the step it had reached."""
+    project.agent(
+        "alice",
+        *['shell: "echo step >> steps.log"'] * 3,
+        "shell: 'while [ ! -e go ]; do sleep 0.05; done'",
+        "text: done",
+    )
+    assert project.awk("start", "--trust").code == 0
+    sent = project.awk("send", "alice", "X", "--json", env={"AGENT_WORKER_TRUST": "1"}).json()
+    steps = project.root / "steps.log"
+    with project.spawn("events", "-f", "--jsonl") as events:
+        assert events.stdout is not None
+        while not (steps.exists() and steps.read_text().count("step") == 3):
+            events.stdout.readline()
+        psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
+        events.kill()
+    (project.root / "go").touch()
+    assert project.awk("start").code == 0
+    assert project.awk("send", "alice", "Y", "--wait").code == 0
+    shown = project.awk("show", sent["instruction_ids"][0], "--json").json()
+    assert (shown["status"], shown["text"]) == ("done", "done")
+    assert steps.read_text().count("step") == 6  # three for X, three for Y, none twice

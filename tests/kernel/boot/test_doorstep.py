@@ -1,0 +1,68 @@
+"""The first answer of a kernel."""
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from kernel.boot.doorstep import Doorstep, prove
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A listening socket on loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def ask(listener: socket.socket, path: str) -> tuple[int, dict[str, object]]:
+    """GET ``path`` and decode the body."""
+    connection = http.client.HTTPConnection(*listener.getsockname(), timeout=5)
+    connection.request("GET", path)
+    response = connection.getresponse()
+    body = json.loads(response.read())
+    connection.close()
+    return response.status, body
+
+
+def test_health_is_answered_with_proof_before_the_house_stands(listener: socket.socket) -> None:
+    """contracts.md section 3: the kernel proves itself before a client shows its token."""
+    door = Doorstep(listener, "secret", "1.2.3")
+    door.open()
+    assert ask(listener, "/health?nonce=n1") == (
+        200,
+        {"status": "starting", "version": "1.2.3", "proof": prove("secret", "n1")},
+    )
+    door.close()
+
+
+def test_anything_else_is_asked_to_come_back(listener: socket.socket) -> None:
+    """503 with a stable code, never a refused connection."""
+    door = Doorstep(listener, "secret", "1")
+    door.open()
+    status, problem = ask(listener, "/agents")
+    assert (status, problem["code"]) == (503, "starting")
+    door.close()
+
+
+def test_a_connection_that_comes_while_the_door_closes_waits_for_the_house(listener: socket.socket) -> None:
+    """The backlog belongs to the socket, not to who serves it."""
+    door = Doorstep(listener, "secret", "1")
+    door.open()
+    door.close()
+    with socket.create_connection(listener.getsockname()) as client:
+        accepted, _ = listener.accept()
+        with accepted:
+            client.sendall(b"hello")
+            assert accepted.recv(5) == b"hello"
+
+
+def test_a_client_that_says_nothing_does_not_hold_the_door(listener: socket.socket) -> None:
+    """One slow client costs the next at most the door's patience."""
+    door = Doorstep(listener, "secret", "1")
+    door.open()
+    with socket.create_connection(listener.getsockname()):
+        assert ask(listener, "/health")[0] == 200
+    door.close()

@@ -1,0 +1,40 @@
+"""What an attempt's end means."""
+
+import pytest
+
+from kernel.services.outcome import describe_exit, of_error, of_exit, of_result
+from protocol.instruction import Usage
+from protocol.ipc import Error, Exited, Result
+
+
+@pytest.mark.parametrize(
+    ("exited", "cause", "says"),
+    [
+        (Exited(code=0), "protocol", "exited with 0 but sent no result"),
+        (Exited(code=3), "crash", "ended with 3"),
+        (Exited(signal=9), "crash", "SIGKILL"),
+        (Exited(signal=11), "crash", "SIGSEGV"),
+        (Exited(failed="ENOENT: /bin/nope"), "spawn_permanent", "/bin/nope"),
+    ],
+)
+def test_a_worker_that_leaves_without_a_result_has_failed(exited: Exited, cause: str, says: str) -> None:
+    """Faults PF02, PF04, PF16: exit code 0 is not success."""
+    ending = of_exit(exited)
+    assert (ending.ended_as, ending.cause) == ("failed", cause)
+    assert says in ending.text
+
+
+def test_frames_carry_their_ending() -> None:
+    """contracts.md section 6."""
+    assert of_result(Result(status="done", text="hi", usage=Usage(input_tokens=3))).usage.input_tokens == 3
+    failed = of_error(Error(cause="rate_limited", text="slow down", http_status=429, retry_after=7.0))
+    assert (failed.cause, failed.retry_after_seconds, failed.text) == ("rate_limited", 7.0, "slow down (HTTP 429)")
+
+
+def test_an_exit_is_shown_by_name() -> None:
+    """contracts.md section 9: last_exit is a code or a signal's name."""
+    assert [describe_exit(Exited(signal=9)), describe_exit(Exited(code=1)), describe_exit(Exited(signal=63))] == [
+        "SIGKILL",
+        "1",
+        "signal 63",
+    ]

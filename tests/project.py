@@ -1,0 +1,127 @@
+"""A project in a temporary folder, and the command line as a user runs it there."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from protocol.state_paths import LOCK, RECORD, project_state
+
+AWK: Final = Path(sys.executable).parent / "awk"
+SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """Its standard output, which must be one JSON document."""
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project root with a state directory and a home of its own; nothing outside is touched."""
+
+    root: Path
+    state_home: Path
+    home: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """All that a command sees of the environment."""
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "AGENT_WORKER_HOME": str(self.state_home),
+            "LANG": "C.UTF-8",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            **{name: value for name, value in os.environ.items() if name in {"AGENT_WORKER_LAUNCHER", "TMPDIR"}},
+        }
+
+    @property
+    def state(self) -> Path:
+        """Where the kernel of this project keeps what it knows."""
+        return Path(project_state(str(self.state_home), str(self.root)))
+
+    def record(self) -> dict[str, Any]:
+        """What the running kernel published about itself."""
+        found: dict[str, Any] = json.loads((self.state / RECORD).read_text("utf-8"))
+        return found
+
+    def alive(self) -> bool:
+        """Whether a kernel of this project lives: it holds the lock for life, whatever the record says."""
+        try:
+            descriptor = os.open(self.state / LOCK, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def write(self, path: str, text: str) -> Path:
+        """Write a file of the project; the text may be indented."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(text).lstrip("\n"), "utf-8")
+        return file
+
+    def agent(self, name: str, *actions: str) -> Path:
+        """Write ``.agents/<name>.yaml``: backend mock, playing ``actions`` (each one YAML line, ``text: hi``)."""
+        script = "".join(f"  - {{ {action} }}\n" for action in actions)
+        return self.write(f".agents/{name}.yaml", f"backend: mock\nmock:\n{script}")
+
+    def spawn(
+        self, *args: str, stdin: int = subprocess.DEVNULL, env: dict[str, str] | None = None
+    ) -> "subprocess.Popen[str]":
+        """Start ``awk args`` in the project, its output in pipes, and do not wait for it."""
+        return subprocess.Popen(
+            [str(AWK), *args],
+            cwd=self.root,
+            env={**self.environ, **(env or {})},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+
+    def awk(self, *args: str, stdin: str = "", seconds: float = SECONDS, env: dict[str, str] | None = None) -> Ran:
+        """Run ``awk args`` in the project to its end, at most ``seconds``. Raises subprocess.TimeoutExpired."""
+        with self.spawn(*args, stdin=subprocess.PIPE, env=env) as process:
+            try:
+                out, err = process.communicate(stdin, timeout=seconds)
+            except BaseException:
+                process.kill()
+                raise
+        return Ran(process.returncode, out, err)
+
+    def stop(self) -> None:
+        """Stop the kernel, if one runs, and wait until it is gone. Raises psutil.TimeoutExpired after killing it."""
+        if not self.alive():
+            return
+        try:
+            kernel = psutil.Process(int(self.record()["pid"]))
+            self.awk("stop", "--now", "--yes")
+            kernel.wait(timeout=10)
+        except psutil.NoSuchProcess:
+            return
+        except psutil.TimeoutExpired:
+            kernel.kill()
+            raise

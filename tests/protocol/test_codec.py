@@ -1,0 +1,51 @@
+"""Frames as lines."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.codec import LINE_LIMIT_BYTES, FrameReader, LineTooLong, Noise, encode
+from protocol.ipc import Delta, Log, Pong, WorkerFrame
+
+
+def test_frames_survive_any_cut_of_the_stream() -> None:
+    """A pipe may deliver any chunks; the frames are the same."""
+    frames = [Delta(text="a\nb"), Log(level="info", text="ü"), Pong(n=3)]
+    stream = b"".join(encode(frame) for frame in frames)
+    for size in range(1, len(stream) + 1):
+        reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
+        got = [frame for at in range(0, len(stream), size) for frame in reader.feed(stream[at : at + size])]
+        assert got == frames
+
+
+def test_an_endless_line_is_cut_once_and_what_follows_is_read() -> None:
+    """Fault IF01: memory stays bounded and the attempt goes on."""
+    reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
+    got = [item for _ in range(40) for item in reader.feed(b"x" * 100_000)]
+    got += reader.feed(b"\n" + encode(Pong(n=1)))
+    assert [type(item) for item in got] == [Noise, Pong]
+    assert len(reader.pending) == 0
+
+
+@pytest.mark.parametrize(
+    "line", [b"npm WARN banner", b"\xff\xfe\x00", b'{"t":"unknown"}', b'{"t":"pong"}', b"[" * 100_000, b"\xef\xbb\xbf{}"]
+)
+def test_what_is_no_frame_is_noise_and_ends_nothing(line: bytes) -> None:
+    """Faults IF03, IF05, IF07, IF14."""
+    reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
+    noise, frame = reader.feed(line + b"\n" + encode(Pong(n=1)))
+    assert isinstance(noise, Noise)
+    assert frame == Pong(n=1)
+
+
+def test_a_frame_over_the_limit_is_refused_by_the_sender() -> None:
+    """contracts.md section 6: at most 1 MiB a line."""
+    with pytest.raises(LineTooLong):
+        encode(Delta(text="x" * LINE_LIMIT_BYTES))
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_give_frames_or_noise(data: bytes) -> None:
+    """Fault IF03: never an exception."""
+    reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
+    assert all(item is not None for item in reader.feed(data + b"\n"))

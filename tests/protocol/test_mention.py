@@ -1,0 +1,41 @@
+"""Who a text wakes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.mention import MAX_MENTIONS, find_mentions, limit_mentions
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hi @alice and @Bob!", ("alice", "bob")),
+        ("@alice @alice", ("alice",)),
+        ("(@d) @e, @f: **@g**\n@h's", ("d", "e", "f", "g", "h")),
+        ("mail bob@alice.com", ()),
+        ("see https://host/@alice and /home/@bob", ()),
+        ("install @scope/package", ()),
+        ("write `@alice` or ``@bob`` but @carol", ("carol",)),
+        ("```\n@alice\n```\n@bob", ("bob",)),
+        ("~~~\n@alice is never closed", ()),
+        ("a lone ` tick @alice", ("alice",)),
+        ("@" + "a" * 33, ()),
+        ("Ｆullwidth @ａlice", ()),
+    ],
+)
+def test_a_mention_is_a_name_in_prose(text: str, expected: tuple[str, ...]) -> None:
+    """Trap T52: code, addresses, URLs and decorators wake nobody."""
+    assert find_mentions(text) == expected
+
+
+@given(st.lists(st.sampled_from(["@alice", "`", "``", "```", "\n", " ", "~~~", "http://", "x@y.z"]), max_size=60))
+def test_any_mixture_of_fences_and_ticks_is_read_without_error(pieces: list[str]) -> None:
+    """Only names that stand in the text come out."""
+    assert set(find_mentions("".join(pieces))) <= {"alice", "y"}
+
+
+def test_the_ninth_mention_is_over_the_limit() -> None:
+    """decisions.md, @mentions: at most eight per message."""
+    woken, left = limit_mentions(f"a{n}" for n in range(9))
+    assert (len(woken), left) == (MAX_MENTIONS, ("a8",))

@@ -1,0 +1,185 @@
+"""One per attempt: starts a child, owns its whole tree, and sees that nothing of it is left.
+
+It talks to the kernel over one socket, its lifeline: ``started``, then ``exited`` once the tree is gone; ``kill`` comes
+back. End of file means that the kernel is gone, and so must be the tree. The lock it holds is the proof for the next
+kernel. It does not know what it keeps, and never reads the child's output.
+"""
+
+import fcntl
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from typing import Final
+
+from protocol.codec import FrameReader, encode
+from protocol.ipc import Exited, Fork, Kill, Rusage, Started
+from worker import tree
+from worker.child import NotStarted, Stdio, Work, start
+from worker.sigchld import ChildSignal, childless, reap
+from worker.titles import set_title
+
+ROUND_MS: Final = 5
+"""Between two rounds of killing: long enough to die in, short enough for the promise of two seconds."""
+
+_RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
+_IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+"""A keeper ends by its lifeline, or by its child; a careless tool below must not end it (nor a careful one)."""
+
+
+class Lifeline:
+    """The socket to the kernel."""
+
+    def __init__(self, fd: int) -> None:
+        self._socket = socket.socket(fileno=fd)
+        self._socket.setblocking(True)
+        self._frames: FrameReader[Kill] = FrameReader(Kill)
+        self.fd = fd
+        self.open = True
+
+    def send(self, frame: Started | Exited) -> None:
+        """Report; a kernel that is gone is not told."""
+        with suppress(OSError):
+            self._socket.sendall(encode(frame))
+
+    def kills(self) -> list[Kill]:
+        """What the kernel asks for. At its end ``open`` turns False."""
+        try:
+            chunk = self._socket.recv(65536, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return []
+        except OSError:
+            chunk = b""
+        self.open = bool(chunk)
+        return [frame for frame in self._frames.feed(chunk) if isinstance(frame, Kill)]
+
+
+class Keeper:
+    """The loop of a keeper from the child's start until its tree is gone."""
+
+    def __init__(self, lifeline: Lifeline, child: int, child_signal: ChildSignal) -> None:
+        self._lifeline = lifeline
+        self._child = child
+        self._child_signal = child_signal
+        self._status: int | None = None
+        self._kill_at: float | None = None
+        self._killed = False
+        self._poll = select.poll()
+        self._poll.register(lifeline.fd, select.POLLIN)
+        self._poll.register(child_signal.fd, select.POLLIN)
+
+    def keep(self) -> Exited:
+        """Return when the child and all that came of it are gone."""
+        while not self._reaped():
+            if self._must_kill():
+                tree.signal_tree(self._child, signal.SIGKILL)
+            self._wait()
+        code = os.waitstatus_to_exitcode(self._status or 0)
+        return Exited(
+            code=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            killed=self._killed,
+            rusage=_rusage(),
+        )
+
+    def _reaped(self) -> bool:
+        self._child_signal.drain()
+        for pid, status in reap():
+            if pid == self._child:
+                self._status = status
+                tree.signal_tree(self._child, signal.SIGKILL)
+        return self._status is not None and childless()
+
+    def _must_kill(self) -> bool:
+        late = self._kill_at is not None and time.monotonic() >= self._kill_at
+        return late or self._status is not None or not self._lifeline.open
+
+    def _wait(self) -> None:
+        for fd, _event in self._poll.poll(self._patience_ms()):
+            if fd == self._lifeline.fd:
+                self._listen()
+
+    def _patience_ms(self) -> int | None:
+        if self._must_kill():
+            return ROUND_MS
+        if self._kill_at is None:
+            return None
+        return max(0, int((self._kill_at - time.monotonic()) * 1000)) + 1
+
+    def _listen(self) -> None:
+        for kill in self._lifeline.kills():
+            self._killed = self._killed or self._status is None
+            if kill.after_seconds > 0 and self._kill_at is None:
+                tree.signal_tree(self._child, signal.SIGTERM)
+                tree.signal_tree(self._child, signal.SIGCONT)  # what is stopped would never see the first
+            at = time.monotonic() + max(kill.after_seconds, 0.0)
+            self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
+        if not self._lifeline.open:
+            self._poll.unregister(self._lifeline.fd)
+
+
+def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
+    """Be the keeper of ``order`` in this process, until its tree is gone. The caller ends the process afterwards."""
+    tree.become_subreaper()
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    set_title("keeper", order.attempt)
+    lifeline = Lifeline(lifeline_fd)
+    child_signal = ChildSignal()
+    try:
+        lock = _take_lock(order.lock)
+        lifeline.kills()  # only to learn whether the kernel still lives: the lock was free, so another may run
+        if not lifeline.open:
+            return
+        child = start(order, stdio, work)
+    except NotStarted as error:
+        lifeline.send(Exited(failed=str(error)))
+        return
+    _let_go(stdio)
+    _sign(lock, child)
+    lifeline.send(Started(pid=child, keeper=os.getpid()))
+    exited = Keeper(lifeline, child, child_signal).keep()
+    os.close(lock)
+    lifeline.send(exited)
+
+
+def _take_lock(path: str) -> int:
+    """Lock the attempt's file, which the kernel made. Raises NotStarted if it is gone or held: we are not wanted."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise NotStarted(f"ESTALE: {path} ({error.strerror})") from error
+    return fd
+
+
+def _sign(lock: int, child: int) -> None:
+    """Leave word of who we are: should we be killed, the next kernel finds the tree by pid and start time."""
+    for role, pid in (("keeper", os.getpid()), ("child", child)):
+        facts = tree.stat(pid)
+        if facts is not None:
+            os.write(lock, f"{role} {pid} {facts.start_time}\n".encode())
+
+
+def _let_go(stdio: Stdio) -> None:
+    """Drop the child's pipes, or the kernel would never read their end."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for fd in stdio:
+        if fd <= 2:
+            os.dup2(null, fd)
+        else:
+            os.close(fd)
+    os.close(null)
+
+
+def _rusage() -> Rusage:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Rusage(
+        user_seconds=usage.ru_utime,
+        system_seconds=usage.ru_stime,
+        max_rss_bytes=usage.ru_maxrss * _RSS_UNIT,
+    )

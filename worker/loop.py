@@ -1,0 +1,96 @@
+"""The loop of a worker: ask, make durable, run, make durable, until the work ends.
+
+Straight-line on purpose. What happened is in the conversation, what follows from it in ``conclude``; the
+loop keeps nothing else, so it may be cut anywhere and started again.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from protocol.errors import Cause
+from protocol.ipc import Entry, Go, Limits, Result, Yield
+from worker.conversation import Conversation
+from worker.models.errors import Failed
+from worker.models.model import Live, Model
+from worker.tool import Hands
+
+INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
+    {"max_tokens": "max_tokens", "context_overflow": "context_overflow"}
+)
+"""Stops that end the work unfinished; it can be continued by another message."""
+ASK_AGAIN: Final = frozenset({"tool_use", "pause_turn", "fired"})
+
+
+class Recorder(Live, Protocol):
+    """The link, as the loop needs it."""
+
+    async def record(self, entry: Entry) -> Go | Yield:
+        """Make ``entry`` durable."""
+        ...
+
+
+async def run(*, conversation: Conversation, model: Model, hands: Hands, limits: Limits, link: Recorder) -> Result:
+    """Work until the end, a yield, or a limit. Raises Failed.
+
+    Cancellation is safe at any point: what was answered is durable, what was not is done again.
+    """
+    answer: Go | Yield | None = None
+    while (ended := conclude(conversation, limits)) is None:
+        if isinstance(answer, Yield):
+            return Result(status="yielded")
+        entry = await _next(conversation, model, hands, link, answer.allowance if answer else None)
+        answer = await link.record(entry)
+        conversation.add(entry)
+    return ended
+
+
+def conclude(conversation: Conversation, limits: Limits) -> Result | None:
+    """How the work ended, or None where there is more to do. Raises Failed. Pure.
+
+    Usage is not repeated here: it was booked with the replies.
+    """
+    last = conversation.last
+    if last is None or last.pending is not None:
+        return None
+    stop, text = last.reply.stop_reason or "", conversation.text
+    if stop == "end_turn":
+        return Result(status="done", text=text)
+    if stop in INCOMPLETE:
+        return Result(status="incomplete", text=text, cause=INCOMPLETE[stop])
+    if stop == "refusal":
+        raise Failed("refusal", "the model refused to answer")
+    if stop not in ASK_AGAIN:
+        raise Failed("invalid", f"the model stopped for a reason this version does not know: {stop!r}")
+    if stop == "tool_use" and not last.reply.calls:
+        raise Failed("invalid", "the model stopped to use a tool but named none")
+    if conversation.step_count >= limits.max_steps and stop != "fired":
+        return Result(status="incomplete", text=text, cause="max_steps")
+    return None
+
+
+async def _next(conversation: Conversation, model: Model, hands: Hands, live: Live, allowance: int | None) -> Entry:
+    last = conversation.last
+    call = last.pending if last else None
+    if last is not None and call is not None:
+        await live.progress(f"tool {call.name}"[:200])
+        outcome = await hands.run(call, last.pending_key)
+        return Entry(
+            k=conversation.next_k,
+            kind="tool",
+            text=outcome.text,
+            call_id=call.id,
+            name=call.name,
+            is_error=outcome.is_error,
+        )
+    reply = await model.reply(conversation, allowance, live)
+    return Entry(
+        k=conversation.next_k,
+        kind="reply",
+        text=reply.text,
+        calls=reply.calls,
+        native=reply.native,
+        stop_reason=reply.stop,
+        usage=reply.usage,
+        note=reply.note,
+    )

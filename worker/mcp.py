@@ -1,0 +1,162 @@
+"""Daemon MCP, as a worker needs it: list the tools, call one. Protocol revision 2026-07-28, JSON answers.
+
+Every request carries the attempt's token; no other field says who we are. A call that got no answer is sent
+again with the same key: the kernel's ledger answers a mutating call it has seen, and reads are harmless.
+"""
+
+import re
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from protocol.ipc import Json
+from protocol.version import VERSION
+from worker.http import BROKEN, Connection
+from worker.models.errors import Failed
+from worker.models.model import ToolSpec
+from worker.tool import Outcome
+
+REVISION: Final = "2026-07-28"
+CALL_KEY: Final = "agent-worker/call"
+"""Where in ``_meta`` a call's key rides."""
+RETRY_SECONDS: Final = (0.0, 0.1, 0.5, 2.0)
+"""Waits before a request is sent again. The first is 0: a kept-alive connection may just have been closed."""
+_BUSY: Final = frozenset({502, 503, 504})
+_NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}", re.ASCII)
+"""Names that can travel in a header. No tool of ours is called anything else."""
+
+
+class _Content(msgspec.Struct, frozen=True):
+    type: str = ""
+    text: str = ""
+
+
+class _Result(msgspec.Struct, frozen=True, rename="camel"):
+    content: tuple[_Content, ...] = ()
+    structured_content: Json | None = None
+    is_error: bool = False
+    tools: tuple[ToolSpec, ...] = ()
+    next_cursor: str | None = None
+
+
+class _Trouble(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    result: _Result | None = None
+    error: _Trouble | None = None
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    code: str = ""
+    detail: str = ""
+
+
+class DaemonMcp:
+    """One worker's connection to the kernel's tools."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._connection = Connection(
+            url,
+            (
+                ("authorization", f"Bearer {token}"),
+                ("content-type", "application/json"),
+                ("accept", "application/json, text/event-stream"),
+                ("mcp-protocol-version", REVISION),
+            ),
+        )
+        self._encoder = msgspec.json.Encoder()
+        self._decoder = msgspec.json.Decoder(_Answer)
+        self._id = 0
+        self._tools: tuple[ToolSpec, ...] | None = None
+
+    async def tools(self) -> tuple[ToolSpec, ...]:
+        """The tools this worker may call; asked for once. Raises Failed."""
+        if self._tools is None:
+            found: list[ToolSpec] = []
+            cursor: str | None = None
+            while True:
+                answer = await self._request("tools/list", {} if cursor is None else {"cursor": cursor})
+                if answer.result is None:
+                    raise Failed("protocol", f"the kernel does not list its tools: {_reason(answer)}")
+                found += answer.result.tools
+                cursor = answer.result.next_cursor
+                if cursor is None:
+                    break
+            self._tools = tuple(found)
+        return self._tools
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        """Call a tool; what the kernel refuses is a result too. Raises Failed where the kernel is out of reach."""
+        if not _NAME.fullmatch(name):
+            return Outcome("there is no tool of that name", True)
+        answer = await self._request("tools/call", {"name": name, "arguments": args, "_meta": {CALL_KEY: key}}, name)
+        if answer.result is None:
+            return Outcome(_reason(answer), True)
+        return Outcome(_text(answer.result), answer.result.is_error)
+
+    async def aclose(self) -> None:
+        """Hang up."""
+        await self._connection.aclose()
+
+    async def _request(self, method: str, params: dict[str, Any], name: str | None = None) -> _Answer:
+        self._id += 1
+        envelope = {
+            **params.get("_meta", {}),
+            "io.modelcontextprotocol/protocolVersion": REVISION,
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "agent-worker", "version": VERSION},
+        }
+        body = self._encoder.encode(
+            {"jsonrpc": "2.0", "id": self._id, "method": method, "params": {**params, "_meta": envelope}}
+        )
+        routing = (("mcp-method", method), *((("mcp-name", name),) if name else ()))
+        status, content = await self._post(body, routing)
+        return self._read(status, content)
+
+    async def _post(self, body: bytes, headers: tuple[tuple[str, str], ...]) -> tuple[int, bytes]:
+        trouble = ""
+        for wait in (*RETRY_SECONDS, None):
+            try:
+                status, content = await self._connection.post(body, headers)
+                if status not in _BUSY:
+                    return status, content
+                trouble = f"HTTP {status}"
+            except BROKEN as error:
+                trouble = f"{type(error).__name__}: {error}"
+            if wait is not None:
+                await trio.sleep(wait)
+        raise Failed("network", f"the kernel's tools cannot be reached ({trouble})")
+
+    def _read(self, status: int, content: bytes) -> _Answer:
+        if status == 401:
+            raise Failed("cancelled", "the kernel no longer accepts this attempt's token: the attempt is over")
+        try:
+            answer = self._decoder.decode(content)
+        except (msgspec.DecodeError, RecursionError):
+            answer = _Answer()
+        if answer.result is None and answer.error is None:
+            return _Answer(error=_Trouble(_refusal(status, content)))
+        return answer
+
+
+def _reason(answer: _Answer) -> str:
+    return answer.error.message if answer.error else "no result"
+
+
+def _refusal(status: int, content: bytes) -> str:
+    """What the kernel says where it answered with no JSON-RPC (problem+json, RFC 9457)."""
+    try:
+        problem = msgspec.json.decode(content, type=_Problem)
+    except (msgspec.DecodeError, RecursionError):
+        problem = _Problem()
+    return f"{problem.code or 'refused'}: {problem.detail or f'HTTP {status}'}"
+
+
+def _text(result: _Result) -> str:
+    texts = [part.text if part.type == "text" else f"[{part.type}]" for part in result.content]
+    if not texts and result.structured_content is not None:
+        return bytes(result.structured_content).decode()
+    return "\n".join(texts)

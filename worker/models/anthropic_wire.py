@@ -1,0 +1,170 @@
+"""Anthropic's Messages API as data: a conversation to its messages, its stream's events to a reply. Pure.
+
+A reply's native form is the list of content blocks as they came (thinking and its signatures included): the
+API wants them back unchanged.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from protocol.instruction import Usage
+from protocol.ipc import Entry, ToolCall
+from worker.conversation import Conversation, Step
+from worker.fit import clean
+from worker.models.model import CUT, Reply, Stop, ToolSpec, native_of, to_native
+from worker.tool import arguments_json
+
+DIALECT: Final = "anthropic"
+
+STOPS: Final[Mapping[str, Stop]] = MappingProxyType(
+    {
+        "end_turn": "end_turn",
+        "stop_sequence": "end_turn",
+        "tool_use": "tool_use",
+        "max_tokens": "max_tokens",
+        "model_context_window_exceeded": "context_overflow",
+        "refusal": "refusal",
+        "pause_turn": "pause_turn",
+    }
+)
+"""Every ``stop_reason`` the API documents."""
+
+_GROWING: Final[Mapping[str, str]] = MappingProxyType({"text_delta": "text", "thinking_delta": "thinking"})
+_CACHE: Final = {"type": "ephemeral"}
+Block = dict[str, Any]
+
+
+def system(conversation: Conversation) -> list[Block]:
+    """The system prompt as blocks, cached: it is the same for every step. Empty without one."""
+    return [{"type": "text", "text": conversation.system, "cache_control": _CACHE}] if conversation.system else []
+
+
+def tools(specs: Iterable[ToolSpec]) -> list[Block]:
+    """Tools as the API takes them."""
+    return [
+        {"name": spec.name, "description": spec.description, "input_schema": msgspec.json.decode(spec.input_schema)}
+        for spec in specs
+    ]
+
+
+def messages(conversation: Conversation) -> list[Block]:
+    """The conversation as alternating messages. What is said up to the last block is marked for the cache."""
+    turns: list[tuple[str, list[Block]]] = []
+    for turn in conversation.opening:
+        _add(turns, turn.role, [{"type": "text", "text": turn.text}] if turn.text.strip() else [])
+    if not turns or turns[0][0] != "user":
+        turns.insert(0, ("user", [{"type": "text", "text": "(The conversation so far.)"}]))
+    for step in conversation.steps:
+        _add(turns, "assistant", _said(step.reply))
+        _add(turns, "user", _results(step))
+    turns[-1][1][-1] = {**turns[-1][1][-1], "cache_control": _CACHE}
+    return [{"role": role, "content": blocks} for role, blocks in turns]
+
+
+def _add(turns: list[tuple[str, list[Block]]], role: str, blocks: list[Block]) -> None:
+    if blocks and turns and turns[-1][0] == role:
+        turns[-1][1].extend(blocks)
+    elif blocks:
+        turns.append((role, blocks))
+
+
+def _said(reply: Entry) -> list[Block]:
+    blocks = native_of(reply, DIALECT)
+    if blocks is None:
+        calls = [{"type": "tool_use", "id": c.id, "name": c.name, "input": _object(c)} for c in reply.calls]
+        blocks = [{"type": "text", "text": reply.text}, *calls]
+    return [block for block in blocks if block.get("type") != "text" or block.get("text", "").strip()]
+
+
+def _object(call: ToolCall) -> dict[str, Any]:
+    """Arguments as the API takes them back: what was no object is shown as an empty one, with its error."""
+    value: object = msgspec.json.decode(call.args)
+    return value if isinstance(value, dict) else {}
+
+
+def _results(step: Step) -> list[Block]:
+    return [
+        {"type": "tool_result", "tool_use_id": r.call_id, "content": r.text, **({"is_error": True} if r.is_error else {})}
+        for r in step.results
+    ]
+
+
+class Draft:
+    """A reply while its events come in."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, Block] = {}
+        self._inputs: dict[int, str] = {}
+        self._usage: dict[str, int] = {}
+        self.stop: str | None = None
+        """The raw ``stop_reason``; None until the provider has said it."""
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Take in one event; the text it adds to what people see."""
+        match event.get("type"):
+            case "message_start":
+                self._count(event["message"].get("usage"))
+            case "content_block_start":
+                self._blocks[event["index"]] = dict(event["content_block"])
+                return str(event["content_block"].get("text") or "")
+            case "content_block_delta":
+                return self._grow(event["index"], event["delta"])
+            case "message_delta":
+                self.stop = event["delta"].get("stop_reason") or self.stop
+                self._count(event.get("usage"))
+        return ""
+
+    def _grow(self, index: int, delta: Mapping[str, Any]) -> str:
+        block, kind = self._blocks.setdefault(index, {"type": "text", "text": ""}), delta.get("type", "")
+        if kind in _GROWING:
+            key = _GROWING[kind]
+            piece = str(delta.get(key) or "")
+            block[key] = (block.get(key) or "") + piece
+            return piece if key == "text" else ""
+        if kind == "input_json_delta":
+            self._inputs[index] = self._inputs.get(index, "") + str(delta.get("partial_json") or "")
+        elif kind == "signature_delta":
+            block["signature"] = delta.get("signature")
+        elif kind == "citations_delta":
+            block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
+        return ""
+
+    def _count(self, usage: Mapping[str, Any] | None) -> None:
+        """Counts are totals so far: a later one replaces an earlier one."""
+        self._usage |= {key: n for key, n in (usage or {}).items() if isinstance(n, int)}
+
+    def reply(self, k: int) -> Reply:
+        """The whole reply, to be entry ``k``. Call once ``stop`` is known."""
+        calls = [self._call(k, index) for index in sorted(self._blocks) if self._blocks[index].get("type") == "tool_use"]
+        for index, text in self._inputs.items():
+            value: object = msgspec.json.decode(arguments_json(text))
+            self._blocks[index]["input"] = value if isinstance(value, dict) else {}
+        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+        stop = STOPS.get(self.stop or "", self.stop or "")
+        return Reply(
+            stop=stop,
+            text=clean("".join(block.get("text") or "" for block in blocks if block.get("type") == "text")),
+            calls=() if stop in CUT else tuple(calls),
+            native=to_native(DIALECT, blocks),
+            usage=self._booked(),
+        )
+
+    def _call(self, k: int, index: int) -> ToolCall:
+        block = self._blocks[index]
+        given = block.get("input")
+        text = self._inputs.get(index) or msgspec.json.encode(given or {}).decode()
+        if not block.get("id"):
+            block["id"] = f"call-{k}-{index}"
+        return ToolCall(id=clean(block["id"]), name=clean(str(block.get("name", ""))), args=arguments_json(text))
+
+    def _booked(self) -> Usage:
+        """What was read from the cache is counted apart; what was written to it counts as input."""
+        count = self._usage
+        return Usage(
+            input_tokens=count.get("input_tokens", 0) + count.get("cache_creation_input_tokens", 0),
+            output_tokens=count.get("output_tokens", 0),
+            cache_read_tokens=count.get("cache_read_input_tokens", 0),
+        )

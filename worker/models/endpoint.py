@@ -1,0 +1,88 @@
+"""What both SDKs share: the HTTP client under them, and the way from their exceptions to a failure.
+
+Imports httpx2, so only an adapter that needs it imports this.
+"""
+
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+import httpx2
+
+from protocol.ipc import Limits, Provider
+from worker.fit import clean
+from worker.models.errors import Failed, cause_of, codes_in, message_in
+from worker.models.retry_after import retry_after
+
+CONNECT_SECONDS: Final = 15.0
+WRITE_SECONDS: Final = 60.0
+MESSAGE_LIMIT: Final = 1000
+NO_KEY: Final = "none"
+"""Sent where the agent has no key (local servers): an SDK given none would look for one by itself."""
+
+
+class SdkError(Protocol):
+    """The errors of both SDKs, as far as we read them."""
+
+    message: str
+    body: object | None
+
+
+def http_client(base_url: str, limits: Limits) -> httpx2.AsyncClient:
+    """The client for ``base_url``. For plain HTTP on this machine it builds no TLS context, which costs 40-70 ms.
+
+    Redirects are not followed: a key is meant for one host.
+    """
+    timeout = httpx2.Timeout(CONNECT_SECONDS, read=limits.idle_seconds, write=WRITE_SECONDS)
+    if _is_loopback(base_url):
+        return httpx2.AsyncClient(timeout=timeout, verify=False, trust_env=False)  # noqa: S501  (there is no TLS here)
+    return httpx2.AsyncClient(timeout=timeout)
+
+
+def _is_loopback(base_url: str) -> bool:
+    parts = urlsplit(base_url)
+    try:
+        return parts.scheme == "http" and ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.scheme == "http" and parts.hostname == "localhost"
+
+
+def max_tokens(limits: Limits, allowance: int | None) -> int:
+    """How long an answer may be: the agent's limit, or what the budget still allows."""
+    return limits.max_tokens if allowance is None else max(1, min(limits.max_tokens, allowance))
+
+
+def failed(provider: Provider, error: SdkError, response: httpx2.Response | None) -> Failed:
+    """The failure an SDK's error stands for. ``response`` is the answer that carried it, if there was one."""
+    status = response.status_code if response is not None else None
+    codes = codes_in(error.body)
+    text = message_in(error.body) or error.message
+    return Failed(
+        cause_of(status, codes),
+        say(provider, text),
+        http_status=status if status is not None and status >= 300 else None,
+        retry_after_seconds=retry_after(response.headers) if response is not None else None,
+        code=codes[0][:100] if codes else None,
+    )
+
+
+def broken(provider: Provider, error: BaseException) -> Failed:
+    """The failure of a connection that could not be made, was cut, or carried what is no event stream."""
+    inner = error.__cause__ or error
+    return Failed("network", say(provider, f"{type(inner).__name__}: {inner}"))
+
+
+def say(provider: Provider, text: str) -> str:
+    """``text`` for people: short, whose words it is, and without the key, which some providers echo."""
+    if provider.api_key:
+        text = text.replace(provider.api_key, "[key]")
+    return f"{provider.name}: {clean(text)[:MESSAGE_LIMIT]}"
+
+
+async def close_quietly(close: Callable[[], Awaitable[None]]) -> None:
+    """Close a client whose connection may be broken already."""
+    try:
+        await close()
+    except httpx2.HTTPError:
+        pass

@@ -1,0 +1,115 @@
+"""From what a provider said to a cause: tables, read in one order. Pure.
+
+Only structured signals count (decisions.md, Failure): a stable code in the error body, the HTTP status, the
+category of the error, the type of the exception. The prose of an error is shown to people and never matched.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from protocol.errors import Cause
+
+CODES: Final[Mapping[str, Cause]] = MappingProxyType(
+    {
+        "insufficient_quota": "quota",
+        "billing_hard_limit_reached": "quota",
+        "billing_not_active": "quota",
+        "enforced_spend_limit_reached": "quota",
+        "contract_spend_limit_reached": "quota",
+        "linked_organization_spend_limit_reached": "quota",
+        "linked_organization_billing_unavailable": "quota",
+        "billing_error": "quota",
+        "organization_on_hold": "auth",
+        "invalid_api_key": "auth",
+        "context_length_exceeded": "context_overflow",
+        "model_context_window_exceeded": "context_overflow",
+        "content_filter": "refusal",
+        "content_policy_violation": "refusal",
+    }
+)
+"""Codes that say more than the status they come with."""
+
+STATUSES: Final[Mapping[int, Cause]] = MappingProxyType(
+    {401: "auth", 402: "quota", 403: "auth", 408: "network", 409: "overloaded", 425: "overloaded", 429: "rate_limited"}
+)
+"""Other 4xx are ``invalid``, 5xx ``overloaded``."""
+
+CATEGORIES: Final[Mapping[str, Cause]] = MappingProxyType(
+    {
+        "rate_limit_error": "rate_limited",
+        "rate_limit_exceeded": "rate_limited",
+        "too_many_requests": "rate_limited",
+        "overloaded_error": "overloaded",
+        "api_error": "overloaded",
+        "server_error": "overloaded",
+        "timeout_error": "overloaded",
+        "authentication_error": "auth",
+        "permission_error": "auth",
+        "invalid_request_error": "invalid",
+        "not_found_error": "invalid",
+        "conflict_error": "invalid",
+        "request_too_large": "invalid",
+    }
+)
+"""Broad words, for errors that arrive inside a stream whose status was 200."""
+
+
+class Failed(Exception):
+    """The attempt cannot go on: ``cause`` says why, ``text`` says it to a person (secrets taken out)."""
+
+    def __init__(
+        self,
+        cause: Cause,
+        text: str,
+        *,
+        http_status: int | None = None,
+        retry_after_seconds: float | None = None,
+        code: str | None = None,
+        fired: str | None = None,
+    ) -> None:
+        super().__init__(text)
+        self.cause: Cause = cause
+        self.text = text
+        self.http_status = http_status
+        self.retry_after_seconds = retry_after_seconds
+        self.code = code
+        self.fired = fired
+
+
+def cause_of(status: int | None, codes: Iterable[str]) -> Cause:
+    """The cause of an error with this HTTP ``status`` and these codes, most specific first.
+
+    A status below 300 says nothing (the error came inside a stream). Nothing known at all means the
+    provider broke off: ``overloaded``, which is tried again.
+    """
+    words = tuple(codes)
+    for word in words:
+        if word in CODES:
+            return CODES[word]
+    if status is not None and status >= 300:
+        return STATUSES.get(status) or ("overloaded" if status >= 500 else "invalid")
+    numbers = [int(word) for word in words if len(word) == 3 and word.isascii() and word.isdecimal()]
+    if numbers and numbers[0] >= 300:
+        return cause_of(numbers[0], ())
+    return next((CATEGORIES[word] for word in words if word in CATEGORIES), "overloaded")
+
+
+def codes_in(body: object) -> tuple[str, ...]:
+    """Codes in an error body, most specific first, whether or not it is wrapped in ``error``."""
+    if not isinstance(body, Mapping):
+        return ()
+    inner = body.get("error", body)
+    if not isinstance(inner, Mapping):
+        return ()
+    details = inner.get("details")
+    deep = details.get("error_code") if isinstance(details, Mapping) else None
+    found = (deep, inner.get("error_code"), inner.get("code"), inner.get("type"))
+    return tuple(str(word) for word in found if isinstance(word, str | int) and not isinstance(word, bool))
+
+
+def message_in(body: object) -> str | None:
+    """What an error body says to a person."""
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
+    message = inner.get("message") if isinstance(inner, Mapping) else inner
+    return message if isinstance(message, str) and message else None

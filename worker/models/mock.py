@@ -1,0 +1,125 @@
+"""The model that plays a script: the same loop, the same durable entries, no provider.
+
+Its place is a fold over the entries: every reply is one action of the script, except those that note a
+scripted failure. So a script resumes anywhere, and nothing is counted in memory.
+"""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+import trio
+
+from protocol.agent import Action, MockExit, Rule
+from protocol.instruction import Usage
+from protocol.ipc import ToolCall
+from worker.conversation import Conversation
+from worker.models.errors import Failed, cause_of
+from worker.models.model import Live, Reply
+from worker.models.script import choose, fill
+
+SHELL: Final = "shell"
+"""The name of the call that stands for a script's ``shell``."""
+
+
+def die(how: MockExit) -> None:
+    """End this process as the script says: by a signal, or with a code and without another word."""
+    if how.signal is not None:
+        os.kill(os.getpid(), signal.Signals[f"SIG{how.signal.upper().removeprefix('SIG')}"])
+    os._exit(how.code or 0)
+
+
+class MockModel:
+    """Plays the first rule whose ``when`` is found in the instruction's text; where there is none, says nothing."""
+
+    def __init__(
+        self, rules: tuple[Rule, ...], counts: Mapping[str, int], die: Callable[[MockExit], None] = die
+    ) -> None:
+        self._rules = rules
+        self._counts = counts
+        self._die = die
+        self._armed: tuple[str, Action] | None = None
+
+    async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
+        """The next action as a reply. Raises Failed where the script says so, or cannot be played."""
+        if self._armed is not None:
+            self._fail(*self._armed)
+        chosen = choose(self._rules, conversation.source_text)
+        if chosen is None:
+            return Reply(stop="end_turn")
+        number, rule, values = chosen
+        index = _place(number, rule.do, conversation, self._counts)
+        if index == len(rule.do):
+            return Reply(stop="end_turn")
+        key, action = f"{number}.{index}", fill(rule.do[index], values)
+        if action.error is not None or action.exit is not None:
+            return self._failure(key, action)
+        if action.sleep is not None:
+            await live.progress("sleeping")
+            await trio.sleep(action.sleep)
+        if action.text:
+            await live.delta(action.text)
+        return _play(action, conversation.next_k, last=index + 1 == len(rule.do))
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    def _failure(self, key: str, action: Action) -> Reply:
+        """Fail at once; or, if it is to be counted, have that made durable first and fail when asked again."""
+        if _times(action) is None:
+            self._fail(key, action)
+        self._armed = (key, action)
+        return Reply(stop="fired", note=key)
+
+    def _fail(self, key: str, action: Action) -> None:
+        self._armed = None
+        if action.exit is not None:
+            self._die(action.exit)
+        error = action.error
+        if error is None:
+            raise Failed("crash", "the scripted exit did not end the process", fired=key)
+        raise Failed(
+            cause_of(error.http_status, (error.code,) if error.code else ()),
+            error.text or "scripted failure",
+            http_status=error.http_status,
+            retry_after_seconds=error.retry_after,
+            code=error.code,
+            fired=key,
+        )
+
+
+def _times(action: Action) -> int | None:
+    failure = action.error or action.exit
+    return failure.times if failure is not None else None
+
+
+def _place(number: int, actions: tuple[Action, ...], conversation: Conversation, counts: Mapping[str, int]) -> int:
+    """The index of the next action: played ones have a reply each, spent failures are passed."""
+    fired = Counter(step.reply.note for step in conversation.steps if step.reply.stop_reason == "fired")
+    played = conversation.step_count
+    for index, action in enumerate(actions):
+        if action.error is not None or action.exit is not None:
+            key, times = f"{number}.{index}", _times(action)
+            if times is None or max(fired[key], counts.get(key, 0)) < times:
+                return index
+        elif played == 0:
+            return index
+        else:
+            played -= 1
+    return len(actions)
+
+
+def _play(action: Action, k: int, *, last: bool) -> Reply:
+    """One action as a reply. The last one ends the turn, once its call has run; the others ask to go on."""
+    calls: tuple[ToolCall, ...] = ()
+    if action.tool is not None:
+        calls = (ToolCall(id=f"mock-{k}", name=action.tool, args=msgspec.Raw(msgspec.json.encode(action.args or {}))),)
+    elif action.shell is not None:
+        args = msgspec.Raw(msgspec.json.encode({"command": action.shell}))
+        calls = (ToolCall(id=f"mock-{k}", name=SHELL, args=args),)
+    usage = msgspec.convert(action.usage, Usage) if action.usage is not None else None
+    stop = "end_turn" if last else "tool_use" if calls else "pause_turn"
+    return Reply(stop=stop, text=action.text or "", calls=calls, usage=usage)

@@ -1,0 +1,88 @@
+"""The seam between the loop and whatever answers: one question, one reply.
+
+Reasons to stop are ours, not a vendor's: each adapter has a table from the words it hears to these, and what
+is not in the table goes through unread, so that the loop can name it in its error.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+import msgspec
+
+from protocol.instruction import Usage
+from protocol.ipc import Entry, Json, ToolCall
+from worker.conversation import Conversation
+from worker.fit import clean
+
+Stop = Literal["end_turn", "tool_use", "max_tokens", "context_overflow", "refusal", "pause_turn", "fired"]
+"""Why a reply ended. ``fired`` is the mock's: the reply only notes that a scripted failure is about to be played."""
+
+CUT: Final[frozenset[str]] = frozenset({"max_tokens", "context_overflow", "refusal"})
+"""Stops that may cut a reply in the middle of a tool call: calls of such a reply are not run."""
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One tool as Daemon MCP lists it."""
+
+    name: str
+    description: str = ""
+    input_schema: Json = Json(b'{"type":"object"}')
+
+
+ListTools = Callable[[], Awaitable[tuple[ToolSpec, ...]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One reply of a model. ``native`` is the provider's own form of it, under the name of its dialect."""
+
+    stop: str
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    native: Json | None = None
+    usage: Usage | None = None
+    note: str | None = None
+
+
+class Live(Protocol):
+    """Where an adapter shows what comes before it is whole. Nothing shown here is durable."""
+
+    async def delta(self, text: str) -> None:
+        """Show a piece of the reply's text."""
+        ...
+
+    async def progress(self, what: str) -> None:
+        """Say what is going on, in a few words."""
+        ...
+
+
+class Model(Protocol):
+    """Answers conversations. Two of them speak to providers, one plays a script."""
+
+    async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
+        """Ask once. ``allowance`` caps the tokens of the answer below the agent's own limit.
+
+        Raises Failed. Cancellation closes the connection; what was heard so far is lost.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close what the model holds open."""
+        ...
+
+
+def to_native(dialect: str, value: object) -> Json:
+    """A provider's own form of a reply, for an entry. Lone surrogates in it are replaced."""
+    labelled = {dialect: value}
+    try:
+        return Json(msgspec.json.encode(labelled))
+    except UnicodeEncodeError:
+        return Json(clean(json.dumps(labelled, ensure_ascii=False, allow_nan=False)).encode())
+
+
+def native_of(reply: Entry, dialect: str) -> Any:
+    """The native form of ``reply`` if it is of this ``dialect``; None where it must be made from the neutral one."""
+    labelled: object = msgspec.json.decode(reply.native) if reply.native is not None else None
+    return labelled.get(dialect) if isinstance(labelled, dict) else None

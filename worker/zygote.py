@@ -1,0 +1,171 @@
+"""Forks keepers from an interpreter that has everything loaded. Single-threaded; holds no state that matters.
+
+It serves one control socket: a ``fork`` frame with four descriptors becomes a keeper, whose child becomes the worker.
+Being a subreaper it adopts what a killed keeper leaves behind, and kills it; other keepers' trees are not its business.
+It can be killed at any moment: keepers talk to the kernel themselves.
+"""
+
+import argparse
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections import deque
+from contextlib import suppress
+from typing import Final
+
+from protocol.codec import FrameReader, encode
+from protocol.ipc import Exited, Fork, Preloaded, Retire, ZygoteFrame
+from worker import keeper, preload, tree
+from worker.__main__ import work
+from worker.child import errno_name
+from worker.sigchld import ChildSignal, reap
+from worker.titles import set_title
+
+GRACE_SECONDS: Final = 1.0
+"""After the kernel is gone: time for keepers to kill their trees, before this kills the keepers too."""
+
+_DESCRIPTORS: Final = 4
+_ANCILLARY: Final = 16
+_CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+_IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
+"""Its end is the end of the control socket, not a Ctrl-C that was meant for the kernel."""
+
+
+class Zygote:
+    """The poll loop."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._frames: FrameReader[ZygoteFrame] = FrameReader(ZygoteFrame)
+        self._descriptors: deque[list[int]] = deque()
+        self._keepers: set[int] = set()
+        self._child_signal = ChildSignal()
+        self._poll = select.poll()
+        self._poll.register(control.fileno(), select.POLLIN)
+        self._poll.register(self._child_signal.fd, select.POLLIN)
+        self._open = True
+        self._retired = False
+        self._orphans = False
+        self._spare_until: float | None = None
+
+    def serve(self) -> None:
+        """Fork and reap until the control socket has closed and no keeper is left."""
+        while self._open or self._keepers or self._orphans:
+            for fd, _event in self._poll.poll(self._patience_ms()):
+                if fd == self._child_signal.fd:
+                    self._child_signal.drain()
+                else:
+                    self._listen()
+            self._bury()
+
+    def _patience_ms(self) -> int | None:
+        if self._orphans:
+            return keeper.ROUND_MS
+        if self._spare_until is None:
+            return None
+        return max(keeper.ROUND_MS, int((self._spare_until - time.monotonic()) * 1000) + 1)
+
+    def _bury(self) -> None:
+        """Reap what ended; kill what was left to us. A D-state process delays its own burial and nothing else."""
+        ended = [pid for pid, _status in reap()]
+        overdue = self._spare_until is not None and time.monotonic() >= self._spare_until
+        lost_keeper = not self._keepers.isdisjoint(ended)
+        self._keepers.difference_update(ended)
+        if lost_keeper or self._orphans or overdue:
+            spare = frozenset[int]() if overdue else self._keepers
+            self._orphans = tree.signal_descendants(signal.SIGKILL, spare=spare) > 0
+
+    def _listen(self) -> None:
+        try:
+            chunk, descriptors, _flags, _address = socket.recv_fds(self._control, 65536, _ANCILLARY, _CLOEXEC)
+        except OSError:
+            chunk, descriptors = b"", []
+        if descriptors:
+            # Linux ends a read at each message that carries descriptors: one group belongs to one frame.
+            self._descriptors.append(descriptors)
+        for frame in self._frames.feed(chunk):
+            match frame:
+                case Fork():
+                    self._fork(frame, self._descriptors.popleft() if self._descriptors else [])
+                case Retire():
+                    self._retired = True
+                case _:
+                    sys.stderr.write(f"zygote: unreadable frame: {frame.why}\n")
+        if not chunk:
+            self._close()
+
+    def _close(self) -> None:
+        self._open = False
+        self._poll.unregister(self._control.fileno())
+        if not self._retired:
+            self._spare_until = time.monotonic() + GRACE_SECONDS
+
+    def _fork(self, order: Fork, descriptors: list[int]) -> None:
+        try:
+            if len(descriptors) == _DESCRIPTORS:
+                self._fork_keeper(order, descriptors)
+        finally:
+            for fd in descriptors:
+                os.close(fd)
+
+    def _fork_keeper(self, order: Fork, descriptors: list[int]) -> None:
+        stdin, stdout, stderr, lifeline = descriptors
+        try:
+            pid = os.fork()
+        except OSError as error:
+            _refuse(lifeline, f"{errno_name(error)}: fork")
+            return
+        if pid:
+            self._keepers.add(pid)
+            return
+        self._become_keeper(order, lifeline, (stdin, stdout, stderr))
+
+    def _become_keeper(self, order: Fork, lifeline: int, stdio: tuple[int, int, int]) -> None:
+        """Leave the zygote behind. Never returns."""
+        code = 70
+        try:
+            os.setsid()
+            os.close(self._control.detach())
+            self._child_signal.close()
+            keeper.run(order, lifeline, stdio, work)
+            code = 0
+        except BaseException:  # noqa: BLE001  (a bug in the keeper: its tree falls to the zygote, which kills it)
+            traceback.print_exc()
+        finally:
+            with suppress(Exception):
+                sys.stderr.flush()
+            os._exit(code)
+
+
+def _refuse(lifeline: int, why: str) -> None:
+    with suppress(OSError):
+        os.write(lifeline, encode(Exited(failed=why)))
+
+
+def main() -> int:
+    """Run as ``python -I -u -m worker.zygote --control-fd N --preload mock,anthropic``."""
+    parser = argparse.ArgumentParser(prog="worker.zygote")
+    parser.add_argument("--control-fd", type=int, required=True)
+    parser.add_argument("--preload", default="")
+    options = parser.parse_args()
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    os.set_inheritable(options.control_fd, False)
+    os.chdir("/")
+    tree.become_subreaper()
+    set_title("zygote", options.preload)
+    control = socket.socket(fileno=options.control_fd)
+    preload.load(frozenset(filter(None, options.preload.split(","))))
+    preload.freeze()
+    with suppress(OSError):
+        control.sendall(encode(Preloaded(pid=os.getpid(), modules=len(sys.modules))))
+    Zygote(control).serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
