@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from interface.client import Client
+from interface.clock import Clock
 from interface.discovery import HOME, Endpoint, Impostor, Project, Proof, prove, recorded_endpoint
 from interface.failure import Failure, Unreachable
 from protocol.state_paths import LOG
@@ -26,13 +27,6 @@ _TAIL_LINES: Final = 15
 _NOT_INHERITED: Final = ("PYTHON", "LD_", "DYLD_", "GIT_")
 """Prefixes of variables that would steer the kernel's interpreter, its libraries, or git in another directory."""
 _EX_CONFIG: Final = 78
-
-
-class Clock(NamedTuple):
-    """Time as the edge of the program hands it in: monotonic seconds, and a pause of so many seconds."""
-
-    now: Callable[[], float]
-    pause: Callable[[float], None]
 
 
 class Spawned(NamedTuple):
@@ -84,21 +78,39 @@ def spawn(project: Project, environ: Mapping[str, str], now: float) -> Spawned:
 
 
 class Starter:
-    """Sees to it that the project's kernel runs. ``say`` tells people what they would wonder about."""
+    """Sees to it that the project's kernel runs.
+
+    Args:
+        say: tells people what they would wonder about.
+        may_spawn: whether to start one, or only to wait for one that is starting.
+        child: a kernel the caller runs itself; its end is the end.
+    """
 
     def __init__(
-        self, project: Project, environ: Mapping[str, str], clock: Clock, say: Callable[[str], None]
+        self,
+        project: Project,
+        environ: Mapping[str, str],
+        clock: Clock,
+        say: Callable[[str], None],
+        *,
+        may_spawn: bool = True,
+        child: "subprocess.Popen[bytes] | None" = None,
     ) -> None:
         self._project = project
         self._environ = environ
         self._clock = clock
         self._say = say
-        self._spawned: Spawned | None = None
+        self._may_spawn = may_spawn
+        self._child = child
+        self._spawned = Spawned(child, "", 0, clock.now()) if child else None
         self._endpoint: Endpoint | None = None
         self._warned = False
 
     def client(self) -> Client:
-        """A client of the kernel, once that is ready. Raises Failure where it does not come up."""
+        """A client of the kernel, once that is ready. Raises Failure where it does not come up.
+
+        Where it may not spawn one: Unreachable, as soon as nobody answers.
+        """
         deadline = self._clock.now() + START_SECONDS
         pause = _FIRST_PAUSE_SECONDS
         while True:
@@ -106,6 +118,8 @@ class Starter:
             proof = self._look()
             if proof is not None and proof.status == "ok":
                 return self._attach(proof)
+            if proof is None and not self._may_spawn:
+                raise Unreachable("the kernel went away while it was starting")
             if proof is None:
                 self._begin_unless_under_way(exited)
             if self._clock.now() > deadline:
@@ -138,8 +152,8 @@ class Starter:
     def _begin_unless_under_way(self, exited: int | None) -> None:
         """Spawn one; another only when the last gave way to a kernel (exit 0) that is gone too, and not in a hurry."""
         now = self._clock.now()
-        if exited:
-            how = f"with {exited}" if exited > 0 else f"by signal {-exited}"
+        if exited or (exited is not None and self._child):
+            how = f"with {exited}" if exited >= 0 else f"by signal {-exited}"
             kind = "kernel_configuration" if exited == _EX_CONFIG else "no_kernel"
             raise self._gave_up(f"the kernel ended {how} before it was ready", kind)
         if self._spawned is None or (exited == 0 and now - self._spawned.at > _AGAIN_SECONDS):
@@ -152,7 +166,7 @@ class Starter:
 
 def _tail(spawned: Spawned | None) -> str:
     """What the kernel wrote since we started it, indented for an error message; empty where it said nothing."""
-    if spawned is None:
+    if spawned is None or not spawned.log:
         return ""
     with open(spawned.log, "rb") as log:
         end = log.seek(0, os.SEEK_END)

@@ -19,6 +19,8 @@ REQUEST_SECONDS: Final = 60.0
 """How long the kernel may take over an ordinary answer; it commits in milliseconds."""
 SILENCE_SECONDS: Final = 60.0
 """An event stream that is silent for this long is dead: the kernel pings every 15 s."""
+_NOT_THERE: Final = frozenset({"starting", "stopping"})
+"""Refusals of a kernel that is not there yet, or not any more: to a client the same as no kernel."""
 
 
 def new_key() -> str:
@@ -105,7 +107,9 @@ class Stream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def __iter__(self) -> Iterator[ServerEvent]:
@@ -145,6 +149,8 @@ def _raise_for_refusal(answer: Response, content: bytes) -> None:
         problem, text = {}, f"the kernel answered {answer.status}"
     places = [_place(error) for error in problem.get("errors", ())]
     code, hint = str(problem.get("code", "")), problem.get("hint")
+    if code in _NOT_THERE:
+        raise Unreachable(text)
     raise Failure(code, text, hint, places=places, http_status=answer.status)
 
 

@@ -28,11 +28,13 @@ NOT_FOUND = 127
 
 def main() -> int:
     """Run our command line, or become the system awk. Returns an exit code."""
-    if os.path.basename(sys.argv[0]) == NAME and not is_ours(sys.argv[1:]):
-        return become_awk(sys.argv[0], sys.argv[1:])
+    own, words = sys.argv[0], sys.argv[1:]
+    shim = os.path.basename(own) == NAME
+    if shim and not is_ours(words):
+        return become_awk(own, words)
     from interface.cli.main import main as ours  # noqa: PLC0415  (only now do we know that the words are ours)
 
-    return ours(sys.argv[1:])
+    return ours(words, (lambda: system_awks(own)) if shim else None)
 
 
 def is_ours(words: list[str]) -> bool:
@@ -55,12 +57,11 @@ def become_awk(own: str, words: list[str]) -> int:
     """Exec the next awk on PATH that is not ours. Returns (with 127) only where there is none."""
     _undo_interpreter()
     seen = _seen_by_this_process()
-    for candidate in candidates(own, os.environ.get("PATH", os.defpath)):
+    for candidate in system_awks(own):
         path = os.path.realpath(candidate)
-        head = _head(candidate)
-        if path in seen or b"interface.shim" in head or not os.access(candidate, os.X_OK):
+        if path in seen:
             continue
-        if head.startswith(b"#!"):
+        if _head(candidate).startswith(b"#!"):
             os.environ[SEEN] = os.pathsep.join([str(os.getpid()), *seen, path])
         try:
             os.execv(candidate, [NAME, *words])
@@ -73,17 +74,17 @@ def become_awk(own: str, words: list[str]) -> int:
     return NOT_FOUND
 
 
-def candidates(own: str, path: str) -> list[str]:
-    """Files named awk on ``path`` that are not ``own``: first those behind our own place on it, then those before."""
+def system_awks(own: str) -> list[str]:
+    """Every awk on PATH that is no shim of ours: first those behind ``own``, the file we run from, then the rest."""
     found: list[str] = []
     place = 0
-    for directory in path.split(os.pathsep):
+    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
         candidate = os.path.join(directory or os.curdir, NAME)
-        if not os.path.isfile(candidate):
+        if not os.path.isfile(candidate) or not os.access(candidate, os.X_OK):
             continue
         if os.path.exists(own) and os.path.samefile(candidate, own):
             place = place or len(found)
-        else:
+        elif b"interface.shim" not in _head(candidate):
             found.append(candidate)
     return found[place:] + found[:place]
 

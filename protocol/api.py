@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from protocol.agent import AgentDefinition
 from protocol.errors import ErrorClass
 from protocol.instruction import DeliveryState, Lane, Status, Usage
 from protocol.message import Message
@@ -91,6 +92,16 @@ class AgentRequest(_Ask, frozen=True, kw_only=True):
     provider: Any = None
 
 
+class AgentPatch(_Ask, frozen=True, kw_only=True):
+    """PATCH /agents/:name, for agents made at run time: what is not given stays."""
+
+    model: str | None = None
+    backend: str | None = None
+    system: str | None = None
+    mock: Any = None
+    provider: Any = None
+
+
 class ShutdownRequest(_Ask, frozen=True, kw_only=True):
     """POST /shutdown."""
 
@@ -107,6 +118,13 @@ class Health(_Body, frozen=True, kw_only=True, omit_defaults=True):
     status: Literal["starting", "ok", "stopping"]
     version: str
     proof: str | None = None
+
+
+class Ready(_Body, frozen=True, kw_only=True):
+    """GET /ready: whether work that is accepted now is also begun."""
+
+    ready: bool
+    status: Literal["starting", "ok", "stopping"]
 
 
 class InstructionResult(_Body, frozen=True, kw_only=True):
@@ -293,6 +311,17 @@ class MessageReport(_Body, frozen=True, kw_only=True):
     schema: str = "awk/message/1"
 
 
+class InboxRow(_Body, frozen=True, kw_only=True):
+    """One delivery that is not handled yet."""
+
+    message_id: str
+    seq: int
+    sender: str = msgspec.field(name="from")
+    text: str
+    state: DeliveryState
+    flag: str | None = None
+
+
 class AgentRow(_Body, frozen=True, kw_only=True):
     """One agent in a list."""
 
@@ -362,3 +391,113 @@ class Discovery(_Body, frozen=True, kw_only=True):
     project: str
     start_time: int
     boot_id: str
+
+
+class AgentInfo(_Body, frozen=True, kw_only=True):
+    """GET /agents/:name: one agent with its definition."""
+
+    name: str
+    model: str
+    backend: str
+    file: str | None
+    ephemeral: bool
+    state: str
+    reason: str | None
+    definition: AgentDefinition
+    schema: str = "awk/agent-info/1"
+
+
+class InstructionRow(_Body, frozen=True, kw_only=True):
+    """One instruction that has not ended, in a list."""
+
+    id: str
+    agent: str
+    status: Status
+    not_before: str | None = None
+
+
+class InstructionList(_Body, frozen=True, kw_only=True):
+    """GET /instructions?space=: what has not ended there."""
+
+    space: str
+    instructions: tuple[InstructionRow, ...]
+    schema: str = "awk/instruction-list/1"
+
+
+class MemberRow(_Body, frozen=True, kw_only=True):
+    """One member of a space. ``live``: an attempt of it runs."""
+
+    name: str
+    state: str
+    live: bool
+
+
+class MemberList(_Body, frozen=True, kw_only=True):
+    """GET /spaces/:space/members."""
+
+    space: str
+    members: tuple[MemberRow, ...]
+    schema: str = "awk/member-list/1"
+
+
+class RunRow(_Body, frozen=True, kw_only=True):
+    """One run in a list."""
+
+    run: str
+    mode: Literal["start", "run"]
+    state: Literal["running", "stopped"]
+    status: str | None
+    exit_code: int | None
+    started_at: str
+    ended_at: str | None
+
+
+class RunList(_Body, frozen=True, kw_only=True):
+    """GET /runs: the newest first."""
+
+    runs: tuple[RunRow, ...]
+    schema: str = "awk/runs/1"
+
+
+class Accepted(_Body, frozen=True, kw_only=True, omit_defaults=True):
+    """The first event of POST /run: what was accepted. Its client may go away now; the work goes on."""
+
+    run: str | None = None
+    message_id: str | None = None
+    instruction_ids: tuple[str, ...] = ()
+    seq: int = 0
+    """Events of this work come after it."""
+
+
+class ProviderRow(_Body, frozen=True, kw_only=True):
+    """One provider. ``key_set``: whether one of ``key_variables`` is set where the kernel runs; never the key."""
+
+    name: str
+    dialect: Literal["anthropic", "openai", "mock"]
+    base_url: str | None
+    key_variables: tuple[str, ...]
+    key_set: bool
+    source: Literal["builtin", "project"]
+
+
+class ProviderList(_Body, frozen=True, kw_only=True):
+    """``awk providers``. ``aliases`` are short names of models."""
+
+    providers: tuple[ProviderRow, ...]
+    aliases: dict[str, str]
+    schema: str = "awk/providers/1"
+
+
+class BackendRow(_Body, frozen=True, kw_only=True):
+    """One backend, and whether an agent can use it here."""
+
+    name: str
+    available: bool
+    about: str
+
+
+class BackendList(_Body, frozen=True, kw_only=True):
+    """``awk backends``."""
+
+    backends: tuple[BackendRow, ...]
+    schema: str = "awk/backends/1"

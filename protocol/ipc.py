@@ -17,6 +17,8 @@ PROTOCOL: Final = (1, 0)
 
 Json = msgspec.Raw
 """JSON carried through unread: a tool's arguments, a provider's own message."""
+NULL: Final = Json(b"null")
+"""No JSON. Not None: msgspec reads ``Raw | None`` as null only."""
 
 
 class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="t", tag=str.lower, omit_defaults=True):
@@ -46,7 +48,7 @@ class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
     kind: Literal["reply", "tool", "session"]
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
-    native: Json | None = None
+    native: Json = NULL
     stop_reason: str | None = None
     usage: Usage | None = None
     call_id: str | None = None

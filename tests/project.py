@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -116,12 +117,11 @@ class Project:
         """Stop the kernel, if one runs, and wait until it is gone. Raises psutil.TimeoutExpired after killing it."""
         if not self.alive():
             return
-        try:
+        with suppress(psutil.NoSuchProcess):
             kernel = psutil.Process(int(self.record()["pid"]))
             self.awk("stop", "--now", "--yes")
-            kernel.wait(timeout=10)
-        except psutil.NoSuchProcess:
-            return
-        except psutil.TimeoutExpired:
-            kernel.kill()
-            raise
+            try:
+                kernel.wait(timeout=10)
+            except psutil.TimeoutExpired:
+                kernel.kill()
+                raise

@@ -5,8 +5,8 @@ blocked or ignored signal it did not ask for. Whether the command could be execu
 """
 
 import errno
+import gc
 import os
-import random
 import signal
 import sys
 import traceback
@@ -98,7 +98,7 @@ def _enter(cwd: str | None) -> bool:
 
 def _be_worker(order: Fork, work: Work) -> int:
     os.close(_REPORT)
-    random.seed()  # or all workers of a zygote would draw the same numbers
+    gc.enable()  # a zygote has it off
     return work(order)
 
 

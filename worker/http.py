@@ -39,9 +39,8 @@ class Connection:
             stream = await self._connected()
             length = ("content-length", str(len(body)))
             request = h11.Request(method="POST", target=self._target, headers=[*self._headers, *headers, length])
-            await stream.send_all(
-                self._wire(request) + self._wire(h11.Data(data=body)) + self._wire(h11.EndOfMessage())
-            )
+            events = (request, h11.Data(data=body), h11.EndOfMessage())
+            await stream.send_all(b"".join(self._protocol.send(event) or b"" for event in events))
             answer = await self._answer(stream)
             if self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE:
                 self._protocol.start_next_cycle()

@@ -79,7 +79,16 @@ async def _attempt(
         return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
 
 
-async def _play(start: Start, conversation: Conversation, link: Link, die: Callable[[MockExit], None]) -> Result:
+def _become(environ: MutableMapping[str, str], env: Mapping[str, str]) -> None:
+    """Have exactly ``env``, and the cookie by which a keeper knows the processes of its tree."""
+    cookie = {COOKIE_VARIABLE: environ[COOKIE_VARIABLE]} if COOKIE_VARIABLE in environ else {}
+    environ.clear()
+    environ.update({**env, **cookie})
+
+
+async def _play(
+    start: Start, env: dict[str, str], conversation: Conversation, link: Link, die: Callable[[MockExit], None]
+) -> Result:
     kernel = DaemonMcp(start.mcp.url, start.token)
     dialect = _dialect(start)
     own: dict[str, Hand] = {}

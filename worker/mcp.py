@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from protocol.ipc import Json
+from protocol.ipc import NULL, Json
 from protocol.version import VERSION
 from worker.http import BROKEN, Connection
 from worker.models.errors import Failed
@@ -34,7 +34,7 @@ class _Content(msgspec.Struct, frozen=True):
 
 class _Result(msgspec.Struct, frozen=True, rename="camel"):
     content: tuple[_Content, ...] = ()
-    structured_content: Json | None = None
+    structured_content: Json = NULL
     is_error: bool = False
     tools: tuple[ToolSpec, ...] = ()
     next_cursor: str | None = None
@@ -157,6 +157,6 @@ def _refusal(status: int, content: bytes) -> str:
 
 def _text(result: _Result) -> str:
     texts = [part.text if part.type == "text" else f"[{part.type}]" for part in result.content]
-    if not texts and result.structured_content is not None:
+    if not texts and result.structured_content != NULL:
         return bytes(result.structured_content).decode()
     return "\n".join(texts)

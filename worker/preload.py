@@ -56,7 +56,7 @@ def load(names: frozenset[str]) -> None:
     """
     for module in _BASE:
         _attempt(module, partial(_import, module))
-    _attempt("trio", _warm_trio)
+    _attempt("worker.rehearsal", _rehearse)
     for name in sorted(names & WARMERS.keys()):
         _attempt(name, WARMERS[name])
 
@@ -88,15 +88,15 @@ def _import_if_present(module: str) -> None:
             _import(module)
 
 
-def _warm_trio() -> None:
-    import trio  # noqa: PLC0415
+def _rehearse() -> None:
+    from worker.rehearsal import rehearse  # noqa: PLC0415
 
-    trio.run(trio.lowlevel.checkpoint)
+    rehearse()
 
 
 def _stream(events: tuple[str, ...]) -> bytes:
     """Server-sent events; Anthropic's are named after their type."""
-    lines = []
+    lines: list[str] = []
     for data in events:
         kind = data.split('"')[3] if data.startswith('{"type"') else "message"
         lines.append(f"event: {kind}\ndata: {data}\n\n")

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
 
 
@@ -31,20 +30,18 @@ class ChildSignal:
         os.close(self._write)
 
 
-def reap() -> Iterator[tuple[int, int]]:
-    """Take every ended child: (pid, wait status). Includes orphans that a subreaper adopted."""
-    with suppress(ChildProcessError):
-        while True:
+def reap() -> tuple[dict[int, int], bool]:
+    """Take every ended child, orphans that a subreaper adopted included.
+
+    Returns:
+        Wait status by pid, and whether no child is left: for a subreaper, that its whole tree is gone.
+    """
+    ended: dict[int, int] = {}
+    while True:
+        try:
             pid, status = os.waitpid(-1, os.WNOHANG)
-            if not pid:
-                return
-            yield pid, status
-
-
-def childless() -> bool:
-    """Whether no child is left, alive or to be reaped: for a subreaper, that its whole tree is gone."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return True
-    return False
+        except ChildProcessError:
+            return ended, True
+        if not pid:
+            return ended, False
+        ended[pid] = status

@@ -5,13 +5,16 @@ Nothing a tool does ends the attempt: bad arguments, an error and a timeout are 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import trio
 
-from protocol.ipc import ToolCall
+from protocol.ipc import Json, ToolCall
 from worker.fit import TOOL_RESULT_LIMIT_BYTES, shorten
+
+EXCERPT_BYTES: Final = 200
+"""How much of unusable arguments the model is shown again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,10 @@ class Hands:
 
     async def run(self, call: ToolCall, key: str) -> Outcome:
         """Run ``call``. Raises only what ends the attempt (Failed). Cancellation leaves its outcome unknown."""
-        args = _arguments(call)
+        args = as_object(call.args)
         if args is None:
-            return Outcome(
-                f"the arguments of {call.name} are not a JSON object; send an object that fits its schema", True
-            )
+            given = bytes(call.args)[:EXCERPT_BYTES].decode("utf-8", "replace")
+            return Outcome(f"{call.name} takes a JSON object that fits its schema, and was given: {given}", True)
         hand = self.own.get(call.name, self.kernel)
         with trio.move_on_after(self.seconds):
             outcome = await hand.run(call.name, args, key)
@@ -52,21 +54,22 @@ class Hands:
         return Outcome(f"no answer within {self.seconds:g} s: the outcome is unknown, check before you repeat it", True)
 
 
-def _arguments(call: ToolCall) -> dict[str, Any] | None:
+def as_object(args: Json) -> dict[str, Any] | None:
+    """Arguments as a tool takes them; None where they are no JSON object."""
     try:
-        value: object = msgspec.json.decode(call.args)
+        value: object = msgspec.json.decode(args)
     except (msgspec.DecodeError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
 
-def arguments_json(text: str) -> msgspec.Raw:
+def arguments_json(text: str) -> Json:
     """A model's arguments as JSON. What is none becomes a JSON string, which no tool takes: see ``Hands.run``."""
     if not text.strip():
-        return msgspec.Raw(b"{}")
+        return Json(b"{}")
     try:
         encoded = text.encode()
         msgspec.json.decode(encoded)
     except (UnicodeEncodeError, msgspec.DecodeError, RecursionError):
-        return msgspec.Raw(msgspec.json.encode(text.encode("utf-8", "replace").decode()))
-    return msgspec.Raw(encoded)
+        return Json(msgspec.json.encode(text.encode("utf-8", "replace").decode()))
+    return Json(encoded)

@@ -71,7 +71,7 @@ class Zygote:
 
     def _bury(self) -> None:
         """Reap what ended; kill what was left to us. A D-state process delays its own burial and nothing else."""
-        ended = [pid for pid, _status in reap()]
+        ended, _childless = reap()
         overdue = self._spare_until is not None and time.monotonic() >= self._spare_until
         lost_keeper = not self._keepers.isdisjoint(ended)
         self._keepers.difference_update(ended)

@@ -4,38 +4,33 @@ import argparse
 import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
-from interface.autostart import Clock, Starter
 from interface.cli.output import Output
 from interface.client import Client
+from interface.clock import Clock
 from interface.discovery import Project, find_project, given_endpoint, prove, recorded_endpoint
 from interface.failure import Failure, Unreachable
 
 
-class Context:
-    """The world as one command sees it; nothing in it is global."""
+class World(NamedTuple):
+    """What the edge of the program hands in; nothing below reads the real one."""
 
-    def __init__(
-        self,
-        *,
-        args: argparse.Namespace,
-        params: tuple[str, ...],
-        out: Output,
-        stdin: TextIO,
-        environ: Mapping[str, str],
-        cwd: str,
-        clock: Clock,
-        program: str,
-    ) -> None:
+    program: str
+    stdin: TextIO
+    out: Output
+    environ: Mapping[str, str]
+    clock: Clock
+
+
+class Context:
+    """The world as one command sees it."""
+
+    def __init__(self, world: World, args: argparse.Namespace, params: tuple[str, ...], cwd: str) -> None:
+        self.program, self.stdin, self.out, self.environ, self.clock = world
         self.args = args
         self.params = params
-        self.out = out
-        self.stdin = stdin
-        self.environ = environ
         self.cwd = cwd
-        self.clock = clock
-        self.program = program
         self._project: Project | None = None
 
     @property
@@ -66,21 +61,21 @@ class Context:
         proof = prove(endpoint)
         if proof.status == "starting":
             proof.connection.close()
-            return self._starter().client()
+            return self._await_kernel(may_spawn=False)
         self._compare_versions(proof.version)
         return Client(endpoint, proof.connection)
 
     def started_kernel(self) -> Client:
         """A client of the kernel, which is started if it does not run. Never starts one that the environment names."""
-        return self.kernel() if given_endpoint(self.environ) else self._starter().client()
+        return self.kernel() if given_endpoint(self.environ) else self._await_kernel(may_spawn=True)
 
-    def answer(self, body: bytes, view: str) -> int:
+    def answer(self, body: bytes, view: str, *more: object) -> int:
         """Print the kernel's document: as it is with ``--json``, else as ``interface.cli.views.<view>`` shows it."""
         if self.args.json:
             self.out.document(body)
         else:
             lines: Callable[..., list[str]] = import_module(f"interface.cli.views.{view}").lines
-            self.out.lines(lines(body, self.out.screen))
+            self.out.lines(lines(body, self.out.screen, *more))
         return 0
 
     def message(self) -> str:
@@ -115,8 +110,10 @@ class Context:
         known = os.path.join(self.project.root, ".workflows", f"{name}.yaml")
         return f"the project has a workflow of this name: {self.program} run {name}" if os.path.isfile(known) else None
 
-    def _starter(self) -> Starter:
-        return Starter(self.project, self.environ, self.clock, self.out.note)
+    def _await_kernel(self, *, may_spawn: bool) -> Client:
+        from interface.autostart import Starter  # noqa: PLC0415  (needs subprocess; a kernel that is up does not)
+
+        return Starter(self.project, self.environ, self.clock, self.out.note, may_spawn=may_spawn).client()
 
     def _compare_versions(self, running: str) -> None:
         from protocol.version import VERSION  # noqa: PLC0415  (a constant, beside the connection that needs it)

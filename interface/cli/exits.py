@@ -32,7 +32,13 @@ class Exit(IntEnum):
 
 
 OF_STATUS: Final = MappingProxyType(
-    {"done": Exit.OK, "incomplete": Exit.INCOMPLETE, "failed": Exit.FAILED, "dead": Exit.FAILED, "cancelled": Exit.FAILED}
+    {
+        "done": Exit.OK,
+        "incomplete": Exit.INCOMPLETE,
+        "failed": Exit.FAILED,
+        "dead": Exit.FAILED,
+        "cancelled": Exit.FAILED,
+    }
 )
 """Final status of an instruction -> exit code."""
 
@@ -49,7 +55,9 @@ _OF_OURS: Final = MappingProxyType(
 )
 """Codes of failures that commands find by themselves."""
 
-_OF_HTTP: Final = MappingProxyType({401: Exit.CREDENTIALS, 403: Exit.CREDENTIALS, 404: Exit.NOT_FOUND, 503: Exit.NO_KERNEL})
+_OF_HTTP: Final = MappingProxyType(
+    {401: Exit.CREDENTIALS, 403: Exit.CREDENTIALS, 404: Exit.NOT_FOUND, 503: Exit.NO_KERNEL}
+)
 
 
 def worst(statuses: Iterable[str]) -> Exit:
@@ -66,3 +74,11 @@ def of_failure(code: str, http_status: int = 0) -> int:
 
     meaning = REFUSALS.get(code)
     return meaning.exit_code if meaning else _OF_HTTP.get(http_status, Exit.FAILED)
+
+
+class Interrupted(KeyboardInterrupt):
+    """SIGINT or SIGTERM came, in a command that has something to tidy up first."""
+
+    def __init__(self, exit_code: Exit) -> None:
+        super().__init__()
+        self.exit_code = exit_code

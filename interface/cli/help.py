@@ -1,19 +1,18 @@
 """Help for people, made from the table of commands: the overview, and the page docs/commands.md."""
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Final
 
-from interface.cli.main import SHIM, parser_for
+from interface.cli.parsing import Configure, parser_for
 from interface.cli.table import COMMANDS, Command
-from interface.shim import candidates
 
 TARGETS: Final = "alice (direct message)   @review[:tag] (a workflow's channel)   alice@review[:tag] (alice in it)"
 
 
-def overview(commands: Iterable[Command], program: str, path: str) -> list[str]:
-    """What ``--help`` says: the commands by group, the targets, and where the system awk is."""
+def overview(commands: Iterable[Command], program: str, system_awks: Sequence[str] | None) -> list[str]:
+    """What ``--help`` says: the commands by group, the targets, and, under the name awk, where the system's is."""
     lines = [f"usage: {program} COMMAND [ARGUMENT...] [FLAG...]", ""]
     group = ""
     for command in commands:
@@ -22,9 +21,9 @@ def overview(commands: Iterable[Command], program: str, path: str) -> list[str]:
             group = command.group
         lines.append(f"  {command.word:<10} {command.help}")
     lines += ["", f"Targets: {TARGETS}", f"Help for a command: {program} COMMAND --help"]
-    if program == SHIM:
-        system = next(iter(candidates("", path)), None)
-        lines.append(f"Anything else goes to the system awk{f' ({system})' if system else ', and there is none'}.")
+    if system_awks is not None:
+        which = system_awks[0] if system_awks else "and there is none on PATH"
+        lines.append(f"Anything else goes to the system awk ({which}).")
     return lines
 
 
@@ -32,8 +31,9 @@ def commands_page(program: str = "agent-worker") -> str:
     """docs/commands.md: every command with its usage and arguments, from the table and the parsers."""
     parts = ["# Commands", "", f"`awk` is the same program as `{program}`. Targets: {TARGETS}", ""]
     for command in COMMANDS:
-        configure: Callable[[argparse.ArgumentParser], None] = import_module(command.module).configure
-        parts += [f"## {command.word}", "", f"{command.help.capitalize()}.", *_arguments(parser_for(command, program, configure)), ""]
+        configure: Configure = import_module(command.module).configure
+        parser = parser_for(command, program, configure)
+        parts += [f"## {command.word}", "", str(parser.description), *_arguments(parser), ""]
     return "\n".join(parts)
 
 

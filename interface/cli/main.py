@@ -1,84 +1,66 @@
 """Words to a command, and what it raised to an error and an exit code. The one place that sees the real world."""
 
-import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import NoReturn, TextIO
 
-from interface.autostart import Clock
-from interface.cli.context import Context
-from interface.cli.exits import Exit, of_failure
+from interface.cli.context import Context, World
+from interface.cli.exits import Exit, Interrupted, of_failure
 from interface.cli.output import Output
+from interface.cli.parsing import parser_for, split_params
 from interface.cli.table import BY_WORD, COMMANDS, Command
+from interface.clock import Clock
 from interface.failure import Failure, Unreachable
 
-SHIM = "awk"
+
+SystemAwks = Callable[[], Sequence[str]]
+"""Finds what our shim stands before; None where we were called by our full name."""
 
 
-def main(words: Sequence[str]) -> int:
+def main(words: Sequence[str], system_awks: SystemAwks | None) -> int:
     """Run the command line of this process. Returns the exit code."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    return run(
-        words,
-        program=os.path.basename(sys.argv[0]) or "agent-worker",
-        streams=(sys.stdin, sys.stdout, sys.stderr),
+    world = World(
+        program=os.path.basename(sys.argv[0]),
+        stdin=sys.stdin,
+        out=Output(sys.stdout, sys.stderr, os.environ),
         environ=os.environ,
-        clock=Clock(time.monotonic, time.sleep),
+        clock=Clock(time.monotonic, time.time, time.sleep),
     )
+    return run(words, world, system_awks)
 
 
-def run(
-    words: Sequence[str],
-    *,
-    program: str,
-    streams: tuple[TextIO, TextIO, TextIO],
-    environ: Mapping[str, str],
-    clock: Clock,
-) -> int:
-    """Run one command line in a world that is handed in. Returns the exit code; never raises what users can cause."""
-    stdin, stdout, stderr = streams
-    out = Output(stdout, stderr, environ)
+def run(words: Sequence[str], world: World, system_awks: SystemAwks | None = None) -> int:
+    """Run one command line. Returns the exit code; never raises what users can cause."""
     try:
         if not words or words[0] in {"-h", "--help"}:
-            return _help(program, environ, out)
+            return _help(world, system_awks)
         command = BY_WORD.get("version" if words[0] == "--version" else words[0])
         if command is None:
-            return _unknown(words[0], program, out)
-        return _command(command, words[1:], program=program, out=out, stdin=stdin, environ=environ, clock=clock)
+            return _unknown(words[0], world, shim=system_awks is not None)
+        return _command(command, words[1:], world)
+    except Interrupted as interrupted:
+        return interrupted.exit_code
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        _silence(stdout)
+        world.out.silence()
         return Exit.BROKEN_PIPE
 
 
-def _command(
-    command: Command,
-    words: Sequence[str],
-    *,
-    program: str,
-    out: Output,
-    stdin: TextIO,
-    environ: Mapping[str, str],
-    clock: Clock,
-) -> int:
+def _command(command: Command, words: Sequence[str], world: World) -> int:
     module = import_module(command.module)
-    parser = parser_for(command, program, module.configure)
-    own, params = _split(words) if command.takes_params else (list(words), ())
+    own, params = split_params(command, words)
     try:
-        args = parser.parse_args(own)
+        args = parser_for(command, world.program, module.configure).parse_args(own)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
-    context = Context(
-        args=args, params=params, out=out, stdin=stdin, environ=environ, cwd=_directory(), clock=clock, program=program
-    )
-    return _run(module.run, context)
+    return _run(module.run, Context(world, args, params, _directory()))
 
 
 def _run(run_command: Callable[[Context], int], context: Context) -> int:
@@ -116,31 +98,6 @@ def _failed(failure: Failure, context: Context) -> int:
     return code
 
 
-class _Parser(argparse.ArgumentParser):
-    """argparse with our manner of errors."""
-
-    def error(self, message: str) -> NoReturn:
-        hint = " (quote a message of several words)" if "unrecognized arguments" in message else ""
-        self.exit(Exit.USAGE, f"error: {message}{hint}\n  hint: {self.prog} --help\n")
-
-
-def parser_for(command: Command, program: str, configure: Callable[[argparse.ArgumentParser], None]) -> _Parser:
-    """The parser of one command, with the flags that all have."""
-    parser = _Parser(prog=f"{program} {command.word}", description=f"{command.help}.".capitalize(), allow_abbrev=False)
-    configure(parser)
-    parser.add_argument("--project", metavar="DIR", help="the project (default: found from the working directory)")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; -vv shows where an error arose")
-    return parser
-
-
-def _split(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Words before the first ``--``, and the workflow's parameters after it."""
-    if "--" not in words:
-        return list(words), ()
-    place = list(words).index("--")
-    return list(words[:place]), tuple(words[place + 1 :])
-
-
 def _directory() -> str:
     try:
         return os.getcwd()
@@ -148,26 +105,18 @@ def _directory() -> str:
         return os.sep
 
 
-def _help(program: str, environ: Mapping[str, str], out: Output) -> int:
+def _help(world: World, system_awks: SystemAwks | None) -> int:
     from interface.cli.help import overview  # noqa: PLC0415  (only help needs it)
 
-    out.lines(overview(COMMANDS, program, environ.get("PATH", os.defpath)))
+    world.out.lines(overview(COMMANDS, world.program, system_awks() if system_awks else None))
     return Exit.OK
 
 
-def _unknown(word: str, program: str, out: Output) -> int:
+def _unknown(word: str, world: World, *, shim: bool) -> int:
     from difflib import get_close_matches  # noqa: PLC0415  (10 ms, for typos only)
 
     close = get_close_matches(word, BY_WORD, n=1)
-    meant = f"did you mean {program} {close[0]}?" if close else f"{program} --help lists the commands"
-    other = "; to run an awk program of this one word, call the system awk by its path" if program == SHIM else ""
-    out.error(Failure("usage", f"{program} has no command {word!r}", meant + other))
+    meant = f"did you mean {world.program} {close[0]}?" if close else f"{world.program} --help lists the commands"
+    other = " (for an awk program of this one word, call the system's awk by its path)" if shim else ""
+    world.out.error(Failure("usage", f"{world.program} has no command {word!r}", meant + other))
     return Exit.USAGE
-
-
-def _silence(stdout: TextIO) -> None:
-    """Keep the interpreter from complaining at exit that the reader of our output is gone."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
-    except (OSError, ValueError):
-        return

@@ -85,9 +85,21 @@ class Output:
         self._stderr.write(text + "\n")
         self._stderr.flush()
 
+    def ask(self, question: str) -> None:
+        """Put a question; the answer comes on the same line."""
+        self._stderr.write(escape(question))
+        self._stderr.flush()
+
     def error(self, failure: Failure) -> None:
         """``error: what``, where, and what to do about it."""
         self.note("\n".join(error_lines(failure, self.error_screen)))
+
+    def silence(self) -> None:
+        """Send the rest of stdout nowhere: its reader is gone, and the interpreter would complain at exit."""
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stdout.fileno())
+        except (OSError, ValueError):
+            return
 
     def _colour(self, stream: TextIO) -> bool:
         plain = self._environ.get("NO_COLOR") or self._environ.get("TERM") == "dumb" or self.unattended

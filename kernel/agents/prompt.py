@@ -7,7 +7,6 @@ the user stand by itself.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -119,15 +118,14 @@ def _recent(thread: Sequence[Message], count: int) -> tuple[Message, ...]:
     return tuple(said for said in thread if said.text.strip())[-count:] if count else ()
 
 
-def _role(said: Message, name: str) -> Role:
-    return "assistant" if said.sender == name else "user"
-
-
-def _groups(recent: Sequence[Message], name: str) -> list[tuple[Role, tuple[Message, ...]]]:
+def _groups(recent: Sequence[Message], name: str) -> list[tuple[Role, list[Message]]]:
     """Alternating groups that begin with the user's: a model's thread may not begin with its own words."""
-    groups: list[tuple[Role, tuple[Message, ...]]] = []
-    for role, group in groupby(recent, key=lambda said: _role(said, name)):
-        groups.append((role, tuple(group)))
+    groups: list[tuple[Role, list[Message]]] = []
+    for said in recent:
+        role: Role = "assistant" if said.sender == name else "user"
+        if not groups or groups[-1][0] != role:
+            groups.append((role, []))
+        groups[-1][1].append(said)
     return groups[1:] if groups and groups[0][0] == "assistant" else groups
 
 

@@ -5,7 +5,7 @@ server open for ever, shutdown included. It also knows no deadline for headers, 
 to notice that a connection is idle. Here all three are deadlines on the two awaits there are.
 """
 
-from typing import Final, cast
+from typing import Final
 
 import trio
 from hypercorn.config import Config
@@ -13,7 +13,7 @@ from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol import ProtocolWrapper
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import AppWrapper, ConnectionState, LifespanState
+from hypercorn.typing import AppWrapper, ConnectionState
 from hypercorn.utils import parse_socket_addr
 
 HEADERS_SECONDS: Final = 10.0
@@ -39,8 +39,21 @@ class Connection:
     async def run(self) -> None:
         """Serve. Errors of the network end it quietly. Cancellation: the connection is closed."""
         try:
+            socket = self._stream.socket
+            client = parse_socket_addr(socket.family, socket.getpeername())
+            server = parse_socket_addr(socket.family, socket.getsockname())
             async with TaskGroup() as group:
-                self._protocol = self._make_protocol(group)
+                self._protocol = ProtocolWrapper(
+                    self._app,
+                    self._config,
+                    self._context,  # type: ignore[arg-type]  # hypercorn's Protocol asks for wider attributes
+                    group,
+                    ConnectionState({}),
+                    False,
+                    client,
+                    server,
+                    self._send,
+                )
                 await self._protocol.initiate()
                 await self._read()
         except OSError:
@@ -57,20 +70,6 @@ class Connection:
     def abort(self) -> None:
         """Close at once, in the middle of whatever is being written."""
         self._stream.socket.close()
-
-    def _make_protocol(self, group: TaskGroup) -> ProtocolWrapper:
-        socket = self._stream.socket
-        return ProtocolWrapper(
-            self._app,
-            self._config,
-            cast("object", self._context),  # type: ignore[arg-type]  # its Protocol names wider attributes
-            group,
-            ConnectionState(LifespanState({})),
-            False,
-            parse_socket_addr(socket.family, socket.getpeername()),
-            parse_socket_addr(socket.family, socket.getsockname()),
-            self._send,
-        )
 
     async def _read(self) -> None:
         while True:

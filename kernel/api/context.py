@@ -1,11 +1,12 @@
 """What a handler may use: everything is handed in, nothing is looked up."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.api.process_table import ProcessTable
 from kernel.procs.launcher import Launcher
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
@@ -51,7 +52,13 @@ class Services:
     """Live attempts by instruction id."""
     ready: Callable[[], bool]
     """Whether work is leased."""
-    closing: trio.Event
-    """Set when the kernel begins to stop: streams say good-bye, new requests get 503."""
     shutdown: Callable[[float], None]
     """Begin to stop; attempts get that many seconds to end by themselves."""
+    closing: trio.Event
+    """Set when the server has to go: streams say good-bye and connections end. Attempts need their MCP until they
+    are gone, so it comes after them."""
+    stopping: Callable[[], bool] = lambda: False
+    """Whether the kernel has been asked to stop: from then on nothing new is taken."""
+    own_bin: frozenset[str] = frozenset()
+    """Directories that setup commands do not get to see on their PATH."""
+    processes: ProcessTable = field(default_factory=ProcessTable)

@@ -8,25 +8,22 @@ from protocol.names import AgentKey, InstructionId
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The head of one agent's queue. ``lane`` is an index into LANES, ``number`` the order of arrival."""
+    """An instruction that could be leased. ``lane`` is an index into LANES, ``number`` the order of arrival."""
 
-    instruction: InstructionId
+    id: InstructionId
     agent: AgentKey
     lane: int
     number: int
-    not_before_ms: int = 0
 
 
-def choose(
-    ready: Iterable[Candidate], free_slots: int, busy: frozenset[AgentKey], now_ms: int
-) -> tuple[Candidate, ...]:
+def choose(ready: Iterable[Candidate], free_slots: int, busy: frozenset[str]) -> tuple[Candidate, ...]:
     """Those to lease now, in order: more urgent lane first, then first come, at most one for each agent."""
     taken = set(busy)
     chosen: list[Candidate] = []
     for candidate in sorted(ready, key=lambda one: (one.lane, one.number)):
         if len(chosen) >= free_slots:
             break
-        if candidate.agent not in taken and candidate.not_before_ms <= now_ms:
+        if candidate.agent not in taken:
             taken.add(candidate.agent)
             chosen.append(candidate)
     return tuple(chosen)

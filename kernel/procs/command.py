@@ -53,6 +53,7 @@ async def run_command(
     launcher: Launcher,
     attempt: str,
     argv: tuple[str, ...],
+    *,
     cwd: str,
     env: dict[str, str],
     timeout_seconds: float,

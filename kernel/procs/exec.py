@@ -39,7 +39,7 @@ class ExecLauncher:
                 nursery.start_soon(_reap, process)
 
     async def spawn(self, spec: Spec) -> Handle:
-        """Start a worker or a command. Raises SpawnTransient, and ValueError for an attempt id in use."""
+        """Start a worker or a command. Raises SpawnTransient; FileExistsError for an attempt that is in use."""
         return await begin(spec, self._run_dir, self._execute)
 
     async def _execute(self, order: Fork, theirs: Ends, link: KeeperLink) -> None:

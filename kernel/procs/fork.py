@@ -56,7 +56,7 @@ class ForkLauncher:
                 await trio.sleep(_BACKOFF_SECONDS[failures])
 
     async def spawn(self, spec: Spec) -> Handle:
-        """Start a worker or a command. Raises SpawnTransient, and ValueError for an attempt id in use."""
+        """Start a worker or a command. Raises SpawnTransient; FileExistsError for an attempt that is in use."""
         for left in reversed(range(TRIES)):
             zygote = await self._zygote()
             try:
@@ -89,8 +89,8 @@ class ForkLauncher:
                 self._zygotes.remove(zygote)
                 self._announce()
             with trio.CancelScope(shield=True):
-                code = await zygote.end()
-            logger.info("zygote.ended pid=%d code=%d", zygote.process.pid, code)
+                await zygote.end()
+            logger.info("zygote.ended pid=%d code=%s", zygote.process.pid, zygote.process.returncode)
 
     async def _supersede(self, zygote: Zygote) -> None:
         await zygote.preloaded.wait()

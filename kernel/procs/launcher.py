@@ -24,7 +24,7 @@ class Launcher(Protocol):
         """Serve until cancelled; ``started`` means that ``spawn`` may be called, not that anything is preloaded."""
 
     async def spawn(self, spec: Spec) -> Handle:
-        """Start a worker or a command in a keeper of its own. Raises SpawnTransient or ValueError.
+        """Start a worker or a command in a keeper of its own. Raises SpawnTransient; FileExistsError for one in use.
 
         A command that cannot be executed gives a handle with pid 0 whose ``wait`` tells why. Cancellation ends what
         was started.

@@ -33,7 +33,7 @@ async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Sw
 
     To be called with the project's lock held, before anything is spawned.
     """
-    left = sorted(path for path in run_dir.glob("*") if path.is_dir() and not path.is_symlink())
+    left = _directories(run_dir)
     deadline = trio.current_time() + patience_seconds
     for path in left:
         await _lock_released(path / LOCK_FILE, deadline)
@@ -48,9 +48,14 @@ async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Sw
     return Swept(tuple(path.name for path in left), tuple(sorted(process.pid for process in survivors)))
 
 
+def _directories(run_dir: Path) -> list[Path]:
+    return sorted(path for path in run_dir.glob("*") if path.is_dir() and not path.is_symlink())
+
+
 async def _lock_released(lock: Path, deadline: float) -> None:
-    while not _is_free(lock) and trio.current_time() < deadline:
-        await trio.sleep(_ROUND_SECONDS)  # flock cannot be awaited, and a thread that blocks on it cannot be cancelled
+    # flock cannot be awaited, and a thread that blocks on it cannot be cancelled.
+    while not _is_free(lock) and trio.current_time() < deadline:  # noqa: ASYNC110
+        await trio.sleep(_ROUND_SECONDS)
 
 
 def _is_free(lock: Path) -> bool:

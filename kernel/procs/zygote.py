@@ -19,6 +19,7 @@ from protocol.ipc import Fork, Preloaded, Retire
 
 logger = logging.getLogger(__name__)
 
+_GONE: Final = (OSError, trio.ClosedResourceError)
 END_SECONDS: Final = 4.0
 """For a zygote whose socket was closed: a second of grace for its keepers, then it kills them and ends."""
 
@@ -31,6 +32,7 @@ class Zygote:
     control: trio.socket.SocketType
     modules: frozenset[str]
     preloaded: trio.Event = field(default_factory=trio.Event)
+    retired: bool = False
     _sending: trio.Lock = field(default_factory=trio.Lock)
 
     async def fork(self, order: Fork, theirs: Ends, _link: KeeperLink) -> None:
@@ -44,39 +46,42 @@ class Zygote:
                     # Half an order would put every later one out of step, so a cancelled sender still sends it whole.
                     with trio.CancelScope(shield=True):
                         sent += await self.control.send(data[sent:])
-        except OSError as error:
-            raise KeeperLost(f"cannot start {order.attempt}: the zygote is gone ({error.strerror})") from error
+        except _GONE as error:
+            raise KeeperLost(f"cannot start {order.attempt}: the zygote is gone") from error
 
     async def listen(self) -> None:
-        """Follow it until its socket closes, which is when it dies."""
+        """Follow it until it is dead."""
         frames: FrameReader[Preloaded] = FrameReader(Preloaded)
         while chunk := await self._receive():
             for frame in frames.feed(chunk):
                 if isinstance(frame, Preloaded):
                     logger.info("zygote.preloaded pid=%d modules=%d", frame.pid, frame.modules)
                     self.preloaded.set()
+        if self.retired:
+            await self.process.wait()  # as long as one of its keepers lives
 
     async def retire(self) -> None:
         """Let it serve the keepers it has to their end, and then end. No more orders."""
         try:
             async with self._sending:
                 await self.control.send(encode(Retire()))
-        except OSError:
+        except _GONE:
             await trio.lowlevel.checkpoint()
+        self.retired = True
         self.control.close()
 
-    async def end(self) -> int:
+    async def end(self) -> None:
         """Close the socket if it is open, and reap the process. What it had forked is ended, unless it was retired."""
         self.control.close()
         with trio.move_on_after(END_SECONDS):
-            return await self.process.wait()
+            await self.process.wait()
         self.process.kill()
-        return await self.process.wait()
+        await self.process.wait()
 
     async def _receive(self) -> bytes:
         try:
             return await self.control.recv(4096)
-        except (OSError, trio.ClosedResourceError):
+        except _GONE:
             return b""
 
 

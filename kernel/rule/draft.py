@@ -5,8 +5,8 @@ from typing import Literal
 
 import msgspec
 
-from protocol.errors import Cause
-from protocol.instruction import ErrorClass, Status
+from protocol.errors import Cause, ErrorClass
+from protocol.instruction import Status
 from protocol.message import MessageKind
 from protocol.names import AgentKey, InstructionId
 

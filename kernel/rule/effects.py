@@ -6,7 +6,7 @@ import msgspec
 
 from kernel.rule.draft import Draft, MemberSpec
 from protocol.instruction import Lane
-from protocol.names import AgentKey
+from protocol.names import AgentKey, AgentName
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class Deliver:
     """Put the message into the agent's inbox. Without an Assign beside it the agent is not woken."""
 
     agent: AgentKey
+    name: AgentName
+    """What the agent is called in the space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Assign:
     """Give the agent an instruction made of the message."""
 
     agent: AgentKey
+    name: AgentName
     lane: Lane
     hops: int
 
@@ -62,11 +65,17 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[MemberSpec, ...]
 
 
+class RunLimited(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit of the workflow in ``space`` has kept somebody asleep."""
+
+    space: str
+
+
 @dataclass(frozen=True, slots=True)
 class Put:
     """Write a row that is not a message."""
 
-    row: WorkflowBegin | WorkflowEnd | Roster
+    row: WorkflowBegin | WorkflowEnd | RunLimited | Roster
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,5 +68,6 @@ def _child(parent: Fact, draft: Draft) -> Fact:
         mentions=draft.mentions,
         hops=parent.hops if draft.hops is None else draft.hops,
         cause=parent.cause,
+        speaker=parent.speaker,
         payload=draft.payload,
     )

@@ -4,11 +4,15 @@ from dataclasses import dataclass
 
 from kernel.rule.draft import Payload
 from protocol.message import MessageKind
+from protocol.names import AgentKey
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One message under evaluation. ``cause`` is the instruction it comes from, ``hops`` its place in the chain."""
+    """One message under evaluation.
+
+    ``cause`` is the instruction it comes from, ``speaker`` the agent behind that, ``hops`` its place in the chain.
+    """
 
     kind: MessageKind
     space: str
@@ -18,4 +22,5 @@ class Fact:
     mentions: tuple[str, ...] | None = None
     hops: int = 0
     cause: int | None = None
+    speaker: AgentKey | None = None
     payload: Payload | None = None

@@ -8,7 +8,10 @@ from protocol.names import AgentKey
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A running workflow's space. ``file`` is its definition's path, ``assigned`` its instructions so far."""
+    """A running workflow's space. ``file`` is its definition's path, ``assigned`` its instructions so far.
+
+    ``limited``: it has been told already that a limit is reached.
+    """
 
     name: str
     tag: str
@@ -16,6 +19,7 @@ class Workspace:
     hops_limit: int
     instructions_limit: int
     assigned: int
+    limited: bool
 
 
 class View(Protocol):

@@ -1,11 +1,11 @@
-"""One attempt of one instruction: lease, spawn, talk, settle, see its tree gone.
+"""One attempt of one instruction: lease, spawn, talk, see the tree gone, settle.
 
-Straight-line on purpose. It decides nothing: the retry policy says what follows a failure, and the
-commits say whether this attempt may still write.
+Straight-line on purpose. It decides nothing: the retry policy says what follows a failure, and the commits say
+whether this attempt may still write. The ending is booked when nothing of the attempt is left, so the next attempt
+of the agent never meets the last one's processes.
 """
 
 import hashlib
-import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,27 +13,28 @@ from typing import Final, Literal
 
 import trio
 
+from kernel.procs.errors import SpawnTransient
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import Spec
+from kernel.procs.stop import stop
 from kernel.services.books import Books
-from kernel.services.briefing import Briefing, Briefings
+from kernel.services.briefing import Briefing, Briefings, CannotStart
 from kernel.services.dialogue import Dialogue, Ears
 from kernel.services.link import Link, Tail, WorkerDeaf
 from kernel.services.outcome import Ending, of_exit
 from kernel.store.commits.journal import journal
-from kernel.store.commits.lease import Leased, lease
+from kernel.store.commits.lease import Leased, lease, started
 from kernel.store.commits.note import note
 from kernel.store.feed import Feed
 from kernel.store.writer import Writer
+from protocol.agent import Retry
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Stop
 
-logger = logging.getLogger(__name__)
-
-LEAVE_SECONDS: Final = 5.0
-"""How long a worker may take to leave after its terminal frame before it is killed."""
+LEAVE_SECONDS: Final = 2.0
+"""How long a worker may take to leave after its last frame, and its stderr to end after it left."""
 
 StopReason = Literal["cancelled", "shutdown"]
 
@@ -43,12 +44,13 @@ class Live:
     """An attempt under way, as those see it who may want to stop it."""
 
     leased: Leased
+    pid: int | None = None
+    doing: str = ""
+    settling: bool = False
+    """Its ending is being booked: nobody takes it away any more."""
     stop_reason: StopReason | None = None
     grace_seconds: float = 0.0
-    pid: int | None = None
     stopping: trio.Event = field(default_factory=trio.Event)
-    settling: bool = False
-    """Its ending is being booked: from here on nobody may take it away."""
     gone: trio.Event = field(default_factory=trio.Event)
 
     def stop(self, reason: StopReason, grace_seconds: float) -> None:
@@ -82,7 +84,7 @@ class Attempts:
         """By instruction id."""
 
     async def run(self, instruction: str) -> None:
-        """Make one attempt, from its lease until its whole tree is gone.
+        """Make one attempt, from its lease until its whole tree is gone and its ending is booked.
 
         Returns at once where the instruction is no longer free. Cancellation kills the tree and leaves the
         instruction open; the next kernel requeues it.
@@ -99,42 +101,37 @@ class Attempts:
             live.gone.set()
 
     async def _attempt(self, live: Live, token: str) -> None:
-        try:
-            briefing = self._briefings.prepare(live.leased, token)
-        except Refused as refused:
-            hint = f" ({refused.hint})" if refused.hint else ""
-            cause = "auth" if refused.code == "unauthorized" else "definition_missing"
-            await self._books.settle(live.leased, Ending("failed", f"{refused.text}{hint}", cause=cause))
-            return
-        handle = await self._launcher.spawn(Spec(attempt=live.leased.attempt))
-        try:
-            await self._supervise(live, briefing, handle)
-        finally:
-            with trio.CancelScope(shield=True), trio.move_on_after(LEAVE_SECONDS):
-                await handle.aclose()
-
-    async def _supervise(self, live: Live, briefing: Briefing, handle: Handle) -> None:
+        leased = live.leased
+        retry = Retry()
+        exited: Exited | None = None
         tail = Tail()
+        try:
+            briefing = self._briefings.prepare(leased, token)
+            retry = briefing.definition.retry
+            async with await self._launcher.spawn(Spec(attempt=leased.attempt)) as handle:
+                ending, exited = await self._supervise(live, briefing, handle, tail)
+        except CannotStart as error:
+            ending = Ending("failed", str(error), cause=error.cause)
+        except SpawnTransient as error:
+            ending = Ending("failed", f"the worker could not be started: {error}", cause="spawn_transient")
+        live.settling = True
+        await self._books.settle(leased, ending, retry, exited, tail.text)
+
+    async def _supervise(
+        self, live: Live, briefing: Briefing, handle: Handle, tail: Tail
+    ) -> tuple[Ending, Exited]:
+        link = Link(handle)
         async with trio.open_nursery() as nursery:
-            link = Link(handle)
             nursery.start_soon(tail.drain, handle.stderr)
             nursery.start_soon(self._stop_when_asked, live, link, handle)
             ending = await self._talk(live, briefing, handle, link)
-            if ending is not None and ending.ended_as != "failed":
-                await self._books.settle(live.leased, ending)
-                exited = await self._see_off(handle)
-                await self._books.exited(live.leased, exited)
-            else:
-                exited = await self._see_off(handle)
-                with trio.move_on_after(1.0):
-                    await tail.ended.wait()
-                await self._books.settle(live.leased, self._judge(live, ending, exited), exited, tail.text)
+            exited = await stop(handle, grace_seconds=LEAVE_SECONDS)
+            with trio.move_on_after(LEAVE_SECONDS):
+                await tail.ended.wait()
             nursery.cancel_scope.cancel()
-
-    def _judge(self, live: Live, ending: Ending | None, exited: Exited) -> Ending:
-        if live.stop_reason is not None:
-            return Ending("stopped", live.stop_reason)
-        return ending or of_exit(exited)
+        if live.stop_reason is not None and (ending is None or ending.ended_as == "failed"):
+            return Ending("stopped", live.stop_reason), exited
+        return ending or of_exit(exited), exited
 
     async def _talk(self, live: Live, briefing: Briefing, handle: Handle, link: Link) -> Ending | None:
         leased = live.leased
@@ -144,26 +141,39 @@ class Attempts:
             return Go(k=entry.k)
 
         async def log(line: Log) -> None:
-            await self._writer.commit(
-                note,
-                "worker.log",
-                space=leased.space,
-                agent=leased.agent,
-                instruction=leased.instruction,
-                data={"level": line.level, "text": line.text},
-            )
+            await self._note("worker.log", leased, {"level": line.level, "text": line.text})
 
         async def ready(_: Ready) -> None:
             live.pid = handle.pid
+            await self._writer.commit(
+                started,
+                leased.instruction,
+                leased.epoch,
+                pid=handle.pid,
+                backend=briefing.definition.backend,
+                model=briefing.definition.model,
+                manifest=briefing.manifest,
+            )
 
-        ears = Ears(entry=entry, log=log, live=lambda frame: self._show(leased, frame), ready=ready)
-        dialogue = Dialogue(link=link, start=briefing.start, timeouts=briefing.timeouts, ears=ears)
+        def show(frame: Delta | Progress) -> None:
+            if isinstance(frame, Progress):
+                live.doing = frame.what
+            self._show(leased, frame)
+
+        ears = Ears(entry=entry, log=log, live=show, ready=ready)
         try:
-            return await dialogue.run()
+            return await Dialogue(
+                link=link, start=briefing.start, timeouts=briefing.definition.timeouts, ears=ears
+            ).run()
         except WorkerDeaf as deaf:
             return Ending("failed", str(deaf), cause="protocol")
         except Refused as refused:
-            return Ending("failed", refused.text, cause="cancelled")
+            return Ending("failed", refused.text, cause="protocol")
+
+    async def _note(self, event: str, leased: Leased, data: dict[str, str]) -> None:
+        await self._writer.commit(
+            note, event, space=leased.space, agent=leased.agent, instruction=leased.instruction, data=data
+        )
 
     def _show(self, leased: Leased, frame: Delta | Progress) -> None:
         match frame:
@@ -182,19 +192,10 @@ class Attempts:
             )
         )
 
-    async def _see_off(self, handle: Handle) -> Exited:
-        """Wait for the tree to be gone; after LEAVE_SECONDS help it along."""
-        with trio.move_on_after(LEAVE_SECONDS):
-            return await handle.wait()
-        await handle.kill(after_seconds=LEAVE_SECONDS)
-        return await handle.wait()
-
     async def _stop_when_asked(self, live: Live, link: Link, handle: Handle) -> None:
         await live.stopping.wait()
-        with trio.move_on_after(max(live.grace_seconds, 0.0)):
-            try:
-                await link.send(Stop(reason=str(live.stop_reason), deadline_seconds=live.grace_seconds))
-                await handle.wait()
-            except WorkerDeaf:
-                pass
-        await handle.kill(after_seconds=min(LEAVE_SECONDS, live.grace_seconds))
+        try:
+            await link.send(Stop(reason=str(live.stop_reason), deadline_seconds=live.grace_seconds))
+        except WorkerDeaf:
+            pass
+        await stop(handle, grace_seconds=live.grace_seconds)

@@ -98,8 +98,8 @@ class Dialogue:
             return Ending("failed", text, cause="spawn_permanent")
         if not self._ready:
             self._ready = True
-            await self._ears.ready(ready)
             await self._link.send(self._start)
+            await self._ears.ready(ready)
         return None
 
     async def _note(self, noise: Noise) -> None:

@@ -36,13 +36,15 @@ class Dispatcher:
         self._busy: set[str] = set()
         """Agents with an attempt under way: from its choice until its tree is gone."""
         self._closed = False
+        self.running = False
+        """Whether work is leased."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Dispatch until ``drain`` is called and every attempt is gone."""
         async with trio.open_nursery() as nursery:
+            self.running = True
             task_status.started()
             while not self._closed:
-                self._wake.clear()
                 self.run_once(nursery)
                 with trio.move_on_after(self._nap_seconds()):
                     await self._wake.wait()
@@ -54,7 +56,7 @@ class Dispatcher:
         if free <= 0:
             return 0
         ready = self._reader.now(instructions.ready, self._now_ms(), free + len(self._busy))
-        chosen = choose(ready, free_slots=free, busy=frozenset(self._busy))
+        chosen = choose(ready, free, frozenset(self._busy))
         for pick in chosen:
             self._busy.add(pick.agent)
             nursery.start_soon(self._attempt, pick.id, pick.agent)
@@ -63,6 +65,7 @@ class Dispatcher:
     async def drain(self, grace_seconds: float) -> None:
         """Lease nothing more, ask every worker to leave, and return when all trees are gone."""
         self._closed = True
+        self.running = False
         self._wake.set()
         for live in list(self._attempts.live.values()):
             live.stop("shutdown", grace_seconds)
@@ -90,7 +93,6 @@ class Dispatcher:
                 live.stop("cancelled", CANCEL_GRACE_SECONDS)
 
     def _nap_seconds(self) -> float:
-        due = self._reader.now(instructions.next_due_ms)
-        if due is None:
-            return LONGEST_NAP_SECONDS
-        return min(max((due - self._now_ms()) / 1000, 0.0), LONGEST_NAP_SECONDS)
+        now_ms = self._now_ms()
+        due_ms = self._reader.now(instructions.next_due_ms, now_ms)
+        return LONGEST_NAP_SECONDS if due_ms is None else min((due_ms - now_ms) / 1000, LONGEST_NAP_SECONDS)

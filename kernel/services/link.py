@@ -44,9 +44,14 @@ class Link:
         while not self._arrived:
             chunk = await self._handle.stdout.receive_some()
             if not chunk:
-                return None
+                return self._fragment()
             self._arrived.extend(self._reader.feed(bytes(chunk)))
         return self._arrived.popleft()
+
+    def _fragment(self) -> Noise | None:
+        """What was left of a frame when the output ended, once."""
+        rest, self._reader = self._reader.pending, FrameReader(WorkerFrame)
+        return Noise("ended in the middle of a line", rest[:2000].decode("utf-8", "replace")) if rest else None
 
 
 class Tail:

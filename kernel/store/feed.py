@@ -19,7 +19,7 @@ WAKING: Final = frozenset(
 
 
 class Wake:
-    """Level-triggered: a set between the check and the wait is not lost, several count as one."""
+    """Level-triggered: clear, look at the rows, wait. A set after the clear is not lost, several count as one."""
 
     def __init__(self) -> None:
         self._event = trio.Event()
@@ -28,10 +28,14 @@ class Wake:
         """Wake who waits, or who waits next."""
         self._event.set()
 
+    def clear(self) -> None:
+        """Forget what was set: before looking, never after."""
+        if self._event.is_set():
+            self._event = trio.Event()
+
     async def wait(self) -> None:
-        """Return once ``set`` was called since the last return. Cancellation: the level stays set."""
+        """Return once ``set`` was called since the last ``clear``."""
         await self._event.wait()
-        self._event = trio.Event()
 
 
 class Subscription(AsyncIterator[Event]):
@@ -64,17 +68,26 @@ class Subscription(AsyncIterator[Event]):
 
 
 class Feed:
-    """Hands committed events to every subscription. ``wake`` is set by those of WAKING."""
+    """Hands committed events to every subscription, and sets every wake on those of WAKING."""
 
     def __init__(self) -> None:
-        self.wake = Wake()
+        self._wakes: list[Wake] = []
         self._subscriptions: set[Subscription] = set()
+        self.wake = self.new_wake()
+        """The dispatcher's."""
+
+    def new_wake(self) -> Wake:
+        """A wake for one more who waits: each clears its own."""
+        wake = Wake()
+        self._wakes.append(wake)
+        return wake
 
     def publish(self, events: Sequence[Event]) -> None:
         """Durable events, after their COMMIT."""
         for event in events:
             if event.type in WAKING:
-                self.wake.set()
+                for wake in self._wakes:
+                    wake.set()
             self.live(event)
 
     def live(self, event: Event) -> None:

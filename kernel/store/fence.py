@@ -6,14 +6,15 @@ import apsw
 import msgspec
 
 from protocol.errors import Refused
-from protocol.names import number_of
+from protocol.names import AgentKey, AgentName, number_of
 
 
 class Held(msgspec.Struct, frozen=True):
     """An instruction that a live attempt holds."""
 
     number: int
-    agent: str
+    agent: AgentKey
+    name: AgentName
     space: str
     message: int
     hops: int
@@ -22,7 +23,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 HELD: Final = """
-SELECT id, agent, space, message, hops, lane, entries FROM instructions
+SELECT id, agent, name, space, message, hops, lane, entries FROM instructions
 WHERE id = ? AND epoch = ? AND state IN ('leased', 'running')
 """
 

@@ -37,7 +37,9 @@ class Reader:
 
         Cancellation: the thread finishes its question first, then Cancelled is raised.
         """
-        return await trio.to_thread.run_sync(lambda: self._ask(lambda c: question(c, *args, **kwargs)), limiter=self._limiter)
+        return await trio.to_thread.run_sync(
+            lambda: self._ask(lambda c: question(c, *args, **kwargs)), limiter=self._limiter
+        )
 
     def _ask(self, question: Callable[[apsw.Connection], T]) -> T:
         connection = self._idle.pop() if self._idle else self._database.reader()

@@ -42,7 +42,7 @@ class TransactionView:
 AGENT_EXISTS: Final = "SELECT 1 FROM agents WHERE key = ? AND home_space IS NULL"
 
 WORKSPACE: Final = """
-SELECT name, tag, file, hops_limit, instructions_limit, assigned
+SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited
 FROM workflows WHERE space = ? AND state = 'running'
 """
 

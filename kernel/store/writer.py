@@ -199,7 +199,7 @@ class Writer:
             conn.execute("RELEASE job")
         except (apsw.FullError, apsw.BusyError, *DISK_FAILURES):
             raise
-        except Exception as error:  # the boundary between jobs: whatever one raises is its caller's
+        except Exception as error:  # noqa: BLE001 - the wall between jobs: what one raises is its caller's
             job.answer = outcome.Error(error)
             conn.execute("ROLLBACK TO job")
             conn.execute("RELEASE job")

@@ -8,7 +8,7 @@ from tests.architecture.sources import product
 FILE_LIMIT: Final = 400
 FUNCTION_LIMIT: Final = 60
 ALLOWED: Final[dict[str, str]] = {
-    # file over the limit -> why it is better whole
+    "protocol/api.py": "every body of REST and --json in one place, so that the two cannot differ; declarations only",
 }
 
 

@@ -1,6 +1,6 @@
 """Anthropic's Messages API through the real SDK, streaming. Importing this imports the SDK: most of a second."""
 
-from types import MappingProxyType
+import sys
 from typing import Any, Final
 
 import anthropic
@@ -9,13 +9,22 @@ import trio
 
 from protocol.ipc import Provider, Start
 from worker.conversation import Conversation
+from worker.fit import clean
 from worker.models import anthropic_wire as wire
-from worker.models.endpoint import NO_KEY, broken, failed, http_client, max_tokens, say
-from worker.models.errors import Failed
+from worker.models.endpoint import CLOSE_SECONDS, NO_KEY, address, broken, failed, http_client, max_tokens, unfinished
 from worker.models.model import ListTools, Live, Reply
-from worker.models.warm_up import event_stream, import_asynchronous
+from worker.models.warm_up import import_asynchronous, transport
 
 BASE_URL: Final = "https://api.anthropic.com"
+
+
+class _Client(anthropic.AsyncAnthropic):
+    """The SDK's client, told its platform: to find out it would start a thread, 3 ms before the first request."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if sys.platform == "linux":
+            self._platform = "Linux"
 
 
 class AnthropicModel:
@@ -26,8 +35,8 @@ class AnthropicModel:
         self._limits = start.limits
         self._provider = provider
         self._list_tools = list_tools
-        base_url = provider.base_url or BASE_URL
-        self._client = anthropic.AsyncAnthropic(
+        base_url = address(provider, BASE_URL)
+        self._client = _Client(
             api_key=provider.api_key or NO_KEY,
             base_url=base_url,
             max_retries=0,
@@ -36,6 +45,7 @@ class AnthropicModel:
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
         """Ask once, streaming. Raises Failed."""
+        await live.progress("asking the model")
         tools = wire.tools(await self._list_tools())
         request: dict[str, Any] = {
             "model": self._model,
@@ -49,20 +59,20 @@ class AnthropicModel:
             async with await self._client.messages.create(stream=True, **request) as stream:
                 async for event in stream:
                     if text := draft.take(event.to_dict()):
-                        await live.delta(text)
+                        await live.delta(clean(text))
                     else:
-                        await live.progress("the model is answering")
+                        await live.progress("answering")
         except anthropic.APIStatusError as error:
             raise failed(self._provider, error, error.response) from error
         except (anthropic.AnthropicError, httpx2.HTTPError, ValueError) as error:
             raise broken(self._provider, error) from error
         if draft.stop is None:
-            raise Failed("network", say(self._provider, "the stream ended before the reply did"))
+            raise unfinished(self._provider)
         return draft.reply(conversation.next_k)
 
     async def aclose(self) -> None:
         """Close the client. Does not wait for the other side."""
-        with trio.move_on_after(0.1):
+        with trio.move_on_after(CLOSE_SECONDS):
             await self._client.close()
 
 
@@ -70,3 +80,53 @@ def connect(start: Start, list_tools: ListTools) -> AnthropicModel:
     """The model that ``start`` names."""
     assert start.provider is not None, "the dialect came from it"
     return AnthropicModel(start, start.provider, list_tools)
+
+
+def warm() -> None:
+    """Have the SDK build what it builds on first use, before a fork shares it. Leaves no thread and no socket."""
+    import_asynchronous()
+    with (
+        httpx2.Client(transport=transport(_EVENTS, named=True), trust_env=False) as http,
+        anthropic.Anthropic(api_key=NO_KEY, base_url=BASE_URL, max_retries=0, http_client=http) as client,
+        client.messages.create(
+            model="warm",
+            max_tokens=1,
+            system=[{"type": "text", "text": "-", "cache_control": {"type": "ephemeral"}}],
+            messages=[{"role": "user", "content": [{"type": "text", "text": "-"}]}],
+            tools=[{"name": "t", "description": "-", "input_schema": {"type": "object"}}],
+            stream=True,
+        ) as stream,
+    ):
+        for event in stream:
+            event.to_dict()
+
+
+_USAGE: Final = {"input_tokens": 1, "output_tokens": 1}
+_CALL: Final = {"type": "tool_use", "id": "-", "name": "t", "input": {}}
+_EVENTS: Final[tuple[dict[str, Any], ...]] = (
+    {
+        "type": "message_start",
+        "message": {
+            "id": "-",
+            "type": "message",
+            "role": "assistant",
+            "model": "-",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": _USAGE,
+        },
+    },
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "-"}},
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "content_block_start",
+        "index": 1,
+        "content_block": {"type": "tool_use", "id": "-", "name": "t", "input": {}},
+    },
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "{}"}},
+    {"type": "content_block_stop", "index": 1},
+    {"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": None}, "usage": _USAGE},
+    {"type": "message_stop"},
+)

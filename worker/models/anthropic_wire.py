@@ -15,7 +15,7 @@ from protocol.ipc import Entry, ToolCall
 from worker.conversation import Conversation, Step
 from worker.fit import clean
 from worker.models.model import CUT, Reply, Stop, ToolSpec, native_of, to_native
-from worker.tool import arguments_json
+from worker.tool import arguments_json, as_object
 
 DIALECT: Final = "anthropic"
 
@@ -72,23 +72,20 @@ def _add(turns: list[tuple[str, list[Block]]], role: str, blocks: list[Block]) -
 
 
 def _said(reply: Entry) -> list[Block]:
-    blocks = native_of(reply, DIALECT)
+    blocks: list[Block] | None = native_of(reply, DIALECT)
     if blocks is None:
-        calls = [{"type": "tool_use", "id": c.id, "name": c.name, "input": _object(c)} for c in reply.calls]
-        blocks = [{"type": "text", "text": reply.text}, *calls]
+        blocks = [{"type": "text", "text": reply.text}, *map(_asked, reply.calls)]
     return [block for block in blocks if block.get("type") != "text" or block.get("text", "").strip()]
 
 
-def _object(call: ToolCall) -> dict[str, Any]:
-    """Arguments as the API takes them back: what was no object is shown as an empty one, with its error."""
-    value: object = msgspec.json.decode(call.args)
-    return value if isinstance(value, dict) else {}
+def _asked(call: ToolCall) -> Block:
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": as_object(call.args) or {}}
 
 
 def _results(step: Step) -> list[Block]:
     return [
-        {"type": "tool_result", "tool_use_id": r.call_id, "content": r.text, **({"is_error": True} if r.is_error else {})}
-        for r in step.results
+        {"type": "tool_result", "tool_use_id": result.call_id, "content": result.text, "is_error": result.is_error}
+        for result in step.results
     ]
 
 
@@ -104,17 +101,20 @@ class Draft:
 
     def take(self, event: Mapping[str, Any]) -> str:
         """Take in one event; the text it adds to what people see."""
+        index = event.get("index", 0)
         match event.get("type"):
             case "message_start":
-                self._count(event["message"].get("usage"))
+                self._count(event.get("message", {}).get("usage"))
             case "content_block_start":
-                self._blocks[event["index"]] = dict(event["content_block"])
-                return str(event["content_block"].get("text") or "")
+                self._blocks[index] = dict(event.get("content_block", {}))
+                return str(self._blocks[index].get("text") or "")
             case "content_block_delta":
-                return self._grow(event["index"], event["delta"])
+                return self._grow(index, event.get("delta", {}))
             case "message_delta":
-                self.stop = event["delta"].get("stop_reason") or self.stop
+                self.stop = event.get("delta", {}).get("stop_reason") or self.stop
                 self._count(event.get("usage"))
+            case _:
+                pass
         return ""
 
     def _grow(self, index: int, delta: Mapping[str, Any]) -> str:
@@ -138,11 +138,11 @@ class Draft:
 
     def reply(self, k: int) -> Reply:
         """The whole reply, to be entry ``k``. Call once ``stop`` is known."""
-        calls = [self._call(k, index) for index in sorted(self._blocks) if self._blocks[index].get("type") == "tool_use"]
+        ordered = sorted(self._blocks.items())
+        calls = [self._call(k, index, block) for index, block in ordered if block.get("type") == "tool_use"]
         for index, text in self._inputs.items():
-            value: object = msgspec.json.decode(arguments_json(text))
-            self._blocks[index]["input"] = value if isinstance(value, dict) else {}
-        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+            self._blocks[index]["input"] = as_object(arguments_json(text)) or {}
+        blocks = [block for _, block in ordered]
         stop = STOPS.get(self.stop or "", self.stop or "")
         return Reply(
             stop=stop,
@@ -152,8 +152,7 @@ class Draft:
             usage=self._booked(),
         )
 
-    def _call(self, k: int, index: int) -> ToolCall:
-        block = self._blocks[index]
+    def _call(self, k: int, index: int, block: Block) -> ToolCall:
         given = block.get("input")
         text = self._inputs.get(index) or msgspec.json.encode(given or {}).decode()
         if not block.get("id"):

@@ -3,7 +3,7 @@
 Imports httpx2, so only an adapter that needs it imports this.
 """
 
-from collections.abc import Awaitable, Callable
+import ssl
 from ipaddress import ip_address
 from typing import Final, Protocol
 from urllib.parse import urlsplit
@@ -17,9 +17,15 @@ from worker.models.retry_after import retry_after
 
 CONNECT_SECONDS: Final = 15.0
 WRITE_SECONDS: Final = 60.0
+CLOSE_SECONDS: Final = 1.0
 MESSAGE_LIMIT: Final = 1000
 NO_KEY: Final = "none"
 """Sent where the agent has no key (local servers): an SDK given none would look for one by itself."""
+
+_NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts nobody. It stands where httpx2 would build a context of its own and a plain connection needs none."""
+_OUR_FAULT: Final = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
+"""A request that cannot be sent at all: a key or an address no HTTP header or socket takes."""
 
 
 class SdkError(Protocol):
@@ -29,14 +35,23 @@ class SdkError(Protocol):
     body: object | None
 
 
+def address(provider: Provider, default: str) -> str:
+    """The base URL to use. Raises Failed where it is none: the SDKs would look for another in the environment."""
+    base_url = provider.base_url or default
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Failed("invalid", f"{provider.name}: base_url {base_url!r} is not an http:// or https:// address")
+    return base_url
+
+
 def http_client(base_url: str, limits: Limits) -> httpx2.AsyncClient:
-    """The client for ``base_url``. For plain HTTP on this machine it builds no TLS context, which costs 40-70 ms.
+    """The client for ``base_url``. For plain HTTP on this machine it loads no certificates, which costs 40-70 ms.
 
     Redirects are not followed: a key is meant for one host.
     """
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=limits.idle_seconds, write=WRITE_SECONDS)
     if _is_loopback(base_url):
-        return httpx2.AsyncClient(timeout=timeout, verify=False, trust_env=False)  # noqa: S501  (there is no TLS here)
+        return httpx2.AsyncClient(timeout=timeout, verify=_NO_TLS, trust_env=False)
     return httpx2.AsyncClient(timeout=timeout)
 
 
@@ -70,7 +85,16 @@ def failed(provider: Provider, error: SdkError, response: httpx2.Response | None
 def broken(provider: Provider, error: BaseException) -> Failed:
     """The failure of a connection that could not be made, was cut, or carried what is no event stream."""
     inner = error.__cause__ or error
-    return Failed("network", say(provider, f"{type(inner).__name__}: {inner}"))
+    return Failed("invalid" if isinstance(inner, _OUR_FAULT) else "network", say(provider, _named(inner)))
+
+
+def unfinished(provider: Provider) -> Failed:
+    """The failure of a stream that ended before its reply did."""
+    return Failed("network", say(provider, "the stream ended before the reply did"))
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def say(provider: Provider, text: str) -> str:
@@ -78,11 +102,3 @@ def say(provider: Provider, text: str) -> str:
     if provider.api_key:
         text = text.replace(provider.api_key, "[key]")
     return f"{provider.name}: {clean(text)[:MESSAGE_LIMIT]}"
-
-
-async def close_quietly(close: Callable[[], Awaitable[None]]) -> None:
-    """Close a client whose connection may be broken already."""
-    try:
-        await close()
-    except httpx2.HTTPError:
-        pass

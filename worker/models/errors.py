@@ -88,11 +88,17 @@ def cause_of(status: int | None, codes: Iterable[str]) -> Cause:
         if word in CODES:
             return CODES[word]
     if status is not None and status >= 300:
-        return STATUSES.get(status) or ("overloaded" if status >= 500 else "invalid")
+        return _of_status(status)
     numbers = [int(word) for word in words if len(word) == 3 and word.isascii() and word.isdecimal()]
     if numbers and numbers[0] >= 300:
-        return cause_of(numbers[0], ())
+        return _of_status(numbers[0])
     return next((CATEGORIES[word] for word in words if word in CATEGORIES), "overloaded")
+
+
+def _of_status(status: int) -> Cause:
+    if status in STATUSES:
+        return STATUSES[status]
+    return "overloaded" if status >= 500 else "invalid"
 
 
 def codes_in(body: object) -> tuple[str, ...]:

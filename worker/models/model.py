@@ -6,13 +6,12 @@ is not in the table goes through unread, so that the loop can name it in its err
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
 from protocol.instruction import Usage
-from protocol.ipc import Entry, Json, ToolCall
+from protocol.ipc import NULL, Entry, Json, ToolCall
 from worker.conversation import Conversation
 from worker.fit import clean
 
@@ -34,14 +33,13 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 ListTools = Callable[[], Awaitable[tuple[ToolSpec, ...]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """One reply of a model. ``native`` is the provider's own form of it, under the name of its dialect."""
 
     stop: str
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
-    native: Json | None = None
+    native: Json = NULL
     usage: Usage | None = None
     note: str | None = None
 
@@ -84,5 +82,5 @@ def to_native(dialect: str, value: object) -> Json:
 
 def native_of(reply: Entry, dialect: str) -> Any:
     """The native form of ``reply`` if it is of this ``dialect``; None where it must be made from the neutral one."""
-    labelled: object = msgspec.json.decode(reply.native) if reply.native is not None else None
+    labelled: object = msgspec.json.decode(reply.native)
     return labelled.get(dialect) if isinstance(labelled, dict) else None

@@ -3,18 +3,17 @@
 A message without a direct addressee and without a mention wakes nobody. Nobody wakes itself.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from kernel.rule.draft import Draft
-from kernel.rule.effects import Append, Assign, Deliver, Effect, Refuse
+from kernel.rule.effects import Append, Assign, Deliver, Effect, Put, Refuse, RunLimited
 from kernel.rule.fact import Fact
 from kernel.rule.proposal import Proposal
 from kernel.rule.view import View, Workspace
 from protocol.instruction import Lane
 from protocol.mention import find_mentions, limit_mentions
 from protocol.message import SYSTEM, USER
-from protocol.names import DEFAULT_TAG, AgentKey, is_personal, split_space
+from protocol.names import DEFAULT_TAG, AgentKey, AgentName, is_personal, split_space
 
 
 def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
@@ -31,47 +30,53 @@ def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
     """In a personal space only its agent is woken, and only by the user."""
     if fact.sender != USER:
         return ()
-    agent = AgentKey(split_space(fact.space)[1])
-    if not view.agent_exists(agent):
-        return (Refuse("unknown_agent", f"there is no agent {agent!r}", "awk ls lists the agents"),)
-    return _wake(agent, "immediate", fact.hops)
+    name = split_space(fact.space)[1]
+    if not view.agent_exists(AgentKey(name)):
+        return (Refuse("unknown_agent", f"there is no agent {name!r}", "awk ls lists the agents"),)
+    return _wake(AgentKey(name), name, "immediate", fact.hops)
 
 
 def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ...]:
-    direct: list[AgentKey] = []
+    direct: dict[AgentKey, str] = {}
     for name in fact.to:
         key = view.member(fact.space, name.lower())
         if key is None:
             return (_not_a_participant(name, fact.space, workspace, view),)
-        direct.append(key)
-    named = [key for key in _mentioned(fact, view) if key not in direct]
-    woken, over = limit_mentions(named)
-    if not direct and not woken:
+        direct.setdefault(key, name.lower())
+    named = {key: name for key, name in _mentioned(fact, view).items() if key not in direct}
+    if not direct and not named:
         return ()
+    woken, over = limit_mentions(named.values())
     limit = _limit_reached(fact, workspace, len(direct) + len(woken))
     if limit is not None:
-        return (*(Deliver(key) for key in (*direct, *named)), Append(_limit_notice(fact.space, limit)))
+        delivered = tuple(Deliver(key, AgentName(name)) for key, name in (direct | named).items())
+        return (*delivered, *_limited(fact.space, workspace, limit))
     effects: list[Effect] = []
-    for key in direct:
-        effects.extend(_wake(key, "normal", fact.hops))
-    for key in woken:
-        effects.extend(_wake(AgentKey(key), "immediate", fact.hops))
-    effects.extend(Deliver(AgentKey(key)) for key in over)
+    for key, name in direct.items():
+        effects.extend(_wake(key, name, "normal", fact.hops))
+    for key, name in named.items():
+        effects.extend((Deliver(key, AgentName(name)),) if name in over else _wake(key, name, "immediate", fact.hops))
     return tuple(effects)
 
 
-def _mentioned(fact: Fact, view: View) -> Iterable[AgentKey]:
-    """Members mentioned, in order; not the sender, nor whom its instruction addressed before its final reply."""
+def _mentioned(fact: Fact, view: View) -> dict[AgentKey, str]:
+    """Members mentioned, in order; not the speaker, nor whom its instruction addressed before its final reply."""
     names = find_mentions(fact.text) if fact.mentions is None else fact.mentions
     if not names:
-        return ()
-    addressed = view.addressed_by(fact.cause) if fact.kind == "reply" and fact.cause is not None else frozenset()
-    keys = (view.member(fact.space, name.lower()) for name in names if name.lower() != fact.sender)
-    return dict.fromkeys(key for key in keys if key is not None and key not in addressed)
+        return {}
+    silent = {fact.speaker}
+    if fact.kind == "reply" and fact.cause is not None:
+        silent |= view.addressed_by(fact.cause)
+    found: dict[AgentKey, str] = {}
+    for name in names:
+        key = view.member(fact.space, name.lower())
+        if key is not None and key not in silent:
+            found.setdefault(key, name.lower())
+    return found
 
 
-def _wake(agent: AgentKey, lane: Lane, hops: int) -> tuple[Effect, ...]:
-    return (Assign(agent, lane, hops), Deliver(agent))
+def _wake(agent: AgentKey, name: str, lane: Lane, hops: int) -> tuple[Effect, ...]:
+    return (Assign(agent, AgentName(name), lane, hops), Deliver(agent, AgentName(name)))
 
 
 def _limit_reached(fact: Fact, workspace: Workspace, more: int) -> str | None:
@@ -82,8 +87,12 @@ def _limit_reached(fact: Fact, workspace: Workspace, more: int) -> str | None:
     return None
 
 
-def _limit_notice(space: str, limit: str) -> Draft:
-    return Draft(kind="system", space=space, sender=SYSTEM, text=f"{limit} is reached: nobody was woken")
+def _limited(space: str, workspace: Workspace, limit: str) -> tuple[Effect, ...]:
+    """Told once in a run: a notice for every message would be a flood of its own."""
+    if workspace.limited:
+        return ()
+    text = f"{limit} is reached: nobody was woken"
+    return (Put(RunLimited(space=space)), Append(Draft(kind="system", space=space, sender=SYSTEM, text=text)))
 
 
 def _not_running(space: str) -> Refuse:

@@ -6,12 +6,12 @@ import msgspec
 
 from kernel.rule.draft import Author, Draft
 from kernel.rule.fact import Fact
+from kernel.store.commits.recorder import record
 from kernel.store.fence import Held, held
-from kernel.store.recorder import record
 from kernel.store.requests import RequestKey, recall, remember
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
-from protocol.names import InstructionId, MessageId, message_id, name_of
+from protocol.names import InstructionId, MessageId, message_id
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +59,7 @@ def _append(tx: Transaction, draft: Draft, author: Held | None) -> Appended:
         mentions=draft.mentions,
         hops=hops if draft.hops is None else draft.hops,
         cause=None if author is None else author.number,
+        speaker=None if author is None else author.agent,
         payload=draft.payload,
     )
     recorder = record(tx, fact)
@@ -73,8 +74,8 @@ def _append(tx: Transaction, draft: Draft, author: Held | None) -> Appended:
 def _speaker(tx: Transaction, author: Author, draft: Draft) -> Held:
     """The instruction that speaks. It speaks as its own agent, in its own space, and as nobody else."""
     instruction = held(tx.conn, author.instruction, author.epoch)
-    if draft.sender != name_of(instruction.agent) or draft.space != instruction.space:
-        raise Refused("forbidden", f"{instruction.agent} may not speak as {draft.sender} in {draft.space}")
+    if draft.sender != instruction.name or draft.space != instruction.space:
+        raise Refused("forbidden", f"{instruction.name} may not speak as {draft.sender} in {draft.space}")
     return instruction
 
 

@@ -19,17 +19,19 @@ class Ending:
 END: Final = """
 UPDATE attempts SET ended_ms = ?, outcome = ?, exit = ?, stderr_tail = ?
 WHERE instruction = ? AND epoch = ? AND ended_ms IS NULL
+RETURNING n
 """
 
 
-def end_attempt(tx: Transaction, number: int, epoch: int, agent: str, space: str, ending: Ending) -> None:
-    """Close the attempt's row. Its token is worth nothing from this commit on."""
+def end_attempt(tx: Transaction, number: int, epoch: int, name: str, space: str, ending: Ending) -> None:
+    """Close the attempt's row, if one is open. Its token is worth nothing from this commit on."""
     row = (tx.now_ms, ending.outcome, ending.exit, ending.stderr_tail, number, epoch)
-    tx.conn.execute(END, row)
+    if tx.conn.execute(END, row).fetchone() is None:
+        return
     data = {
         "attempt": attempt_id(instruction_id(number), epoch),
         "outcome": ending.outcome,
         "exit": ending.exit,
         "stderr": ending.stderr_tail,
     }
-    tx.emit("attempt.ended", space=space, agent=agent, instruction=number, data=data)
+    tx.emit("attempt.ended", space=space, agent=name, instruction=number, data=data)

@@ -9,13 +9,13 @@ import msgspec
 from kernel.rule.draft import Outcome
 from kernel.rule.fact import Fact
 from kernel.store.commits.attempts import Ending, end_attempt
+from kernel.store.commits.recorder import record
 from kernel.store.fence import stale
-from kernel.store.recorder import record
 from kernel.store.transaction import Transaction
 from protocol.errors import CLASS_OF_CAUSE, Cause
 from protocol.instruction import Usage
 from protocol.message import MessageKind
-from protocol.names import InstructionId, instruction_id, name_of, number_of
+from protocol.names import InstructionId, instruction_id, number_of
 
 EndStatus = Literal["done", "incomplete", "failed", "dead", "cancelled"]
 _NO_USAGE: Final = Usage()
@@ -90,7 +90,7 @@ UPDATE instructions SET state = :status, result_text = :text, cause = :cause, er
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END
 WHERE id = :id AND epoch = :epoch
   AND (state IN ('leased', 'running') OR (:any_open AND state IN ('queued', 'yielded', 'waiting')))
-RETURNING agent, space, message, hops, input_tokens, output_tokens, cache_read_tokens, cost_usd
+RETURNING agent, name, space, message, hops, input_tokens, output_tokens, cache_read_tokens, cost_usd
 """
 
 END_DELIVERY: Final = """
@@ -124,11 +124,11 @@ def _conclude(
     row = tx.conn.execute(END, values).fetchone()
     if row is None:
         return None
-    agent, space, message, hops, *amounts = row
+    agent, name, space, message, hops, *amounts = row
     total = _usage(*amounts)
     end = ENDS[conclusion.status]
     tx.conn.execute(END_DELIVERY, (end.delivery, message, agent))
-    end_attempt(tx, number, epoch, agent, space, ending)
+    end_attempt(tx, number, epoch, name, space, ending)
     tx.conn.execute(BOOK, {"agent": agent, "exit": ending.exit, "now": tx.now_ms, **_amounts(total)})
     data = {
         "status": conclusion.status,
@@ -137,7 +137,6 @@ def _conclude(
         "text": conclusion.text,
         "usage": msgspec.to_builtins(total),
     }
-    tx.emit("instruction.ended", space=space, agent=agent, instruction=number, data=data)
     outcome = Outcome(
         instruction=instruction_id(number),
         status=conclusion.status,
@@ -145,8 +144,10 @@ def _conclude(
         cause=conclusion.cause,
         error_class=error_class,
     )
-    fact = Fact(kind=end.kind, space=space, sender=name_of(agent), hops=hops + 1, cause=number, payload=outcome)
+    fact = Fact(kind=end.kind, space=space, sender=name, hops=hops + 1, cause=number, speaker=agent, payload=outcome)
     recorder = record(tx, fact)
+    # Last, so that who waits for the end has seen what was said.
+    tx.emit("instruction.ended", space=space, agent=name, instruction=number, data=data)
     return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))
 
 

@@ -21,7 +21,7 @@ UPDATE instructions SET state = 'running', entries = entries + 1, steps = steps 
   cache_read_tokens = cache_read_tokens + :cache,
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END
 WHERE id = :id AND epoch = :epoch AND entries = :k AND state IN ('leased', 'running')
-RETURNING agent, space, message, steps
+RETURNING agent, name, space, message, steps
 """
 
 INSERT_ENTRY: Final = "INSERT INTO entries (instruction, k, epoch, kind, body, at_ms) VALUES (?, ?, ?, ?, ?, ?)"
@@ -50,12 +50,12 @@ def journal(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> None
     if row is None:
         _check_repeated(tx, instruction, epoch, entry)
         return
-    agent, space, message, steps = row
+    agent, name, space, message, steps = row
     tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, _encode(entry), tx.now_ms))
     if entry.k == 0:
         tx.conn.execute(INJECTED, (message, agent))
     data = {"k": entry.k, "kind": entry.kind, "step": steps, "name": entry.name}
-    tx.emit("instruction.step", space=space, agent=agent, instruction=number, data=data)
+    tx.emit("instruction.step", space=space, agent=name, instruction=number, data=data)
 
 
 STORED: Final = """

@@ -15,7 +15,6 @@ from protocol.names import (
     InstructionId,
     SpaceId,
     attempt_id,
-    name_of,
     number_of,
 )
 
@@ -25,6 +24,7 @@ class Leased(msgspec.Struct, frozen=True, kw_only=True):
 
     ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those that did.
     ``text`` is what the agent is told, ``source_text`` the message as sent; ``sender`` wrote it.
+    ``name`` is what the agent is called in the space.
     """
 
     instruction: InstructionId
@@ -49,7 +49,7 @@ LEASE: Final = """
 UPDATE instructions SET state = 'leased', epoch = epoch + 1, attempts = attempts + 1, not_before_ms = 0
 WHERE id = ? AND state IN ('queued', 'yielded') AND NOT EXISTS (
   SELECT 1 FROM instructions AS live WHERE live.agent = instructions.agent AND live.state IN ('leased', 'running'))
-RETURNING epoch, attempts, crashes, agent, space, lane, hops, message, entries
+RETURNING epoch, attempts, crashes, agent, name, space, lane, hops, message, entries
 """
 
 MESSAGE: Final = "SELECT text, sender FROM messages WHERE seq = ?"
@@ -67,7 +67,7 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
     row = tx.conn.execute(LEASE, (number,)).fetchone()
     if row is None or number is None:
         return None
-    epoch, attempts, crashes, agent, space, lane, hops, seq, entries = row
+    epoch, attempts, crashes, agent, name, space, lane, hops, seq, entries = row
     text, sender = tx.conn.execute(MESSAGE, (seq,)).fetchone() or ("", "")
     tx.conn.execute(DELIVERY, (seq, agent))
     tx.conn.execute(INSERT_ATTEMPT, (number, epoch, attempts + crashes, token_hash, tx.now_ms))
@@ -79,7 +79,7 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
         attempts=attempts,
         crashes=crashes,
         agent=agent,
-        name=name_of(agent),
+        name=name,
         space=space,
         text=text,
         source_text=text,
@@ -90,7 +90,7 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
         entries=entries,
     )
     data = {"attempt": leased.attempt, "epoch": epoch, "n": leased.n}
-    tx.emit("instruction.leased", space=space, agent=agent, instruction=number, data=data)
+    tx.emit("instruction.leased", space=space, agent=name, instruction=number, data=data)
     return leased
 
 
@@ -113,4 +113,4 @@ def started(
     if manifest:
         tx.conn.execute(SET_MANIFEST, (_encode(manifest), row.number))
     data = {"attempt": attempt_id(instruction, epoch), "pid": pid, "backend": backend, "model": model}
-    tx.emit("attempt.started", space=row.space, agent=row.agent, instruction=row.number, data=data)
+    tx.emit("attempt.started", space=row.space, agent=row.name, instruction=row.number, data=data)

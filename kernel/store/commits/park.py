@@ -15,7 +15,7 @@ PARK: Final = """
 UPDATE instructions SET state = :status, not_before_ms = :not_before, cause = :cause, error_class = :class,
   attempts = attempts - :refund, crashes = crashes + :crash, preempted = preempted + (:status = 'yielded')
 WHERE id = :id AND epoch = :epoch AND state IN ('leased', 'running')
-RETURNING agent, space, lane
+RETURNING name, space, lane
 """
 
 
@@ -52,7 +52,7 @@ def park(
     number = values["id"]
     if row is None or not isinstance(number, int):
         raise stale(instruction, epoch)
-    agent, space, lane = row
-    end_attempt(tx, number, epoch, agent, space, Ending(outcome, exit, stderr_tail))
+    name, space, lane = row
+    end_attempt(tx, number, epoch, name, space, Ending(outcome, exit, stderr_tail))
     data = {"status": status, "lane": LANES[lane], "not_before": optional_rfc3339(not_before_ms)}
-    tx.emit("instruction.queued", space=space, agent=agent, instruction=number, data=data)
+    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)

@@ -3,7 +3,7 @@
 Run it only when no worker of the last kernel is left (every keeper's lock was taken).
 """
 
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -34,11 +34,13 @@ def recover(tx: Transaction, *, pid: int = 0, version: str = "") -> Recovered:
     """Take over from a kernel that is gone. No attempt is charged for its death."""
     requeued: list[InstructionId] = []
     closed: list[InstructionId] = []
-    for number, epoch in tx.conn.execute(LIVE).fetchall():
+    for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(LIVE).fetchall()):
         instruction = instruction_id(number)
         text = _final_text(of(tx.conn, instruction))
         if text is None:
-            park(tx, instruction, epoch, status="queued", outcome="kernel_restart", cause="kernel_restart", charge=False)
+            park(
+                tx, instruction, epoch, status="queued", outcome="kernel_restart", cause="kernel_restart", charge=False
+            )
             requeued.append(instruction)
         else:
             close(tx, instruction, epoch, status="done", text=text, outcome="kernel_restart")

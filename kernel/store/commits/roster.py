@@ -57,7 +57,7 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
     values |= {"name": name_of(spec.key), "backend": shown.backend, "model": shown.model}
     row = tx.conn.execute(UPSERT, values).fetchone()
     if row is not None:
-        tx.emit("agent.changed", agent=spec.key, data={"state": row[0], "reason": None})
+        tx.emit("agent.changed", space=spec.home_space, agent=name_of(spec.key), data={"state": row[0], "reason": None})
 
 
 OPEN: Final = """
@@ -80,7 +80,7 @@ def remove_agent(tx: Transaction, key: AgentKey) -> None:
         raise Refused("conflict", f"{key} has work that has not ended", f"see it: awk queue {key}")
     if tx.conn.execute(DELETE, (key,)).fetchone() is None:
         raise Refused("unknown_agent", f"there is no agent {key!r}", "awk ls lists the agents")
-    tx.emit("agent.changed", agent=key, data={"state": "deleted", "reason": None})
+    tx.emit("agent.changed", agent=name_of(key), data={"state": "deleted", "reason": None})
 
 
 SET_STATE: Final = "UPDATE agents SET state = ?, reason = ? WHERE key = ? RETURNING key"
@@ -90,4 +90,4 @@ def set_agent_state(tx: Transaction, key: AgentKey, state: AgentState, reason: s
     """Change whether an agent is given work. Raises Refused (unknown_agent)."""
     if tx.conn.execute(SET_STATE, (state, reason, key)).fetchone() is None:
         raise Refused("unknown_agent", f"there is no agent {key!r}", "awk ls lists the agents")
-    tx.emit("agent.changed", agent=key, data={"state": state, "reason": reason})
+    tx.emit("agent.changed", agent=name_of(key), data={"state": state, "reason": reason})

@@ -1,6 +1,6 @@
 """End a workflow: it is stopped, and everything open in its space is cancelled."""
 
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -30,7 +30,7 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     text = f"{space} ended: {reason or status}"
     payload = WorkflowStopped(status=status, exit_code=exit_code, reason=reason)
     append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text, payload=payload))
-    rows = tx.conn.execute(OPEN, (space,)).fetchall()
+    rows = cast("list[tuple[int, int, int]]", tx.conn.execute(OPEN, (space,)).fetchall())
     for number, epoch, _live in rows:
         cancel(tx, number, epoch)
     return Stopped(

@@ -28,7 +28,8 @@ CREATE INDEX messages_run ON messages (run, seq) WHERE run IS NOT NULL AND kind 
 
 CREATE TABLE deliveries (
   message INTEGER NOT NULL,
-  agent TEXT NOT NULL,
+  agent TEXT NOT NULL,               -- key
+  name TEXT NOT NULL,                -- what the agent is called in the space
   space TEXT NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('queued', 'leased', 'injected', 'acked', 'dead')),
   instruction INTEGER,               -- null: delivered, but not woken by it
@@ -81,14 +82,16 @@ CREATE TABLE workflows (
   deadline_ms INTEGER,
   hops_limit INTEGER NOT NULL,
   instructions_limit INTEGER NOT NULL,
-  assigned INTEGER NOT NULL DEFAULT 0
+  assigned INTEGER NOT NULL DEFAULT 0,
+  limited INTEGER NOT NULL DEFAULT 0     -- a limit has kept somebody asleep
 ) STRICT;
 CREATE UNIQUE INDEX workflows_running ON workflows (space) WHERE state = 'running';
 CREATE INDEX workflows_space ON workflows (space, id);
 
 CREATE TABLE instructions (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
-  agent TEXT NOT NULL,
+  agent TEXT NOT NULL,                     -- key
+  name TEXT NOT NULL,                      -- what the agent is called in the space
   space TEXT NOT NULL,
   run INTEGER,
   lane INTEGER NOT NULL CHECK (lane IN (0, 1, 2)),
@@ -120,7 +123,7 @@ CREATE INDEX instructions_due ON instructions (not_before_ms) WHERE state IN ('q
 CREATE INDEX instructions_open ON instructions (space, id)
   WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting');
 CREATE INDEX instructions_dead ON instructions (ended_ms) WHERE state IN ('failed', 'dead');
-CREATE INDEX instructions_run ON instructions (run) WHERE run IS NOT NULL;
+CREATE INDEX instructions_run ON instructions (run, state) WHERE run IS NOT NULL;
 
 CREATE TABLE attempts (
   instruction INTEGER NOT NULL,
@@ -169,7 +172,7 @@ CREATE TABLE events (
   type TEXT NOT NULL,
   at_ms INTEGER NOT NULL,
   space TEXT,
-  agent TEXT,
+  agent TEXT,                        -- name
   instruction INTEGER,
   message INTEGER,                   -- of type message: its body is read there, so that it exists once
   data BLOB

@@ -7,7 +7,7 @@ import msgspec
 
 from kernel.rule.core import CORE_TABLE
 from kernel.rule.draft import MemberSpec
-from kernel.rule.effects import Assign, Deliver, Put, Roster, WorkflowBegin, WorkflowEnd
+from kernel.rule.effects import Assign, Deliver, Put, Roster, RunLimited, WorkflowBegin, WorkflowEnd
 from kernel.rule.evaluate import evaluate
 from kernel.rule.fact import Fact
 from kernel.store.commits.roster import AgentSpec, put_agent
@@ -15,7 +15,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.view import TransactionView
 from protocol.instruction import LANES
 from protocol.message import FACT_KINDS, Message
-from protocol.names import AgentKey, InstructionId, instruction_id, is_personal, name_of
+from protocol.names import AgentKey, InstructionId, instruction_id, is_personal
 
 E = TypeVar("E")
 _encode: Final = msgspec.json.Encoder().encode
@@ -42,12 +42,12 @@ class Recorder:
         for delivery in deliveries:
             instruction = assigned.get(delivery.agent)
             if instruction is None:
-                self.not_woken.append(name_of(delivery.agent))
-            self._tx.conn.execute(INSERT_DELIVERY, (seq, delivery.agent, fact.space, instruction))
+                self.not_woken.append(delivery.name)
+            self._tx.conn.execute(INSERT_DELIVERY, (seq, delivery.agent, delivery.name, fact.space, instruction))
 
     def _message(self, fact: Fact, run: int | None, deliveries: Iterable[Deliver]) -> int:
         tx = self._tx
-        to = fact.to or tuple(name_of(one.agent) for one in deliveries)
+        to = tuple(one.name for one in deliveries)
         row = (fact.kind, fact.space, fact.sender, " ".join(to), fact.text, fact.hops, fact.cause, run, tx.now_ms)
         tx.conn.execute(INSERT_MESSAGE, row)
         seq = tx.conn.last_insert_rowid()
@@ -68,7 +68,7 @@ class Recorder:
 
     def _assign(self, seq: int, fact: Fact, run: int | None, assign: Assign) -> int:
         tx = self._tx
-        row = (assign.agent, fact.space, run, LANES.index(assign.lane), seq, assign.hops, tx.now_ms)
+        row = (assign.agent, assign.name, fact.space, run, LANES.index(assign.lane), seq, assign.hops, tx.now_ms)
         tx.conn.execute(INSERT_INSTRUCTION, row)
         number = tx.conn.last_insert_rowid()
         self.instructions.append(instruction_id(number))
@@ -77,7 +77,7 @@ class Recorder:
         tx.emit(
             "instruction.queued",
             space=fact.space,
-            agent=assign.agent,
+            agent=assign.name,
             instruction=number,
             data={"status": "queued", "lane": assign.lane, "not_before": None},
         )
@@ -89,7 +89,7 @@ class Recorder:
         row = self._tx.conn.execute(LATEST_RUN, (space,)).fetchone()
         return None if row is None else int(row[0])
 
-    def _put(self, row: WorkflowBegin | WorkflowEnd | Roster) -> None:
+    def _put(self, row: WorkflowBegin | WorkflowEnd | RunLimited | Roster) -> None:
         match row:
             case WorkflowBegin():
                 self._begin(row)
@@ -97,6 +97,8 @@ class Recorder:
                 self._roster(row)
             case WorkflowEnd():
                 self._end(row)
+            case RunLimited():
+                self._tx.conn.execute(LIMIT_RUN, (row.space,))
 
     def _begin(self, row: WorkflowBegin) -> None:
         values = msgspec.structs.asdict(row) | {"params": _encode(row.params), "now": self._tx.now_ms}
@@ -138,12 +140,12 @@ INSERT INTO messages (kind, space, sender, addressed, text, hops, cause, run, at
 """
 
 INSERT_DELIVERY: Final = """
-INSERT INTO deliveries (message, agent, space, state, instruction) VALUES (?, ?, ?, 'queued', ?)
+INSERT INTO deliveries (message, agent, name, space, state, instruction) VALUES (?, ?, ?, ?, 'queued', ?)
 """
 
 INSERT_INSTRUCTION: Final = """
-INSERT INTO instructions (agent, space, run, lane, state, message, hops, enqueued_ms)
-VALUES (?, ?, ?, ?, 'queued', ?, ?, ?)
+INSERT INTO instructions (agent, name, space, run, lane, state, message, hops, enqueued_ms)
+VALUES (?, ?, ?, ?, ?, 'queued', ?, ?, ?)
 """
 
 COUNT_ASSIGNED: Final = "UPDATE workflows SET assigned = assigned + 1 WHERE id = ?"
@@ -164,3 +166,5 @@ INSERT_MEMBER: Final = "INSERT INTO members (space, name, agent) VALUES (?, ?, ?
 STOP_WORKFLOW: Final = """
 UPDATE workflows SET state = 'stopped', status = ?, exit_code = ?, ended_ms = ? WHERE space = ? AND state = 'running'
 """
+
+LIMIT_RUN: Final = "UPDATE workflows SET limited = 1 WHERE space = ? AND state = 'running'"

@@ -1,0 +1,35 @@
+"""``awk logs``: what workers and attempts did; the events an operator reads, without the conversation."""
+
+import argparse
+from typing import Final
+
+from interface.cli import event_reading
+from interface.cli.context import Context
+from interface.cli.targets import target
+from protocol.names import name_of
+from protocol.target import Target
+
+SHOWN: Final = ("worker.", "attempt.", "instruction.", "agent.", "workflow.", "kernel.", "lagged", "gap")
+"""Beginnings of the types that belong in a log."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """[TARGET], from when, and whether to go on."""
+    parser.add_argument(
+        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all)"
+    )
+    event_reading.configure(parser)
+
+
+def run(context: Context) -> int:
+    """Print them."""
+    asked = None if context.args.target is None else target(context.args.target)
+    space = asked.space if asked is not None and asked.workflow is not None else None
+    return event_reading.show(context, space, lambda event: is_shown(event, asked))
+
+
+def is_shown(event: event_reading.Event, asked: Target | None) -> bool:
+    """Whether ``event`` is for the log, and about who was asked for."""
+    if not str(event["type"]).startswith(SHOWN):
+        return False
+    return asked is None or asked.agent is None or name_of(str(event.get("agent") or "")) == asked.agent

@@ -1,0 +1,16 @@
+"""``awk providers``: where models come from."""
+
+import argparse
+
+from interface.cli.context import Context
+from interface.cli.parsing import json_flag
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+    json_flag(parser)
+
+
+def run(context: Context) -> int:
+    """Print the providers this project can use."""
+    return context.answer(context.kernel().get("/providers"), "records")

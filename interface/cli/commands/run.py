@@ -1,0 +1,111 @@
+"""``awk run``: a workflow from kickoff to quiescence; its conversation as it happens, its report at the end."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from interface.cli.delivery import as_line, as_result
+from interface.cli.context import Context
+from interface.cli.duration import duration
+from interface.cli.exits import Exit, Interrupted
+from interface.cli.parsing import json_flag, jsonl_flag, tag_flag, trust_flag
+from interface.cli.running import Run
+from interface.cli.signals import interruptible
+from interface.failure import Failure, Unreachable
+from interface.follow import Expired
+from interface.sse import ServerEvent
+
+CANCEL_SECONDS: Final = 30.0
+"""How long a cancelled run may take to end: the workers' stop ladder, and some."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """FILE or NAME, and how."""
+    parser.add_argument("workflow", metavar="FILE|NAME", help="a workflow file, or a name from .workflows")
+    tag_flag(parser)
+    trust_flag(parser)
+    parser.add_argument("--timeout", type=duration, metavar="D", help="end it after so long (30s, 10m): exit 124")
+    parser.add_argument("--detach", action="store_true", help="return once it runs")
+    json_flag(parser)
+    jsonl_flag(parser)
+
+
+def run(context: Context) -> int:
+    """Returns the report's exit code; 130 or 143 where it was interrupted."""
+    request = {
+        "workflow": context.workflow(context.args.workflow),
+        "tag": context.args.tag,
+        "params": context.params,
+        "timeout_seconds": context.args.timeout,
+        "trust": context.trusts,
+    }
+    running = Run(context)
+    if context.args.detach:
+        return _detach(context, running, request)
+    with interruptible():
+        try:
+            return _follow(context, running.begin(request))
+        except Interrupted as interrupted:
+            return _cancel(context, running, interrupted)
+
+
+def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
+    for event in events:
+        if event.type == "result":
+            return _conclude(context, event.data.encode())
+        if event.data:
+            _show(context, event)
+    raise Unreachable("the run has no report")
+
+
+def _show(context: Context, event: ServerEvent) -> None:
+    if context.args.jsonl:
+        context.out.document(as_line(event))
+        return
+    if event.type == "accepted":
+        return
+    from interface.cli.views.events import decode, event_line, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
+    from interface.cli.views.messages import message_lines  # noqa: PLC0415  (as above)
+
+    screen = context.out.error_screen
+    decoded = decode(event.data)
+    message = message_of(decoded)
+    if message is not None:
+        for line in message_lines(message, screen):
+            context.out.note(line)
+    elif context.args.verbose and decoded.seq is not None:
+        context.out.note(event_line(decoded, screen))
+
+
+def _conclude(context: Context, report: bytes) -> int:
+    if context.args.jsonl:
+        context.out.document(as_result(report))
+    else:
+        context.answer(report, "report")
+    return int(json.loads(report)["exit_code"])
+
+
+def _cancel(context: Context, running: Run, interrupted: Interrupted) -> int:
+    """Stop the run, wait for it to end, and report it all the same. A second signal ends only us."""
+    if running.name is None:
+        return interrupted.exit_code
+    context.out.note(f"note: stopping {running.name}; once more to leave it to the kernel")
+    running.cancel()
+    try:
+        _follow(context, running.resume(context.clock.now() + CANCEL_SECONDS))
+    except (Expired, Failure, Unreachable) as error:
+        context.out.note(f"note: no report of {running.name}: {error or 'it has not ended'}")
+    return interrupted.exit_code
+
+
+def _detach(context: Context, running: Run, request: dict[str, object]) -> int:
+    for event in running.begin(request):
+        if event.type == "accepted":
+            break
+    assert running.name is not None
+    if context.args.json or context.args.jsonl:
+        context.out.document(running.report(context.kernel()))
+    else:
+        context.out.lines([running.name])
+    return Exit.OK

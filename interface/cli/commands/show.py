@@ -1,0 +1,27 @@
+"""``awk show``: a run, or an instruction."""
+
+import argparse
+import re
+from typing import Final
+
+from interface.cli.context import Context
+from interface.cli.parsing import json_flag
+from interface.client import quoted
+
+_INSTRUCTION: Final = re.compile(r"i\d+", re.ASCII)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """RUN or INSTRUCTION."""
+    parser.add_argument("id", metavar="RUN|INSTRUCTION", help="a run (review:main) or an instruction (i7)")
+    json_flag(parser)
+
+
+def run(context: Context) -> int:
+    """Print all that is kept of it."""
+    name: str = context.args.id
+    if _INSTRUCTION.fullmatch(name):
+        return context.answer(context.kernel().get(f"/instructions/{name}"), "instruction")
+    run_name = name.removeprefix("@")
+    run_name = run_name if ":" in run_name else f"{run_name}:main"
+    return context.answer(context.kernel().get(f"/runs/{quoted(run_name)}"), "run")

@@ -1,0 +1,94 @@
+"""``awk start``: boot the kernel, and with a FILE or NAME a workflow that stays until it is stopped."""
+
+import argparse
+import json
+import signal
+import subprocess
+from types import FrameType
+from typing import Any
+
+from interface.cli.context import Context
+from interface.cli.escape import one_line
+from interface.cli.exits import Exit
+from interface.cli.parsing import tag_flag, trust_flag
+from interface.client import Client, new_key
+from interface.failure import Failure, Unreachable
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """[FILE|NAME] and how."""
+    parser.add_argument(
+        "workflow", metavar="FILE|NAME", nargs="?", help="a workflow to start (default: only the kernel)"
+    )
+    tag_flag(parser)
+    trust_flag(parser)
+    parser.add_argument("--foreground", action="store_true", help="stay, log to stderr, end with the kernel")
+
+
+def run(context: Context) -> int:
+    """Return once the kernel answers, and the workflow runs."""
+    if context.params and context.args.workflow is None:
+        raise Failure("usage", "parameters after -- need a workflow to go to")
+    workflow = None if context.args.workflow is None else context.workflow(context.args.workflow)
+    if context.args.foreground:
+        return _foreground(context, workflow)
+    client = context.started_kernel()
+    context.out.lines([f"kernel {client.endpoint.pid or ''} at http://{client.endpoint.address.authority}"])
+    if workflow is not None:
+        _start_workflow(context, client, workflow)
+    return Exit.OK
+
+
+def _start_workflow(context: Context, client: Client, workflow: str) -> None:
+    body = {"workflow": workflow, "tag": context.args.tag, "params": context.params, "trust": context.trusts}
+    row: dict[str, Any] = json.loads(client.post("/workflows", body, key=new_key(), wait_seconds=None))
+    members = ", ".join(str(name) for name in row.get("members", ()))
+    context.out.lines([one_line(f"{row['name']}:{row['tag']} runs: {members}")])
+
+
+def _foreground(context: Context, workflow: str | None) -> int:
+    """Run the kernel as our child, on our terminal; we end as it ends."""
+    from interface.autostart import Starter, command, kernel_environment  # noqa: PLC0415  (needs subprocess)
+
+    _refuse_second(context)
+    environ = kernel_environment(context.environ, context.project)
+    argv = command(context.project, "--foreground")
+    with subprocess.Popen(argv, cwd=context.project.root, env=environ, umask=0o077) as kernel:
+        _pass_on_signals(kernel)
+        try:
+            starter = Starter(context.project, context.environ, context.clock, context.out.note, child=kernel)
+            client = starter.client()
+            if workflow is not None:
+                _start_workflow(context, client, workflow)
+            client.close()
+        except (Failure, Unreachable):
+            kernel.terminate()
+            raise
+        code = kernel.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _refuse_second(context: Context) -> None:
+    try:
+        running = context.find_kernel()
+    except Unreachable:
+        return
+    raise Failure(
+        "already_running",
+        f"a kernel already runs (pid {running.endpoint.pid})",
+        f"stop it first: {context.program} stop",
+    )
+
+
+def _pass_on_signals(kernel: "subprocess.Popen[bytes]") -> None:
+    """Ctrl-C reaches the kernel through the terminal; what is sent to us alone is passed on, and we wait for it."""
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        kernel.send_signal(number)
+
+    def ignore(number: int, frame: FrameType | None) -> None:
+        pass
+
+    signal.signal(signal.SIGINT, ignore)
+    signal.signal(signal.SIGTERM, pass_on)
+    signal.signal(signal.SIGHUP, pass_on)

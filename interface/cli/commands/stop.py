@@ -1,0 +1,100 @@
+"""``awk stop``: workflows and agents made at run time; without a target everything, and the kernel."""
+
+import argparse
+import json
+from typing import Any, Final
+
+from interface.cli.context import Context
+from interface.cli.duration import duration
+from interface.cli.exits import Exit
+from interface.cli.targets import target
+from interface.client import Client, new_key, quoted
+from interface.departure import Departure
+from interface.failure import Failure, Unreachable
+from protocol.target import Target
+
+DEFAULT_GRACE_SECONDS: Final = 10.0
+LADDER_SECONDS: Final = 25.0
+"""What a kernel may take beyond the grace: kill what is left, checkpoint, go."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """[TARGET...] and how gently."""
+    parser.add_argument(
+        "targets", metavar="TARGET", nargs="*", help="@review[:tag], or an agent made with new (default: all)"
+    )
+    parser.add_argument(
+        "--grace", type=duration, metavar="D", help="how long running work may take to end (default: 10s)"
+    )
+    parser.add_argument("--now", action="store_true", help="no grace")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def run(context: Context) -> int:
+    """Return once it is gone."""
+    if context.args.targets:
+        return _stop_targets(context, [target(text) for text in context.args.targets])
+    try:
+        client = context.find_kernel()
+    except Unreachable:
+        context.out.note(f"no kernel runs for {context.project.root}")
+        return Exit.OK
+    if not _may_stop(context, client):
+        raise Failure("failed", "nothing was stopped")
+    grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
+    _stop_kernel(context, client, 0.0 if context.args.now else grace)
+    return Exit.OK
+
+
+def _stop_kernel(context: Context, client: Client, grace: float) -> None:
+    departure = Departure(client.endpoint, context.clock)
+    try:
+        client.post("/shutdown", {"grace": grace}, key=new_key())
+    except Unreachable:
+        pass  # it is going already
+    client.close()
+    if not departure.wait(grace + LADDER_SECONDS):
+        raise Failure("timeout", "the kernel has not ended", f"see its log, or: {context.program} stop --now")
+    context.out.lines(["stopped"])
+
+
+def _may_stop(context: Context, client: Client) -> bool:
+    """Ask where a person can answer and work is running."""
+    if context.args.yes or context.out.unattended or not (context.stdin.isatty() and context.out.is_terminal):
+        return True
+    busy = [row["name"] for row in json.loads(client.get("/ps"))["agents"] if row["state"] == "running"]
+    if not busy:
+        return True
+    context.out.ask(f"{', '.join(busy)} running; stop anyway? [y/N] ")
+    return context.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _stop_targets(context: Context, targets: list[Target]) -> int:
+    if context.args.now or context.args.grace is not None:
+        raise Failure("usage", "--grace and --now are for the kernel; a workflow is stopped at once")
+    client = context.kernel()
+    for asked in targets:
+        if asked.workflow is not None:
+            _stop_workflow(client, asked)
+        else:
+            _stop_agent(client, str(asked.agent))
+        context.out.lines([f"stopped {asked}"])
+    return Exit.OK
+
+
+def _stop_workflow(client: Client, asked: Target) -> None:
+    if asked.agent is not None:
+        hint = f"stop the workflow: @{asked.workflow}:{asked.tag}"
+        raise Failure("bad_target", f"{asked.agent} cannot be stopped apart from its workflow", hint)
+    client.delete(f"/workflows/{quoted(str(asked.workflow))}/{quoted(asked.tag)}")
+
+
+def _stop_agent(client: Client, name: str) -> None:
+    """Only what ``new`` made ends by being stopped; an agent with a file is there as long as its file."""
+    agents: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
+    found = next((row for row in agents if row["name"] == name), None)
+    if found is None:
+        raise Failure("unknown_agent", f"there is no agent {name}")
+    if not found["ephemeral"]:
+        raise Failure("usage", f"{name} is defined in {found['file']}; it runs only when it has work")
+    client.delete(f"/agents/{quoted(name)}")

@@ -1,0 +1,109 @@
+"""Messages of one space: those there are, and with ``-f`` those that come, through restarts of the kernel."""
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from interface.cli.context import Context
+from interface.cli.exits import Exit
+from interface.cli.parsing import json_flag, jsonl_flag
+from interface.client import Client, quoted
+from interface.failure import Failure, Unreachable
+from interface.follow import CONNECTED, Follower
+
+DEFAULT_COUNT: Final = 50
+
+Message = dict[str, Any]
+"""One protocol.message.Message, as JSON."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """How many, and whether to go on."""
+    parser.add_argument(
+        "-n", type=int, default=DEFAULT_COUNT, metavar="N", help=f"the last N (default: {DEFAULT_COUNT})"
+    )
+    parser.add_argument("-f", "--follow", action="store_true", help="go on as messages come")
+    json_flag(parser)
+    jsonl_flag(parser)
+
+
+def show(context: Context, space: str, only: str | None = None) -> int:
+    """Print the messages of ``space``; with ``only``, those from and to that agent."""
+    if context.args.n < 0:
+        raise Failure("usage", "-n counts from 0")
+    if context.args.follow and context.args.json:
+        raise Failure("usage", "-f does not end, so it is no one document", "use --jsonl")
+    wanted: Callable[[Message], bool] = (
+        (lambda message: True) if only is None else lambda message: concerns(message, only)
+    )
+    return _follow(context, space, wanted) if context.args.follow else _print(context, space, wanted)
+
+
+def concerns(message: Message, agent: str) -> bool:
+    """Whether ``agent`` said it or was meant by it."""
+    return (
+        agent == message.get("from") or agent in message.get("to", ()) or f"@{agent}" in message.get("text", "").lower()
+    )
+
+
+def _print(context: Context, space: str, wanted: Callable[[Message], bool]) -> int:
+    document = fetch(context.kernel(), space, context.args.n)
+    document["messages"] = [message for message in document["messages"] if wanted(message)]
+    if context.args.jsonl:
+        for message in document["messages"]:
+            context.out.document(_dump(message))
+        return Exit.OK
+    return context.answer(_dump(document).encode(), "messages")
+
+
+def fetch(client: Client, space: str, count: int) -> dict[str, Any]:
+    """The last ``count`` messages of ``space``."""
+    document: dict[str, Any] = json.loads(client.get(f"/spaces/{quoted(space)}/channel", {"limit": str(count)}))
+    return document
+
+
+def _follow(context: Context, space: str, wanted: Callable[[Message], bool]) -> int:
+    """History and stream meet without a gap: the stream is open before history is read, and seq tells doubles."""
+    context.kernel().close()
+    follower = Follower(
+        connect=context.find_kernel,
+        query={"space": space, "type": "message"},
+        clock=context.clock,
+        say=context.out.note,
+    )
+    shown = -1
+    for event in follower:
+        messages: list[Message] = []
+        if event == CONNECTED:
+            messages = _history(follower, space, context.args.n if shown < 0 else DEFAULT_COUNT)
+        elif event.type == "message":
+            messages = [json.loads(event.data)["data"]]
+        for message in messages:
+            if message["seq"] > shown and wanted(message):
+                _show(context, message)
+            shown = max(shown, message["seq"])
+        shown = max(shown, 0)
+    return Exit.OK
+
+
+def _history(follower: Follower, space: str, count: int) -> list[Message]:
+    assert follower.client is not None
+    try:
+        messages: list[Message] = fetch(follower.client, space, count)["messages"]
+    except Unreachable:
+        return []
+    return messages
+
+
+def _show(context: Context, message: Message) -> None:
+    if context.args.jsonl:
+        context.out.document(_dump(message))
+        return
+    from interface.cli.views.messages import decoded_lines  # noqa: PLC0415  (JSON lines need no msgspec)
+
+    context.out.lines(decoded_lines(message, context.out.screen))
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,70 @@
+"""Words to arguments: one argparse parser per command, with our manner of errors and the flags that all have."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from interface.cli.exits import Exit
+from interface.cli.table import Command
+
+Configure = Callable[[argparse.ArgumentParser], None]
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse, saying ``error:`` and ``hint:`` as the rest of us does."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with 2."""
+        hint = "quote a message of several words; " if "unrecognized arguments" in message else ""
+        self.exit(Exit.USAGE, f"error: {message}\n  hint: {hint}see {self.prog} --help\n")
+
+
+def parser_for(command: Command, program: str, configure: Configure) -> CommandParser:
+    """The parser of one command."""
+    about = f"{command.help[0].upper()}{command.help[1:]}."
+    prog = f"{program} {command.word}"
+    epilog = "Words after -- are parameters of the workflow." if command.takes_params else None
+    parser = CommandParser(prog=prog, description=about, epilog=epilog, allow_abbrev=False)
+    configure(parser)
+    parser.add_argument("--project", metavar="DIR", help="the project (default: found from the working directory)")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; -vv shows where an error arose")
+    return parser
+
+
+def split_params(command: Command, words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Words before the first ``--``, and the workflow's parameters after it, for commands that take those."""
+    if not command.takes_params or "--" not in words:
+        return list(words), ()
+    place = list(words).index("--")
+    return list(words[:place]), tuple(words[place + 1 :])
+
+
+def json_flag(parser: argparse.ArgumentParser) -> None:
+    """``--json``, which every command that reads has."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def jsonl_flag(parser: argparse.ArgumentParser) -> None:
+    """``--jsonl``, which every command that streams has."""
+    parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line, as they come")
+
+
+def tag_flag(parser: argparse.ArgumentParser) -> None:
+    """``--tag``, and the word older documents have for it."""
+    parser.add_argument("--tag", default="main", metavar="T", help="which instance of the workflow (default: main)")
+    parser.add_argument("--instance", dest="tag", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def trust_flag(parser: argparse.ArgumentParser) -> None:
+    """``--trust``, for what runs commands of the project's files."""
+    parser.add_argument("--trust", action="store_true", help="let it run the commands its files name (setup, shell)")
+
+
+def target_argument(parser: argparse.ArgumentParser) -> None:
+    """TARGET."""
+    parser.add_argument("target", metavar="TARGET", help="alice, @review[:tag] or alice@review[:tag]")
+
+
+def message_argument(parser: argparse.ArgumentParser) -> None:
+    """MESSAGE, or ``-``."""
+    parser.add_argument("message", metavar="MESSAGE", help="the text; - reads it from standard input")

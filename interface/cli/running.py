@@ -1,0 +1,89 @@
+"""A run as a stream of events that ends with its report, even where the kernel dies in the middle."""
+
+import json
+from collections.abc import Iterator, Mapping
+
+from interface.cli.context import Context
+from interface.client import SILENCE_SECONDS, Client, new_key, quoted
+from interface.failure import Failure, Unreachable
+from interface.follow import CONNECTED, Follower
+from interface.sse import ServerEvent
+
+
+class Run:
+    """One workflow run. ``name`` is ``review:main`` once the kernel has accepted it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.name: str | None = None
+        self._last_id = ""
+
+    def begin(self, request: Mapping[str, object]) -> Iterator[ServerEvent]:
+        """``accepted``, the events, ``result``. Raises Failure where the kernel refuses or dies before it accepts."""
+        try:
+            with self._context.started_kernel().stream("/run", request, key=new_key()) as stream:
+                for event in stream:
+                    self._note(event)
+                    if event.type == "accepted":
+                        stream.wait_at_most(SILENCE_SECONDS)
+                    yield event
+                    if event.type == "result":
+                        return
+        except Unreachable as error:
+            if self.name is None:
+                hint = f"see whether it runs: {self._context.program} status"
+                raise Failure("no_kernel", f"the kernel went away before it accepted the run: {error}", hint) from error
+        if self.name is None:
+            raise Failure("no_kernel", "the kernel ended the stream before it accepted the run")
+        self._context.out.note("note: lost the kernel; the run goes on when it is back")
+        yield from self.resume(None)
+
+    def resume(self, deadline: float | None) -> Iterator[ServerEvent]:
+        """The events after the last one seen, and ``result``. Raises Expired after ``deadline`` (monotonic seconds)."""
+        assert self.name is not None
+        follower = Follower(
+            connect=self._context.started_kernel,
+            query={"space": self.name},
+            clock=self._context.clock,
+            say=self._context.out.note,
+            deadline=deadline,
+            last_id=self._last_id,
+        )
+        for event in follower:
+            self._note(event)
+            if event.data:
+                yield event
+            if event.type == "workflow.stopped" or not event.data or event == CONNECTED:
+                report = self._ended_report(follower.client)
+                if report is not None:
+                    yield ServerEvent("result", report)
+                    return
+
+    def cancel(self) -> None:
+        """Ask the kernel to stop the run; no answer is needed, its report says what came of it."""
+        if self.name is None:
+            return
+        workflow, _, tag = self.name.partition(":")
+        try:
+            self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}")
+        except (Failure, Unreachable) as error:
+            self._context.out.note(f"note: could not cancel {self.name}: {error}")
+
+    def report(self, client: Client) -> bytes:
+        """What the kernel has of it by now."""
+        assert self.name is not None
+        return client.get(f"/runs/{quoted(self.name)}")
+
+    def _ended_report(self, client: Client | None) -> str | None:
+        """The report, if the run is over."""
+        assert client is not None
+        try:
+            body = self.report(client)
+        except Unreachable:
+            return None
+        return None if json.loads(body)["status"] == "running" else body.decode()
+
+    def _note(self, event: ServerEvent) -> None:
+        self._last_id = event.id or self._last_id
+        if event.type == "accepted":
+            self.name = str(json.loads(event.data)["run"])

@@ -1,0 +1,20 @@
+"""Targets as users type them, checked before anything is started for them."""
+
+from interface.failure import Failure
+from protocol.target import Target, TargetRejected, parse_target
+
+
+def target(text: str) -> Target:
+    """``text`` as a target. Raises Failure (bad_target)."""
+    try:
+        return parse_target(text)
+    except TargetRejected as error:
+        raise Failure("bad_target", str(error)) from error
+
+
+def workflow_target(text: str) -> Target:
+    """As ``target``, and it must name a workflow's channel."""
+    found = target(text)
+    if found.workflow is None or found.agent is not None:
+        raise Failure("bad_target", f"{text!r} is not a workflow's channel", "name it like @review or @review:tag")
+    return found

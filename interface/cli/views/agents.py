@@ -1,0 +1,20 @@
+"""The agents of the project."""
+
+import msgspec
+
+from interface.cli.output import Screen
+from interface.cli.plain_table import table
+from protocol.api import AgentList, AgentRow
+
+
+def lines(body: bytes, screen: Screen) -> list[str]:
+    """One line for each agent, and where it is defined."""
+    agents = msgspec.json.decode(body, type=AgentList).agents
+    if not agents:
+        return ["no agents: write .agents/<name>.yaml, or see init"]
+    return table(["NAME", "STATE", "BACKEND", "MODEL", "FILE"], [_row(agent) for agent in agents], screen)
+
+
+def _row(agent: AgentRow) -> list[str]:
+    file = agent.file or ("(until the kernel stops)" if agent.ephemeral else "(in a workflow)")
+    return [agent.name, agent.state, agent.backend, agent.model or "-", file]

@@ -1,0 +1,52 @@
+"""Events as log lines: when, who, where, what."""
+
+from typing import Any
+
+import msgspec
+
+from interface.cli.escape import one_line
+from interface.cli.output import Screen
+from protocol.events import Event
+from protocol.message import Message
+
+_SHOWN: dict[str, tuple[str, ...]] = {
+    "message": ("from", "text"),
+    "instruction.step": ("step", "kind", "name"),
+    "instruction.ended": ("status", "cause", "text"),
+    "attempt.started": ("attempt", "pid", "backend", "model"),
+    "attempt.ended": ("attempt", "outcome", "exit", "stderr"),
+    "agent.changed": ("state", "reason"),
+    "worker.log": ("level", "text"),
+}
+"""The data that a line shows, where that is not all of it."""
+_BAD = frozenset({"failed", "dead", "error", "crash"})
+
+
+def event_line(event: Event, screen: Screen) -> str:
+    """One event on one line."""
+    where = " ".join(one_line(part) for part in (event.space, event.agent, event.instruction) if part)
+    facts = _facts(event)
+    bad = any(str(value) in _BAD for value in facts.values())
+    told = " ".join(f"{name}={_value(value)}" for name, value in facts.items())
+    line = f"{one_line(event.at)} {one_line(event.type)} {where}".rstrip()
+    return f"{screen.style(line, 'red' if bad else 'dim')} {told}".rstrip()
+
+
+def decode(data: str) -> Event:
+    """The event in a line of a stream."""
+    return msgspec.json.decode(data.encode(), type=Event)
+
+
+def _facts(event: Event) -> dict[str, Any]:
+    names = _SHOWN.get(event.type, tuple(event.data))
+    return {name: event.data[name] for name in names if event.data.get(name) not in (None, "")}
+
+
+def _value(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return f'"{one_line(text)}"' if " " in text or "\n" in text else one_line(text)
+
+
+def message_of(event: Event) -> Message | None:
+    """The message in an event that tells of one."""
+    return msgspec.convert(event.data, type=Message) if event.type == "message" else None

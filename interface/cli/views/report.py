@@ -1,0 +1,26 @@
+"""What came of a run: one line of numbers, for people."""
+
+import msgspec
+
+from interface.cli.escape import one_line
+from interface.cli.output import Screen
+from protocol.api import RunReport
+from protocol.instruction import Usage
+
+_STYLE = {"done": "green", "running": "cyan"}
+
+
+def lines(body: bytes, screen: Screen) -> list[str]:
+    """The summary of a run."""
+    report = msgspec.json.decode(body, type=RunReport)
+    status = screen.style(report.status, _STYLE.get(report.status, "red"))
+    counts = ", ".join(f"{count} {name}" for name, count in report.instructions.items() if count)
+    verdict = [f"verdict {one_line(report.verdict)}"] if report.verdict else []
+    parts = [f"instructions: {counts or 'none'}", *verdict, usage(report.usage)]
+    return [f"{one_line(report.run)} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}"]
+
+
+def usage(used: Usage) -> str:
+    """Tokens and cost; a cost that is not known is not shown as nothing."""
+    cost = "" if used.cost_usd is None else f", ${used.cost_usd:.4f}"
+    return f"{used.input_tokens:,} tokens in, {used.output_tokens:,} out{cost}"

@@ -1,0 +1,120 @@
+"""The ASGI application: who may knock, who asks, how much they send; then on to MCP, a handler, or Quart.
+
+Routes without variables that answer at once are called from here. Quart, which matches the other paths and streams,
+costs as much per request as all the rest of the kernel; both ways go through the same ``answer``.
+"""
+
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from kernel.api.asgi import App, Fields, Receive, Scope, Send, fold
+from kernel.api.body import ClientGone, read_body, replay
+from kernel.api.context import Services
+from kernel.api.gate import Gate
+from kernel.api.http.answer import Asked, answer
+from kernel.api.http.app import ASKED
+from kernel.api.http.route import Route
+from kernel.api.http.table import ROUTES
+from kernel.api.principal import Admin, Doorman, Principal, Worker
+from kernel.api.problems import problem_reply, refusal_of
+from kernel.api.reply import Reply, send_and_drain, send_reply
+from kernel.store.attempts import Identity
+from protocol.errors import Refused
+
+MCP_PATH: Final = "/mcp"
+DIRECT: Final = {(route.method, route.path): route for route in ROUTES if route.direct}
+OPEN_PATHS: Final = frozenset(route.path for route in ROUTES if route.open)
+
+
+class McpEndpoint(Protocol):
+    """Where MCP requests go. The identity is the token's."""
+
+    async def handle(
+        self, identity: Identity, fields: Fields, body: bytes, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer one request."""
+        ...
+
+
+class Front:
+    """One instance serves every connection."""
+
+    def __init__(self, *, gate: Gate, doorman: Doorman, services: Services, mcp: McpEndpoint, rest: App) -> None:
+        self._gate = gate
+        self._doorman = doorman
+        self._services = services
+        self._mcp = mcp
+        self._rest = rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await _refuse_socket(scope, send)
+            return
+        fields = fold(scope["headers"])
+        try:
+            principal = self._admit(scope, fields)
+            body = await read_body(receive, fields.get(b"content-length"))
+        except Refused as refused:
+            headers = ((b"allow", b"POST"),) if refused.code == "method_not_allowed" else ()
+            await send_and_drain(problem_reply(refused, headers), receive, send)
+            return
+        except ClientGone:
+            return
+        except Exception as error:
+            await send_and_drain(problem_reply(refusal_of(error)), receive, send)
+            return
+        await self._pass_on(principal, fields, body, scope, receive, send)
+
+    def _admit(self, scope: Scope, fields: Fields) -> Principal | None:
+        """Who asks; None where the route is open. Raises Refused."""
+        turned_away = self._gate.check(fields)
+        if turned_away is not None:
+            raise turned_away
+        path = scope["path"]
+        if not path.startswith("/") or "\0" in path:
+            raise Refused("bad_request", "the request target is not a path")
+        if path in OPEN_PATHS:
+            return None
+        principal = self._doorman.identify(fields)
+        if path != MCP_PATH and isinstance(principal, Worker):
+            raise Refused("forbidden", "the token of an attempt opens /mcp only")
+        if path == MCP_PATH:
+            _check_mcp(scope["method"], principal)
+        return principal
+
+    async def _pass_on(
+        self,
+        principal: Principal | None,
+        fields: Fields,
+        body: bytes,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        if isinstance(principal, Worker):
+            await self._mcp.handle(principal.identity, fields, body, scope, receive, send)
+            return
+        route: Route | None = DIRECT.get((scope["method"], scope["path"]))
+        if route is None:
+            scope[ASKED] = (fields, body)
+            await self._rest(scope, replay(body, receive), send)
+            return
+        reply = await answer(self._services, route, Asked(fields, scope["query_string"], body))
+        assert isinstance(reply, Reply)
+        await send_reply(reply, send)
+
+
+def _check_mcp(method: str, principal: Principal) -> None:
+    if isinstance(principal, Admin):
+        raise Refused("forbidden", "the tools here are for running attempts", hint="use the REST API with this token")
+    if method != "POST":
+        raise Refused("method_not_allowed", "MCP is spoken by POST here: there are no sessions and no streams")
+
+
+async def _refuse_socket(scope: Scope, send: Send) -> None:
+    """There is no WebSocket here: refuse its handshake."""
+    if scope["type"] != "websocket":
+        return
+    await send({"type": "websocket.http.response.start", "status": HTTPStatus.NOT_FOUND, "headers": []})
+    await send({"type": "websocket.http.response.body", "body": b""})

@@ -1,0 +1,90 @@
+"""From bytes to an answer: decode what the route asks for, call its handler, encode what it gives or refuses."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from kernel.api.asgi import Fields
+from kernel.api.context import Services
+from kernel.api.http.route import Call, Route, Stream
+from kernel.api.principal import ADMIN_NAME
+from kernel.api.problems import problem_reply, refusal_of
+from kernel.api.reply import Reply, json_reply
+from kernel.store.requests import RequestKey
+from protocol.errors import Refused
+
+KEY_LIMIT: Final = 200
+QUERY_FIELDS: Final = 32
+_NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as it came: header fields, query string, whole body, variables of the path."""
+
+    fields: Fields
+    query_string: bytes
+    body: bytes
+    args: Mapping[str, str] = _NO_ARGS
+
+
+async def answer(services: Services, route: Route, asked: Asked) -> Reply | Stream:
+    """What ``route`` answers. Never raises but by cancellation: refusals and failures are answers too."""
+    try:
+        if route.method != "GET" and services.stopping():
+            raise Refused("stopping", "the kernel is stopping: it takes nothing new")
+        result = await route.handler(services, _decode(route, asked))
+    except Exception as error:
+        return problem_reply(refusal_of(error))
+    if isinstance(result, msgspec.Struct):
+        return json_reply(result, route.status)
+    return result
+
+
+def _decode(route: Route, asked: Asked) -> Call[Any]:
+    fields = asked.fields
+    body = None
+    if route.asks is not None:
+        check_json(fields.get(b"content-type", b""))
+        body = _decoder(route.asks).decode(asked.body)
+    return Call(
+        body=body,
+        args=asked.args,
+        query=_query(asked.query_string) if asked.query_string else _NO_ARGS,
+        last_event_id=fields[b"last-event-id"].decode("latin-1") if b"last-event-id" in fields else None,
+        request_key=_request_key(fields.get(b"idempotency-key"), route, asked) if route.method == "POST" else None,
+    )
+
+
+def check_json(content_type: bytes) -> None:
+    """Raise Refused unless the body is said to be JSON: a page can send every other type without asking first."""
+    if content_type.partition(b";")[0].strip().lower() != b"application/json":
+        raise Refused("unsupported_media_type", "the body must be application/json", hint="set Content-Type")
+
+
+@cache
+def _decoder(asks: type[msgspec.Struct]) -> msgspec.json.Decoder[msgspec.Struct]:
+    return msgspec.json.Decoder(asks)
+
+
+def _query(query_string: bytes) -> Mapping[str, str]:
+    try:
+        return dict(parse_qsl(query_string.decode("ascii"), keep_blank_values=True, max_num_fields=QUERY_FIELDS))
+    except ValueError as error:
+        raise Refused("bad_request", f"the query string cannot be read: {error}") from error
+
+
+def _request_key(key: bytes | None, route: Route, asked: Asked) -> RequestKey | None:
+    """The idempotency key, bound to the route and the body: the same key for something else is an error."""
+    if key is None:
+        return None
+    if not key or len(key) > KEY_LIMIT or not key.isascii():
+        raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
+    what = hashlib.sha256(b"%s %s\0%s" % (route.method.encode(), route.path.encode(), asked.body)).digest()
+    return RequestKey(ADMIN_NAME, key.decode(), what)

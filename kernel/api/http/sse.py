@@ -1,0 +1,103 @@
+"""Server-sent events: how an event looks on the wire, and how a reader follows the log without a gap.
+
+A reader subscribes first and then reads what it missed from the store, so nothing falls between the two. Durable
+events it was too slow for are read again from the store; only live ones are lost, and it is told how many.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from kernel.api.context import Services
+from kernel.store import events
+from kernel.store.clock_text import rfc3339
+from kernel.store.events import EventFilter
+from protocol.events import Event
+
+PING_SECONDS: Final = 15.0
+BATCH: Final = 200
+"""Events read from the store at a time."""
+PING: Final = b": ping\n\n"
+BYE: Final = "bye"
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def frame(event: Event | None) -> bytes:
+    """One event; None is a sign of life. JSON has no raw line breaks, so no text can forge an event (fault HF13)."""
+    if event is None:
+        return PING
+    head = b"" if event.seq is None else b"id: %d\n" % event.seq
+    return b"%sevent: %s\ndata: %s\n\n" % (head, event.type.encode(), _encode(event))
+
+
+def document(name: str, body: Any) -> bytes:
+    """One event that carries a document of the API."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), _encode(body))
+
+
+def goodbye(now_ms: int) -> Event:
+    """The last event of every stream of a server that stops. Published, it wakes those that wait for the next one."""
+    return Event(type=BYE, at=rfc3339(now_ms))
+
+
+async def stored(services: Services, after: int, upto: int, wanted: EventFilter) -> AsyncGenerator[Event, None]:
+    """Wanted events after seq ``after`` up to ``upto``, from the store."""
+    last = after
+    while last < upto:
+        batch = await services.reader.read(events.since, last, BATCH, wanted)
+        for event in batch:
+            if event.seq is not None and event.seq <= upto:
+                yield event
+        if len(batch) < BATCH:
+            return
+        last = batch[-1].seq or upto
+
+
+async def follow(services: Services, after: int, wanted: EventFilter) -> AsyncGenerator[Event | None, None]:
+    """Wanted events after seq ``after``, in order, and then those that come, until ``bye``.
+
+    None where nothing happened for PING_SECONDS. What is no longer kept is announced as ``gap``.
+    """
+    with services.feed.subscribe() as live:
+        last, gap = _begin(services, after)
+        if gap is not None:
+            yield gap
+        behind = True
+        while not services.closing.is_set():
+            if behind:
+                upto = services.reader.now(events.kept).newest
+                async with aclosing(stored(services, last, upto, wanted)) as missed:
+                    async for event in missed:
+                        yield event
+                last, behind = max(last, upto), False
+            comes: Event | None = None
+            with trio.move_on_after(PING_SECONDS):
+                comes = await anext(live)
+            if comes is None or comes.type == "lagged":
+                behind = comes is not None
+                yield comes
+            elif comes.type == BYE:
+                break
+            elif comes.seq is None or comes.seq > last:
+                last = comes.seq or last
+                if wanted.passes(comes):
+                    yield comes
+        yield goodbye(services.now_ms())
+
+
+def _begin(services: Services, after: int) -> tuple[int, Event | None]:
+    """Where a reader that has everything up to ``after`` goes on, and the gap before that if there is one."""
+    kept = services.reader.now(events.kept)
+    if after > kept.newest:
+        return kept.newest, _gap(services, kept.newest + 1, after)
+    if after + 1 < kept.oldest:
+        return kept.oldest - 1, _gap(services, after + 1, kept.oldest - 1)
+    return after, None
+
+
+def _gap(services: Services, first: int, last: int) -> Event:
+    return Event(type="gap", at=rfc3339(services.now_ms()), data={"from": first, "to": last})

@@ -1,0 +1,87 @@
+"""One call of one tool: arguments checked, handler run, result or refusal encoded. Knows nothing of MCP's revisions.
+
+A refusal is a result with ``isError`` and a code, so that the model reads it and can mend its call.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import trio
+
+from kernel.api.context import Services
+from kernel.api.mcp.tool import Caller, Tool
+from kernel.api.mcp.tools import ATTEMPT_SCOPES, TOOLS
+from kernel.api.problems import refusal_of
+from protocol.errors import Refused
+
+STOPPING: Final = Refused("stopping", "the kernel is stopping; whether this call took effect is not known")
+KEY_LIMIT: Final = 200
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a refused call gives instead of its result."""
+
+    code: str
+    detail: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The structured result of a call, as JSON."""
+
+    body: bytes
+    is_error: bool = False
+
+
+class Calls:
+    """Runs calls, and can end those under way."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._running: set[trio.CancelScope] = set()
+
+    async def call(self, tool: Tool, caller: Caller, arguments: object) -> Answer:
+        """Run ``tool`` for ``caller``. Never raises but by cancellation.
+
+        Cancellation: what was handed to the writer is committed all the same; a repeat with the same key finds it.
+        """
+        with trio.CancelScope() as scope:
+            self._running.add(scope)
+            try:
+                return await self._run(tool, caller, arguments)
+            finally:
+                self._running.discard(scope)
+        return _failed(STOPPING)
+
+    async def fail_after(self, seconds: float) -> None:
+        """Answer in place of every call that is still under way after ``seconds``."""
+        await trio.sleep(seconds)
+        for scope in tuple(self._running):
+            scope.cancel()
+
+    async def _run(self, tool: Tool, caller: Caller, arguments: object) -> Answer:
+        try:
+            asked = msgspec.convert(arguments, tool.asks)
+            return Answer(_encode(await tool.handler(self._services, caller, asked)))
+        except msgspec.ValidationError as error:
+            return _failed(Refused("bad_request", f"the arguments of {tool.name} do not fit: {error}"))
+        except Exception as error:
+            return _failed(refusal_of(error))
+
+
+def find(name: str) -> Tool | None:
+    """The tool called ``name``, if the token of an attempt opens it."""
+    tool = TOOLS.get(name)
+    return tool if tool is not None and tool.scope in ATTEMPT_SCOPES else None
+
+
+def call_key(value: object) -> str | None:
+    """The key of a call from ``_meta``: a short string, or none."""
+    return value if isinstance(value, str) and 0 < len(value) <= KEY_LIMIT else None
+
+
+def _failed(refused: Refused) -> Answer:
+    return Answer(_encode(Failure(code=refused.code, detail=refused.text, hint=refused.hint)), is_error=True)

@@ -1,0 +1,61 @@
+"""The channel of the space an agent works in: say something, read what was said."""
+
+from typing import Annotated
+
+import msgspec
+
+from kernel.api.context import Services
+from kernel.api.mcp.tool import Ask, Caller
+from kernel.rule.draft import Draft
+from kernel.store import messages
+from kernel.store.commits.append import append
+from protocol.message import Message
+
+READ_LIMIT = 200
+
+
+class Say(Ask, frozen=True, kw_only=True):
+    """Arguments of channel_send."""
+
+    message: Annotated[str, msgspec.Meta(min_length=1, description="What to say. @name wakes a colleague.")]
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of it. ``not_woken`` were mentioned over the limit, or for another reason not woken."""
+
+    message_id: str
+    instruction_ids: tuple[str, ...]
+    not_woken: tuple[str, ...]
+
+
+class Read(Ask, frozen=True, kw_only=True):
+    """Arguments of channel_read."""
+
+    since: Annotated[int, msgspec.Meta(ge=0, description="Only messages after this seq.")] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=READ_LIMIT, description="At most this many, the newest.")] = 50
+
+
+class ChannelText(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of a space, oldest first."""
+
+    space: str
+    messages: tuple[Message, ...]
+
+
+async def say(services: Services, caller: Caller, asked: Say) -> Said:
+    """Append to the channel as the caller. A repeated call of the same key adds nothing."""
+    identity = caller.identity
+    draft = Draft(
+        kind="said", space=identity.space, sender=identity.name, text=asked.message, author=caller.author
+    )
+    appended = await services.writer.commit(append, draft, call_key=caller.call_key)
+    return Said(
+        message_id=appended.message_id, instruction_ids=appended.instruction_ids, not_woken=appended.not_woken
+    )
+
+
+async def read(services: Services, caller: Caller, asked: Read) -> ChannelText:
+    """The newest messages of the channel, or those after ``since``."""
+    space = caller.identity.space
+    found = services.reader.now(messages.channel, space, asked.limit, since=asked.since)
+    return ChannelText(space=space, messages=found.messages)

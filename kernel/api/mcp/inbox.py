@@ -1,0 +1,81 @@
+"""An agent's inbox in the space it works in: what reached it and is not handled yet."""
+
+import re
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from kernel.api.context import Services
+from kernel.api.mcp.tool import Ask, Caller
+from kernel.store import deliveries
+from kernel.store.commits.acknowledge import acknowledge
+from protocol.errors import Refused
+from protocol.instruction import DeliveryState
+from protocol.names import message_id, number_of
+
+
+_URGENT: Final = re.compile(r"\b(urgent|asap|immediately|critical)\b", re.IGNORECASE)
+
+
+class Look(Ask, frozen=True, kw_only=True):
+    """my_inbox takes no arguments."""
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """One delivery. ``flag`` is for the eye only: what a text says of its own urgency never changes its place."""
+
+    message_id: str
+    seq: int
+    sender: str = msgspec.field(name="from")
+    text: str
+    state: DeliveryState
+    flag: Literal["urgent"] | None = None
+
+
+class InboxText(msgspec.Struct, frozen=True, kw_only=True):
+    """Deliveries that are not handled, oldest first."""
+
+    deliveries: tuple[Waiting, ...]
+
+
+class Acknowledge(Ask, frozen=True, kw_only=True):
+    """Arguments of my_inbox_ack."""
+
+    ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=200, description="message_id of what you handled")]
+
+
+class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
+    """Those that were open until now."""
+
+    acknowledged: tuple[str, ...]
+
+
+async def look(services: Services, caller: Caller, _asked: Look) -> InboxText:
+    """What waits for the caller in its space."""
+    identity = caller.identity
+    items = services.reader.now(deliveries.inbox, identity.agent_key, identity.space)
+    return InboxText(deliveries=tuple(_shown(item) for item in items))
+
+
+async def mark(services: Services, caller: Caller, asked: Acknowledge) -> Acknowledged:
+    """Mark exactly these as handled. Ids of others, or unknown ones, change nothing."""
+    acked = await services.writer.commit(acknowledge, caller.author, [_seq(text) for text in asked.ids])
+    return Acknowledged(acknowledged=tuple(message_id(seq) for seq in acked))
+
+
+def _shown(item: deliveries.InboxItem) -> Waiting:
+    return Waiting(
+        message_id=item.message_id,
+        seq=item.seq,
+        sender=item.sender,
+        text=item.text,
+        state=item.state,
+        flag="urgent" if _URGENT.search(item.text) else None,
+    )
+
+
+def _seq(text: str) -> int:
+    seq = number_of(text, "m")
+    if seq is None:
+        raise Refused("bad_request", f"{text[:40]!r} is not the id of a message", hint="ids look like m17")
+    return seq

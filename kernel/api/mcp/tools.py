@@ -1,0 +1,69 @@
+"""TOOLS: the table of everything an agent can ask Daemon MCP for. Listing and calling both read it."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from kernel.api.mcp import channel, inbox, team
+from kernel.api.mcp.tool import Scope, Tool
+
+_ROWS: Final = (
+    Tool(
+        name="channel_send",
+        description="Say something in the channel of your workspace. Mention a colleague as @name to give them work.",
+        asks=channel.Say,
+        gives=channel.Said,
+        handler=channel.say,
+        mutating=True,
+        idempotent=False,
+    ),
+    Tool(
+        name="channel_read",
+        description="Read the channel of your workspace, oldest first.",
+        asks=channel.Read,
+        gives=channel.ChannelText,
+        handler=channel.read,
+    ),
+    Tool(
+        name="my_inbox",
+        description="List messages that reached you here and are not handled yet.",
+        asks=inbox.Look,
+        gives=inbox.InboxText,
+        handler=inbox.look,
+    ),
+    Tool(
+        name="my_inbox_ack",
+        description="Mark messages of your inbox as handled, by their message_id.",
+        asks=inbox.Acknowledge,
+        gives=inbox.Acknowledged,
+        handler=inbox.mark,
+        mutating=True,
+    ),
+    Tool(
+        name="team_members",
+        description="List who works in your workspace.",
+        asks=team.Members,
+        gives=team.Team,
+        handler=team.members,
+    ),
+)
+
+
+def _table(rows: Iterable[Tool]) -> Mapping[str, Tool]:
+    table: dict[str, Tool] = {}
+    for row in rows:
+        if row.name in table:
+            raise ValueError(f"two tools are called {row.name}")
+        table[row.name] = row
+    return MappingProxyType(table)
+
+
+TOOLS: Final[Mapping[str, Tool]] = _table(_ROWS)
+
+ATTEMPT_SCOPES: Final[frozenset[Scope]] = frozenset({"context"})
+"""What the token of an attempt opens."""
+
+
+def visible(scopes: frozenset[Scope]) -> tuple[Tool, ...]:
+    """The tools that ``scopes`` open. The others do not exist for the caller: neither listed nor callable."""
+    return tuple(tool for tool in TOOLS.values() if tool.scope in scopes)

@@ -1,0 +1,47 @@
+"""How a kernel is asked to stop: by signal or by REST, once gently, twice at once."""
+
+import logging
+import signal
+from typing import Final
+
+import trio
+
+logger = logging.getLogger(__name__)
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+GRACE_SECONDS: Final = 10.0
+
+
+class Stopping:
+    """The request to stop. ``closing`` is set at once; ``asked`` returns the grace that attempts get."""
+
+    def __init__(self) -> None:
+        self.closing = trio.Event()
+        self._grace_seconds = GRACE_SECONDS
+        self._hurry = trio.Event()
+
+    def ask(self, grace_seconds: float = GRACE_SECONDS) -> None:
+        """Begin to stop. Asked again: hurry."""
+        if self.closing.is_set():
+            self._hurry.set()
+            return
+        self._grace_seconds = max(0.0, grace_seconds)
+        self.closing.set()
+
+    async def asked(self) -> float:
+        """Wait for the request. Returns seconds of grace."""
+        await self.closing.wait()
+        return self._grace_seconds
+
+    async def hurried(self) -> None:
+        """Wait for the second request."""
+        await self._hurry.wait()
+
+
+async def stop_on_signals(stopping: Stopping) -> None:
+    """SIGTERM and SIGINT ask to stop; SIGHUP (a closed terminal) is none of our business (fault PF19)."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with trio.open_signal_receiver(*SIGNALS) as received:
+        async for number in received:
+            logger.info("kernel.signal %s", signal.Signals(number).name)
+            stopping.ask()

@@ -1,0 +1,24 @@
+"""Questions about inboxes: one delivery for each message and recipient."""
+
+from typing import Final
+
+import apsw
+
+from protocol.api import InboxRow
+from protocol.names import message_id
+
+LIMIT: Final = 200
+"""Deliveries in one answer at most."""
+
+INBOX: Final = """
+SELECT d.message, m.sender, m.text, d.state FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message
+WHERE d.agent = ? AND d.space = ? AND d.state IN ('queued', 'leased', 'injected') ORDER BY d.message LIMIT ?
+"""
+
+
+def inbox(conn: apsw.Connection, agent: str, space: str, limit: int = LIMIT) -> tuple[InboxRow, ...]:
+    """What is open in the inbox of ``agent`` (its key) in ``space``, oldest first."""
+    return tuple(
+        InboxRow(message_id=message_id(seq), seq=seq, sender=sender, text=text, state=state)
+        for seq, sender, text, state in conn.execute(INBOX, (agent, space, min(limit, LIMIT)))
+    )

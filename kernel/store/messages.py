@@ -1,0 +1,99 @@
+"""Questions about the log."""
+
+from typing import Final, cast
+
+import apsw
+
+from kernel.store.clock_text import rfc3339
+from protocol.api import MessageReport, Receipt
+from protocol.instruction import DeliveryState
+from protocol.message import Message, MessageKind
+from protocol.names import instruction_id
+
+LIMIT: Final = 1000
+"""Messages in one answer at most."""
+
+Row = tuple[int, MessageKind, str, str, str, str, int, int | None, int]
+
+
+def message_of(row: object) -> Message:
+    """A row (seq, kind, space, sender, addressed, text, hops, cause, at_ms) as a message."""
+    seq, kind, space, sender, addressed, text, hops, cause, at_ms = cast(Row, row)
+    return Message(
+        seq=seq,
+        kind=kind,
+        space=space,
+        sender=sender,
+        to=tuple(addressed.split()),
+        text=text,
+        at=rfc3339(at_ms),
+        hops=hops,
+        instruction=None if cause is None else instruction_id(cause),
+    )
+
+
+NEWEST: Final = """
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms FROM messages
+WHERE space = ? AND seq < ? AND kind NOT IN ('due', 'done', 'failed') ORDER BY seq DESC LIMIT ?
+"""
+
+SINCE: Final = """
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms FROM messages
+WHERE space = ? AND seq > ? AND kind NOT IN ('due', 'done', 'failed') ORDER BY seq LIMIT ?
+"""
+
+_END: Final = 2**62
+
+
+def channel(conn: apsw.Connection, space: str, limit: int = 50, since: int | None = None) -> tuple[Message, ...]:
+    """What was said in ``space``, oldest first: the newest ``limit`` messages, or the first after ``since``."""
+    if since is None:
+        return thread(conn, space, _END, limit)
+    rows = conn.execute(SINCE, (space, since, min(limit, LIMIT)))
+    return tuple(message_of(row) for row in rows)
+
+
+def thread(conn: apsw.Connection, space: str, before_seq: int, limit: int) -> tuple[Message, ...]:
+    """The last ``limit`` messages of ``space`` before ``before_seq``, oldest first."""
+    rows = conn.execute(NEWEST, (space, before_seq, min(limit, LIMIT))).fetchall()
+    return tuple(message_of(row) for row in reversed(rows))
+
+
+ONE: Final = """
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms FROM messages WHERE seq = ?
+"""
+
+RECEIPTS: Final = "SELECT name, state, instruction FROM deliveries WHERE message = ? ORDER BY name"
+
+
+def report(conn: apsw.Connection, seq: int) -> MessageReport | None:
+    """One message, and what became of it for each recipient."""
+    row = conn.execute(ONE, (seq,)).fetchone()
+    if row is None:
+        return None
+    receipts = tuple(_receipt(found) for found in conn.execute(RECEIPTS, (seq,)))
+    return MessageReport(message=message_of(row), receipts=receipts)
+
+
+def _receipt(row: object) -> Receipt:
+    name, state, instruction = cast("tuple[str, DeliveryState, int | None]", row)
+    return Receipt(agent=name, state=state, instruction_id=None if instruction is None else instruction_id(instruction))
+
+
+OF_RUN: Final = """
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms FROM messages
+WHERE run = ? AND kind NOT IN ('due', 'done', 'failed') ORDER BY seq
+"""
+
+
+def of_run(conn: apsw.Connection, run: int) -> tuple[Message, ...]:
+    """All that was said in one run. Not limited: ask in a thread."""
+    return tuple(message_of(row) for row in conn.execute(OF_RUN, (run,)))
+
+
+NEWEST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM messages"
+
+
+def newest_seq(conn: apsw.Connection) -> int:
+    """The sequence number of the last message; 0 when there is none."""
+    return int(conn.execute(NEWEST_SEQ).get)

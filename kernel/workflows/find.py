@@ -1,0 +1,97 @@
+"""Which file a workflow is in: by name from ``.workflows/`` or the project file, or by path."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kernel.agents.catalog import Catalog
+from kernel.source.files import FileMissing, inside, read_tree
+from kernel.source.problems import Problems
+from kernel.source.spelling import suggest
+from kernel.source.yaml_tree import Node
+from protocol.errors import Refused
+from protocol.names import NameRejected, check_workflow_name
+from protocol.project import ProjectDefinition
+
+WORKFLOWS: Final = ".workflows"
+SUFFIXES: Final = (".yaml", ".yml")
+_REMOTE: Final = "github:"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A workflow's file. ``default_name`` is its name unless it says otherwise; ``bound``: it may not say so."""
+
+    shown: str
+    default_name: str
+    node: Node
+    problems: Problems
+    bound: bool
+
+
+def workflow_names(catalog: Catalog, project: ProjectDefinition) -> tuple[str, ...]:
+    """Names that can be started: those of the project file and of ``.workflows/*.yaml``."""
+    try:
+        files = [entry.stem for entry in (catalog.root / WORKFLOWS).iterdir() if entry.suffix == SUFFIXES[0]]
+    except OSError:
+        files = []
+    return tuple(sorted({*project.workflows, *(stem for stem in files if _is_name(stem))}))
+
+
+def find_workflow(catalog: Catalog, asked: str, project: ProjectDefinition, cwd: Path | None) -> Found:
+    """The file that ``asked`` means: a name, or a path, which ``cwd`` (or else the project's root) is the base of.
+
+    A path given by a person may lead anywhere; one in the project file stays inside. Raises
+    Refused(unknown_workflow), BadDefinition.
+    """
+    if asked.startswith(_REMOTE):
+        raise Refused(
+            "bad_request", "remote workflows are not supported in this version", "clone it, and give its path"
+        )
+    if _is_path(asked):
+        return _by_path(catalog, asked, cwd)
+    if not _is_name(asked):
+        raise _unknown(catalog, asked, project)
+    shown = project.workflows.get(asked, f"{WORKFLOWS}/{asked}{SUFFIXES[0]}")
+    try:
+        node, problems = read_tree(inside(catalog.root, shown, shown), shown)
+    except FileMissing:
+        raise _unknown(catalog, asked, project) from None
+    return Found(shown, asked, node, problems, bound=True)
+
+
+def _by_path(catalog: Catalog, asked: str, cwd: Path | None) -> Found:
+    path = (cwd or catalog.root) / asked
+    shown = _shown(catalog.root, path, asked)
+    try:
+        node, problems = read_tree(path, shown)
+    except FileMissing:
+        raise Refused(
+            "unknown_workflow", f"there is no file {shown}", "give a path, or a name from .workflows"
+        ) from None
+    return Found(shown, path.stem, node, problems, bound=False)
+
+
+def _shown(root: Path, path: Path, asked: str) -> str:
+    """How to name ``path``: as seen from the root if it is inside, else as it was given."""
+    real_root, real = os.path.realpath(root), os.path.realpath(path)
+    return os.path.relpath(real, real_root) if real.startswith(real_root + os.sep) else asked
+
+
+def _unknown(catalog: Catalog, asked: str, project: ProjectDefinition) -> Refused:
+    names = workflow_names(catalog, project)
+    hint = f"{suggest(asked, names, what='workflows here')} (each has a file {WORKFLOWS}/<name>.yaml)"
+    return Refused("unknown_workflow", f"there is no workflow {asked[:60]!r}", hint)
+
+
+def _is_path(asked: str) -> bool:
+    return "/" in asked or asked.endswith(SUFFIXES)
+
+
+def _is_name(text: str) -> bool:
+    try:
+        check_workflow_name(text)
+    except NameRejected:
+        return False
+    return True

@@ -1,0 +1,46 @@
+"""Members of a workflow: refs and inline agents as specs for the rule, and what a ref's agent is with overrides on."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from kernel.rule.draft import MemberSpec
+from protocol.agent import AgentDefinition
+from protocol.names import AgentKey, inline_key
+from protocol.workflow import Ref
+
+_OVERRIDES = ("model", "backend", "provider", "max_tokens", "max_steps", "timeouts", "mock")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member with its definition as it is now: overrides applied.
+
+    ``ref`` and ``base``, what the agent's own file says, are None for an inline agent.
+    """
+
+    name: str
+    definition: AgentDefinition
+    ref: Ref | None = None
+    base: AgentDefinition | None = None
+
+
+def effective(definition: AgentDefinition, ref: Ref) -> AgentDefinition:
+    """``definition`` with what ``ref`` overrides. Everything else, the soul above all, stays the agent's own."""
+    changes = {key: getattr(ref, key) for key in _OVERRIDES if getattr(ref, key) is not None}
+    if ref.prompt is not None:
+        changes["prompt"] = msgspec.structs.replace(definition.prompt, append=ref.prompt.append)
+    return msgspec.structs.replace(definition, **changes)
+
+
+def specs(members: tuple[Member, ...], space: str) -> tuple[MemberSpec, ...]:
+    """What the rule needs to know of ``members`` in ``space``. An inline agent's definition goes with it."""
+    return tuple(_spec(member, space) for member in members)
+
+
+def _spec(member: Member, space: str) -> MemberSpec:
+    if member.ref is not None:
+        own = None if member.base is None else msgspec.json.encode(member.base)
+        return MemberSpec(name=member.name, key=AgentKey(member.ref.ref), origin="file", definition=own)
+    blob = msgspec.json.encode(member.definition)
+    return MemberSpec(name=member.name, key=inline_key(member.name, space), origin="inline", definition=blob)

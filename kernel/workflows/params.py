@@ -1,0 +1,148 @@
+"""Parameters of a workflow: what its file declares, and the words after ``--`` that give their values."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from kernel.source.problems import Place, Problems
+from kernel.source.scalars import Mismatch, read_bool, read_float, read_int
+from kernel.source.spelling import suggest
+from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
+from protocol.errors import Refused
+from protocol.workflow import Param
+
+Value = str | int | float | bool
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
+_SHORT: Final = re.compile(r"[A-Za-z]", re.ASCII)
+_NOWHERE: Final = Place()
+_READERS: Final = {"int": read_int, "number": read_float, "bool": read_bool}
+
+
+def check_params(params: tuple[Param, ...], node: Node, problems: Problems) -> None:
+    """Note what is wrong between the declared ``params``, which were converted from ``node``."""
+    names: set[str] = set()
+    shorts: set[str] = set()
+    for index, param in enumerate(params):
+        item = node.items[index] if isinstance(node, ListNode) else node
+        for key, message in _faults(param, names, shorts):
+            place = item.place_of(key) if isinstance(item, MapNode) else item.place
+            problems.add(place, f"params[{index}].{key}", message)
+        names.add(param.name)
+        shorts |= {param.short} if param.short else set()
+
+
+def text_defaults(node: Node) -> Node:
+    """The declarations with the default of a string read as text, whatever it looks like (``default: 1.10``)."""
+    if not isinstance(node, ListNode):
+        return node
+    return ListNode(tuple(map(_text_default, node.items)), node.place)
+
+
+def parse_params(params: tuple[Param, ...], words: Sequence[str]) -> dict[str, Value]:
+    """Values by name: ``--name value``, ``--name=value``, ``-n value``, ``--flag``; defaults for the rest.
+
+    One that was not given and has no default is left out. Raises Refused(bad_request) with all that is wrong.
+    """
+    faults: list[str] = []
+    values: dict[str, Value] = {}
+    for param, text in _pairs(params, words, faults):
+        if param.name in values:
+            faults.append(f"--{param.name} is given twice")
+        try:
+            values[param.name] = _typed(param, text)
+        except Mismatch as error:
+            faults.append(f"--{param.name} {error.message}")
+    missing = [f"--{param.name}" for param in params if param.required and param.name not in values]
+    if missing and not faults:
+        faults.append(f"missing: {', '.join(missing)}")
+    if faults:
+        raise Refused("bad_request", "; ".join(dict.fromkeys(faults)), usage(params))
+    return {param.name: param.default for param in params if param.default is not None} | values
+
+
+def usage(params: tuple[Param, ...]) -> str:
+    """The parameters in one line, as a hint."""
+    if not params:
+        return "this workflow takes no parameters"
+    return "parameters after --: " + " ".join(map(_shape, params))
+
+
+def show_value(value: Value) -> str:
+    """A value as interpolation writes it."""
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _text_default(item: Node) -> Node:
+    kind = item.get("type") if isinstance(item, MapNode) else None
+    if not isinstance(item, MapNode) or (isinstance(kind, ScalarNode) and kind.text != "string"):
+        return item
+    return MapNode(
+        tuple((key, _as_text(value) if key.text == "default" else value) for key, value in item.entries), item.place
+    )
+
+
+def _as_text(node: Node) -> Node:
+    if not isinstance(node, ScalarNode) or node.is_null:
+        return node
+    return ScalarNode(node.text, plain=False, place=node.place)
+
+
+def _shape(param: Param) -> str:
+    shape = f"--{param.name}" if param.type == "bool" else f"--{param.name} <{param.type}>"
+    return shape if param.required else f"[{shape}]"
+
+
+def _faults(param: Param, names: set[str], shorts: set[str]) -> Iterator[tuple[str, str]]:
+    if not _NAME.fullmatch(param.name):
+        yield "name", f"{param.name[:60]!r} is not a name: lower-case letters, digits, '_' and '-', at most 32"
+    if param.name in names:
+        yield "name", f"{param.name!r} is declared twice"
+    if param.short is not None and not _SHORT.fullmatch(param.short):
+        yield "short", f"{param.short[:60]!r} is not one letter"
+    if param.short in shorts:
+        yield "short", f"{param.short!r} is taken by another parameter"
+    if param.default is not None and param.required:
+        yield "default", "a required parameter has no default"
+    if param.default is not None and not _fits(param):
+        yield "default", f"{str(param.default)[:60]!r} is not of type {param.type}"
+
+
+def _fits(param: Param) -> bool:
+    kinds: Mapping[str, tuple[type, ...]] = {"string": (str,), "int": (int,), "number": (int, float), "bool": (bool,)}
+    sound = isinstance(param.default, kinds[param.type])
+    return sound and (param.type == "bool" or not isinstance(param.default, bool))
+
+
+def _pairs(params: tuple[Param, ...], words: Sequence[str], faults: list[str]) -> Iterator[tuple[Param, str]]:
+    """Each parameter that was given with its text. What is none is added to ``faults``."""
+    options = {f"--{param.name}": param for param in params} | {
+        f"-{param.short}": param for param in params if param.short
+    }
+    rest = iter(words)
+    for word in rest:
+        option, equals, text = word.partition("=")
+        param = options.get(option)
+        if param is None:
+            faults.append(_stray(word, option, options))
+        elif equals:
+            yield param, text
+        elif param.type == "bool":
+            yield param, "true"
+        else:
+            value = next(rest, None)
+            if value is None:
+                faults.append(f"{option} needs a value")
+            else:
+                yield param, value
+
+
+def _stray(word: str, option: str, options: Mapping[str, Param]) -> str:
+    if not word.startswith("-"):
+        return f"{word[:60]!r} belongs to no parameter"
+    return f"unknown parameter {option[:60]} ({suggest(option, options)})"
+
+
+def _typed(param: Param, text: str) -> Value:
+    reader = _READERS.get(param.type)
+    return text if reader is None else reader(ScalarNode(text, plain=True, place=_NOWHERE))

@@ -1,0 +1,113 @@
+"""Daemon MCP's stand-in: the real MCP SDK's server on hypercorn under trio, with a ledger keyed by call."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import hypercorn.trio
+import mcp_types as types
+import trio
+from hypercorn.config import Config
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
+TOOLS = (
+    types.Tool(name="channel_send", description="Say something.", input_schema=SCHEMA),
+    types.Tool(name="big", description="Answer with a lot.", input_schema={"type": "object"}),
+    types.Tool(name="hang", description="Never answer.", input_schema={"type": "object"}),
+)
+
+
+@dataclass
+class FakeDaemon:
+    """What was said, in order, and every call that came (a repeated one again)."""
+
+    url: str = ""
+    token: str = "token"
+    said: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    ledger: dict[str, str] = field(default_factory=dict)
+    methods: list[str] = field(default_factory=list)
+    refuse: list[int] = field(default_factory=list)
+    """Statuses to answer the next requests with, before the server sees them."""
+
+    async def call(self, ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """Run one call as Daemon MCP would."""
+        arguments = params.arguments or {}
+        match params.name:
+            case "channel_send":
+                return self._send((params.meta or {})["agent-worker/call"], str(arguments["message"]))
+            case "big":
+                return _text("x" * int(arguments["size"]))
+            case "hang":
+                await trio.sleep_forever()
+        return _text(f"unknown tool {params.name}", is_error=True)
+
+    def _send(self, key: str, message: str) -> types.CallToolResult:
+        self.keys.append(key)
+        if key not in self.ledger:
+            self.said.append(message)
+            self.ledger[key] = f"said {len(self.said)}"
+        return _text(self.ledger[key])
+
+
+def _text(text: str, is_error: bool = False) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
+
+
+@asynccontextmanager
+async def fake_daemon() -> AsyncIterator[FakeDaemon]:
+    """Serve on loopback for as long as the context is open."""
+    daemon = FakeDaemon()
+
+    async def list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=list(TOOLS))
+
+    server: Server[Any] = Server("fake", on_list_tools=list_tools, on_call_tool=daemon.call)
+    manager = StreamableHTTPSessionManager(server, stateless=True, json_response=True)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        headers = {key.decode(): value.decode() for key, value in scope["headers"]}
+        daemon.methods.append(headers.get("mcp-method", ""))
+        if daemon.refuse:
+            await _refuse(send, daemon.refuse.pop(0), "busy")
+        elif headers.get("authorization") != f"Bearer {daemon.token}":
+            await _refuse(send, 401, "stale_attempt")
+        else:
+            await manager.handle_request(scope, receive, send)
+
+    config = Config()
+    config.bind = ["127.0.0.1:0"]
+    config.errorlog = config.accesslog = None
+    config.graceful_timeout = 0.1
+    stop = trio.Event()
+    async with manager.run(), trio.open_nursery() as nursery:
+        serve = hypercorn.trio.serve
+        binds = await nursery.start(
+            lambda task_status: serve(app, config, shutdown_trigger=stop.wait, task_status=task_status)  # type: ignore[arg-type]
+        )
+        daemon.url = f"{binds[0]}/mcp"
+        yield daemon
+        stop.set()
+        nursery.cancel_scope.cancel()
+
+
+async def _lifespan(receive: Any, send: Any) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+async def _refuse(send: Any, status: int, code: str) -> None:
+    body = json.dumps({"title": code, "status": status, "code": code, "detail": "not now"}).encode()
+    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
