@@ -19,6 +19,8 @@ REQUEST_SECONDS: Final = 60.0
 """How long the kernel may take over an ordinary answer; it commits in milliseconds."""
 SILENCE_SECONDS: Final = 60.0
 """An event stream that is silent for this long is dead: the kernel pings every 15 s."""
+BYE: Final = "bye"
+"""The last event of a stream that a stopping kernel ends."""
 _NOT_THERE: Final = frozenset({"starting", "stopping"})
 """Refusals of a kernel that is not there yet, or not any more: to a client the same as no kernel."""
 
@@ -113,7 +115,10 @@ class Stream:
         self.close()
 
     def __iter__(self) -> Iterator[ServerEvent]:
-        return self._events
+        for event in self._events:
+            if event.type == BYE:
+                return
+            yield event
 
     def wait_at_most(self, seconds: float | None) -> None:
         """How long the kernel may stay silent from now on."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Clock(NamedTuple):
-    """``now`` is monotonic seconds, for deadlines; ``wall`` seconds since 1970, for display; ``pause`` waits seconds."""
+    """``now``: monotonic seconds, for deadlines; ``wall``: seconds since 1970, for display; ``pause`` waits seconds."""
 
     now: Callable[[], float]
     wall: Callable[[], float]

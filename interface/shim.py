@@ -112,11 +112,10 @@ def _undo_interpreter() -> None:
     Ignored signals stay ignored across exec: ``awk ... | head`` would report a write error instead of dying quietly.
     And in the C locale Python sets LC_CTYPE (PEP 538), which would change what awk calls a character.
     """
-    import _signal  # noqa: PLC0415  (built in, loaded by the interpreter itself: costs nothing)
-
+    signals = sys.modules["_signal"]  # the interpreter has loaded it; the module signal around it would cost 4 ms
     for name in ("SIGPIPE", "SIGXFSZ"):
-        if hasattr(_signal, name):
-            _signal.signal(getattr(_signal, name), _signal.SIG_DFL)
+        if hasattr(signals, name):
+            signals.signal(getattr(signals, name), signals.SIG_DFL)
     coerced = sys.flags.utf8_mode and "PYTHONUTF8" not in os.environ
     if coerced and os.environ.get("LC_CTYPE") in {"C.UTF-8", "C.utf8", "UTF-8"}:
         del os.environ["LC_CTYPE"]

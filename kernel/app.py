@@ -7,7 +7,6 @@ launcher -> HTTP and MCP -> dispatcher. Nothing is leased before all of it stand
 import logging
 import os
 import random
-import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
+from kernel.agents.preload import sdks_for
 from kernel.agents.registry import register
 from kernel.api.context import About, Activity, Services
 from kernel.api.serve import serve
@@ -103,7 +103,8 @@ async def _live(boot: Boot, doorstep: Doorstep) -> int:
     async with trio.open_nursery() as storage:
         await storage.start(writer.run)
         await writer.commit(recover, pid=about.pid, version=about.version)
-        await register(catalog, writer, reader, launcher)
+        survey = await register(catalog, writer, reader)
+        launcher.need(sdks_for((one.definition for one in survey.loaded), catalog.project()))
         async with trio.open_nursery() as processes:
             await processes.start(launcher.run)
             async with trio.open_nursery() as house:

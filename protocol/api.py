@@ -425,11 +425,10 @@ class InstructionList(_Body, frozen=True, kw_only=True):
 
 
 class MemberRow(_Body, frozen=True, kw_only=True):
-    """One member of a space. ``live``: an attempt of it runs."""
+    """One member of a space, and what it does."""
 
     name: str
     state: str
-    live: bool
 
 
 class MemberList(_Body, frozen=True, kw_only=True):

@@ -51,6 +51,7 @@ def run_keeper(lifeline_fd: int) -> int:
     from worker import keeper  # noqa: PLC0415  (a worker that is run directly has none)
 
     os.set_inheritable(lifeline_fd, False)
+    keeper.ignore_signals()
     line = _first_line(lifeline_fd)
     if line is None:
         return 1

@@ -28,7 +28,6 @@ ROUND_MS: Final = 5
 
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 _IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-"""A keeper ends by its lifeline, or by its child; a careless tool below must not end it (nor a careful one)."""
 
 
 _FRAMES: Final[FrameReader[Kill]] = FrameReader(Kill)
@@ -123,11 +122,15 @@ class Keeper:
             self._poll.unregister(self._lifeline.fd)
 
 
+def ignore_signals() -> None:
+    """Let no careless tool, and no Ctrl-C meant for the kernel, end this process: its socket does. Keepers inherit it."""
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
     """Be the keeper of ``order`` in this process, until its tree is gone. The caller ends the process afterwards."""
     tree.become_subreaper()
-    for number in _IGNORED:
-        signal.signal(number, signal.SIG_IGN)
     set_title("keeper", order.attempt)
     lifeline = Lifeline(lifeline_fd)
     child_signal = ChildSignal()

@@ -16,6 +16,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from worker import pages
+
 _BASE: Final = ("trio", "worker.main")
 
 
@@ -66,6 +68,7 @@ def freeze() -> None:
     gc.collect()
     gc.disable()
     gc.freeze()
+    pages.collapse()
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     if threads != 1:
         sys.stderr.write(f"zygote: {threads} threads at fork; preloading must leave one\n")

@@ -31,8 +31,6 @@ GRACE_SECONDS: Final = 1.0
 _DESCRIPTORS: Final = 4
 _ANCILLARY: Final = 16
 _CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-_IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
-"""Its end is the end of the control socket, not a Ctrl-C that was meant for the kernel."""
 
 
 class Zygote:
@@ -152,8 +150,7 @@ def main() -> int:
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--preload", default="")
     options = parser.parse_args()
-    for number in _IGNORED:
-        signal.signal(number, signal.SIG_IGN)
+    keeper.ignore_signals()
     os.set_inheritable(options.control_fd, False)
     os.chdir("/")
     tree.become_subreaper()

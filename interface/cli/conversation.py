@@ -13,6 +13,7 @@ from interface.failure import Failure, Unreachable
 from interface.follow import CONNECTED, Follower
 
 DEFAULT_COUNT: Final = 50
+BATCH: Final = 200
 
 Message = dict[str, Any]
 """One protocol.message.Message, as JSON."""
@@ -30,8 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def show(context: Context, space: str, only: str | None = None) -> int:
     """Print the messages of ``space``; with ``only``, those from and to that agent."""
-    if context.args.n < 0:
-        raise Failure("usage", "-n counts from 0")
+    if context.args.n < 1:
+        raise Failure("usage", "-n counts from 1")
     if context.args.follow and context.args.json:
         raise Failure("usage", "-f does not end, so it is no one document", "use --jsonl")
     wanted: Callable[[Message], bool] = (
@@ -57,46 +58,60 @@ def _print(context: Context, space: str, wanted: Callable[[Message], bool]) -> i
     return context.answer(_dump(document).encode(), "messages")
 
 
-def fetch(client: Client, space: str, count: int) -> dict[str, Any]:
-    """The last ``count`` messages of ``space``."""
-    document: dict[str, Any] = json.loads(client.get(f"/spaces/{quoted(space)}/channel", {"limit": str(count)}))
+def fetch(client: Client, space: str, count: int, since: int | None = None) -> dict[str, Any]:
+    """The last ``count`` messages of ``space``, or the first after seq ``since``."""
+    query = {"limit": str(count)} | ({} if since is None else {"since": str(since)})
+    document: dict[str, Any] = json.loads(client.get(f"/spaces/{quoted(space)}/channel", query))
     return document
 
 
 def _follow(context: Context, space: str, wanted: Callable[[Message], bool]) -> int:
     """History and stream meet without a gap: the stream is open before history is read, and seq tells doubles."""
-    context.kernel().close()
+    fetch(context.kernel(), space, 1)  # a space that does not exist is an error now, not silence for ever
     follower = Follower(
         connect=context.find_kernel,
         query={"space": space, "type": "message"},
         clock=context.clock,
         say=context.out.note,
     )
-    shown = -1
+    shown: int | None = None
     for event in follower:
         messages: list[Message] = []
         if event == CONNECTED:
-            messages = _history(follower, space, context.args.n if shown < 0 else DEFAULT_COUNT)
+            messages = _history(follower, space, context.args.n, shown)
         elif event.type == "message":
             messages = [json.loads(event.data)["data"]]
         for message in messages:
-            if message["seq"] > shown and wanted(message):
-                _show(context, message)
-            shown = max(shown, message["seq"])
-        shown = max(shown, 0)
+            if shown is None or message["seq"] > shown:
+                shown = message["seq"]
+                _show_wanted(context, message, wanted)
     return Exit.OK
 
 
-def _history(follower: Follower, space: str, count: int) -> list[Message]:
+def _history(follower: Follower, space: str, count: int, shown: int | None) -> list[Message]:
+    """The last ``count`` messages; after a reconnect, all since the last one shown."""
     assert follower.client is not None
     try:
-        messages: list[Message] = fetch(follower.client, space, count)["messages"]
+        if shown is None:
+            return list(fetch(follower.client, space, count)["messages"])
+        return _all_since(follower.client, space, shown)
     except Unreachable:
-        return []
-    return messages
+        return []  # the stream breaks too, and the next connect asks again
 
 
-def _show(context: Context, message: Message) -> None:
+def _all_since(client: Client, space: str, shown: int) -> list[Message]:
+    found: list[Message] = []
+    while True:
+        batch = fetch(client, space, BATCH, shown)["messages"]
+        found += batch
+        if len(batch) < BATCH:
+            return found
+        shown = batch[-1]["seq"]
+
+
+def _show_wanted(context: Context, message: Message, wanted: Callable[[Message], bool]) -> None:
+    if not wanted(message):
+        return
     if context.args.jsonl:
         context.out.document(_dump(message))
         return

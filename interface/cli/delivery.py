@@ -1,5 +1,6 @@
 """A message on its way: sent once however often it is tried, and waited for through restarts of the kernel."""
 
+import contextlib
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -38,10 +39,8 @@ def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float 
         say=context.out.note,
         deadline=None if timeout_seconds is None else context.clock.now() + timeout_seconds,
     )
-    try:
+    with contextlib.suppress(Expired):
         outcomes.wait(follower)
-    except Expired:
-        pass
     return outcomes
 
 
@@ -59,14 +58,10 @@ def conclude(context: Context, body: bytes) -> int:
     return worst(str(result["status"]) for result in json.loads(body)["results"])
 
 
-def timed_out(outcomes: Outcomes, seconds: float) -> Failure:
+def timed_out(outcomes: Outcomes) -> Failure:
     """What a wait ends with that ended by its deadline."""
-    still = ", ".join(outcomes.open)
-    return Failure(
-        "timeout",
-        f"{still} not done after {seconds:g} s; the work goes on",
-        f"see it with: awk show {outcomes.open[0]}",
-    )
+    still = outcomes.open
+    return Failure("timeout", f"{', '.join(still)} not done in time; the work goes on", f"look with: show {still[0]}")
 
 
 def as_line(event: ServerEvent) -> str:

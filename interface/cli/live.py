@@ -28,19 +28,14 @@ _STYLE_OF_STATE: Final = {
 
 def process_table(rows: Sequence[PsRow], columns: int, now: float) -> Table:
     """The agents as a table that fits ``columns``: what does not fit is dropped from the right."""
-    texts = [[cut(one_line(cell), _WIDEST) for cell in row] for row in cells(rows, now)]
+    texts = [[cut(one_line(cell), _WIDEST) for cell in cells(row, now)] for row in rows]
     shown = fitting(texts, columns)
     drawn = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     for column in COLUMNS[:shown]:
-        drawn.add_column(column.title, justify="right" if column.right else "left", no_wrap=True, overflow="ellipsis")
+        drawn.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
     for row, text in zip(rows, texts, strict=True):
-        style = _STYLE_OF_STATE.get(row.state, "")
-        drawn.add_row(
-            *(
-                Text(cell, style=style if column.title == "STATE" else "")
-                for cell, column in zip(text[:shown], COLUMNS, strict=False)
-            )
-        )
+        styles = ["", _STYLE_OF_STATE.get(row.state, ""), *([""] * len(COLUMNS))]
+        drawn.add_row(*(Text(cell, style=style) for cell, style in zip(text[:shown], styles, strict=False)))
     return drawn
 
 

@@ -14,7 +14,6 @@ from interface.cli.table import BY_WORD, COMMANDS, Command
 from interface.clock import Clock
 from interface.failure import Failure, Unreachable
 
-
 SystemAwks = Callable[[], Sequence[str]]
 """Finds what our shim stands before; None where we were called by our full name."""
 

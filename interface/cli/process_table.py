@@ -1,6 +1,5 @@
 """The process table: which columns there are and what stands in them. Pure; ``ps`` and ``top`` both draw it."""
 
-from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -8,14 +7,54 @@ from protocol.api import PsRow
 
 
 class Column(NamedTuple):
-    """One column. ``cell`` gives its text for a row at a wall time in seconds since 1970."""
+    """One column; ``right`` is how numbers are aligned."""
 
     title: str
-    cell: Callable[[PsRow, float], str]
     right: bool = False
 
 
-def _name(row: PsRow, now: float) -> str:
+COLUMNS: Final[tuple[Column, ...]] = (
+    Column("NAME"),
+    Column("STATE"),
+    Column("PID", right=True),
+    Column("BACKEND"),
+    Column("MODEL"),
+    Column("STEP", right=True),
+    Column("DOING"),
+    Column("QUEUE", right=True),
+    Column("RESTARTS", right=True),
+    Column("EXIT"),
+    Column("CPU%", right=True),
+    Column("RSS", right=True),
+    Column("TOKENS", right=True),
+    Column("COST$", right=True),
+    Column("LAST", right=True),
+)
+"""In order of importance: a narrow window loses them from the right. QUEUE is immediate/normal/background."""
+
+
+def cells(row: PsRow, now: float) -> tuple[str, ...]:
+    """The text of every column for one agent, at a wall time in seconds since 1970."""
+    return (
+        _name(row),
+        _state(row, now),
+        str(row.pid or "-"),
+        row.backend or "-",
+        row.model or "-",
+        str(row.step),
+        row.doing or "-",
+        f"{row.queue.immediate}/{row.queue.normal}/{row.queue.background}",
+        str(row.restarts),
+        row.last_exit or "-",
+        f"{row.cpu_percent:.1f}",
+        size(row.rss_bytes),
+        f"{row.usage.input_tokens}/{row.usage.output_tokens}",
+        "-" if row.usage.cost_usd is None else f"{row.usage.cost_usd:.4f}",
+        _last(row, now),
+    )
+
+
+def _name(row: PsRow) -> str:
     workspace = row.space is not None and not row.space.startswith("dm:")
     return f"{row.name}@{row.space}" if workspace else row.name
 
@@ -26,46 +65,9 @@ def _state(row: PsRow, now: float) -> str:
     return row.state + until + (f" ({row.reason})" if row.reason else "")
 
 
-def _queue(row: PsRow, now: float) -> str:
-    return f"{row.queue.immediate}/{row.queue.normal}/{row.queue.background}"
-
-
-def _tokens(row: PsRow, now: float) -> str:
-    return f"{row.usage.input_tokens}/{row.usage.output_tokens}"
-
-
-def _cost(row: PsRow, now: float) -> str:
-    return "-" if row.usage.cost_usd is None else f"{row.usage.cost_usd:.4f}"
-
-
 def _last(row: PsRow, now: float) -> str:
     left = _seconds_between(now, row.last_event_at)
     return "-" if left is None else age(-left)
-
-
-COLUMNS: Final[tuple[Column, ...]] = (
-    Column("NAME", _name),
-    Column("STATE", _state),
-    Column("PID", lambda row, now: str(row.pid or "-"), right=True),
-    Column("BACKEND", lambda row, now: row.backend or "-"),
-    Column("MODEL", lambda row, now: row.model or "-"),
-    Column("STEP", lambda row, now: str(row.step), right=True),
-    Column("DOING", lambda row, now: row.doing or "-"),
-    Column("QUEUE", _queue, right=True),
-    Column("RESTARTS", lambda row, now: str(row.restarts), right=True),
-    Column("EXIT", lambda row, now: row.last_exit or "-"),
-    Column("CPU%", lambda row, now: f"{row.cpu_percent:.1f}", right=True),
-    Column("RSS", lambda row, now: size(row.rss_bytes), right=True),
-    Column("TOKENS", _tokens, right=True),
-    Column("COST$", _cost, right=True),
-    Column("LAST", _last, right=True),
-)
-"""In order of importance: a narrow window loses them from the right. QUEUE is immediate/normal/background."""
-
-
-def cells(rows: Sequence[PsRow], now: float) -> list[list[str]]:
-    """The text of every cell."""
-    return [[column.cell(row, now) for column in COLUMNS] for row in rows]
 
 
 def size(count: int) -> str:

@@ -86,4 +86,6 @@ class Run:
     def _note(self, event: ServerEvent) -> None:
         self._last_id = event.id or self._last_id
         if event.type == "accepted":
-            self.name = str(json.loads(event.data)["run"])
+            accepted = json.loads(event.data)
+            self.name = str(accepted["run"])
+            self._last_id = str(accepted.get("seq", ""))

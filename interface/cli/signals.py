@@ -1,7 +1,7 @@
 """SIGINT and SIGTERM as an exception, for commands that have something to tidy up before they end."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
@@ -12,7 +12,7 @@ _EXITS: Final = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATE
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible() -> Generator[None]:
     """Within, the first SIGINT or SIGTERM raises Interrupted; so does each that follows."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:

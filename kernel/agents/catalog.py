@@ -92,7 +92,7 @@ class Catalog:
 
     def check_system_file(self, definition: AgentDefinition, node: Node, problems: Problems, where: str = "") -> None:
         """Note in ``problems`` why the ``system_file`` of ``definition`` cannot be read now, if it cannot."""
-        if definition.prompt.system_file is None:
+        if definition.prompt.system_file is None or definition.prompt.system is not None:
             return
         key = "prompt.system_file"
         try:

@@ -83,7 +83,7 @@ class _Check:
         if (ending.signal is None) == (ending.code is None):
             self._bad(".exit", "needs exactly one of signal and code")
         if ending.signal is not None and ending.signal.removeprefix("SIG") not in _SIGNALS:
-            self._bad(".exit", f"{ending.signal!r} is not a signal", "for example KILL or TERM")
+            self._bad(".exit", f"{ending.signal[:40]} is not a signal", "for example KILL or TERM")
 
     def _variables(self, node: Node) -> None:
         if isinstance(node, ScalarNode):

@@ -10,7 +10,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 Fields = dict[bytes, bytes]
-"""Header fields by lower-case name. Repeated fields are joined with ``, ``, so a doubled Host or token matches nothing."""
+"""Header fields by lower-case name. Repeated ones are joined with ``, ``: a doubled Host or token matches nothing."""
 
 
 def fold(headers: list[tuple[bytes, bytes]]) -> Fields:

@@ -5,6 +5,7 @@ server open for ever, shutdown included. It also knows no deadline for headers, 
 to notice that a connection is idle. Here all three are deadlines on the two awaits there are.
 """
 
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -46,7 +47,7 @@ class Connection:
                 self._protocol = ProtocolWrapper(
                     self._app,
                     self._config,
-                    self._context,  # type: ignore[arg-type]  # hypercorn's Protocol asks for wider attributes
+                    self._context,
                     group,
                     ConnectionState({}),
                     False,
@@ -74,11 +75,9 @@ class Connection:
     async def _read(self) -> None:
         while True:
             data = b""
-            with trio.CancelScope(deadline=self._deadline) as self._reading:
-                try:
-                    data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
-                except (trio.BrokenResourceError, trio.ClosedResourceError):
-                    pass
+            gone = suppress(trio.BrokenResourceError, trio.ClosedResourceError)
+            with trio.CancelScope(deadline=self._deadline) as self._reading, gone:
+                data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
             if not data:
                 break
             if self._idle:
@@ -111,9 +110,7 @@ class Connection:
         await self._protocol.handle(Closed())
 
     async def _close(self) -> None:
-        try:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
             await self._stream.send_eof()
-        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
-            pass
         await self._stream.aclose()
         await self._protocol.handle(Closed())

@@ -61,7 +61,7 @@ class Front:
             return
         except ClientGone:
             return
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the boundary: a request that fails is answered
             await send_and_drain(problem_reply(refusal_of(error)), receive, send)
             return
         await self._pass_on(principal, fields, body, scope, receive, send)

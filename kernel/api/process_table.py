@@ -1,6 +1,5 @@
 """What the trees of processes below our workers use, as psutil measures it. Reads /proc: call it in a thread."""
 
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    at: float
+    at_ms: int
     cpu_seconds: float
 
 
@@ -30,8 +29,8 @@ class ProcessTable:
     def __init__(self) -> None:
         self._last: dict[int, _Sample] = {}
 
-    def measure(self, roots: Mapping[str, int]) -> dict[str, Load]:
-        """The load of each tree by its name. A root that is gone is left out. Takes milliseconds."""
+    def measure(self, roots: Mapping[str, int], now_ms: int) -> dict[str, Load]:
+        """The load of each tree by its name, at wall time ``now_ms``. A root that is gone is left out."""
         import psutil  # noqa: PLC0415  (only those who look at a process table pay for it)
 
         children: defaultdict[int, list[psutil.Process]] = defaultdict(list)
@@ -39,22 +38,21 @@ class ProcessTable:
         for process in psutil.process_iter(["ppid"]):
             alive[process.pid] = process
             children[process.info["ppid"]].append(process)
-        loads = {name: self._load(alive[pid], children) for name, pid in roots.items() if pid in alive}
+        loads = {name: self._load(alive[pid], children, now_ms) for name, pid in roots.items() if pid in alive}
         wanted = set(roots.values())
         self._last = {pid: sample for pid, sample in self._last.items() if pid in wanted}
         return loads
 
-    def _load(self, root: "psutil.Process", children: Mapping[int, list["psutil.Process"]]) -> Load:
+    def _load(self, root: "psutil.Process", children: Mapping[int, list["psutil.Process"]], now_ms: int) -> Load:
         cpu_seconds, rss_bytes = 0.0, 0
         for process in _tree(root, children):
             usage = _usage(process)
             cpu_seconds += usage[0]
             rss_bytes += usage[1]
-        now = time.monotonic()
-        before = self._last.get(root.pid) or _Sample(now - _age_seconds(root), 0.0)
-        self._last[root.pid] = _Sample(now, cpu_seconds)
-        elapsed = max(now - before.at, 0.001)
-        return Load(round(max(cpu_seconds - before.cpu_seconds, 0.0) / elapsed * 100, 1), rss_bytes)
+        before = self._last.get(root.pid) or _Sample(_started_ms(root, now_ms), 0.0)
+        self._last[root.pid] = _Sample(now_ms, cpu_seconds)
+        elapsed_ms = max(now_ms - before.at_ms, 1)
+        return Load(round(max(cpu_seconds - before.cpu_seconds, 0.0) / elapsed_ms * 100_000, 1), rss_bytes)
 
 
 def _tree(root: "psutil.Process", children: Mapping[int, list["psutil.Process"]]) -> Iterator["psutil.Process"]:
@@ -77,10 +75,10 @@ def _usage(process: "psutil.Process") -> tuple[float, int]:
         return 0.0, 0
 
 
-def _age_seconds(process: "psutil.Process") -> float:
+def _started_ms(process: "psutil.Process", now_ms: int) -> int:
     import psutil  # noqa: PLC0415
 
     try:
-        return max(time.time() - process.create_time(), 0.001)
+        return round(process.create_time() * 1000)
     except psutil.Error:
-        return 0.001
+        return now_ms

@@ -3,13 +3,14 @@
 import logging
 import socket
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import trio
 from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.utils import wrap_app
 
+from kernel.api.asgi import App
 from kernel.api.connection import Connection
 from kernel.api.context import Services
 from kernel.api.front import Front
@@ -47,7 +48,7 @@ async def serve(
         doorman=Doorman(token=services.token, reader=services.reader),
         services=services,
         mcp=endpoint,
-        rest=build_app(services),
+        rest=cast(App, build_app(services)),
     )
     hall = Hall(front)
     async with endpoint.run(), trio.open_nursery() as serving:

@@ -108,6 +108,7 @@ class Attempts:
         try:
             briefing = self._briefings.prepare(leased, token)
             retry = briefing.definition.retry
+            self._launcher.need(briefing.sdks)
             async with await self._launcher.spawn(Spec(attempt=leased.attempt)) as handle:
                 ending, exited = await self._supervise(live, briefing, handle, tail)
         except CannotStart as error:

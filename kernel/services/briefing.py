@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
+from kernel.agents.preload import sdks_for
 from kernel.agents.prompt import Scene, assemble
 from kernel.agents.providers import CauseError, ModelRejected, resolve
 from kernel.store import agents, entries, messages
@@ -36,6 +37,8 @@ class Briefing:
     definition: AgentDefinition
     start: Start
     manifest: tuple[str, ...]
+    sdks: frozenset[str]
+    """What the worker will import."""
 
 
 class Briefings:
@@ -70,7 +73,8 @@ class Briefings:
             raise CannotStart(error.cause, error.text) from error
 
     def _brief(self, leased: Leased, token: str, definition: AgentDefinition) -> Briefing:
-        resolved = resolve(definition, self._catalog.project(), self._environ)
+        project = self._catalog.project()
+        resolved = resolve(definition, project, self._environ)
         message = self._reader.now(messages.report, leased.message_seq)
         assert message is not None, leased
         thread = self._reader.now(
@@ -106,7 +110,7 @@ class Briefings:
             mock=definition.mock,
             source_text=leased.source_text,
         )
-        return Briefing(definition, start, prompt.manifest)
+        return Briefing(definition, start, prompt.manifest, sdks_for((definition,), project))
 
     def _scene(self, leased: Leased) -> Scene:
         if is_personal(leased.space):

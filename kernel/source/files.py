@@ -19,13 +19,14 @@ def inside(root: Path, relative: str, shown: str, where: str = "") -> Path:
     Raises BadDefinition if it leads outside, FileMissing.
     """
     if os.path.isabs(relative) or relative.startswith("~"):
-        raise fail(
-            shown, f"{relative!r} is not relative to the project", "write the path as seen from its root", where=where
-        )
+        hint = "write the path as seen from the project's root"
+        raise fail(shown, f"{relative[:200]!r} is not a path inside the project", hint, where=where)
     real_root = os.path.realpath(root)
-    real = _real(os.path.join(real_root, relative), shown, where)
-    if os.path.commonpath([real_root, real]) != real_root:
-        raise fail(shown, f"{relative!r} leads outside the project", "keep the file in the project", where=where)
+    # Where the text alone leads outside, nobody is told whether there is such a file.
+    escapes = os.path.normpath(relative).split(os.sep)[0] == os.pardir
+    real = real_root if escapes else _real(os.path.join(real_root, relative), shown, where)
+    if escapes or os.path.commonpath([real_root, real]) != real_root:
+        raise fail(shown, f"{relative[:200]!r} leads outside the project", "keep the file in the project", where=where)
     return Path(real)
 
 

@@ -37,7 +37,7 @@ class Shapes:
     short_forms: Mapping[tuple[type, str], Callable[[Node], Node]] = field(default_factory=lambda: _EMPTY)
     """Rewrites a short spelling to the full one before it is converted."""
     refused: Mapping[tuple[type, str], tuple[str, str]] = field(default_factory=lambda: _EMPTY)
-    """Keys that are known but not taken: message and hint."""
+    """Keys that are not taken, fields among them: message and hint."""
     refused_values: Mapping[tuple[type, str], Mapping[str, str]] = field(default_factory=lambda: _EMPTY)
     """Values of a closed set that are known but not taken: value -> hint."""
 
@@ -69,16 +69,21 @@ class Converter:
         values = dict(given)
         sound = True
         for key, child in node.entries:
-            info = fields.get(key.text)
+            info = None if (kind, key.text) in self._shapes.refused else fields.get(key.text)
             at = _join(where, key.text)
             value = self._unknown(key, kind, at, fields) if info is None else self._field(child, kind, info, at)
             sound = sound and not isinstance(value, _Invalid)
             values[key.text if info is None else info.name] = value
+        sound = sound and not any(info.required and node.get(name) is None for name, info in fields.items())
+        if not any((kind, key.text) in self._shapes.refused for key, _ in node.entries):
+            self._note_missing(node, where, fields)
+        return kind(**values) if sound else _INVALID
+
+    def _note_missing(self, node: MapNode, where: str, fields: Mapping[str, msgspec.structs.FieldInfo]) -> None:
+        """Where a key was refused, what it was meant for may be the very one that is missing: one error is enough."""
         for name, info in fields.items():
             if info.required and node.get(name) is None:
-                sound = False
                 self._problems.add(node.place, _join(where, name), "is missing", f"add {name}:")
-        return kind(**values) if sound else _INVALID
 
     def _unknown(self, key: ScalarNode, kind: type, where: str, fields: Mapping[str, object]) -> object:
         refused = self._shapes.refused.get((kind, key.text))

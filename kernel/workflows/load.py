@@ -116,7 +116,7 @@ class _Reading:
             return None
         if not isinstance(node, MapNode):
             hint = f"write {key.text}: {{ref: <agent of the project>}}, or model: and prompt: under it"
-            self._problems.add(node.place, where, "needs ref: or an inline agent", hint)
+            self._problems.add(key.place, where, "needs ref: or an inline agent", hint)
             return None
         if node.get("ref") is not None:
             return self._converter.struct(node, Ref, where)

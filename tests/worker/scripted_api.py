@@ -241,7 +241,10 @@ def _anthropic(say: Say) -> Iterator[tuple[str, Any]]:
 
 def _blocks(say: Say) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     if say.thinking:
-        thought = [{"type": "thinking_delta", "thinking": say.thinking}, {"type": "signature_delta", "signature": "sig"}]
+        thought = [
+            {"type": "thinking_delta", "thinking": say.thinking},
+            {"type": "signature_delta", "signature": "sig"},
+        ]
         yield {"type": "thinking", "thinking": "", "signature": ""}, thought
     if say.text:
         deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(say.text, say.chunk)]

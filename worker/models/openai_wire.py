@@ -87,6 +87,7 @@ class Draft:
         self._refusal = ""
         self._calls: list[Message] = []
         self._at: dict[int, Message] = {}
+        self._newest = 0
         self._extras: dict[str, Any] = {}
         self._usage: Mapping[str, Any] = {}
         self.stop: str | None = None
@@ -114,7 +115,7 @@ class Draft:
     def _take_call(self, piece: Mapping[str, Any]) -> None:
         """Grow a call, or begin one: at a new index, or (some servers number every call 0) with a new id."""
         index = piece.get("index")
-        index = len(self._calls) - 1 if index is None else index
+        index = self._newest = self._newest if index is None else index
         call = self._at.get(index)
         if call is None or (piece.get("id") and call["id"] and piece["id"] != call["id"]):
             call = self._at[index] = _call("", "", "")

@@ -54,7 +54,7 @@ class _Answer:
     def show(self, event: ServerEvent) -> None:
         """Take note of the event, and print it if that is asked for."""
         if event.type == "accepted":
-            self.receipt = json.loads(event.data)
+            self.receipt = {"instruction_ids": [], **json.loads(event.data)}
         if not event.data or event.type == "result":
             return
         if self._context.args.jsonl:

@@ -2,11 +2,11 @@
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from interface.cli.delivery import as_line, as_result
 from interface.cli.context import Context
+from interface.cli.delivery import as_line, as_result
 from interface.cli.duration import duration
 from interface.cli.exits import Exit, Interrupted
 from interface.cli.parsing import json_flag, jsonl_flag, tag_flag, trust_flag
@@ -89,17 +89,20 @@ def _conclude(context: Context, report: bytes) -> int:
 def _cancel(context: Context, running: Run, interrupted: Interrupted) -> int:
     """Stop the run, wait for it to end, and report it all the same. A second signal ends only us."""
     if running.name is None:
+        context.out.note("note: interrupted before the kernel accepted the run")
         return interrupted.exit_code
     context.out.note(f"note: stopping {running.name}; once more to leave it to the kernel")
     running.cancel()
     try:
         _follow(context, running.resume(context.clock.now() + CANCEL_SECONDS))
-    except (Expired, Failure, Unreachable) as error:
-        context.out.note(f"note: no report of {running.name}: {error or 'it has not ended'}")
+    except Expired:
+        context.out.note(f"note: {running.name} has not ended after {CANCEL_SECONDS:.0f} s")
+    except (Failure, Unreachable) as error:
+        context.out.note(f"note: no report of {running.name}: {error}")
     return interrupted.exit_code
 
 
-def _detach(context: Context, running: Run, request: dict[str, object]) -> int:
+def _detach(context: Context, running: Run, request: Mapping[str, object]) -> int:
     for event in running.begin(request):
         if event.type == "accepted":
             break

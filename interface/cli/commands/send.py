@@ -40,7 +40,7 @@ def run(context: Context) -> int:
     context.answer(document, "results")
     code = delivery.conclude(context, document)
     if outcomes.open:
-        context.out.error(delivery.timed_out(outcomes, context.args.timeout))
+        context.out.error(delivery.timed_out(outcomes))
         return Exit.TIMEOUT
     return code
 

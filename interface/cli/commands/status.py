@@ -1,7 +1,6 @@
 """``awk status``: whether the kernel is up. Starts nothing; exit 3 when it is down."""
 
 import argparse
-import json
 from typing import Final
 
 from interface.cli.context import Context
@@ -10,7 +9,7 @@ from interface.cli.parsing import json_flag
 from interface.discovery import Impostor
 from interface.failure import Unreachable
 
-_DOWN: Final = {"schema": "awk/status/1", "state": "down", "kernel": None, "agents": {}, "workflows": []}
+_DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":{},"workflows":[]}'
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +22,7 @@ def run(context: Context) -> int:
     try:
         return context.answer(context.find_kernel().get("/status"), "status")
     except Unreachable as error:
-        context.answer(json.dumps(_DOWN).encode(), "status")
+        context.answer(_DOWN, "status")
         context.out.note(
             f"note: {error}" if isinstance(error, Impostor) else f"no kernel runs for {context.project.root}"
         )

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from contextlib import suppress
 from typing import Any, Final
 
 from interface.cli.context import Context
@@ -48,10 +49,8 @@ def run(context: Context) -> int:
 
 def _stop_kernel(context: Context, client: Client, grace: float) -> None:
     departure = Departure(client.endpoint, context.clock)
-    try:
+    with suppress(Unreachable):  # it may be going already
         client.post("/shutdown", {"grace": grace}, key=new_key())
-    except Unreachable:
-        pass  # it is going already
     client.close()
     if not departure.wait(grace + LADDER_SECONDS):
         raise Failure("timeout", "the kernel has not ended", f"see its log, or: {context.program} stop --now")

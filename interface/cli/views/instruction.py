@@ -25,7 +25,7 @@ def lines(body: bytes, screen: Screen) -> list[str]:
         screen.style(one_line(info.id), "bold"),
         *(f"  {name:<8} {one_line(value)}" for name, value in facts.items() if value),
         *_attempts(info, screen),
-        *([""] + escape(info.text).rstrip("\n").split("\n") if info.text else []),
+        *(["", *escape(info.text).rstrip("\n").split("\n")] if info.text else []),
     ]
 
 

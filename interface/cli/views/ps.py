@@ -12,5 +12,5 @@ _RIGHT = frozenset(column.title for column in COLUMNS if column.right)
 
 def lines(body: bytes, screen: Screen, now: float) -> list[str]:
     """One line for each agent; ``now`` is wall seconds, for ages."""
-    rows = cells(msgspec.json.decode(body, type=Ps).agents, now)
+    rows = [cells(row, now) for row in msgspec.json.decode(body, type=Ps).agents]
     return table([column.title for column in COLUMNS], rows, screen, right=_RIGHT) if rows else ["no agents"]

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
@@ -31,7 +31,7 @@ class Asked:
     fields: Fields
     query_string: bytes
     body: bytes
-    args: Mapping[str, str] = _NO_ARGS
+    args: Mapping[str, str] = field(default_factory=lambda: _NO_ARGS)
 
 
 async def answer(services: Services, route: Route, asked: Asked) -> Reply | Stream:
@@ -40,7 +40,7 @@ async def answer(services: Services, route: Route, asked: Asked) -> Reply | Stre
         if route.method != "GET" and services.stopping():
             raise Refused("stopping", "the kernel is stopping: it takes nothing new")
         result = await route.handler(services, _decode(route, asked))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the boundary: a handler that fails is answered
         return problem_reply(refusal_of(error))
     if isinstance(result, msgspec.Struct):
         return json_reply(result, route.status)

@@ -84,9 +84,19 @@ async def follow(services: Services, after: int, wanted: EventFilter) -> AsyncGe
                 break
             elif comes.seq is None or comes.seq > last:
                 last = comes.seq or last
-                if wanted.passes(comes):
+                if passes(wanted, comes):
                     yield comes
         yield goodbye(services.now_ms())
+
+
+def passes(wanted: EventFilter, event: Event) -> bool:
+    """The test that the store makes on stored events, for one that was published."""
+    return (
+        wanted.space in (None, event.space)
+        and wanted.agent in (None, event.agent)
+        and wanted.type in (None, event.type)
+        and wanted.instruction in (None, event.instruction)
+    )
 
 
 def _begin(services: Services, after: int) -> tuple[int, Event | None]:

@@ -45,17 +45,13 @@ class ChannelText(msgspec.Struct, frozen=True, kw_only=True):
 async def say(services: Services, caller: Caller, asked: Say) -> Said:
     """Append to the channel as the caller. A repeated call of the same key adds nothing."""
     identity = caller.identity
-    draft = Draft(
-        kind="said", space=identity.space, sender=identity.name, text=asked.message, author=caller.author
-    )
+    draft = Draft(kind="said", space=identity.space, sender=identity.name, text=asked.message, author=caller.author)
     appended = await services.writer.commit(append, draft, call_key=caller.call_key)
-    return Said(
-        message_id=appended.message_id, instruction_ids=appended.instruction_ids, not_woken=appended.not_woken
-    )
+    return Said(message_id=appended.message_id, instruction_ids=appended.instruction_ids, not_woken=appended.not_woken)
 
 
 async def read(services: Services, caller: Caller, asked: Read) -> ChannelText:
     """The newest messages of the channel, or those after ``since``."""
     space = caller.identity.space
     found = services.reader.now(messages.channel, space, asked.limit, since=asked.since)
-    return ChannelText(space=space, messages=found.messages)
+    return ChannelText(space=space, messages=found)

@@ -1,7 +1,7 @@
 """An agent's inbox in the space it works in: what reached it and is not handled yet."""
 
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 
@@ -9,10 +9,9 @@ from kernel.api.context import Services
 from kernel.api.mcp.tool import Ask, Caller
 from kernel.store import deliveries
 from kernel.store.commits.acknowledge import acknowledge
+from protocol.api import InboxRow
 from protocol.errors import Refused
-from protocol.instruction import DeliveryState
 from protocol.names import message_id, number_of
-
 
 _URGENT: Final = re.compile(r"\b(urgent|asap|immediately|critical)\b", re.IGNORECASE)
 
@@ -21,21 +20,10 @@ class Look(Ask, frozen=True, kw_only=True):
     """my_inbox takes no arguments."""
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """One delivery. ``flag`` is for the eye only: what a text says of its own urgency never changes its place."""
-
-    message_id: str
-    seq: int
-    sender: str = msgspec.field(name="from")
-    text: str
-    state: DeliveryState
-    flag: Literal["urgent"] | None = None
-
-
 class InboxText(msgspec.Struct, frozen=True, kw_only=True):
     """Deliveries that are not handled, oldest first."""
 
-    deliveries: tuple[Waiting, ...]
+    deliveries: tuple[InboxRow, ...]
 
 
 class Acknowledge(Ask, frozen=True, kw_only=True):
@@ -53,8 +41,8 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
 async def look(services: Services, caller: Caller, _asked: Look) -> InboxText:
     """What waits for the caller in its space."""
     identity = caller.identity
-    items = services.reader.now(deliveries.inbox, identity.agent_key, identity.space)
-    return InboxText(deliveries=tuple(_shown(item) for item in items))
+    rows = services.reader.now(deliveries.inbox, identity.agent, identity.space)
+    return InboxText(deliveries=tuple(_flagged(row) for row in rows))
 
 
 async def mark(services: Services, caller: Caller, asked: Acknowledge) -> Acknowledged:
@@ -63,15 +51,9 @@ async def mark(services: Services, caller: Caller, asked: Acknowledge) -> Acknow
     return Acknowledged(acknowledged=tuple(message_id(seq) for seq in acked))
 
 
-def _shown(item: deliveries.InboxItem) -> Waiting:
-    return Waiting(
-        message_id=item.message_id,
-        seq=item.seq,
-        sender=item.sender,
-        text=item.text,
-        state=item.state,
-        flag="urgent" if _URGENT.search(item.text) else None,
-    )
+def _flagged(row: InboxRow) -> InboxRow:
+    """For the eye only: what a text says of its own urgency never changes its place."""
+    return msgspec.structs.replace(row, flag="urgent") if _URGENT.search(row.text) else row
 
 
 def _seq(text: str) -> int:

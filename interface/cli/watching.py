@@ -1,0 +1,129 @@
+"""The live table on a terminal: redrawn when events say that something changed, and each second for CPU and ages.
+
+Three sources feed one queue: a thread on the event stream, a thread on the keyboard, and the clock (a timeout).
+Events are only a reason to look: what is drawn is always a fresh ``/ps``, at most ten times a second.
+"""
+
+import queue
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, Literal
+
+import msgspec
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from interface.cli.context import Context
+from interface.cli.exits import Exit
+from interface.cli.live import process_table
+from interface.client import Client
+from interface.failure import Failure, Unreachable
+from interface.follow import Follower
+from protocol.api import Ps
+
+TICK_SECONDS: Final = 1.0
+COALESCE_SECONDS: Final = 0.1
+_IGNORED: Final = frozenset({"", "delta", "progress"})
+"""Too many to look for each; the tick shows what they mean."""
+
+Signal = Literal["changed", "quit", "gone"]
+
+
+def watch(context: Context) -> int:
+    """Draw until ``q``. Raises Failure (no_kernel) where the kernel does not come back."""
+    signals: queue.Queue[Signal] = queue.Queue()
+    threading.Thread(target=_listen, args=(context, signals), name="events", daemon=True).start()
+    console = Console(width=context.out.width(), no_color=not context.out.screen.colour, highlight=False, markup=False)
+    with _keys(signals), Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
+        screen = _Screen(context, live)
+        signal: Signal | None = "changed"
+        while signal != "quit":
+            if signal == "gone":
+                raise Failure("no_kernel", "the kernel is gone and did not come back")
+            screen.draw()
+            signal = _next(signals)
+    return Exit.OK
+
+
+def _next(signals: "queue.Queue[Signal]") -> Signal | None:
+    """The next reason to draw; None for the tick. Changes that come together are one."""
+    try:
+        first = signals.get(timeout=TICK_SECONDS)
+    except queue.Empty:
+        return None
+    while first == "changed":
+        try:
+            following = signals.get(timeout=COALESCE_SECONDS)
+        except queue.Empty:
+            return first
+        if following != "changed" or signals.empty():
+            return following
+    return first
+
+
+class _Screen:
+    """What was drawn last, and how to draw it anew."""
+
+    def __init__(self, context: Context, live: Live) -> None:
+        self._context = context
+        self._live = live
+        self._client: Client | None = None
+        self._agents: Ps = Ps(agents=())
+        self._state = ""
+
+    def draw(self) -> None:
+        """Ask for the table and draw it; while the kernel is away, what it said last."""
+        self._ask()
+        width = self._context.out.width()
+        rows = self._agents.agents
+        busy = sum(row.state == "running" for row in rows)
+        head = Text(f"{len(rows)} agents, {busy} running{self._state}   q quits", style="dim", no_wrap=True)
+        table = process_table(rows, width, self._context.clock.wall())
+        self._live.update(Group(head, table), refresh=True)
+
+    def _ask(self) -> None:
+        try:
+            self._client = self._client or self._context.find_kernel()
+            self._agents = msgspec.json.decode(self._client.get("/ps"), type=Ps)
+            self._state = ""
+        except Unreachable:
+            self._client = None
+            self._state = ", the kernel is away"
+
+
+def _listen(context: Context, signals: "queue.Queue[Signal]") -> None:
+    """Turn events into reasons to draw, through restarts of the kernel."""
+    follower = Follower(connect=context.find_kernel, query={}, clock=context.clock, say=lambda text: None)
+    try:
+        for event in follower:
+            if event.type not in _IGNORED:
+                signals.put("changed")
+    except (Failure, Unreachable):
+        signals.put("gone")
+
+
+@contextmanager
+def _keys(signals: "queue.Queue[Signal]") -> Generator[None]:
+    """Keys one by one and unechoed, where standard input is a terminal; it is left as it was found."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    threading.Thread(target=_read_keys, args=(signals,), name="keys", daemon=True).start()
+    tty.setcbreak(descriptor)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _read_keys(signals: "queue.Queue[Signal]") -> None:
+    while key := sys.stdin.read(1):
+        if key in "qQ":
+            signals.put("quit")

@@ -1,0 +1,173 @@
+"""Agents: those of the project's files, which are edited there, and those made at run time, which are edited here."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
+
+import msgspec
+import trio
+
+from kernel.agents.catalog import Survey
+from kernel.agents.ephemeral import agent_from_request
+from kernel.api.context import Services
+from kernel.api.http.once import once
+from kernel.api.http.route import Call
+from kernel.api.reply import Reply, json_reply
+from kernel.store import agents, instructions
+from kernel.store.agents import AgentRecord
+from kernel.store.commits.roster import AgentSpec, put_agent, remove_agent, set_agent_state
+from kernel.store.transaction import Transaction
+from protocol.agent import AgentDefinition
+from protocol.api import AgentInfo, AgentList, AgentPatch, AgentRequest, AgentRow, QueueReport
+from protocol.errors import Refused
+from protocol.names import AgentKey, NameRejected, check_name
+
+_decoder = msgspec.json.Decoder(AgentDefinition)
+
+
+async def listing(services: Services, _call: Call[None]) -> AgentList:
+    """GET /agents: what the files say now, and the agents made at run time."""
+    survey = await trio.to_thread.run_sync(services.catalog.survey)
+    processes = await services.reader.read(agents.ps, services.now_ms())
+    states = {process.key: process.shown.state for process in processes}
+    records = services.reader.now(agents.all)
+    rows = [*_file_rows(survey, states), *_ephemeral_rows(records, states)]
+    return AgentList(agents=tuple(sorted(rows, key=lambda row: row.name)))
+
+
+async def info(services: Services, call: Call[None]) -> AgentInfo:
+    """GET /agents/:name."""
+    name = call.args["name"]
+    record = services.reader.now(agents.row, name)
+    if record is not None and record.origin == "ephemeral":
+        return _info(record, _definition(record), None)
+    loaded = services.catalog.agent(name)
+    return _info(record, loaded.definition, loaded.path)
+
+
+async def create(services: Services, call: Call[AgentRequest]) -> Reply:
+    """POST /agents: an agent that lives until a clean stop. Without a name it gets one."""
+    request = call.body
+    name = _free_name(services, request.name)
+    definition = agent_from_request(request, name, services.catalog.project())
+    row = _row(definition, None, "idle")
+
+    def make(tx: Transaction) -> AgentRow:
+        if agents.row(tx.conn, name) is not None:
+            raise _taken(name)
+        put_agent(tx, _spec(definition))
+        return row
+
+    return Reply(201, await services.writer.commit(once, call.request_key, make, status=201))
+
+
+async def change(services: Services, call: Call[AgentPatch]) -> AgentInfo:
+    """PATCH /agents/:name: an agent made at run time. What was given replaces what was."""
+    record = _ephemeral(services, call.args["name"])
+    old = _definition(record)
+    patch = call.body
+    request = AgentRequest(
+        model=patch.model if patch.model is not None else old.model,
+        backend=patch.backend or old.backend,
+        system=patch.system if patch.system is not None else old.prompt.system,
+        mock=patch.mock if patch.mock is not None else msgspec.to_builtins(old.mock) or None,
+        provider=patch.provider if patch.provider is not None else msgspec.to_builtins(old.provider),
+    )
+    definition = agent_from_request(request, record.name, services.catalog.project())
+    await services.writer.commit(put_agent, _spec(definition))
+    return _info(record, definition, None)
+
+
+async def delete(services: Services, call: Call[None]) -> Reply:
+    """DELETE /agents/:name: an agent made at run time that has nothing to do."""
+    record = _ephemeral(services, call.args["name"])
+    await services.writer.commit(remove_agent, record.key)
+    return json_reply({"deleted": record.key})
+
+
+async def reset(services: Services, call: Call[None]) -> AgentInfo:
+    """POST /agents/:name/reset: give it work again, whatever state it was in. Asking twice changes nothing."""
+    await services.writer.commit(set_agent_state, AgentKey(call.args["name"]), "active")
+    return await info(services, call)
+
+
+async def queue(services: Services, call: Call[None]) -> QueueReport:
+    """GET /agents/:name/queue: what it does and what waits for it."""
+    name = call.args["name"]
+    if services.reader.now(agents.row, name) is None:
+        services.catalog.agent(name.partition("@")[0])
+    return await services.reader.read(instructions.queue, name)
+
+
+def _file_rows(survey: Survey, states: Mapping[AgentKey, str]) -> Iterator[AgentRow]:
+    for loaded in survey.loaded:
+        name = loaded.definition.name
+        yield _row(loaded.definition, loaded.path, states.get(AgentKey(name), "idle"))
+    for path in dict.fromkeys(error.path for error in survey.errors):
+        yield AgentRow(name=PurePath(path).stem, model="", backend="", file=path, ephemeral=False, state="error")
+
+
+def _ephemeral_rows(records: Iterable[AgentRecord], states: Mapping[AgentKey, str]) -> Iterator[AgentRow]:
+    for record in records:
+        if record.origin == "ephemeral":
+            yield _row(_definition(record), None, states.get(record.key, "idle"))
+
+
+def _row(definition: AgentDefinition, file: str | None, state: str) -> AgentRow:
+    return AgentRow(
+        name=definition.name,
+        model=definition.model,
+        backend=definition.backend,
+        file=file,
+        ephemeral=file is None,
+        state=state,
+    )
+
+
+def _info(record: AgentRecord | None, definition: AgentDefinition, file: str | None) -> AgentInfo:
+    return AgentInfo(
+        name=definition.name,
+        model=definition.model,
+        backend=definition.backend,
+        file=file,
+        ephemeral=file is None,
+        state="active" if record is None else record.state,
+        reason=None if record is None else record.reason,
+        definition=definition,
+    )
+
+
+def _definition(record: AgentRecord) -> AgentDefinition:
+    if record.definition is None:
+        return AgentDefinition(name=record.name, model=record.model)
+    return _decoder.decode(record.definition)
+
+
+def _spec(definition: AgentDefinition) -> AgentSpec:
+    return AgentSpec(key=AgentKey(definition.name), origin="ephemeral", definition=msgspec.json.encode(definition))
+
+
+def _ephemeral(services: Services, name: str) -> AgentRecord:
+    """The agent, if it was made at run time. Raises Refused: unknown_agent, conflict."""
+    record = services.reader.now(agents.row, name)
+    if record is not None and record.origin == "ephemeral":
+        return record
+    loaded = services.catalog.agent(name)
+    raise Refused("conflict", f"{name} is defined in {loaded.path}", hint="edit or delete that file")
+
+
+def _free_name(services: Services, asked: str | None) -> str:
+    taken = {*services.catalog.names(), *(record.key for record in services.reader.now(agents.all))}
+    if asked is None:
+        return next(name for name in (f"agent-{n}" for n in itertools.count(1)) if name not in taken)
+    try:
+        name = check_name(asked)
+    except NameRejected as error:
+        raise Refused("bad_request", str(error)) from error
+    if name in services.catalog.names():
+        raise _taken(name)
+    return name
+
+
+def _taken(name: str) -> Refused:
+    return Refused("already_exists", f"there is an agent {name} already", hint="take another name")

@@ -1,0 +1,34 @@
+"""Whether the kernel lives, and proof that it is the one that holds our token."""
+
+import hashlib
+import hmac
+from typing import Final
+
+from kernel.api.context import Services
+from kernel.api.http.route import Call
+from kernel.api.reply import Reply, json_reply
+from protocol.api import Health, Ready
+from protocol.errors import Refused
+
+NONCE_LIMIT: Final = 200
+
+
+async def health(services: Services, call: Call[None]) -> Health:
+    """GET /health: answers without a token. ``nonce`` is answered with HMAC-SHA256(token, nonce)."""
+    nonce = call.query.get("nonce")
+    if nonce is not None and len(nonce) > NONCE_LIMIT:
+        raise Refused("bad_request", f"nonce must have at most {NONCE_LIMIT} characters")
+    proof = None
+    if nonce:
+        proof = hmac.new(services.token.encode(), nonce.encode(), hashlib.sha256).hexdigest()
+    stops = services.stopping() or services.closing.is_set()
+    return Health(status="stopping" if stops else "ok", version=services.about.version, proof=proof)
+
+
+async def ready(services: Services, _call: Call[None]) -> Reply:
+    """GET /ready: 200 once work that is accepted is also begun, 503 before and while stopping."""
+    if services.stopping() or services.closing.is_set():
+        return json_reply(Ready(ready=False, status="stopping"), 503)
+    if not services.ready():
+        return json_reply(Ready(ready=False, status="starting"), 503)
+    return json_reply(Ready(ready=True, status="ok"))

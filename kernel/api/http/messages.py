@@ -1,0 +1,66 @@
+"""Messages: say something to an agent or in a workspace, and see what became of it."""
+
+import msgspec
+
+from kernel.agents.catalog import Catalog
+from kernel.api.context import Services
+from kernel.api.http.route import Call
+from kernel.rule.draft import Draft
+from kernel.store import messages
+from kernel.store.commits.append import Appended, append
+from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.store.requests import RequestKey
+from protocol.api import MessageReport, SendReceipt, SendRequest
+from protocol.errors import Refused
+from protocol.message import USER
+from protocol.names import AgentKey, number_of
+from protocol.target import Target, TargetRejected, parse_target
+
+
+async def send(services: Services, call: Call[SendRequest]) -> SendReceipt:
+    """POST /messages: durable when it is answered."""
+    appended = await say(services, call.body.to, call.body.text, call.request_key)
+    return SendReceipt(
+        message_id=appended.message_id, instruction_ids=appended.instruction_ids, not_woken=appended.not_woken
+    )
+
+
+async def report(services: Services, call: Call[None]) -> MessageReport:
+    """GET /messages/:id: the message and its receipts."""
+    seq = number_of(call.args["id"], "m")
+    found = None if seq is None else services.reader.now(messages.report, seq)
+    if found is None:
+        raise Refused("not_found", f"there is no message {call.args['id'][:40]!r}", hint="ids look like m17")
+    return found
+
+
+async def say(services: Services, to: str, text: str, key: RequestKey | None) -> Appended:
+    """Append what the user says to ``to``. The key and its answer are recorded in the same transaction."""
+    try:
+        target = parse_target(to)
+    except TargetRejected as error:
+        raise Refused("bad_target", str(error)) from error
+    if not text.strip():
+        raise Refused("bad_request", "the message is empty")
+    draft = draft_to(target, text)
+    try:
+        return await services.writer.commit(append, draft, request=key)
+    except Refused as refused:
+        if refused.code != "unknown_agent" or target.agent is None:
+            raise
+        await services.writer.commit(put_agents, [_new_agent(services.catalog, target.agent)])
+    return await services.writer.commit(append, draft, request=key)
+
+
+def draft_to(target: Target, text: str) -> Draft:
+    """What the user says to ``target``."""
+    to = () if target.agent is None else (target.agent,)
+    return Draft(kind="said", space=target.space, sender=USER, text=text, to=to)
+
+
+def _new_agent(catalog: Catalog, name: str) -> AgentSpec:
+    """An agent whose file came after the kernel last looked. Raises Refused (unknown_agent), BadDefinition."""
+    loaded = catalog.agent(name)
+    return AgentSpec(
+        key=AgentKey(name), origin="file", file=loaded.path, definition=msgspec.json.encode(loaded.definition)
+    )

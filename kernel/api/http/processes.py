@@ -1,0 +1,38 @@
+"""The process table: agents as the store knows them, with what their workers use right now."""
+
+from collections.abc import Mapping
+
+import msgspec
+import trio
+
+from kernel.api.context import Activity, Services
+from kernel.api.http.route import Call
+from kernel.api.process_table import Load
+from kernel.store import agents
+from protocol.api import Ps, PsRow
+
+
+async def ps(services: Services, _call: Call[None]) -> Ps:
+    """GET /ps."""
+    now_ms = services.now_ms()
+    processes = await services.reader.read(agents.ps, now_ms)
+    activity = services.activity()
+    pids = {name: live.pid for name, live in activity.items() if live.pid}
+    loads: dict[str, Load] = {}
+    if pids:
+        loads = await trio.to_thread.run_sync(services.processes.measure, pids, now_ms)
+    return Ps(agents=tuple(_row(process, activity, loads) for process in processes))
+
+
+def _row(process: agents.Process, activity: Mapping[str, Activity], loads: Mapping[str, Load]) -> PsRow:
+    live = activity.get(process.instruction or "")
+    if live is None:
+        return process.shown
+    load = loads.get(process.instruction or "", Load())
+    return msgspec.structs.replace(
+        process.shown,
+        pid=live.pid,
+        doing=live.doing,
+        cpu_percent=load.cpu_percent,
+        rss_bytes=load.rss_bytes,
+    )

@@ -1,0 +1,120 @@
+"""POST /run and /serve: begin some work and see it to its end. The stream is a view: its end stops nothing.
+
+A run of a workflow is ended by the service that watches runs; here it is only followed.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import msgspec
+
+from kernel.api.context import Services
+from kernel.api.http.messages import say
+from kernel.api.http.route import Call, Stream
+from kernel.api.http.runs import report_of
+from kernel.api.http.sse import BYE, document, follow, frame
+from kernel.api.http.workflows import launch
+from kernel.store import events, instructions, workflows
+from kernel.store.events import EventFilter
+from kernel.workflows.start import StartAsked
+from protocol.api import Accepted, RunReport, RunRequest, SendReport
+from protocol.errors import Refused
+from protocol.instruction import ENDED
+
+Report = RunReport | SendReport
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Some work that was accepted: where its events are, and its report once it has ended."""
+
+    accepted: Accepted
+    wanted: EventFilter
+    outcome: Callable[[], Awaitable[Report | None]]
+    """The report, or None while the work goes on."""
+
+
+async def stream(services: Services, call: Call[RunRequest]) -> Stream:
+    """POST /run: ``accepted``, then events as they come, then ``result``."""
+    return Stream(_streamed(services, await _begin(services, call)))
+
+
+async def serve(services: Services, call: Call[RunRequest]) -> msgspec.Struct:
+    """POST /serve: the same, as one answer."""
+    work = await _begin(services, call)
+    async with aclosing(_events(services, work)) as passing:
+        async for report in passing:
+            if not isinstance(report, bytes):
+                return report
+    raise Refused("stopping", "the kernel stops before the work has ended; it goes on with the next one")
+
+
+async def _streamed(services: Services, work: Work) -> AsyncGenerator[bytes, None]:
+    yield document("accepted", work.accepted)
+    async with aclosing(_events(services, work)) as passing:
+        async for piece in passing:
+            yield piece if isinstance(piece, bytes) else document("result", piece)
+
+
+async def _events(services: Services, work: Work) -> AsyncGenerator[bytes | Report, None]:
+    """Encoded events, and at the end the report. Without a report: the server stops."""
+    async with aclosing(follow(services, work.accepted.seq, work.wanted)) as ticks:
+        async for tick in ticks:
+            yield frame(tick)
+            if tick is not None and tick.type == BYE:
+                return
+            if tick is None or tick.type in ("workflow.stopped", "instruction.ended"):
+                report = await work.outcome()
+                if report is not None:
+                    yield report
+                    return
+
+
+async def _begin(services: Services, call: Call[RunRequest]) -> Work:
+    request = call.body
+    if (request.workflow is None) == (request.to is None) or (request.to is None) != (request.text is None):
+        raise Refused("bad_request", "give either workflow, or to and text")
+    seq = services.reader.now(events.kept).newest
+    if request.workflow is not None:
+        return await _begin_run(services, request, request.workflow, seq)
+    return await _begin_message(services, call, seq)
+
+
+async def _begin_run(services: Services, request: RunRequest, workflow: str, seq: int) -> Work:
+    """Takes no idempotency key: setup runs before anything is written. A repeat is refused while it runs."""
+    asked = StartAsked(
+        workflow=workflow,
+        tag=request.tag,
+        params=request.params,
+        mode="run",
+        trusted=request.trust,
+        timeout_seconds=request.timeout_seconds,
+    )
+    started = await launch(services, asked)
+    record = services.reader.now(workflows.latest, started.space)
+    assert record is not None
+    run = record.id
+
+    async def outcome() -> RunReport | None:
+        now = services.reader.now(workflows.by_id, run)
+        if now is None or now.state == "running":
+            return None
+        return await services.reader.read(report_of, now, services.now_ms())
+
+    return Work(Accepted(run=started.space, seq=seq), EventFilter(space=started.space), outcome)
+
+
+async def _begin_message(services: Services, call: Call[RunRequest], seq: int) -> Work:
+    appended = await say(services, call.body.to or "", call.body.text or "", call.request_key)
+    ids = appended.instruction_ids
+
+    async def outcome() -> SendReport | None:
+        results = services.reader.now(instructions.results, ids)
+        if any(result.status not in ENDED for result in results):
+            return None
+        return SendReport(message_id=appended.message_id, instruction_ids=ids, results=results)
+
+    accepted = Accepted(message_id=appended.message_id, instruction_ids=ids, seq=seq)
+    wanted = EventFilter(instruction=ids[0]) if len(ids) == 1 else EventFilter(space="")
+    return Work(accepted, wanted, outcome)

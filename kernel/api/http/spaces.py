@@ -1,0 +1,40 @@
+"""Spaces: what was said in one, and who is there."""
+
+from kernel.api.context import Services
+from kernel.api.http.route import Call
+from kernel.store import agents, messages, workflows
+from protocol.api import Channel, MemberList, MemberRow
+from protocol.errors import Refused
+from protocol.names import SpaceId, is_personal, split_space
+
+
+async def channel(services: Services, call: Call[None]) -> Channel:
+    """GET /spaces/:space/channel: the newest ``limit`` messages, or the first ``limit`` after ``since``."""
+    space = _known_space(services, call.args["space"])
+    limit = call.number("limit", 50, low=1, high=messages.LIMIT)
+    since = call.number("since", -1) if "since" in call.query else None
+    return Channel(space=space, messages=services.reader.now(messages.channel, space, limit, since=since))
+
+
+async def members(services: Services, call: Call[None]) -> MemberList:
+    """GET /spaces/:space/members. A personal space has one: its agent."""
+    space = _known_space(services, call.args["space"])
+    if is_personal(space):
+        processes = await services.reader.read(agents.ps, services.now_ms())
+        rows = (MemberRow(name=p.shown.name, state=p.shown.state) for p in processes if space == f"dm:{p.key}")
+    else:
+        found = services.reader.now(agents.members, space)
+        rows = (MemberRow(name=member.name, state=member.state) for member in found)
+    return MemberList(space=space, members=tuple(rows))
+
+
+def _known_space(services: Services, text: str) -> SpaceId:
+    """The space ``text`` names, if it is there now or was. Raises Refused."""
+    name, tag = split_space(text)
+    space = SpaceId(f"{name}:{tag}")
+    if is_personal(space):
+        if services.reader.now(agents.row, tag) is None:
+            raise Refused("unknown_agent", f"there is no agent {tag[:60]!r}", hint="awk ls lists the agents")
+    elif services.reader.now(workflows.latest, space) is None:
+        raise Refused("workflow_not_running", f"nothing was ever started as {space[:100]!r}", f"awk start {name[:32]}")
+    return space

@@ -1,0 +1,91 @@
+"""Workflows that run: which, start one, stop one."""
+
+import apsw
+import trio
+
+from kernel.api.context import Services
+from kernel.api.http.route import Call
+from kernel.store import agents, workflows
+from kernel.store.clock_text import rfc3339
+from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.workflows import WorkflowRecord
+from kernel.workflows.start import StartAsked, Started, prepare, start
+from protocol.api import StartRequest, WorkflowList, WorkflowRow
+from protocol.errors import Refused
+from protocol.names import DEFAULT_TAG, workflow_space
+
+
+async def listing(services: Services, _call: Call[None]) -> WorkflowList:
+    """GET /workflows: those that run."""
+    return WorkflowList(workflows=await services.reader.read(rows_of_running))
+
+
+async def begin(services: Services, call: Call[StartRequest]) -> WorkflowRow:
+    """POST /workflows: start one, answered once it runs.
+
+    Takes no idempotency key: setup runs before anything is written. A repeat is refused while it runs
+    (already_running), so it never runs twice at once.
+    """
+    asked = StartAsked(workflow=call.body.workflow, tag=call.body.tag, params=call.body.params, trusted=call.body.trust)
+    started = await launch(services, asked)
+    return await services.reader.read(_row_of, started.space)
+
+
+async def launch(services: Services, asked: StartAsked) -> Started:
+    """Check, set up and start a workflow. Raises Refused and BadDefinition; then nothing was started."""
+
+    def checked() -> object:
+        return prepare(services.catalog, asked, environ=services.environ)
+
+    prepared = await trio.to_thread.run_sync(checked)
+    return await start(
+        prepared,  # type: ignore[arg-type]
+        launcher=services.launcher,
+        writer=services.writer,
+        environ=services.environ,
+        now_ms=services.now_ms,
+        own_bin=services.own_bin,
+    )
+
+
+async def show(services: Services, call: Call[None]) -> WorkflowRow:
+    """GET /workflows/:name[/:tag]: one that runs."""
+    return await services.reader.read(_row_of, _space(call))
+
+
+async def stop(services: Services, call: Call[None]) -> WorkflowRow:
+    """DELETE /workflows/:name[/:tag]: stop it; what is open in it is cancelled."""
+    space = _space(call)
+    row = await services.reader.read(_row_of, space)
+    await services.writer.commit(stop_workflow, space, "cancelled", 130, "stopped by the user")
+    return WorkflowRow(
+        name=row.name, tag=row.tag, state="stopped", members=row.members, started_at=row.started_at, run=row.run
+    )
+
+
+def rows_of_running(conn: apsw.Connection) -> tuple[WorkflowRow, ...]:
+    """Every workflow that runs, with its members."""
+    return tuple(_shown(conn, record) for record in workflows.running(conn))
+
+
+def _row_of(conn: apsw.Connection, space: str) -> WorkflowRow:
+    record = workflows.by_space(conn, space)
+    if record is None:
+        name = space.partition(":")[0][:32]
+        raise Refused("workflow_not_running", f"workflow {space[:100]} is not running", f"start it: awk start {name}")
+    return _shown(conn, record)
+
+
+def _shown(conn: apsw.Connection, record: WorkflowRecord) -> WorkflowRow:
+    return WorkflowRow(
+        name=record.name,
+        tag=record.tag,
+        state=record.state,
+        members=tuple(member.name for member in agents.members(conn, record.space)),
+        started_at=rfc3339(record.started_ms),
+        run=record.space if record.mode == "run" else None,
+    )
+
+
+def _space(call: Call[None]) -> str:
+    return workflow_space(call.args["name"], call.args.get("tag", DEFAULT_TAG))

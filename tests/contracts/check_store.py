@@ -1,0 +1,295 @@
+"""What every place a store can live in must do (decisions.md, State: in memory is the same code).
+
+Each function takes a running store and asserts one promise. ``CHECKS`` is the suite.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import pytest
+import trio
+
+from kernel.rule.draft import Author, Draft
+from kernel.store import agents, attempts, deliveries, entries, events, instructions, messages, workflows
+from kernel.store.commits.append import append
+from kernel.store.commits.close import close
+from kernel.store.commits.journal import journal
+from kernel.store.commits.lease import lease
+from kernel.store.commits.park import park
+from kernel.store.commits.recover import recover
+from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.requests import RequestKey
+from kernel.store.transaction import Transaction
+from protocol.errors import Refused
+from protocol.instruction import Usage
+from protocol.ipc import Entry, ToolCall
+from tests.kernel.store.house import House, token_hash
+
+Check = Callable[[House], Awaitable[None]]
+
+
+async def a_message_becomes_work_and_its_answer_a_reply(house: House) -> None:
+    """architecture.md, walk 1."""
+    await house.agents("alice")
+    appended = await house.said("dm:alice", "look at X")
+    (candidate,) = house.reader.now(instructions.ready, house.clock.now_ms, 10)
+    leased = await house.take(candidate.id)
+    await house.writer.commit(journal, leased.instruction, leased.epoch, Entry(k=0, kind="reply", text="fine"))
+    await house.writer.commit(close, leased.instruction, leased.epoch, status="done", text="fine")
+    said = house.reader.now(messages.channel, "dm:alice")
+    assert [(one.kind, one.sender, one.text) for one in said] == [("said", "user", "look at X"), ("reply", "alice", "fine")]
+    report = house.reader.now(messages.report, appended.seq)
+    assert report is not None
+    assert [(one.agent, one.state, one.instruction_id) for one in report.receipts] == [("alice", "acked", "i1")]
+    (result,) = house.reader.now(instructions.results, appended.instruction_ids)
+    assert (result.status, result.text) == ("done", "fine")
+
+
+async def a_refused_append_leaves_nothing(house: House) -> None:
+    """architecture.md: a refusal rolls everything back."""
+    newest = house.reader.now(events.kept).newest
+    with pytest.raises(Refused, match="no agent") as caught:
+        await house.said("dm:nobody", "hi")
+    assert caught.value.code == "unknown_agent"
+    assert house.reader.now(messages.newest_seq) == 0
+    assert house.reader.now(events.kept).newest == newest
+
+
+async def an_agent_has_one_live_attempt(house: House) -> None:
+    """Promise P3."""
+    await house.agents("alice")
+    await house.said("dm:alice", "one")
+    await house.said("dm:alice", "two")
+    await house.take("i1")
+    assert await house.writer.commit(lease, "i2", token_hash("i2")) is None
+    assert await house.writer.commit(lease, "i1", token_hash("again")) is None
+    assert house.reader.now(instructions.ready, house.clock.now_ms, 10) == ()
+    assert house.reader.now(instructions.live) == {"i1"}
+
+
+async def a_fenced_attempt_writes_nothing(house: House) -> None:
+    """Fault HF07: the token of attempt k while k+1 runs."""
+    await house.agents("alice")
+    await house.said("dm:alice", "work")
+    old = await house.take("i1")
+    await house.writer.commit(park, "i1", old.epoch, status="queued", outcome="crash", cause="crash", charge=True)
+    house.clock.now_ms += 1
+    new = await house.take("i1")
+    draft = Draft(kind="said", space="dm:alice", sender="alice", text="late", author=Author(old.instruction, old.epoch))
+    late: list[Callable[[], Awaitable[object]]] = [
+        lambda: house.writer.commit(append, draft),
+        lambda: house.writer.commit(journal, "i1", old.epoch, Entry(k=0, kind="reply")),
+        lambda: house.writer.commit(close, "i1", old.epoch, status="done", text="late"),
+        lambda: house.writer.commit(park, "i1", old.epoch, status="queued", outcome="late", charge=True),
+    ]
+    for attempt in late:
+        with pytest.raises(Refused) as caught:
+            await attempt()
+        assert caught.value.code == "stale_attempt"
+    assert new.epoch == old.epoch + 1
+    assert house.reader.now(entries.of, "i1") == ()
+    assert len(house.reader.now(messages.channel, "dm:alice")) == 1
+
+
+async def a_token_speaks_for_its_attempt_only_while_that_lives(house: House) -> None:
+    """Promise P6, fault HF06."""
+    await house.agents("alice")
+    await house.said("dm:alice", "work")
+    leased = await house.take("i1")
+    token = token_hash("i1", house.clock.now_ms)
+    identity = house.reader.now(attempts.identify, token)
+    assert identity is not None
+    assert (identity.agent, identity.space, identity.instruction, identity.live) == ("alice", "dm:alice", "i1", True)
+    await house.writer.commit(close, "i1", leased.epoch, status="done", text="")
+    ended = house.reader.now(attempts.identify, token)
+    assert ended is not None
+    assert not ended.live
+    assert house.reader.now(attempts.identify, b"nobody") is None
+
+
+async def entries_are_written_once_and_in_order(house: House) -> None:
+    """Promise P5."""
+    await house.agents("alice")
+    await house.said("dm:alice", "work")
+    await house.take("i1")
+    first = Entry(k=0, kind="reply", text="a", calls=(ToolCall(id="c", name="t"),), usage=Usage(input_tokens=5))
+    for _ in range(2):
+        await house.writer.commit(journal, "i1", 1, first)
+    for wrong in (Entry(k=2, kind="reply"), Entry(k=0, kind="reply", text="b")):
+        with pytest.raises(Refused) as caught:
+            await house.writer.commit(journal, "i1", 1, wrong)
+        assert caught.value.code == "conflict"
+    await house.writer.commit(journal, "i1", 1, Entry(k=1, kind="tool", call_id="c", name="t"))
+    assert [entry.k for entry in house.reader.now(entries.of, "i1")] == [0, 1]
+    info = house.reader.now(instructions.info, "i1")
+    assert info is not None
+    assert (info.usage.input_tokens, len(info.steps)) == (5, 1)
+
+
+async def a_call_that_is_repeated_has_one_effect(house: House) -> None:
+    """Promise P4."""
+    space = await house.workflow("alice", "bob", kickoff="@alice go")
+    leased = await house.take("i1")
+    author = Author(leased.instruction, leased.epoch)
+    draft = Draft(kind="said", space=space, sender="alice", text="@bob look", author=author)
+    first = await house.writer.commit(append, draft, call_key="call-1")
+    again = await house.writer.commit(append, draft, call_key="call-1")
+    other = await house.writer.commit(append, draft, call_key="call-2")
+    assert first == again
+    assert other.seq != first.seq
+    assert len(house.reader.now(messages.channel, space)) == 4
+
+
+async def a_request_that_is_repeated_is_answered_the_same(house: House) -> None:
+    """Promise P2, fault HF15."""
+    await house.agents("alice")
+    draft = Draft(kind="said", space="dm:alice", sender="user", text="hi")
+    first = await house.writer.commit(append, draft, request=RequestKey("admin", "k", b"1"))
+    again = await house.writer.commit(append, draft, request=RequestKey("admin", "k", b"1"))
+    assert first == again
+    assert house.reader.now(messages.newest_seq) == 1
+    with pytest.raises(Refused) as caught:
+        await house.writer.commit(append, draft, request=RequestKey("admin", "k", b"2"))
+    assert caught.value.code == "key_reused"
+    house.clock.now_ms += 24 * 3600 * 1000 + 1
+    late = await house.writer.commit(append, draft, request=RequestKey("admin", "k", b"2"))
+    assert late.seq != first.seq
+
+
+async def what_the_last_kernel_had_begun_is_queued_again(house: House) -> None:
+    """Promise P1, architecture.md walk 5: not charged, in its place, resumed after its last entry."""
+    await house.agents("alice", "bob", "carol")
+    for name in ("alice", "bob", "carol"):
+        await house.said(f"dm:{name}", "work")
+    for instruction in ("i1", "i2"):
+        await house.take(instruction)
+    call = Entry(k=0, kind="reply", calls=(ToolCall(id="c", name="t"),), stop_reason="tool_use")
+    await house.writer.commit(journal, "i1", 1, call)
+    await house.writer.commit(journal, "i2", 1, Entry(k=0, kind="reply", text="all done", stop_reason="end_turn"))
+    recovered = await house.writer.commit(recover)
+    assert (recovered.requeued, recovered.closed) == (("i1",), ("i2",))
+    house.clock.now_ms += 1
+    again = await house.take("i1")
+    assert (again.epoch, again.n, again.entries) == (2, 1, 1)
+    (finished,) = house.reader.now(instructions.results, ["i2"])
+    assert (finished.status, finished.text) == ("done", "all done")
+
+
+async def a_failure_is_told_by_the_system_and_listed(house: House) -> None:
+    """decisions.md: neither acked nor left unread."""
+    await house.agents("alice")
+    appended = await house.said("dm:alice", "work")
+    leased = await house.take("i1")
+    await house.writer.commit(close, "i1", leased.epoch, status="failed", cause="auth", text="my own words")
+    *_, notice = house.reader.now(messages.channel, "dm:alice")
+    assert (notice.kind, notice.sender) == ("system", "system")
+    assert "auth" in notice.text
+    assert "my own words" not in notice.text
+    (row,) = house.reader.now(instructions.dead).instructions
+    assert (row.id, row.error_class, row.cause, row.text) == ("i1", "permanent", "auth", "work")
+    report = house.reader.now(messages.report, appended.seq)
+    assert report is not None
+    assert report.receipts[0].state == "dead"
+
+
+async def a_stopped_workflow_leaves_nothing_open(house: House) -> None:
+    """Fault TF08."""
+    space = await house.workflow("alice", "bob", kickoff="@alice @bob go")
+    await house.take("i1")
+    stopped = await house.writer.commit(stop_workflow, space, "cancelled", 130, "asked to")
+    assert (stopped.cancelled, stopped.live) == (("i1", "i2"), ("i1-1",))
+    assert house.reader.now(instructions.open_in, space) == ()
+    assert house.reader.now(workflows.running) == ()
+    with pytest.raises(Refused) as caught:
+        await house.writer.commit(journal, "i1", 1, Entry(k=0, kind="reply"))
+    assert caught.value.code == "stale_attempt"
+    with pytest.raises(Refused) as closed:
+        await house.said(space, "still there?")
+    assert closed.value.code == "workflow_not_running"
+    record = house.reader.now(workflows.latest, space)
+    assert record is not None
+    counts = house.reader.now(instructions.counts, record.id)
+    assert counts.statuses == {"cancelled": 2}
+
+
+async def the_event_stream_tells_what_was_published(house: House) -> None:
+    """Promise P22: what a live reader saw is what the log holds."""
+    await house.agents("alice")
+    await house.said("dm:alice", "work")
+    leased = await house.take("i1")
+    await house.writer.commit(close, "i1", leased.epoch, status="done", text="fine")
+    stored = house.reader.now(events.since, 0)
+    assert [event.seq for event in stored] == list(range(1, len(stored) + 1))
+    assert [(one.seq, one.type, one.space, one.agent, one.instruction) for one in stored] == [
+        (one.seq, one.type, one.space, one.agent, one.instruction) for one in house.told
+    ]
+    assert [one.data for one in stored if one.type == "message"] == [
+        one.data for one in house.told if one.type == "message"
+    ]
+    wanted = events.EventFilter(instruction="i1", type="instruction.ended")
+    assert [one.type for one in house.reader.now(events.since, 0, 100, wanted)] == ["instruction.ended"]
+
+
+async def readers_cannot_write(house: House) -> None:
+    """architecture.md: one writer."""
+    with pytest.raises(Exception, match=r"(?i)readonly|read-only|not permitted"):
+        house.reader.now(lambda conn: conn.execute("DELETE FROM messages").fetchall())
+
+
+async def readers_see_commits_while_the_writer_works(house: House) -> None:
+    """A question is answered from the last commit, also while a transaction is open elsewhere or just ended."""
+    await house.agents("alice")
+
+    async def write() -> None:
+        for number in range(20):
+            await house.said("dm:alice", f"m{number}")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(write)
+        seen = 0
+        while seen < 20:
+            seen = await house.reader.read(messages.newest_seq)
+    assert len(house.reader.now(deliveries.inbox, "alice", "dm:alice")) == 20
+    (process,) = await house.reader.read(agents.ps, house.clock.now_ms)
+    assert (process.shown.queue.immediate, process.shown.unread) == (20, 20)
+
+
+async def a_job_that_fails_harms_no_other(house: House) -> None:
+    """architecture.md: a savepoint per job."""
+    await house.agents("alice")
+
+    def broken(tx: Transaction) -> None:
+        append(tx, Draft(kind="said", space="dm:alice", sender="user", text="half"))
+        raise ZeroDivisionError
+
+    async def bad() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await house.writer.commit(broken)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(5):
+            nursery.start_soon(house.said, "dm:alice", f"good {number}")
+            nursery.start_soon(bad)
+    said = house.reader.now(messages.channel, "dm:alice")
+    assert sorted(one.text for one in said) == [f"good {number}" for number in range(5)]
+    told = [one for one in house.told if one.type == "message"]
+    assert [one.data["text"] for one in told] == [one.text for one in said]
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    a_message_becomes_work_and_its_answer_a_reply,
+    a_refused_append_leaves_nothing,
+    an_agent_has_one_live_attempt,
+    a_fenced_attempt_writes_nothing,
+    a_token_speaks_for_its_attempt_only_while_that_lives,
+    entries_are_written_once_and_in_order,
+    a_call_that_is_repeated_has_one_effect,
+    a_request_that_is_repeated_is_answered_the_same,
+    what_the_last_kernel_had_begun_is_queued_again,
+    a_failure_is_told_by_the_system_and_listed,
+    a_stopped_workflow_leaves_nothing_open,
+    the_event_stream_tells_what_was_published,
+    readers_cannot_write,
+    readers_see_commits_while_the_writer_works,
+    a_job_that_fails_harms_no_other,
+)

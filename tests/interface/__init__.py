@@ -1,0 +1,1 @@
+"""The interface against a scripted kernel, and against the machine's real awk."""

@@ -1,0 +1,100 @@
+"""A command line in a world of its own: streams in memory, a project in a temporary folder, a scripted kernel."""
+
+import io
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interface.cli.context import World
+from interface.cli.main import run
+from interface.cli.output import Output
+from interface.clock import Clock
+from tests.interface.kernel_double import KernelDouble
+
+
+class Terminal(io.TextIOWrapper):
+    """Text in memory that says whether it is a terminal."""
+
+    def __init__(self, content: bytes = b"", *, terminal: bool = False) -> None:
+        super().__init__(io.BytesIO(content), "utf-8", write_through=True)
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    @property
+    def written(self) -> str:
+        """All that was written so far."""
+        buffer = self.buffer
+        assert isinstance(buffer, io.BytesIO)
+        return buffer.getvalue().decode()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    def jsonl(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@dataclass
+class Cli:
+    """Runs commands in one project."""
+
+    root: Path
+    home: Path
+    environ: dict[str, str] = field(default_factory=dict)
+    waited: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.environ = {"AGENT_WORKER_HOME": str(self.home), "PATH": os.environ["PATH"], **self.environ}
+
+    def __call__(self, *words: str, stdin: str = "", terminal: bool = False, program: str = "awk") -> Ran:
+        out, err = Terminal(terminal=terminal), Terminal()
+        world = World(
+            program=program,
+            stdin=Terminal(stdin.encode("utf-8", "surrogateescape"), terminal=terminal),
+            out=Output(out, err, self.environ),
+            environ=self.environ,
+            clock=Clock(time.monotonic, time.time, self._pause),
+        )
+        before = os.getcwd()
+        os.chdir(self.root)
+        try:
+            code = run(words, world, lambda: ["/usr/bin/awk"])
+        finally:
+            os.chdir(before)
+        return Ran(int(code), out.written, err.written)
+
+    def _pause(self, seconds: float) -> None:
+        self.waited.append(seconds)
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """Commands in an empty project, and no kernel."""
+    (tmp_path / "project" / ".agents").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    return Cli(root=(tmp_path / "project").resolve(), home=tmp_path / "home")
+
+
+@pytest.fixture
+def kernel(cli: Cli) -> Iterator[KernelDouble]:
+    """A kernel of that project, which answers what the test puts into ``answers``."""
+    with KernelDouble().running() as double:
+        double.publish(cli.home, cli.root)
+        yield double

@@ -1,0 +1,187 @@
+"""A kernel that answers what a test tells it to: a real HTTP server on loopback, with proof, JSON and event streams."""
+
+import hashlib
+import hmac
+import json
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import msgspec
+
+from protocol.state_paths import project_state
+from protocol.version import VERSION
+
+TOKEN: Final = "token-of-the-test"
+
+
+@dataclass
+class Asked:
+    """One request as the server saw it."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class Stream:
+    """An answer that is an event stream: the pieces, then the connection ends (``cut``: in the middle of a chunk)."""
+
+    pieces: Iterator[bytes] | list[bytes]
+    cut: bool = False
+
+
+Answer = msgspec.Struct | dict[str, Any] | Stream | tuple[int, dict[str, Any]] | None
+"""None: the connection is closed without a word."""
+Handler = Callable[[Asked], Answer]
+
+
+def sse(kind: str, data: object, seq: int | None = None) -> bytes:
+    """One event on the wire."""
+    head = f"id: {seq}\n" if seq is not None else ""
+    return f"{head}event: {kind}\ndata: ".encode() + msgspec.json.encode(data) + b"\n\n"
+
+
+@dataclass
+class KernelDouble:
+    """The server and what it was asked. ``answers`` maps ``GET /ps`` to an answer or a handler."""
+
+    answers: dict[str, Answer | Handler] = field(default_factory=dict)
+    token: str = TOKEN
+    proves: bool = True
+    status: str = "ok"
+    asked: list[Asked] = field(default_factory=list)
+    arrived: "queue.Queue[Asked]" = field(default_factory=lambda: queue.Queue())
+    server: ThreadingHTTPServer | None = None
+
+    @property
+    def url(self) -> str:
+        assert self.server is not None
+        return f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    @property
+    def tokens_seen(self) -> list[str]:
+        """Every credential that was shown."""
+        return [asked.headers["authorization"] for asked in self.asked if "authorization" in asked.headers]
+
+    def of(self, method: str, path: str) -> list[Asked]:
+        """The requests to one route."""
+        return [asked for asked in self.asked if (asked.method, asked.path) == (method, path)]
+
+    def publish(self, home: Path, root: Path, **changes: object) -> Path:
+        """Leave the discovery record for ``root``, as a kernel does."""
+        state = Path(project_state(str(home), str(root)))
+        state.mkdir(parents=True, exist_ok=True)
+        record = {"pid": 0, "url": self.url, "token": self.token, "project": str(root), **changes}
+        path = state / "daemon.json"
+        path.unlink(missing_ok=True)
+        path.touch(0o600)
+        path.write_text(json.dumps(record))
+        return path
+
+    @contextmanager
+    def running(self) -> Iterator["KernelDouble"]:
+        """Serve until the end of the block."""
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.server.daemon_threads = True
+        thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.server.shutdown()
+            thread.join()
+            self.server.server_close()
+
+
+def _handler(kernel: KernelDouble) -> type[BaseHTTPRequestHandler]:
+    class Handle(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+        def _serve(self) -> None:
+            address = urlsplit(self.path)
+            query = dict(parse_qsl(address.query))
+            length = int(self.headers.get("content-length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            asked = Asked(self.command, unquote(address.path), query, headers, body)
+            kernel.asked.append(asked)
+            if asked.path == "/health":
+                return self._json(200, self._health(query))
+            kernel.arrived.put(asked)
+            if headers.get("authorization") != f"Bearer {kernel.token}":
+                return self._json(401, {"title": "Unauthorized", "status": 401, "code": "unauthorized", "detail": "?"})
+            self._answer(asked)
+
+        do_GET = do_POST = do_DELETE = _serve
+
+        def _health(self, query: dict[str, str]) -> dict[str, str]:
+            health = {"status": kernel.status, "version": VERSION}
+            if "nonce" in query and kernel.proves:
+                proof = hmac.new(kernel.token.encode(), query["nonce"].encode(), hashlib.sha256)
+                health["proof"] = proof.hexdigest()
+            return health
+
+        def _answer(self, asked: Asked) -> None:
+            answer = kernel.answers.get(f"{asked.method} {asked.path}", _missing(asked))
+            if callable(answer):
+                answer = answer(asked)
+            match answer:
+                case None:
+                    self.close_connection = True
+                case Stream():
+                    self._stream(answer)
+                case (int(status), body):
+                    self._json(status, body)
+                case body:
+                    self._json(200, body)
+
+        def _json(self, status: int, body: object) -> None:
+            content = msgspec.json.encode(body)
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json" if status < 400 else "application/problem+json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def _stream(self, stream: Stream) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            with suppress(OSError):
+                for piece in stream.pieces:
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                self.wfile.write(b"5\r\nab" if stream.cut else b"0\r\n\r\n")
+            self.close_connection = stream.cut
+
+    return Handle
+
+
+def _missing(asked: Asked) -> Answer:
+    detail = f"no route {asked.method} {asked.path}"
+    return 404, {"title": "Not Found", "status": 404, "code": "not_found", "detail": detail}
+
+
+def problem(status: int, code: str, detail: str, **more: object) -> tuple[int, dict[str, Any]]:
+    """A refusal."""
+    return status, {"type": "about:blank", "title": code, "status": status, "code": code, "detail": detail, **more}
+
+
+def descriptors() -> int:
+    """How many files this process has open."""
+    return len(os.listdir("/proc/self/fd"))

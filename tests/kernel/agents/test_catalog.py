@@ -1,0 +1,252 @@
+"""Agents from their files: what is taken, what is refused, what a user reads then."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kernel.agents.catalog import Catalog
+from kernel.source.problems import BadDefinition
+from protocol.agent import Action, AgentDefinition, MockError, MockExit, Rule
+from protocol.api import FileError
+from protocol.errors import Refused
+
+FULL = """\
+name: alice
+model: anthropic/claude-sonnet-5-5
+prompt:
+  system: |
+    You are Alice.
+soul: {role: reviewer, expertise: [types, tests]}
+context: {thin_thread: 4}
+max_steps: 7
+timeouts: {idle: 5m, total: 1h}
+retry: {attempts: 2, backoff: 500ms}
+env: [CI]
+mock: [ {text: hi} ]
+"""
+MINIMAL = "model: openai/gpt-5.5\nprompt: {system: hi}\n"
+
+
+def project(root: Path, **files: str) -> Catalog:
+    """A project whose agents are ``files``."""
+    (root / ".agents").mkdir(exist_ok=True)
+    for name, text in files.items():
+        (root / ".agents" / f"{name}.yaml").write_text(text)
+    return Catalog(root)
+
+
+def errors(catalog: Catalog, name: str = "alice") -> tuple[FileError, ...]:
+    with pytest.raises(BadDefinition) as caught:
+        catalog.agent(name)
+    return caught.value.errors
+
+
+def test_an_agent_file_becomes_a_definition(tmp_path: Path) -> None:
+    """Contracts section 1."""
+    loaded = project(tmp_path, alice=FULL).agent("alice")
+    assert loaded.path == ".agents/alice.yaml"
+    definition = loaded.definition
+    assert (definition.name, definition.max_steps, definition.env) == ("alice", 7, ("CI",))
+    assert definition.soul == {"role": "reviewer", "expertise": ["types", "tests"]}
+    assert (definition.timeouts.idle, definition.timeouts.startup, definition.retry.backoff) == (300.0, 120.0, 0.5)
+    assert definition.mock == (Rule(do=(Action(text="hi"),)),)
+
+
+def test_a_definition_survives_storage(tmp_path: Path) -> None:
+    """The store keeps definitions as JSON."""
+    definition = project(tmp_path, alice=FULL).agent("alice").definition
+    assert msgspec.json.decode(msgspec.json.encode(definition), type=AgentDefinition) == definition
+
+
+def test_the_mock_backend_needs_neither_model_nor_prompt(tmp_path: Path) -> None:
+    """Contracts section 1."""
+    text = """\
+backend: mock
+mock:
+  - when: 'line (\\d+)'
+    do:
+      - tool: channel_send
+        args: {message: "@coder line ${{ match.1 }}", n: 010}
+      - shell: echo step
+      - sleep: 0.2
+      - error: {http_status: 429, retry_after: 2, times: 1}
+      - exit: SIGKILL
+      - exit: 3
+      - exit: {signal: TERM, times: 1}
+      - usage: {input_tokens: 1000, output_tokens: 200}
+      - text: "done: ${{ message.text }}"
+"""
+    [rule] = project(tmp_path, alice=text).agent("alice").definition.mock
+    assert rule.when == "line (\\d+)"
+    assert rule.do == (
+        Action(tool="channel_send", args={"message": "@coder line ${{ match.1 }}", "n": "010"}),
+        Action(shell="echo step"),
+        Action(sleep=0.2),
+        Action(error=MockError(http_status=429, retry_after=2.0, times=1)),
+        Action(exit=MockExit(signal="KILL")),
+        Action(exit=MockExit(code=3)),
+        Action(exit=MockExit(signal="TERM", times=1)),
+        Action(usage={"input_tokens": 1000, "output_tokens": 200}),
+        Action(text="done: ${{ message.text }}"),
+    )
+
+
+MOCK = "backend: mock\nmock:\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message", "hint"),
+    [
+        ("prompt: {system: x}\n", "model", "is missing", "backend mock needs none"),
+        ("model: openai/x\n", "prompt", "is missing", "system_file"),
+        ("model: gpt-5\nprompt: {system: x}", "model", "'gpt-5' is not a model", "provider/name"),
+        ("model: antropic/x\nprompt: {system: x}", "model", "known: anthropic, deepseek", "did you mean anthropic?"),
+        ("model: openai/x\nprovider: opnai\nprompt: {system: x}", "provider", "unknown provider", "mean openai?"),
+        ("model: mock/x\n", "mock", "a mock needs a script", "mock: [{text"),
+        ("backend: mock\n", "mock", "a mock needs a script", ""),
+        ("backend: claude\n" + MINIMAL, "backend", "claude is not supported in this version", "sdk and mock"),
+        ("backend: skd\n" + MINIMAL, "backend", "'skd' is not allowed", "did you mean sdk?"),
+        ("name: bob\n" + MINIMAL, "name", "must be alice, as the file is called alice.yaml; it is 'bob'", "leave"),
+        ("memory: {budget: 1}\n" + MINIMAL, "memory", "memory is not supported in this version", "remove it"),
+        ("promt: x\n" + MINIMAL, "promt", "unknown key 'promt'", "did you mean prompt?"),
+        ("model: openai/x\nsystem_prompt: hi\nprompt: {system: x}", "system_prompt", "unknown key", "prompt: {system"),
+        ("model: openai/x\nprompt: You are\n", "prompt", "needs keys, has 'You are'", "system, system_file"),
+        ("model: openai/x\nprompt: {append: x}\n", "prompt.append", "for a workflow", ""),
+        ("model: openai/x\nprompt: {system: a, system_file: b.md}\n", "prompt.system_file", "exclude each other", ""),
+        ("model: openai/x\nprompt: {system_file: no.md}\n", "prompt.system_file", "no.md is not there", ""),
+        ("model: openai/x\nprompt: {system_file: ../x}\n", "prompt.system_file", "leads outside", ""),
+        ("model: openai/x\nprompt: {system_file: /etc/passwd}\n", "prompt.system_file", "not a path inside", ""),
+        ("env: [LD_PRELOAD]\n" + MINIMAL, "env[0]", "LD_PRELOAD is never passed on", ""),
+        ("env: [AGENT_WORKER_TOKEN]\n" + MINIMAL, "env[0]", "never passed on", ""),
+        ("env: ['A B']\n" + MINIMAL, "env[0]", "not the name of a variable", ""),
+        ("provider: {name: x, base_url: ftp://x}\n" + MINIMAL, "provider", "not an http(s) URL", ""),
+        ("provider: {name: x, base_url: 'http://u:p@x'}\n" + MINIMAL, "provider", "must not hold a password", ""),
+        ("provider: {name: openai, api_key: sk-123}\n" + MINIMAL, "provider", "name a variable, as $NAME", "put"),
+        ("context: {dir: /}\n" + MINIMAL, "context.dir", "dir is not supported", ""),
+        (MOCK + "  - txt: x", "mock[0].do[0].txt", "unknown key 'txt'", "did you mean text?"),
+        (MOCK + "  - {text: x, shell: y}", "mock[0].do[0]", "exactly one of", ""),
+        (MOCK + "  - {}", "mock[0].do[0]", "this one has none", ""),
+        (MOCK + "  - {text: x, args: {a: 1}}", "mock[0].do[0].args", "args goes with tool", ""),
+        (MOCK + "  - exit: SIGNOPE", "mock[0].do[0].exit", "NOPE is not a signal", "KILL"),
+        (MOCK + "  - exit: {times: 1}", "mock[0].do[0].exit", "exactly one of signal and code", ""),
+        (MOCK + "  - error: {text: x}", "mock[0].do[0].error", "needs http_status or code", ""),
+        (MOCK + "  - usage: {tokens: 1}", "mock[0].do[0].usage.tokens", "unknown key", "input_tokens"),
+        (MOCK + "  - text: ${{ message.body }}", "mock[0].do[0]", "unknown variable 'message.body'", "message.text"),
+        (MOCK + "  - text: ${{ match.1 }}", "mock[0].do[0]", "when has no group", "add when:"),
+        (MOCK + "  - {when: '(a)', do: [{text: '${{ match.2 }}'}]}", "mock[0].do[0]", "no group for match.2", ""),
+        (MOCK + "  - {when: '(', do: [{text: x}]}", "mock[0].when", "not a regular expression", "single quotes"),
+        (MOCK + f"  - {{when: {'a' * 1001}, do: [{{text: x}}]}}", "mock[0].when", "longer than 1000", ""),
+        (MOCK + "  - {when: a}", "mock[0].do", "is missing", ""),
+    ],
+)  # fmt: skip
+def test_a_wrong_agent_file_says_what_to_do(text: str, where: str, message: str, hint: str, tmp_path: Path) -> None:
+    """CF07, CF11, T48, T57: every mistake is located."""
+    [error] = errors(project(tmp_path, alice=text))
+    assert error.where == where
+    assert message in error.message
+    assert hint in (error.hint or "")
+    assert error.path == ".agents/alice.yaml"
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x", ".", "system", "user", "all", "a" * 300, "аlice", "Alice", "", "a/b", "a.b", "a\0"]
+)  # fmt: skip
+def test_a_name_outside_the_grammar_is_nobody(name: str, tmp_path: Path) -> None:
+    """CF08: and no file is looked for."""
+    (tmp_path / "x.yaml").write_text(MINIMAL)
+    with pytest.raises(Refused) as caught:
+        project(tmp_path, alice=MINIMAL).agent(name)
+    assert caught.value.code == "unknown_agent"
+
+
+def test_an_unknown_agent_lists_those_there_are(tmp_path: Path) -> None:
+    """CF10."""
+    catalog = project(tmp_path, alice=MINIMAL, bob=MINIMAL)
+    with pytest.raises(Refused) as caught:
+        catalog.agent("carol")
+    assert caught.value.hint == "agents here: alice, bob (each has a file .agents/<name>.yaml)"
+    with pytest.raises(Refused) as caught:
+        catalog.agent("alcie")
+    assert "did you mean alice?" in (caught.value.hint or "")
+
+
+def test_a_file_with_the_other_suffix_is_pointed_out(tmp_path: Path) -> None:
+    """A silent miss costs an hour."""
+    catalog = project(tmp_path)
+    (tmp_path / ".agents" / "alice.yml").write_text(MINIMAL)
+    with pytest.raises(Refused) as caught:
+        catalog.agent("alice")
+    assert caught.value.hint == "rename .agents/alice.yml to alice.yaml"
+
+
+def test_a_definition_is_read_anew_each_time(tmp_path: Path) -> None:
+    """CF18."""
+    catalog = project(tmp_path, alice=MINIMAL)
+    assert catalog.agent("alice").definition.max_steps == 100
+    project(tmp_path, alice=MINIMAL + "max_steps: 5\n")
+    assert catalog.agent("alice").definition.max_steps == 5
+    (tmp_path / ".agents" / "alice.yaml").unlink()
+    with pytest.raises(Refused, match="there is no agent 'alice'"):
+        catalog.agent("alice")
+
+
+def test_a_survey_has_the_sound_ones_and_what_is_wrong_with_the_others(tmp_path: Path) -> None:
+    """One broken file does not hide the rest."""
+    catalog = project(tmp_path, alice=MINIMAL, bob="model: 1\n", Carol=MINIMAL)
+    survey = catalog.survey()
+    assert [loaded.definition.name for loaded in survey.loaded] == ["alice"]
+    assert {error.path for error in survey.errors} == {".agents/bob.yaml", ".agents/Carol.yaml"}
+    assert catalog.names() == ("alice", "bob")
+
+
+def test_a_project_without_agents_is_empty(tmp_path: Path) -> None:
+    """Discovery needs no folder."""
+    assert Catalog(tmp_path).names() == ()
+    assert Catalog(tmp_path).survey().loaded == ()
+
+
+def test_a_system_prompt_comes_from_its_file_at_each_reading(tmp_path: Path) -> None:
+    """CF11, CF18."""
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "a.md").write_text("You are A.")
+    catalog = project(tmp_path, alice="model: openai/x\nprompt: {system_file: prompts/a.md}\n")
+    definition = catalog.agent("alice").definition
+    assert catalog.system_text(definition) == "You are A."
+    (tmp_path / "prompts" / "a.md").write_text("You are B.")
+    assert catalog.system_text(definition) == "You are B."
+    (tmp_path / "prompts" / "a.md").unlink()
+    with pytest.raises(BadDefinition, match="is not there"):
+        catalog.system_text(definition)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message"),
+    [
+        ("agents: {}", "agents", "agents is not supported in this version"),
+        ("starvation: 5m", "starvation", "not supported"),
+        ("limits: {workers: 0}", "limits.workers", "must be at least 1"),
+        ("limits: {per_provider: 2}", "limits.per_provider", "not supported"),
+        ("providers: {mine: {}}", "providers.mine", "provider mine has no base_url"),
+        ("providers: {mine: {base_url: x}}", "providers.mine", "not an http(s) URL"),
+        ("providers: {Mine: {base_url: 'http://x'}}", "providers.Mine", "is not a name"),
+        ("workflows: {dm: x.yaml}", "workflows.dm", "is reserved"),
+    ],
+)
+def test_a_wrong_project_file_is_located(text: str, where: str, message: str, tmp_path: Path) -> None:
+    """CF07: the project file as any other."""
+    (tmp_path / "moniro.yaml").write_text(text)
+    with pytest.raises(BadDefinition) as caught:
+        Catalog(tmp_path).project()
+    [error] = caught.value.errors
+    assert (error.path, error.where) == ("moniro.yaml", where)
+    assert message in error.message
+
+
+def test_the_project_file_goes_by_either_name_but_not_both(tmp_path: Path) -> None:
+    """Contracts section 1."""
+    (tmp_path / ".agents.yaml").write_text("limits: {workers: 3}")
+    assert Catalog(tmp_path).project().limits.workers == 3
+    (tmp_path / "moniro.yaml").write_text("limits: {workers: 4}")
+    with pytest.raises(BadDefinition, match=r"moniro\.yaml is there too"):
+        Catalog(tmp_path).project()

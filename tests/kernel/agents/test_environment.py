@@ -1,0 +1,61 @@
+"""The environment of workers: an allowlist, and a PATH without our commands."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel.agents.environment import name_fault, worker_environment
+
+KERNEL = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/home/u",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C",
+    "ANTHROPIC_API_KEY": "canary",
+    "AGENT_WORKER_TOKEN": "canary",
+    "LD_PRELOAD": "canary",
+    "PYTHONPATH": "canary",
+    "GIT_SSH_COMMAND": "canary",
+    "NODE_OPTIONS": "canary",
+    "MY_TOKEN": "mine",
+}
+
+
+def test_nothing_comes_along_by_accident() -> None:
+    """P18, XF22."""
+    expected = {"PATH": "/usr/bin:/bin", "HOME": "/home/u", "LANG": "C.UTF-8", "LC_ALL": "C"}
+    assert worker_environment(KERNEL) == expected
+
+
+def test_an_agent_lets_names_through_but_not_all() -> None:
+    """Contracts section 1: env."""
+    passed = worker_environment(KERNEL, ("MY_TOKEN", "NOT_SET", "LD_PRELOAD", "AGENT_WORKER_TOKEN", "PATH"))
+    assert passed["MY_TOKEN"] == "mine"
+    assert "canary" not in passed.values()
+    assert "NOT_SET" not in passed
+
+
+def test_our_commands_are_not_on_the_path(tmp_path: Path) -> None:
+    """Issue 2: workers never see our awk, under whichever name of its folder."""
+    ours = tmp_path / "bin"
+    ours.mkdir()
+    (tmp_path / "link").symlink_to(ours)
+    path = f"{ours}:/usr/bin:{tmp_path}/link:relative::.:{ours}/"
+    assert worker_environment({"PATH": path}, (), frozenset({str(ours)}))["PATH"] == "/usr/bin"
+
+
+def test_there_is_always_a_path() -> None:
+    """A service manager may start the kernel with none."""
+    assert worker_environment({})["PATH"] == "/usr/local/bin:/usr/bin:/bin"
+
+
+@pytest.mark.parametrize("name", ["GIT_DIR", "DYLD_X", "PYTHONHOME", "PATH", "BASH_ENV", "ENV", "1A", "A=B", "É"])
+def test_what_changes_how_programs_run_is_never_let_through(name: str) -> None:
+    """XF22."""
+    assert name_fault(name) is not None
+
+
+@pytest.mark.parametrize("name", ["CI", "ENVIRONMENT", "PATHS", "_X", "GITHUB_TOKEN"])
+def test_other_names_are(name: str) -> None:
+    """XF22 the other way round."""
+    assert name_fault(name) is None

@@ -1,0 +1,130 @@
+"""Where model calls go, and which key goes with them."""
+
+import pytest
+
+from kernel.agents.providers import ALIASES, PROVIDERS, CauseError, ModelRejected, Resolved, resolve
+from kernel.agents.trust import demands
+from protocol.agent import Action, AgentDefinition, Endpoint, Rule
+from protocol.ipc import Provider
+from protocol.project import ProjectDefinition, ProviderEntry
+
+EMPTY = ProjectDefinition()
+GATEWAY = ProjectDefinition(
+    providers={
+        "gate": ProviderEntry(base_url="https://gate.example/v1", api_key="$GATE_KEY"),
+        "claude-gate": ProviderEntry(base_url="https://gate.example/a", dialect="anthropic"),
+        "anthropic": ProviderEntry(base_url="https://proxy.example"),
+        "openai": ProviderEntry(api_key="$WORK_KEY"),
+    }
+)
+ENVIRON = {"OPENAI_API_KEY": "sk-o", "ANTHROPIC_API_KEY": "sk-a", "GATE_KEY": "sk-g", "WORK_KEY": "sk-w"}
+
+
+def agent(model: str, provider: str | Endpoint | None = None) -> AgentDefinition:
+    return AgentDefinition(name="alice", model=model, provider=provider)
+
+
+def found(
+    definition: AgentDefinition, project: ProjectDefinition = EMPTY
+) -> tuple[str, str, str | None, str | None, str]:
+    """Name, dialect, base_url, key and model that come out."""
+    resolved = resolve(definition, project, ENVIRON)
+    assert resolved.provider is not None
+    provider = resolved.provider
+    return provider.name, provider.dialect, provider.base_url, provider.api_key, resolved.model
+
+
+def test_a_prefix_chooses_dialect_and_key() -> None:
+    """Contracts section 1: model."""
+    assert found(agent("openai/gpt-5.5")) == ("openai", "openai", None, "sk-o", "gpt-5.5")
+    assert found(agent("anthropic/claude-opus-5-5")) == ("anthropic", "anthropic", None, "sk-a", "claude-opus-5-5")
+
+
+def test_a_model_is_split_once() -> None:
+    """T57: openrouter's ids hold slashes."""
+    resolved = resolve(agent("openrouter/anthropic/claude:x"), EMPTY, {"OPENROUTER_API_KEY": "k"})
+    assert resolved.model == "anthropic/claude:x"
+
+
+def test_an_alias_is_a_model_of_a_known_provider() -> None:
+    """T57: aliases are data."""
+    assert found(agent("sonnet"))[1:] == ("anthropic", None, "sk-a", "claude-sonnet-5-5")
+    assert all(full.partition("/")[0] in PROVIDERS for full in ALIASES.values())
+
+
+def test_a_provider_that_needs_no_key_gets_none() -> None:
+    """ollama on this machine."""
+    assert found(agent("ollama/llama3")) == ("ollama", "openai", "http://127.0.0.1:11434/v1", None, "llama3")
+
+
+def test_an_endpoint_of_the_project_is_used_by_prefix_or_by_name() -> None:
+    """Contracts section 1: providers."""
+    expected = ("gate", "openai", "https://gate.example/v1", "sk-g", "m")
+    assert found(agent("gate/m"), GATEWAY) == expected
+    assert found(agent("openai/m", "gate"), GATEWAY) == expected
+
+
+def test_the_prefix_says_how_an_endpoint_is_spoken_to_unless_it_says_so_itself() -> None:
+    """protocol.agent.Endpoint."""
+    assert found(agent("anthropic/m", "gate"), GATEWAY)[1] == "anthropic"
+    assert found(agent("openai/m", "claude-gate"), GATEWAY)[1] == "anthropic"
+    own = Endpoint(name="mine", base_url="http://127.0.0.1:9/v1", api_key="$GATE_KEY")
+    assert found(agent("anthropic/m", own)) == ("mine", "anthropic", "http://127.0.0.1:9/v1", "sk-g", "m")
+    assert found(agent("mine/m", own))[1] == "openai"
+
+
+def test_a_key_never_goes_to_an_endpoint_it_was_not_named_for() -> None:
+    """T48, P18: a base_url in a repository does not collect the user's keys."""
+    assert found(agent("anthropic/m"), GATEWAY)[2:4] == ("https://proxy.example", None)
+    assert found(agent("openai/m", Endpoint(name="openai", base_url="https://evil.example")))[3] is None
+
+
+def test_a_named_variable_replaces_the_usual_one() -> None:
+    """Contracts section 1: api_key $ENV."""
+    assert found(agent("openai/m"), GATEWAY)[3] == "sk-w"
+    assert found(agent("openai/m", Endpoint(name="openai", api_key="$GATE_KEY")))[3] == "sk-g"
+
+
+def test_the_users_environment_may_point_a_provider_elsewhere() -> None:
+    """The variables that the SDKs themselves read."""
+    environ = {**ENVIRON, "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    resolved = resolve(agent("anthropic/m"), EMPTY, environ)
+    assert resolved.provider is not None
+    assert resolved.provider.base_url == "http://127.0.0.1:1"
+
+
+def test_a_missing_key_is_a_cause() -> None:
+    """promises 4.3: auth."""
+    with pytest.raises(CauseError) as caught:
+        resolve(agent("google/gemini"), EMPTY, {})
+    assert caught.value.cause == "auth"
+    assert "set GEMINI_API_KEY or GOOGLE_API_KEY" in caught.value.text
+
+
+def test_an_empty_key_is_a_missing_one() -> None:
+    """CI sets secrets it does not have to nothing."""
+    with pytest.raises(CauseError):
+        resolve(agent("openai/m"), EMPTY, {"OPENAI_API_KEY": ""})
+
+
+@pytest.mark.parametrize("model", ["", "gpt", "/x", "openai/", "nope/x"])
+def test_what_is_no_model_is_rejected(model: str) -> None:
+    """T57: no guess."""
+    with pytest.raises(ModelRejected):
+        resolve(agent(model), EMPTY, ENVIRON)
+
+
+def test_the_mock_backend_has_no_provider_and_the_mock_model_has_one() -> None:
+    """Contracts section 1: Mock."""
+    assert resolve(AgentDefinition(name="a", backend="mock"), EMPTY, {}) == Resolved(None, "mock")
+    assert resolve(agent("mock/script"), EMPTY, {}) == Resolved(Provider(name="mock", dialect="mock"), "script")
+
+
+def test_only_what_a_project_could_abuse_needs_trust() -> None:
+    """CF20, P19."""
+    script = (Rule(do=(Action(text="x"), Action(shell="rm -rf  build"))),)
+    assert demands(agent("openai/m"), EMPTY) == ()
+    assert demands(agent("openai/m"), GATEWAY) == ()
+    assert demands(agent("gate/m"), GATEWAY) == ("alice sends its prompts to https://gate.example/v1",)
+    assert demands(AgentDefinition(name="bob", backend="mock", mock=script), EMPTY) == ("bob runs: rm -rf build",)
+    assert demands(AgentDefinition(name="bob", model="openai/m", mock=script), EMPTY) == ()

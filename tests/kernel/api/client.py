@@ -1,0 +1,98 @@
+"""A small HTTP/1.1 client on trio and h11, so that tests see exactly what goes over the wire."""
+
+import json
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import h11
+import trio
+
+Headers = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One response, read to its end."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        """The code of a problem."""
+        return str(self.json["code"])
+
+
+@dataclass(slots=True)
+class Sse:
+    """One server-sent event."""
+
+    id: int | None
+    event: str
+    data: Any
+
+
+class Wire:
+    """One connection."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self.h11 = h11.Connection(h11.CLIENT)
+
+    async def send(self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+        """Send one request."""
+        request = h11.Request(method=method, target=path, headers=list(headers))
+        data = self.h11.send(request) + (self.h11.send(h11.Data(data=body)) or b"") + self.h11.send(h11.EndOfMessage())
+        await self.stream.send_all(data)
+
+    async def event(self) -> Any:
+        """The next h11 event."""
+        while True:
+            event = self.h11.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            self.h11.receive_data(bytes(await self.stream.receive_some(65536)))
+
+    async def answer(self) -> Answer:
+        """Read one response to its end."""
+        head = await self.event()
+        body = b""
+        while not isinstance(event := await self.event(), h11.EndOfMessage):
+            assert not isinstance(event, h11.ConnectionClosed), "closed in the middle of an answer"
+            body += event.data
+        return Answer(head.status_code, headers_of(head), body)
+
+
+def headers_of(head: h11.Response) -> Headers:
+    """Response header fields by lower-case name."""
+    return {name.decode(): value.decode() for name, value in head.headers}
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[Wire]:
+    """A connection for the length of the block."""
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        assert isinstance(stream, trio.SocketStream)
+        yield Wire(stream)
+
+
+async def events_of(wire: Wire) -> AsyncIterator[Sse]:
+    """Server-sent events of a response whose head was read, to its end. Comments are left out."""
+    text = ""
+    while not isinstance(event := await wire.event(), h11.EndOfMessage):
+        assert isinstance(event, h11.Data), "the stream was cut"
+        text += bytes(event.data).decode()
+        *whole, text = text.split("\n\n")
+        for block in whole:
+            fields = dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith(":"))
+            if fields:
+                number = int(fields["id"]) if "id" in fields else None
+                yield Sse(number, fields["event"], json.loads(fields["data"]))

@@ -1,0 +1,143 @@
+"""A kernel without attempts: the real store, feed and server on a real socket, with a project in a temporary folder."""
+
+import hashlib
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.registry import register
+from kernel.api.context import About, Activity, Services
+from kernel.api.serve import serve
+from kernel.procs.exec import ExecLauncher
+from kernel.store.commits.close import close
+from kernel.store.commits.lease import lease
+from kernel.store.database import open_database
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+from tests.kernel.api.client import Answer, Headers, connected
+
+TOKEN = "admin-token-of-the-tests"
+ALICE = "model: mock/x\nmock:\n  - text: done\n"
+REVIEW = "agents:\n  alice: { ref: alice }\n  bob:\n    model: mock/x\n    mock: [{ text: hi }]\n"
+RUNNABLE = REVIEW + 'kickoff: "@alice begin"\n'
+
+
+@dataclass
+class House:
+    """What tests reach into."""
+
+    services: Services
+    port: int
+    asked_to_stop: list[float] = field(default_factory=list)
+    live: dict[str, Activity] = field(default_factory=dict)
+    stopping: bool = False
+    served: trio.Event = field(default_factory=trio.Event)
+
+    @property
+    def host(self) -> str:
+        """What requests name as their host."""
+        return f"127.0.0.1:{self.port}"
+
+    def headers(self, token: str | None = TOKEN, **more: str) -> Headers:
+        """Ordinary header fields."""
+        fields = {"Host": self.host}
+        if token is not None:
+            fields["Authorization"] = f"Bearer {token}"
+        return fields | {name.replace("_", "-"): value for name, value in more.items()}
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        raw: bytes | None = None,
+    ) -> Answer:
+        """One request on a connection of its own."""
+        fields = dict(self.headers() if headers is None else headers)
+        data = raw if raw is not None else b"" if body is None else msgspec.json.encode(body)
+        if data:
+            fields.setdefault("Content-Type", "application/json")
+            fields["Content-Length"] = str(len(data))
+        with trio.fail_after(10):
+            async with connected(self.port) as wire:
+                await wire.send(method, path, fields.items(), data)
+                return await wire.answer()
+
+    async def attempt(self, to: str = "alice", text: str = "work", token: str = "worker-token") -> str:
+        """Say something and lease what came of it. Returns the instruction; ``token`` is its attempt's."""
+        sent = await self.ask("POST", "/messages", {"to": to, "text": text})
+        (instruction,) = sent.json["instruction_ids"]
+        leased = await self.services.writer.commit(lease, instruction, hashlib.sha256(token.encode()).digest())
+        assert leased is not None
+        return str(instruction)
+
+    async def end(self, instruction: str, epoch: int = 1, text: str = "the reply") -> None:
+        """End an attempt with a result."""
+        await self.services.writer.commit(close, instruction, epoch, status="done", text=text)
+
+
+def write_project(root: Path) -> None:
+    """A project with the agent alice and two workflows."""
+    (root / ".agents").mkdir(parents=True)
+    (root / ".workflows").mkdir()
+    (root / ".agents/alice.yaml").write_text(ALICE)
+    (root / ".workflows/review.yaml").write_text(REVIEW)
+    (root / ".workflows/task.yaml").write_text(RUNNABLE)
+
+
+@asynccontextmanager
+async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncIterator[House]:
+    """A served kernel for the length of the block; leaving it stops it as a kernel stops."""
+    write_project(root / "project")
+    database = open_database(str(root / "kernel.db"))
+    feed = Feed()
+    writer = Writer(database=database, clock_ms=lambda: 1_700_000_000_000, publish=feed.publish)
+    reader = Reader(database=database)
+    catalog = Catalog(root / "project")
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    stopping: list[float] = []
+    live: dict[str, Activity] = {}
+    services = Services(
+        writer=writer,
+        reader=reader,
+        feed=feed,
+        catalog=catalog,
+        launcher=ExecLauncher(run_dir=root / "run", environ={}),
+        environ=environ or {},
+        token=TOKEN,
+        about=About(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(root / "project")),
+        now_ms=lambda: 1_700_000_000_000,
+        uptime_seconds=lambda: 1.0,
+        activity=lambda: live,
+        ready=lambda: True,
+        closing=trio.Event(),
+        shutdown=stopping.append,
+        stopping=lambda: bool(stopping),
+    )
+    built = House(services, port, stopping, live)
+
+    async def serving(*, task_status: trio.TaskStatus[None]) -> None:
+        await serve(services, listener, task_status=task_status)
+        built.served.set()
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(writer.run)
+        await register(catalog, writer, reader)
+        await nursery.start(serving)
+        yield built
+        services.closing.set()
+        with trio.fail_after(10):
+            await built.served.wait()
+        writer.close()
+    database.close()

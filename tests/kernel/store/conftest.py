@@ -1,0 +1,20 @@
+"""Where the store under test lives: in a file and in memory."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kernel.store.database import MEMORY
+from tests.kernel.store.house import House, open_house
+
+
+@pytest.fixture(params=["file", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return MEMORY if request.param == "memory" else str(tmp_path / "store.db")
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with open_house(str(tmp_path / "store.db")) as opened:
+        yield opened

@@ -1,0 +1,109 @@
+"""A whole store to test with: real SQLite, a clock that is set by hand, and what everybody needs to begin."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import trio
+
+from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.store.commits.append import Appended, append
+from kernel.store.commits.lease import Leased, lease
+from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.store.database import Database, open_database
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+from protocol.events import Event
+from protocol.names import AgentKey, inline_key, workflow_space
+
+PATIENCE_SECONDS = 10.0
+START_MS = 1_790_000_000_000
+
+
+@dataclass
+class Clock:
+    """Milliseconds that pass only when told to."""
+
+    now_ms: int = START_MS
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@dataclass
+class House:
+    """A running store."""
+
+    database: Database
+    writer: Writer
+    reader: Reader
+    feed: Feed
+    clock: Clock
+    told: list[Event] = field(default_factory=list)
+
+    async def agents(self, *names: str) -> None:
+        await self.writer.commit(
+            put_agents,
+            [AgentSpec(key=AgentKey(name), origin="file", definition=b'{"model":"mock/m"}') for name in names],
+        )
+
+    async def said(self, space: str, text: str, *, to: tuple[str, ...] = (), sender: str = "user") -> Appended:
+        return await self.writer.commit(append, Draft(kind="said", space=space, sender=sender, text=text, to=to))
+
+    async def take(self, instruction: str) -> Leased:
+        leased = await self.writer.commit(lease, instruction, token_hash(instruction, self.clock.now_ms))
+        assert leased is not None
+        return leased
+
+    async def workflow(self, *names: str, kickoff: str | None = None, limits: bytes = b"{}") -> str:
+        """``review:main`` with these members, all inline."""
+        space = workflow_space("review")
+        payload = WorkflowStarted(
+            name="review",
+            tag="main",
+            mode="run",
+            file=".workflows/review.yaml",
+            definition=b'{"name":"review","agents":{},"limits":' + limits + b"}",
+            members=tuple(member(name, space) for name in names),
+            kickoff=kickoff,
+        )
+        draft = Draft(kind="status", space=space, sender="system", text="review:main started", payload=payload)
+        await self.writer.commit(append, draft)
+        return space
+
+
+def member(name: str, space: str) -> MemberSpec:
+    return MemberSpec(name=name, key=inline_key(name, space), origin="inline", definition=b'{"model":"mock/m"}')
+
+
+def token_hash(instruction: str, salt: int = 0) -> bytes:
+    return sha256(f"{instruction} {salt}".encode()).digest()
+
+
+@asynccontextmanager
+async def open_house(path: str, *, capacity: int = 1024) -> AsyncIterator[House]:
+    """A store on ``path`` that runs until the block ends."""
+    database = open_database(path)
+    feed = Feed()
+    told: list[Event] = []
+
+    def publish(events: Sequence[Event]) -> None:
+        told.extend(events)
+        feed.publish(events)
+
+    clock = Clock()
+    writer = Writer(database=database, clock_ms=clock, publish=publish, capacity=capacity)
+    reader = Reader(database=database)
+    try:
+        with trio.fail_after(PATIENCE_SECONDS):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(writer.run)
+                yield House(database, writer, reader, feed, clock, told)
+                writer.close()
+    finally:
+        database.close()
+
+
+Maker = Callable[[], str]

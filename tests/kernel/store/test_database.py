@@ -1,0 +1,85 @@
+"""Opening a database: migrations, and files that cannot be used."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import apsw
+import pytest
+
+from kernel.rule.draft import Origin
+from kernel.store.commits.roster import AgentState
+from kernel.store.database import migrations, open_database
+from kernel.store.errors import CannotOpen
+from protocol.instruction import STATUSES, DeliveryState
+from protocol.message import FACT_KINDS, MESSAGE_KINDS
+
+
+def test_each_migration_sets_its_own_number() -> None:
+    """Promise P25: the schema and its version change in one transaction."""
+    for number, script in migrations().items():
+        assert script.rstrip().endswith(f"PRAGMA user_version = {number};")
+    assert list(migrations()) == list(range(1, len(migrations()) + 1))
+
+
+def test_lists_in_the_schema_are_those_of_the_protocol() -> None:
+    """style.md 32."""
+    script = "\n".join(migrations().values())
+    found = {
+        (name, tuple(re.findall(r"'(\w+)'", values)))
+        for name, values in re.findall(r"CHECK \((\w+) IN \(([^)]*)\)\)", script)
+        if "'" in values
+    }
+    assert ("kind", MESSAGE_KINDS) in found
+    assert ("state", STATUSES) in found
+    assert ("state", get_args(DeliveryState)) in found
+    assert ("state", get_args(AgentState)) in found
+    assert ("origin", get_args(Origin)) in found
+    facts = set(re.findall(r"kind NOT IN \(([^)]*)\)", script))
+    assert [set(re.findall(r"'(\w+)'", one)) for one in facts] == [FACT_KINDS]
+
+
+def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """Fault SF09: names the file and the remedy."""
+    path = str(tmp_path / "store.db")
+    open_database(path).close()
+    other = apsw.Connection(path)
+    other.execute("PRAGMA user_version = 999").fetchall()
+    other.close()
+    with pytest.raises(CannotOpen, match="upgrade agent-worker") as caught:
+        open_database(path)
+    assert path in str(caught.value)
+    other = apsw.Connection(path)
+    assert other.execute("PRAGMA user_version").get == 999
+    other.close()
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """Fault SF07."""
+    path = tmp_path / "store.db"
+    path.write_bytes(b"something else entirely" * 100)
+    with pytest.raises(CannotOpen, match=re.escape(str(path))):
+        open_database(str(path))
+    assert path.read_bytes() == b"something else entirely" * 100
+
+
+def test_opening_twice_changes_nothing(tmp_path: Path) -> None:
+    """Promise P20: a restart is not a migration."""
+    path = str(tmp_path / "store.db")
+    open_database(path).close()
+    database = open_database(path)
+    assert database.writer().execute("PRAGMA user_version").get == len(migrations())
+    assert database.writer().execute("PRAGMA journal_mode").get == "wal"
+    assert database.writer().execute("PRAGMA synchronous").get == 2
+    assert [row[0] for row in database.writer().execute("PRAGMA integrity_check")] == ["ok"]
+    database.close()
+
+
+def test_databases_in_memory_are_strangers() -> None:
+    """Each has an address of its own."""
+    first, second = open_database(":memory:"), open_database(":memory:")
+    first.writer().execute("INSERT INTO boots (pid, version, at_ms, requeued) VALUES (1, '', 0, 0)")
+    count = "SELECT count(*) FROM boots"
+    assert (first.reader().execute(count).get, second.reader().execute(count).get) == (1, 0)
+    first.close()
+    second.close()

@@ -1,0 +1,79 @@
+"""The feed and the wake."""
+
+import trio
+import trio.testing
+
+from kernel.store.feed import Feed
+from protocol.events import Event
+
+
+def event(seq: int, kind: str = "instruction.step") -> Event:
+    return Event(type=kind, at="2026-11-21T00:00:00.000Z", seq=seq)
+
+
+async def test_a_reader_gets_every_event_in_order() -> None:
+    """Promise P22."""
+    feed = Feed()
+    with feed.subscribe() as watched, trio.fail_after(5):
+        feed.publish([event(1), event(2)])
+        feed.live(Event(type="delta", at="", data={"text": "x"}))
+        assert [(await anext(watched)).seq for _ in range(3)] == [1, 2, None]
+
+
+async def test_a_slow_reader_is_told_how_many_it_missed_where_they_are_missing() -> None:
+    """contracts.md section 4: lagged{n}, never silent; others notice nothing (fault LF05)."""
+    feed = Feed()
+    with feed.subscribe(capacity=2) as slow, feed.subscribe() as quick, trio.fail_after(5):
+        feed.publish([event(number) for number in range(1, 6)])
+        first, second, lagged = [await anext(slow) for _ in range(3)]
+        assert (first.seq, second.seq) == (1, 2)
+        assert (lagged.type, lagged.data) == ("lagged", {"n": 3})
+        feed.publish([event(6)])
+        assert (await anext(slow)).seq == 6
+        assert [(await anext(quick)).seq for _ in range(6)] == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_reader_that_left_is_forgotten() -> None:
+    """Promise P10: nothing is kept for who is gone."""
+    feed = Feed()
+    with feed.subscribe():
+        pass
+    feed.publish([event(1)])
+    assert not feed._subscriptions
+
+
+async def test_a_wake_between_the_check_and_the_wait_is_not_lost() -> None:
+    """Fault TF09."""
+    feed = Feed()
+    feed.wake.clear()
+    feed.publish([event(1, "instruction.queued")])
+    with trio.fail_after(5):
+        await feed.wake.wait()
+
+
+async def test_each_who_waits_has_a_wake_of_its_own() -> None:
+    """The dispatcher's clear must not swallow another's wake."""
+    feed = Feed()
+    other = feed.new_wake()
+    feed.publish([event(1, "instruction.ended")])
+    feed.wake.clear()
+    with trio.fail_after(5):
+        await other.wait()
+
+
+async def test_what_changes_nothing_to_lease_wakes_nobody() -> None:
+    """LF01: no wake-up without a reason."""
+    feed = Feed()
+    feed.publish([event(1, "worker.log")])
+    woken = False
+
+    async def wait() -> None:
+        nonlocal woken
+        await feed.wake.wait()
+        woken = True
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not woken
+        nursery.cancel_scope.cancel()

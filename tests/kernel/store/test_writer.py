@@ -1,0 +1,243 @@
+"""The writer: groups, answers, failures."""
+
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+
+import apsw
+import pytest
+import trio
+import trio.testing
+
+from kernel.rule.draft import Draft
+from kernel.store import events, messages
+from kernel.store.commits.append import append
+from kernel.store.database import open_database
+from kernel.store.errors import StorageFailed
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.transaction import Transaction
+from kernel.store.writer import Writer
+from protocol.errors import Refused
+from protocol.events import Event
+from tests.kernel.store.house import House
+
+HELLO = Draft(kind="said", space="dm:alice", sender="user", text="hello")
+
+
+class Gate:
+    """A job that keeps the writer's thread busy until told, so that others must share the next transaction."""
+
+    def __init__(self) -> None:
+        self._entered = threading.Event()
+        self._open = threading.Event()
+
+    def __call__(self, _tx: Transaction) -> None:
+        self._entered.set()
+        self._open.wait(10)
+
+    async def entered(self) -> None:
+        await trio.to_thread.run_sync(self._entered.wait, 10)
+
+    def release(self) -> None:
+        self._open.set()
+
+
+async def together(house: House, jobs: Sequence[Callable[[], Awaitable[object]]]) -> None:
+    """Run ``jobs`` in one group."""
+    gate = Gate()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(house.writer.commit, gate)
+        await gate.entered()
+        async with trio.open_nursery() as inner:
+            for job in jobs:
+                inner.start_soon(job)
+            await trio.testing.wait_all_tasks_blocked()
+            gate.release()
+
+
+async def test_jobs_that_wait_together_share_one_commit(house: House) -> None:
+    """architecture.md: group commit."""
+    await house.agents("alice")
+    frames: list[int] = []
+    house.database.writer().set_wal_hook(lambda _conn, _name, pages: frames.append(pages) or apsw.SQLITE_OK)
+
+    async def say() -> None:
+        await house.said("dm:alice", "hello")
+
+    await together(house, [say] * 20)
+    assert len(frames) == 1
+    assert house.reader.now(messages.newest_seq) == 20
+
+
+async def test_a_job_that_fails_in_a_group_harms_no_other(house: House) -> None:
+    """architecture.md: a savepoint per job; nothing of the failed one is kept or told."""
+    await house.agents("alice")
+
+    def broken(tx: Transaction) -> None:
+        append(tx, HELLO)
+        raise ZeroDivisionError
+
+    async def bad() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await house.writer.commit(broken)
+
+    async def refused() -> None:
+        with pytest.raises(Refused):
+            await house.said("dm:nobody", "hi")
+
+    async def good() -> None:
+        await house.said("dm:alice", "good")
+
+    await together(house, [bad, good, refused, good, bad])
+    assert [one.text for one in house.reader.now(messages.channel, "dm:alice")] == ["good", "good"]
+    kept = house.reader.now(events.since, 0)
+    assert [one.seq for one in kept] == [one.seq for one in house.told]
+
+
+async def test_events_are_published_after_the_commit_and_before_the_answer(house: House) -> None:
+    """architecture.md: nothing outside the database changes before COMMIT."""
+    await house.agents("alice")
+    order: list[str] = []
+
+    def see(told: Sequence[Event]) -> None:
+        stored = house.reader.now(events.kept).newest
+        order.append(f"published, stored {stored >= (told[-1].seq or 0)}")
+
+    house.writer._publish = see
+    await house.said("dm:alice", "hello")
+    order.append("answered")
+    assert order == ["published, stored True", "answered"]
+
+
+async def test_a_full_disk_refuses_and_recovers(house: House) -> None:
+    """Fault SF03: not accepted, reads fine, recovers by itself; those that still fit are accepted."""
+    await house.agents("alice")
+    await house.said("dm:alice", "before")
+    conn = house.database.writer()
+    pages = conn.execute("PRAGMA page_count").get
+    conn.execute(f"PRAGMA max_page_count = {pages + 2}").fetchall()
+
+    async def too_much() -> None:
+        with pytest.raises(Refused) as caught:
+            await house.said("dm:alice", "x" * 200_000)
+        assert caught.value.code == "storage_full"
+
+    async def small() -> None:
+        await house.said("dm:alice", "small")
+
+    await together(house, [small, too_much, small])
+    assert [one.text for one in house.reader.now(messages.channel, "dm:alice")] == ["before", "small", "small"]
+    conn.execute("PRAGMA max_page_count = 1000000").fetchall()
+    await house.said("dm:alice", "x" * 200_000)
+    assert [one.seq for one in house.reader.now(events.since, 0)] == [one.seq for one in house.told]
+
+
+async def test_who_gives_up_waiting_does_not_undo_the_commit(house: House) -> None:
+    """Fault HF21: fully committed or absent."""
+    await house.agents("alice")
+    gate = Gate()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(house.writer.commit, gate)
+        await gate.entered()
+        async with trio.open_nursery() as impatient:
+            impatient.start_soon(house.said, "dm:alice", "still said")
+            await trio.testing.wait_all_tasks_blocked()
+            impatient.cancel_scope.cancel()
+        gate.release()
+    await house.writer.commit(lambda _tx: None)
+    assert [one.text for one in house.reader.now(messages.channel, "dm:alice")] == ["still said"]
+
+
+async def test_a_full_queue_refuses_after_a_while(
+    house: House, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """architecture.md: a bounded queue in front; when it is full callers wait, then get 503."""
+    monkeypatch.setattr("kernel.store.writer.ADMISSION_SECONDS", 0.01)
+    database = open_database(str(tmp_path_factory.mktemp("full") / "store.db"))
+    writer = Writer(database=database, clock_ms=house.clock, publish=lambda _events: None, capacity=1)
+    gate = Gate()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(writer.run)
+        nursery.start_soon(writer.commit, gate)
+        await gate.entered()
+        with pytest.raises(Refused) as caught:
+            await writer.commit(lambda _tx: None)
+        assert caught.value.code == "busy"
+        gate.release()
+        await writer.commit(lambda _tx: None)
+        writer.close()
+    database.close()
+
+
+async def test_a_lock_held_by_another_process_is_busy_not_fatal(house: House) -> None:
+    """Fault SF11."""
+    await house.agents("alice")
+    house.database.writer().set_busy_timeout(1)
+    other = apsw.Connection(house.database.path)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Refused) as caught:
+        await house.said("dm:alice", "hello")
+    assert caught.value.code == "busy"
+    other.execute("ROLLBACK")
+    other.close()
+    await house.said("dm:alice", "hello")
+
+
+async def test_a_disk_that_fails_stops_the_writer_and_answers_everybody(house: House) -> None:
+    """Fault SF04: no ack, no second try; whoever waits is told."""
+    database = open_database(":memory:")
+    writer = Writer(database=database, clock_ms=house.clock, publish=lambda _events: None)
+
+    def broken(_tx: Transaction) -> None:
+        raise apsw.IOError("disk I/O error")
+
+    async def expect_failure(job: Callable[[Transaction], None]) -> None:
+        with pytest.raises(StorageFailed):
+            await writer.commit(job)
+
+    with pytest.RaisesGroup(StorageFailed):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(writer.run)
+            with trio.CancelScope(shield=True), trio.fail_after(5):
+                async with trio.open_nursery() as callers:
+                    for _ in range(3):
+                        callers.start_soon(expect_failure, broken)
+                        callers.start_soon(expect_failure, lambda _tx: None)
+                await expect_failure(lambda _tx: None)
+    database.close()
+
+
+async def test_closing_answers_what_was_handed_in_and_refuses_the_rest(tmp_path: object) -> None:
+    """Promise P1 at shutdown; the WAL is empty after a clean close."""
+    database = open_database(f"{tmp_path}/store.db")
+    feed = Feed()
+    writer = Writer(database=database, clock_ms=lambda: 1, publish=feed.publish)
+    done: list[int] = []
+    gate = Gate()
+
+    def note(tx: Transaction, number: int) -> None:
+        tx.emit("kernel.started", data={"number": number})
+
+    async def one(number: int) -> None:
+        await writer.commit(note, number)
+        done.append(number)
+
+    with trio.fail_after(5):
+        async with trio.open_nursery() as callers:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(writer.run)
+                callers.start_soon(writer.commit, gate)
+                await gate.entered()
+                for number in range(5):
+                    callers.start_soon(one, number)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+                await trio.lowlevel.cancel_shielded_checkpoint()
+                gate.release()
+            with pytest.raises(Refused) as caught:
+                await writer.commit(note, 9)
+            assert caught.value.code == "stopping"
+    assert sorted(done) == [0, 1, 2, 3, 4]
+    assert len(Reader(database=database).now(events.since, 0)) == 5
+    assert database.writer().execute("PRAGMA wal_checkpoint").fetchone() == (0, 0, 0)
+    database.close()

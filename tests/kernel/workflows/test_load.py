@@ -1,0 +1,209 @@
+"""A workflow file: everything that can be wrong with it is told before anything starts."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kernel.agents.catalog import Catalog
+from kernel.source.problems import BadDefinition
+from kernel.workflows.load import LoadedWorkflow, load_workflow
+from protocol.agent import Action, AgentDefinition, Prompt, Rule, Timeouts
+from protocol.api import FileError
+from protocol.errors import Refused
+from protocol.workflow import Param, Ref, RefPrompt, RunLimits, SetupStep
+
+ALICE = "model: openai/gpt-5.5\nprompt: {system: You are Alice}\nsoul: {role: critic}\n"
+REVIEW = """\
+agents:
+  reviewer:
+    ref: alice
+    prompt: {append: Mind the tests}
+    max_steps: 5
+    timeouts: {total: 1h}
+  coder:
+    backend: mock
+    mock: [{text: done}]
+params:
+  - {name: base, short: b, default: 1.10, description: branch}
+  - {name: deep, type: bool}
+setup:
+  - shell: git diff ${{ params.base }}
+    as: diff
+    timeout: 10s
+kickoff: |
+  @reviewer look at this, in ${{ workflow.name }}:${{ workflow.tag }}:
+  ${{ diff }}
+limits: {hops: 4, wall_time: 10m}
+workspace: {provider: sqlite}
+"""
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    """A project with one agent and one workflow."""
+    for path, text in ((".agents/alice.yaml", ALICE), (".workflows/review.yaml", REVIEW)):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(text)
+    return Catalog(tmp_path)
+
+
+def write(catalog: Catalog, text: str, path: str = ".workflows/review.yaml") -> None:
+    (catalog.root / path).write_text(text)
+
+
+def errors(catalog: Catalog, text: str) -> tuple[FileError, ...]:
+    write(catalog, text)
+    with pytest.raises(BadDefinition) as caught:
+        load_workflow(catalog, "review")
+    return caught.value.errors
+
+
+def refused(catalog: Catalog, asked: str, cwd: Path | None = None) -> Refused:
+    with pytest.raises(Refused) as caught:
+        load_workflow(catalog, asked, cwd)
+    return caught.value
+
+
+def test_a_workflow_file_becomes_a_definition_with_its_members(catalog: Catalog) -> None:
+    """Contracts section 1: Workflow."""
+    loaded = load_workflow(catalog, "review")
+    definition = loaded.definition
+    assert (definition.name, loaded.path) == ("review", ".workflows/review.yaml")
+    assert definition.agents["reviewer"] == Ref(
+        ref="alice", prompt=RefPrompt(append="Mind the tests"), max_steps=5, timeouts=Timeouts(total=3600.0)
+    )
+    assert definition.params == (
+        Param(name="base", short="b", default="1.10", description="branch"),
+        Param(name="deep", type="bool"),
+    )
+    assert definition.setup == (SetupStep(shell="git diff ${{ params.base }}", bind="diff", timeout=10.0),)
+    assert definition.limits == RunLimits(hops=4, wall_time=600.0)
+
+
+def test_a_ref_overrides_what_it_may_and_keeps_the_rest(catalog: Catalog) -> None:
+    """T58: a ref with prompt.append keeps its overrides; the soul stays the agent's."""
+    reviewer, coder = load_workflow(catalog, "review").members
+    assert reviewer.definition.prompt == Prompt(system="You are Alice", append="Mind the tests")
+    assert (reviewer.definition.max_steps, reviewer.definition.timeouts.total) == (5, 3600.0)
+    assert (reviewer.definition.name, reviewer.definition.soul) == ("alice", {"role": "critic"})
+    assert coder.definition == AgentDefinition(name="coder", backend="mock", mock=(Rule(do=(Action(text="done"),)),))
+
+
+ONE = "agents: {bob: {backend: mock, mock: [{text: x}]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "place", "message", "hint"),
+    [
+        ("kickoff: hi\n", "agents", (1, 1), "is missing", "add agents:"),
+        ("agents: {}\n", "agents", (1, 1), "needs at least one agent", ""),
+        ("agents: {bob: }\n", "agents.bob", (1, 10), "needs ref: or an inline agent", "{ref: <agent"),
+        ("agents:\n  Bob: {ref: alice}\n", "agents.Bob", (2, 3), "'Bob' is not a name", ""),
+        ("agents:\n  user: {ref: alice}\n", "agents.user", (2, 3), "'user' is reserved", ""),
+        ("agents:\n  bob: {ref: alcie}\n", "agents.bob.ref", (2, 9), "there is no agent 'alcie'", "mean alice?"),
+        ("agents:\n  a: {ref: alice}\n  b: {ref: alice}\n", "agents.b.ref", (3, 7), "a and b are both the agent", ""),
+        ("agents:\n  alice: {backend: mock, mock: [{text: x}]}\n", "agents.alice", (2, 3), "is defined twice", "ref"),
+        ("agents:\n  bob: {ref: alice, soul: {}}\n", "agents.bob.soul", (2, 21), "a ref cannot override soul", "file"),
+        ("agents:\n  bob: {ref: alice, prompt: {system: x}}\n", "agents.bob.prompt.system", (2, 30), "cannot", "append"),
+        ("agents:\n  bob: {ref: alice, budget: {}}\n", "agents.bob.budget", (2, 21), "budget is not supported", ""),
+        ("agents:\n  bob: {ref: alice, maxsteps: 1}\n", "agents.bob.maxsteps", (2, 21), "unknown key", "max_steps?"),
+        ("agents:\n  bob: {ref: alice, model: nope/x}\n", "agents.bob.model", (2, 21), "unknown provider 'nope'", ""),
+        ("agents:\n  bob: {ref: alice, backend: mock}\n", "agents.bob.mock", (2, 8), "a mock needs a script", ""),
+        ("agents:\n  bob: {model: openai/x}\n", "agents.bob.prompt", (2, 8), "is missing", ""),
+        (ONE + "workspace: {provider: file}\n", "workspace.provider", (2, 23), "file is not supported", "database"),
+        (ONE + "workspace: false\n", "workspace", (2, 12), "needs keys, has 'false'", ""),
+        (ONE + "workspace: {git: none}\n", "workspace.git", (2, 13), "git is not supported", ""),
+        (ONE + "context: {}\n", "context", (2, 1), "unknown key 'context'", "it is called workspace"),
+        (ONE + "verdict: x\n", "verdict", (2, 1), "verdict is not supported", ""),
+        (ONE + "name: other\n", "name", (2, 7), "must be review", "leave name: out"),
+        (ONE + "limits: {wall_time: 0s}\n", "limits.wall_time", (2, 21), "must be at least 100ms", ""),
+        (ONE + "setup: [{shell: x, as: env}]\n", "setup[0].as", (2, 24), "'env' is reserved", ""),
+        (ONE + "setup: [{shell: x, as: a}, {shell: y, as: a}]\n", "setup[1].as", (2, 43), "is taken", ""),
+        (ONE + "setup: [{shell: x, as: a b}]\n", "setup[0].as", (2, 24), "not a name for a variable", ""),
+        (ONE + "setup: [{shell: ' '}]\n", "setup[0].shell", (2, 17), "the command is empty", ""),
+        (ONE + "setup: [{shell: '${{ late }}'}, {shell: x, as: late}]\n", "setup[0].shell", (2, 18), "unknown", ""),
+        (ONE + "kickoff: |\n  a\n  b ${{ dif }}\n", "kickoff", (4, 5), "unknown variable 'dif'", "known here"),
+        (ONE + "kickoff: ${{ params.x }}\n", "kickoff", (2, 10), "unknown variable 'params.x'", ""),
+        (ONE + "kickoff: ${{ message.text }}\n", "kickoff", (2, 10), "unknown variable", "only in mock scripts"),
+        (ONE + "kickoff: ${{ a b }}\n", "kickoff", (2, 10), "is not a variable", ""),
+        (ONE + "kickoff: ${{ open\n", "kickoff", (2, 10), "is not closed", ""),
+        (ONE + "params: [{name: A}]\n", "params[0].name", (2, 11), "'A' is not a name", ""),
+        (ONE + "params: [{name: a, type: int, default: x}]\n", "params[0].default", (2, 31), "not of type int", ""),
+        (ONE + "params: [{name: a, type: int, default: true}]\n", "params[0].default", (2, 31), "not of type int", ""),
+        (ONE + "params: [{name: a, short: ab}]\n", "params[0].short", (2, 20), "not one letter", ""),
+        (ONE + "params: [{name: a}, {name: a}]\n", "params[1].name", (2, 22), "declared twice", ""),
+        (ONE + "params: [{name: a, required: true, default: x}]\n", "params[0].default", (2, 36), "has no default", ""),
+    ],
+)  # fmt: skip
+def test_a_wrong_workflow_says_where_and_what_to_do(
+    catalog: Catalog, text: str, where: str, place: tuple[int, int], message: str, hint: str
+) -> None:
+    """CF07-CF10, CF13, CF14, CF21."""
+    [error] = errors(catalog, text)
+    assert error.where == where
+    assert (error.line, error.column) == place
+    assert message in error.message
+    assert hint in (error.hint or "")
+
+
+def test_all_mistakes_of_all_files_are_told_at_once(catalog: Catalog) -> None:
+    """CF10: all or nothing, in one round."""
+    (catalog.root / ".agents" / "broken.yaml").write_text("model: openai/x\npromt: x\n")
+    text = "agents:\n  a: {ref: broken}\n  b: {ref: nobody}\n  c: {backend: mokc}\nkickof: x\n"
+    found = [(error.path, error.line, error.where) for error in errors(catalog, text)]
+    assert found == [
+        (".workflows/review.yaml", 3, "agents.b.ref"),
+        (".workflows/review.yaml", 4, "agents.c.backend"),
+        (".workflows/review.yaml", 5, "kickof"),
+        (".agents/broken.yaml", 2, "promt"),
+    ]
+
+
+def test_a_workflow_is_found_by_name_or_by_path(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Plan: a name, a path in the project, or an explicit path anywhere; its refs are the project's."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "mine.yaml").write_text(REVIEW)
+    (catalog.root / "flows").mkdir()
+    write(catalog, REVIEW, "flows/deep.yaml")
+    write(catalog, "workflows: {deep: flows/deep.yaml, out: ../x.yaml}\n", "moniro.yaml")
+
+    def shown(asked: str, cwd: Path | None = None) -> tuple[str, str]:
+        loaded: LoadedWorkflow = load_workflow(catalog, asked, cwd)
+        return loaded.definition.name, loaded.path
+
+    assert shown("review") == ("review", ".workflows/review.yaml")
+    assert shown("deep") == ("deep", "flows/deep.yaml")
+    assert shown(".workflows/review.yaml") == ("review", ".workflows/review.yaml")
+    assert shown("deep.yaml", catalog.root / "flows") == ("deep", "flows/deep.yaml")
+    assert shown("mine.yaml", elsewhere) == ("mine", "mine.yaml")
+    assert shown(str(elsewhere / "mine.yaml"))[0] == "mine"
+    assert refused(catalog, "out").code == "bad_definition"
+
+
+def test_a_path_gives_the_name_unless_the_file_does(catalog: Catalog) -> None:
+    """CF08: a file may be called anything, a workflow may not."""
+    write(catalog, ONE, "My.Flow.yaml")
+    assert "add name: to the file" in (refused(catalog, "My.Flow.yaml").hint or "")
+    write(catalog, ONE + "name: mine\n", "My.Flow.yaml")
+    assert load_workflow(catalog, "My.Flow.yaml").definition.name == "mine"
+
+
+@pytest.mark.parametrize("asked", ["reveiw", "Review", "dm", "", "a" * 300, "rev iew", "revi\0ew"])
+def test_an_unknown_workflow_lists_those_there_are(catalog: Catalog, asked: str) -> None:
+    """Contracts section 7: exit 5."""
+    error = refused(catalog, asked)
+    assert error.code == "unknown_workflow"
+    assert "review" in (error.hint or "")
+
+
+def test_a_missing_file_and_a_remote_one_are_told_apart(catalog: Catalog) -> None:
+    """github: arrives with a later issue."""
+    assert refused(catalog, "no/such.yaml").code == "unknown_workflow"
+    assert refused(catalog, "github:owner/repo@main/x.yaml").code == "bad_request"
+
+
+def test_a_workflow_file_that_is_a_pipe_is_refused(catalog: Catalog) -> None:
+    """CF11: an explicit path may be anything."""
+    os.mkfifo(catalog.root / "pipe.yaml")
+    assert refused(catalog, "pipe.yaml").code == "bad_definition"

@@ -1,0 +1,104 @@
+"""From what a provider said to a cause."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.errors import CLASS_OF_CAUSE, Cause
+from worker.models.errors import CATEGORIES, CODES, STATUSES, cause_of, codes_in, message_in
+from worker.models.retry_after import RETRY_AFTER_LIMIT_SECONDS, retry_after
+
+DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("status", "codes", "expected"),
+    [
+        (429, (), "rate_limited"),
+        (529, ("overloaded_error",), "overloaded"),
+        (503, (), "overloaded"),
+        (502, (), "overloaded"),
+        (504, (), "overloaded"),
+        (500, (), "overloaded"),
+        (402, (), "quota"),
+        (429, ("insufficient_quota",), "quota"),
+        (429, ("enforced_spend_limit_reached", "rate_limit_error"), "quota"),
+        (401, (), "auth"),
+        (403, (), "auth"),
+        (400, ("invalid_request_error",), "invalid"),
+        (404, (), "invalid"),
+        (413, (), "invalid"),
+        (422, (), "invalid"),
+        (301, (), "invalid"),
+        (400, ("context_length_exceeded",), "context_overflow"),
+        (400, ("content_filter",), "refusal"),
+        (408, (), "network"),
+        (None, ("overloaded_error",), "overloaded"),
+        (200, ("rate_limit_error",), "rate_limited"),
+        (200, ("authentication_error",), "auth"),
+        (None, ("429",), "rate_limited"),
+        (None, ("502",), "overloaded"),
+        (None, ("a word nobody knows",), "overloaded"),
+        (None, (), "overloaded"),
+    ],
+)
+def test_a_cause_follows_from_status_and_code(status: int | None, codes: tuple[str, ...], expected: Cause) -> None:
+    """promises 4.3: the per-class table; a code that says more than the status comes first."""
+    assert cause_of(status, codes) == expected
+
+
+def test_every_cause_in_the_tables_has_a_class() -> None:
+    """decisions, Failure: the classes are four, and every cause has one."""
+    causes = {*CODES.values(), *STATUSES.values(), *CATEGORIES.values()}
+    assert causes <= CLASS_OF_CAUSE.keys()
+
+
+@pytest.mark.parametrize(
+    ("body", "codes", "message"),
+    [
+        ({"error": {"type": "a", "message": "m", "details": {"error_code": "deep"}}}, ("deep", "a"), "m"),
+        ({"code": "flat", "type": "t", "message": "m"}, ("flat", "t"), "m"),
+        ({"error": {"code": 502, "message": "m"}}, ("502",), "m"),
+        ({"error": "just words"}, (), "just words"),
+        ([{"error": {"code": 400}}], (), None),
+        ("<html>", (), None),
+        (None, (), None),
+        ({"error": None}, (), None),
+        ({"error": {"type": ["no"], "code": None, "message": 3}}, (), None),
+    ],
+)
+def test_codes_and_words_are_found_in_any_error_body(body: object, codes: tuple[str, ...], message: str | None) -> None:
+    """T23: structured signals only, and no body is too odd to read."""
+    assert codes_in(body) == codes
+    assert message_in(body) == message
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "-5"}, 0.0),
+        ({"retry-after": "1e12"}, RETRY_AFTER_LIMIT_SECONDS),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({}, None),
+        ({"retry-after": "Wed, 21 Oct 2026 07:29:30 GMT", "date": DATE}, 90.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT", "date": DATE}, 0.0),
+        ({"retry-after": "Wed, 21 Oct 9999 07:28:00 GMT", "date": DATE}, RETRY_AFTER_LIMIT_SECONDS),
+        ({"retry-after": "Wed, 21 Oct 2026 07:29:30 GMT"}, None),
+    ],
+)
+def test_retry_after_is_read_as_seconds_or_as_a_date(headers: dict[str, str], expected: float | None) -> None:
+    """RFC 9110 10.2.3, and what providers send instead; promises P12: it is a floor, so it is never made shorter."""
+    assert retry_after(headers) == expected
+
+
+@given(st.text(), st.text())
+def test_retry_after_takes_any_text(value: str, date: str) -> None:
+    """P12: nonsense never breaks an attempt."""
+    seconds = retry_after({"retry-after": value, "date": date})
+    assert seconds is None or 0.0 <= seconds <= RETRY_AFTER_LIMIT_SECONDS

@@ -1,0 +1,246 @@
+"""The two dialects as data: conversations to requests, streams to replies, with all their oddities."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from anthropic.types import StopReason
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.instruction import Usage
+from protocol.ipc import Entry, Json, ToolCall, Turn
+from worker.conversation import Conversation
+from worker.models import anthropic_wire, openai_wire
+from worker.models.model import Reply
+
+
+def conversation(*entries: Entry, thread: tuple[Turn, ...] = (), system: str = "S") -> Conversation:
+    """A conversation that begins with ``go``."""
+    return Conversation(system=system, thread=thread, message="go", entries=entries)
+
+
+def heard(events: Iterable[Mapping[str, Any]]) -> Reply:
+    """The reply of an Anthropic stream."""
+    draft = anthropic_wire.Draft()
+    for event in events:
+        draft.take(event)
+    return draft.reply(4)
+
+
+def block(index: int, content: dict[str, Any], *deltas: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events of one content block."""
+    start = {"type": "content_block_start", "index": index, "content_block": content}
+    return [start, *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas)]
+
+
+def stopped(reason: str | None, **usage: int) -> dict[str, Any]:
+    """The event that says why the reply ended."""
+    return {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
+
+
+def chunked(*deltas: dict[str, Any], finish: str = "stop", usage: dict[str, Any] | None = None) -> Reply:
+    """The reply of an OpenAI stream."""
+    draft = openai_wire.Draft()
+    for delta in deltas:
+        draft.take({"choices": [{"delta": delta, "finish_reason": None}]})
+    draft.take({"choices": [{"delta": {}, "finish_reason": finish}]})
+    draft.take({"choices": [], "usage": usage})
+    return draft.reply(4)
+
+
+def call(
+    arguments: str, index: int | None = 0, identifier: str | None = "c1", name: str | None = "t"
+) -> dict[str, Any]:
+    """A delta with a piece of one tool call."""
+    return {"tool_calls": [{"index": index, "id": identifier, "function": {"name": name, "arguments": arguments}}]}
+
+
+def test_the_stop_table_has_every_reason_the_sdk_knows() -> None:
+    """T27: every stop reason handled explicitly; a new SDK with a new reason fails here."""
+    assert set(get_args(StopReason)) == set(anthropic_wire.STOPS)
+
+
+def test_openais_stop_table_has_every_reason_the_sdk_knows() -> None:
+    """T27: as above, for the other dialect."""
+    from openai.types.chat.chat_completion import Choice
+
+    known = Choice.model_fields["finish_reason"].annotation
+    assert set(get_args(known)) <= set(openai_wire.STOPS)
+
+
+def test_blocks_come_back_as_they_were_sent() -> None:
+    """A thinking block and its signature are wanted back unchanged, beside the calls they led to."""
+    reply = heard(
+        [
+            *block(0, {"type": "thinking", "thinking": "", "signature": ""}, {"type": "thinking_delta", "thinking": "hm"}),
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "sig"}},
+            *block(1, {"type": "text", "text": ""}, {"type": "text_delta", "text": "hel"}, {"type": "text_delta", "text": "lo"}),
+            *block(2, {"type": "tool_use", "id": "u", "name": "t", "input": {}}, {"type": "input_json_delta", "partial_json": '{"a"'}, {"type": "input_json_delta", "partial_json": ": 1}"}),
+            stopped("tool_use"),
+        ]
+    )  # fmt: skip
+    entry = Entry(k=0, kind="reply", text=reply.text, calls=reply.calls, native=reply.native, stop_reason=reply.stop)
+    result = Entry(k=1, kind="tool", text="ok", call_id="u", name="t")
+    said, answered = anthropic_wire.messages(conversation(entry, result))[1:]
+    assert said["content"] == [
+        {"type": "thinking", "thinking": "hm", "signature": "sig"},
+        {"type": "text", "text": "hello"},
+        {"type": "tool_use", "id": "u", "name": "t", "input": {"a": 1}},
+    ]
+    assert answered["role"] == "user"
+    assert [part["tool_use_id"] for part in answered["content"]] == ["u"]
+
+
+def test_results_of_one_reply_are_one_message() -> None:
+    """Anthropic refuses a conversation in which a tool call and its result are apart (T15)."""
+    calls = (ToolCall(id="a", name="t"), ToolCall(id="b", name="t"))
+    entries = (
+        Entry(k=0, kind="reply", calls=calls, stop_reason="tool_use"),
+        Entry(k=1, kind="tool", text="1", call_id="a"),
+        Entry(k=2, kind="tool", text="2", call_id="b", is_error=True),
+    )
+    turns = anthropic_wire.messages(conversation(*entries))
+    assert [turn["role"] for turn in turns] == ["user", "assistant", "user"]
+    assert [(part["content"], part["is_error"]) for part in turns[2]["content"]] == [("1", False), ("2", True)]
+
+
+def test_the_thread_alternates_and_begins_with_the_user() -> None:
+    """The Messages API takes no empty text and no conversation that the assistant opens."""
+    thread = (Turn(role="assistant", text="hi"), Turn(role="assistant", text="there"), Turn(role="user", text="  "))
+    turns = anthropic_wire.messages(conversation(thread=thread))
+    assert [turn["role"] for turn in turns] == ["user", "assistant", "user"]
+    assert [part["text"] for part in turns[1]["content"]] == ["hi", "there"]
+
+
+def test_system_and_newest_block_are_marked_for_the_cache() -> None:
+    """A tool loop sends the same prefix at every step; unmarked it is paid for every time."""
+    talk = conversation(Entry(k=0, kind="reply", text="x", stop_reason="pause_turn"))
+    assert all("cache_control" in part for part in anthropic_wire.system(talk))
+    marked = [["cache_control" in part for part in turn["content"]] for turn in anthropic_wire.messages(talk)]
+    assert marked == [[False], [True]]
+    assert anthropic_wire.system(conversation(system="")) == []
+
+
+def test_usage_counts_what_the_cache_gave_apart() -> None:
+    """contracts 9: usage is input, output, cache_read; what was written to the cache was input."""
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 5, "cache_creation_input_tokens": 2,
+             "cache_read_input_tokens": 70, "output_tokens": 1}}}  # fmt: skip
+    assert heard([start, stopped("end_turn", output_tokens=9)]).usage == Usage(
+        input_tokens=7, output_tokens=9, cache_read_tokens=70
+    )
+    usage = {"prompt_tokens": 77, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 70}}
+    assert chunked({"content": "x"}, usage=usage).usage == Usage(input_tokens=7, output_tokens=9, cache_read_tokens=70)
+
+
+@pytest.mark.parametrize("bad", ['{"a": ', "[1]", "tool(x)", '{"a": "\\ud800"}', "[" * 100_000])
+def test_arguments_that_are_no_object_are_kept_as_text(bad: str) -> None:
+    """The model must hear of its mistake; the providers must get back something they can parse."""
+    anthropic = heard(
+        [*block(0, {"type": "tool_use", "id": "u", "name": "t", "input": {}}, {"type": "input_json_delta", "partial_json": bad}),
+         stopped("tool_use")]
+    )  # fmt: skip
+    openai = chunked(call(bad), finish="tool_calls")
+    for reply in (anthropic, openai):
+        assert not isinstance(msgspec.json.decode(reply.calls[0].args), dict)
+    assert json.loads(bytes(anthropic.native))["anthropic"][0]["input"] == {}
+    assert json.loads(bytes(openai.native))["openai"]["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_a_cut_reply_runs_no_calls() -> None:
+    """T27: max_tokens in the middle of a call; half a call is no call."""
+    cut = heard([*block(0, {"type": "tool_use", "id": "u", "name": "t", "input": {}}), stopped("max_tokens")])
+    assert (cut.stop, cut.calls) == ("max_tokens", ())
+    cut = chunked(call('{"a"'), finish="length")
+    assert (cut.stop, cut.calls) == ("max_tokens", ())
+
+
+def test_an_unknown_stop_goes_through_unread() -> None:
+    """T27: unknown must be named in an error, not guessed at."""
+    assert heard([stopped("tired")]).stop == "tired"
+    assert chunked(finish="tired").stop == "tired"
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        ((call("", 0), call('{"a":', 0, None, None), call("1}", 0, None, None)), [("c1", "t", {"a": 1})]),
+        ((call("{}", 0, "c1"), call("{}", 1, "c2", "u")), [("c1", "t", {}), ("c2", "u", {})]),
+        ((call("{}", 0, "c1"), call("{}", 0, "c2", "u")), [("c1", "t", {}), ("c2", "u", {})]),
+        ((call('{"a"', None, "c1"), call(":1}", None, None, None)), [("c1", "t", {"a": 1})]),
+        ((call("{}", 0, None), call("{}", 1, "")), [("call-4-0", "t", {}), ("call-4-1", "t", {})]),
+        ((call("", 0),), [("c1", "t", {})]),
+    ],
+    ids=["in pieces", "two", "two at one index", "no index", "no ids", "no arguments"],
+)
+def test_calls_are_put_together_from_every_servers_pieces(
+    deltas: tuple[dict[str, Any], ...], expected: list[tuple[str, str, dict[str, Any]]]
+) -> None:
+    """Compatible servers leave out or repeat index and id; OpenAI's order is only one of them."""
+    reply = chunked(*deltas, finish="stop")
+    assert reply.stop == "tool_use"
+    assert [(made.id, made.name, msgspec.json.decode(made.args)) for made in reply.calls] == expected
+
+
+def test_what_a_server_adds_to_its_message_goes_back_to_it() -> None:
+    """Servers that think (DeepSeek, OpenRouter, Gemini) refuse a tool result without the thoughts before it."""
+    piece = {
+        "index": 0,
+        "id": "c",
+        "function": {"name": "t", "arguments": "{}"},
+        "extra_content": {"google": {"s": "x"}},
+    }
+    reply = chunked(
+        {"reasoning_content": "h", "reasoning_details": [{"a": 1}]},
+        {"reasoning_content": "m", "reasoning_details": [{"a": 2}]},
+        {"tool_calls": [piece]},
+        finish="tool_calls",
+    )
+    entry = Entry(k=0, kind="reply", calls=reply.calls, native=reply.native, stop_reason="tool_use")
+    said = openai_wire.messages(conversation(entry))[2]
+    assert said["reasoning_content"] == "hm"
+    assert said["reasoning_details"] == [{"a": 1}, {"a": 2}]
+    assert said["tool_calls"][0]["extra_content"] == {"google": {"s": "x"}}
+
+
+def test_a_refusal_in_its_own_field_is_a_refusal() -> None:
+    """OpenAI ends a refused structured answer with ``stop``; the words are in ``refusal``."""
+    reply = chunked({"refusal": "I can"}, {"refusal": "not"})
+    assert (reply.stop, reply.text) == ("refusal", "I cannot")
+
+
+def test_content_in_parts_shows_its_text() -> None:
+    """Mistral's thinking models send parts; thoughts are not the answer."""
+    parts = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "yes"}]
+    assert chunked({"content": parts}).text == "yes"
+
+
+def test_a_reply_of_the_other_dialect_is_told_in_neutral_form() -> None:
+    """An agent whose dialect changed keeps a conversation that the new provider can read."""
+    call = ToolCall(id="u", name="t", args=Json(b'{"a":1}'))
+    entry = Entry(k=0, kind="reply", text="hi", calls=(call,), native=Json(b'{"anthropic":[]}'), stop_reason="tool_use")
+    talk = conversation(entry, Entry(k=1, kind="tool", text="ok", call_id="u"))
+    said, answered = openai_wire.messages(talk)[2:]
+    assert said["tool_calls"][0] == {"id": "u", "type": "function", "function": {"name": "t", "arguments": '{"a":1}'}}
+    assert answered == {"role": "tool", "tool_call_id": "u", "content": "ok"}
+    entry = Entry(k=0, kind="reply", text="hi", calls=(call,), native=Json(b'{"openai":{}}'), stop_reason="tool_use")
+    assert [part["type"] for part in anthropic_wire.messages(conversation(entry))[1]["content"]] == ["text", "tool_use"]
+
+
+EVENTS = st.lists(
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["content_block_start", "content_block_delta", "message_delta", "other"])},
+        optional={"index": st.integers(0, 2), "delta": st.dictionaries(st.just("stop_reason"), st.text(max_size=3))},
+    ),
+    max_size=6,
+)
+
+
+@given(EVENTS)
+def test_events_in_any_order_make_a_reply_that_can_be_replayed(events: list[dict[str, Any]]) -> None:
+    """A strange server is no reason to crash: what it said is a reply, or nothing."""
+    reply = heard(events)
+    entry = Entry(k=0, kind="reply", text=reply.text, calls=reply.calls, native=reply.native, stop_reason=reply.stop)
+    anthropic_wire.messages(conversation(msgspec.json.decode(msgspec.json.encode(entry), type=Entry)))
