@@ -92,7 +92,9 @@ class Client:
         connection.wait_at_most(silence)
         answer = connection.request(method, path, {**self._credentials(), **headers}, body)
         if answer.status >= 400:
-            _raise_for_refusal(answer, answer.body())
+            content = answer.body()
+            connection.close()
+            _raise_for_refusal(answer, content)
         return Stream(connection, answer)
 
     def _credentials(self) -> dict[str, str]:

@@ -93,7 +93,7 @@ def recorded_endpoint(project: Project) -> Endpoint | None:
     path = os.path.join(project.state, RECORD)
     try:
         record = json.loads(_read_private(path))
-        address = parse_address(record["url"])
+        address = parse_address(str(record["url"]))
         return Endpoint(address, str(record["token"]), int(record["pid"]), path) if address else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -57,6 +57,8 @@ class Follower:
                 yield from self._listen(client)
             except Unreachable:
                 self._check_deadline()
+            finally:
+                client.close()
             client = self._reconnect()
 
     def _listen(self, client: Client) -> Iterator[ServerEvent]:

@@ -120,6 +120,8 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     key ``rule.action`` as two indices, for example ``0.2``."""
     source_text: str = ""
     """The text of the message that caused the instruction, as sent: what mock rules match on."""
+    entries_follow: int = 0
+    """How many more entries come as ``entry`` frames of their own, because ``entries`` would not fit into a line."""
 
 
 class Go(_Frame, frozen=True, kw_only=True, tag="go"):
@@ -149,7 +151,7 @@ class Ping(_Frame, frozen=True, kw_only=True, tag="ping"):
     n: int
 
 
-KernelFrame = Start | Go | Yield | Stop | Ping
+KernelFrame = Start | Entry | Go | Yield | Stop | Ping
 
 # -- worker -> kernel ---------------------------------------------------------------------------------
 

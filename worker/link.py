@@ -62,6 +62,7 @@ class Link:
         self._reader: FrameReader[KernelFrame] = FrameReader(KernelFrame)
         self._started = trio.Event()
         self._start: Start | None = None
+        self._history: list[Entry] = []
         self._question: _Question | None = None
         self._progress = ("", -math.inf)
         self.stop: Stop | None = None
@@ -87,17 +88,28 @@ class Link:
                 if self._question is not None and frame.k == self._question.k:
                     self._question.answer = frame
                     self._question.answered.set()
-            case Start():
-                self._start = self._start or frame
-                self._started.set()
+            case Start() | Entry():
+                self._begin(frame)
             case Stop():
                 self.stop = self.stop or frame
                 work.cancel()
             case Noise():
                 await self.log("warning", f"not a frame of this protocol ({frame.why}): {frame.text[:200]}")
 
+    def _begin(self, frame: Start | Entry) -> None:
+        """Take in ``start`` and the entries that follow it; the first start counts."""
+        if self._started.is_set():
+            return
+        if isinstance(frame, Start):
+            self._start = self._start or frame
+        elif self._start is not None:
+            self._history.append(frame)
+        if self._start is not None and len(self._history) >= self._start.entries_follow:
+            self._start = msgspec.structs.replace(self._start, entries=(*self._start.entries, *self._history))
+            self._started.set()
+
     async def open(self, ready: Ready) -> Start:
-        """Say ``ready`` and wait for ``start``. Raises LinkLost."""
+        """Say ``ready`` and wait for ``start``, with all its entries. Raises LinkLost."""
         await self._tell(ready)
         await self._started.wait()
         assert self._start is not None, "set before its event"

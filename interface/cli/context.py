@@ -32,6 +32,12 @@ class Context:
         self.params = params
         self.cwd = cwd
         self._project: Project | None = None
+        self._clients: list[Client] = []
+
+    def close(self) -> None:
+        """Close every connection that the command left open."""
+        for client in self._clients:
+            client.close()
 
     @property
     def project(self) -> Project:
@@ -63,7 +69,7 @@ class Context:
             proof.connection.close()
             return self._await_kernel(may_spawn=False)
         self._compare_versions(proof.version)
-        return Client(endpoint, proof.connection)
+        return self._kept(Client(endpoint, proof.connection))
 
     def started_kernel(self) -> Client:
         """A client of the kernel, which is started if it does not run. Never starts one that the environment names."""
@@ -113,7 +119,12 @@ class Context:
     def _await_kernel(self, *, may_spawn: bool) -> Client:
         from interface.autostart import Starter  # noqa: PLC0415  (needs subprocess; a kernel that is up does not)
 
-        return Starter(self.project, self.environ, self.clock, self.out.note, may_spawn=may_spawn).client()
+        starter = Starter(self.project, self.environ, self.clock, self.out.note, may_spawn=may_spawn)
+        return self._kept(starter.client())
+
+    def _kept(self, client: Client) -> Client:
+        self._clients.append(client)
+        return client
 
     def _compare_versions(self, running: str) -> None:
         from protocol.version import VERSION  # noqa: PLC0415  (a constant, beside the connection that needs it)

@@ -59,7 +59,11 @@ def _command(command: Command, words: Sequence[str], world: World) -> int:
         args = parser_for(command, world.program, module.configure).parse_args(own)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
-    return _run(module.run, Context(world, args, params, _directory()))
+    context = Context(world, args, params, _directory())
+    try:
+        return _run(module.run, context)
+    finally:
+        context.close()
 
 
 def _run(run_command: Callable[[Context], int], context: Context) -> int:

@@ -11,9 +11,9 @@ from kernel.agents.definition import AGENT_SHAPES, Named, check_agent, convert_a
 from kernel.agents.project import load_project
 from kernel.source.files import FileMissing, inside, read_text, read_tree
 from kernel.source.located import Converter
+from kernel.source.nodes import Node
 from kernel.source.problems import BadDefinition, Problems, fail
 from kernel.source.spelling import suggest
-from kernel.source.yaml_tree import Node
 from protocol.agent import AgentDefinition
 from protocol.api import FileError
 from protocol.errors import Refused

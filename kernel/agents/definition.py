@@ -14,8 +14,8 @@ from kernel.agents.later import REFUSED_KEYS, REFUSED_VALUES
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
 from kernel.agents.providers import MOCK, ModelRejected, route
 from kernel.source.located import Converter, Shapes
+from kernel.source.nodes import MapNode, Node, ScalarNode
 from kernel.source.problems import Place, Problems
-from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from protocol.agent import Action, AgentDefinition, Rule
 from protocol.project import ProjectDefinition
 

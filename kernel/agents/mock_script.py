@@ -4,8 +4,8 @@ import re
 import signal
 from typing import Final
 
+from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
 from kernel.source.problems import Place, Problems
-from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import Action, MockExit, Rule
 
 MAX_PATTERN: Final = 1000

@@ -9,8 +9,8 @@ from kernel.agents.later import NOT_YET
 from kernel.agents.providers import ModelRejected, check_endpoint
 from kernel.source.files import FileMissing, read_tree
 from kernel.source.located import Converter, Shapes
+from kernel.source.nodes import MapNode
 from kernel.source.problems import Problems, fail
-from kernel.source.yaml_tree import MapNode
 from protocol.names import NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition, ProjectLimits
 

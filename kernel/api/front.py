@@ -26,6 +26,9 @@ DIRECT: Final = {(route.method, route.path): route for route in ROUTES if route.
 OPEN_PATHS: Final = frozenset(route.path for route in ROUTES if route.open)
 
 
+NO_ROUTE: Final = Refused("not_found", "there is no such route")
+
+
 class McpEndpoint(Protocol):
     """Where MCP requests go. The identity is the token's."""
 
@@ -81,6 +84,8 @@ class Front:
             raise Refused("forbidden", "the token of an attempt opens /mcp only")
         if path == MCP_PATH:
             _check_mcp(scope["method"], principal)
+        if path.startswith("//"):
+            raise NO_ROUTE  # Quart would take it for a single slash
         return principal
 
     async def _pass_on(

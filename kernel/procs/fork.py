@@ -62,6 +62,8 @@ class ForkLauncher:
             try:
                 return await begin(spec, self._run_dir, zygote.fork)
             except KeeperLost:
+                if zygote.lost:
+                    self._forget(zygote)
                 if not left:
                     raise
         raise AssertionError("unreachable")
@@ -85,9 +87,7 @@ class ForkLauncher:
                 await zygote.listen()
                 nursery.cancel_scope.cancel()
         finally:
-            if zygote in self._zygotes:
-                self._zygotes.remove(zygote)
-                self._announce()
+            self._forget(zygote)
             with trio.CancelScope(shield=True):
                 await zygote.end()
             logger.info("zygote.ended pid=%d code=%s", zygote.process.pid, zygote.process.returncode)
@@ -97,6 +97,11 @@ class ForkLauncher:
         for older in self._zygotes[: self._zygotes.index(zygote)]:
             self._zygotes.remove(older)
             await older.retire()
+
+    def _forget(self, zygote: Zygote) -> None:
+        if zygote in self._zygotes:
+            self._zygotes.remove(zygote)
+            self._announce()
 
     def _announce(self) -> None:
         self._changed.set()

@@ -33,6 +33,8 @@ class Zygote:
     modules: frozenset[str]
     preloaded: trio.Event = field(default_factory=trio.Event)
     retired: bool = False
+    lost: bool = False
+    """An order could not be sent: it is dead, or about to be seen so."""
     _sending: trio.Lock = field(default_factory=trio.Lock)
 
     async def fork(self, order: Fork, theirs: Ends, _link: KeeperLink) -> None:
@@ -47,6 +49,7 @@ class Zygote:
                     with trio.CancelScope(shield=True):
                         sent += await self.control.send(data[sent:])
         except _GONE as error:
+            self.lost = True
             raise KeeperLost(f"cannot start {order.attempt}: the zygote is gone") from error
 
     async def listen(self) -> None:

@@ -5,8 +5,9 @@ import os
 import stat
 from pathlib import Path
 
+from kernel.source.nodes import Node
 from kernel.source.problems import BadDefinition, Problems, fail
-from kernel.source.yaml_tree import MAX_BYTES, Node, decode_utf8, parse_yaml
+from kernel.source.yaml_tree import MAX_BYTES, decode_utf8, parse_yaml
 
 
 class FileMissing(Exception):

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_arg
 import msgspec
 
 from kernel.source.durations import show_duration
+from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
 from kernel.source.problems import Place, Problems
 from kernel.source.scalars import READERS, Mismatch, read_duration, read_free, show
 from kernel.source.spelling import suggest
-from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 
 S = TypeVar("S", bound=msgspec.Struct)
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kernel.source.durations import GRAMMAR, DurationRejected, parse_duration
-from kernel.source.yaml_tree import ScalarNode
+from kernel.source.nodes import ScalarNode
 
 _INT: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})", re.ASCII)
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?", re.ASCII)

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 import yaml
 
+from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
 from kernel.source.problems import Place, Problems
 
 MAX_BYTES: Final = 1024 * 1024
@@ -20,7 +21,6 @@ MAX_NODES: Final = 10_000
 MAX_ALIASES: Final = 100
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _HINTS: Final = (
     ("that cannot start any token", "a tab, '@', '`' or '%' cannot begin a value: indent with spaces, or use quotes"),
     ("mapping values are not allowed", "a text that holds ': ' needs quotes, or a '|' block"),
@@ -30,50 +30,6 @@ _HINTS: Final = (
     ("undefined alias", None),
     ("while scanning a quoted scalar", "the quotes are not closed"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarNode:
-    """One value as text. ``plain``: it was written without quotes, so it may be a number or nothing."""
-
-    text: str
-    plain: bool
-    place: Place
-    size: int = 1
-
-    @property
-    def is_null(self) -> bool:
-        """Whether it says that there is no value."""
-        return self.plain and self.text in _NULLS
-
-
-@dataclass(frozen=True, slots=True)
-class ListNode:
-    """A sequence."""
-
-    items: tuple["Node", ...]
-    place: Place
-    size: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class MapNode:
-    """A mapping. Keys are unique texts, in the order of the file."""
-
-    entries: tuple[tuple[ScalarNode, "Node"], ...]
-    place: Place
-    size: int = 1
-
-    def get(self, key: str) -> "Node | None":
-        """The value of ``key``, if it is there."""
-        return next((value for name, value in self.entries if name.text == key), None)
-
-    def place_of(self, key: str) -> Place:
-        """Where ``key`` stands; the mapping's own place if it does not."""
-        return next((name.place for name, _ in self.entries if name.text == key), self.place)
-
-
-Node = ScalarNode | ListNode | MapNode
 
 
 def parse_yaml(text: str, problems: Problems) -> Node | None:

@@ -12,6 +12,9 @@ import apsw
 
 from kernel.store.errors import CannotOpen
 
+Connection = apsw.Connection
+"""What a question is asked on. Others annotate with this and never import apsw."""
+
 MEMORY: Final = ":memory:"
 BUSY_MILLISECONDS: Final = 5000
 _STATEMENTS: Final = 512
@@ -78,14 +81,14 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     """Apply what is missing, each migration in one transaction. Raises CannotOpen; then nothing was changed."""
     scripts = migrations()
     try:
-        with_lock(connection, scripts, path)
+        _apply(connection, scripts, path)
     except apsw.Error as error:
         raise CannotOpen(
             f"cannot use the database {path}: {error}. Restore it from a backup, or move the file away to start anew"
         ) from error
 
 
-def with_lock(connection: apsw.Connection, scripts: dict[int, str], path: str) -> None:
+def _apply(connection: apsw.Connection, scripts: dict[int, str], path: str) -> None:
     """Apply each script above the schema's version inside BEGIN IMMEDIATE, where the version cannot change."""
     for number, script in scripts.items():
         connection.execute("BEGIN IMMEDIATE")

@@ -4,7 +4,7 @@ Everything here happens on the Trio thread. A slow reader never holds up anybody
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -96,7 +96,7 @@ class Feed:
             subscription.offer(event)
 
     @contextmanager
-    def subscribe(self, *, capacity: int = 256) -> Iterator[Subscription]:
+    def subscribe(self, *, capacity: int = 256) -> Generator[Subscription]:
         """Watch until the block ends."""
         subscription = Subscription(capacity)
         self._subscriptions.add(subscription)

@@ -56,17 +56,6 @@ def next_due_ms(conn: apsw.Connection, now_ms: int) -> int | None:
     return None if row is None else int(row[0])
 
 
-IMMEDIATE: Final = """
-SELECT 1 FROM instructions AS i INDEXED BY instructions_queue
-WHERE i.state IN ('queued', 'yielded') AND i.agent = ? AND i.lane = 0 AND i.not_before_ms <= ? LIMIT 1
-"""
-
-
-def immediate_waits(conn: apsw.Connection, agent: str, now_ms: int) -> bool:
-    """Whether something in the lane *immediate* waits for the agent and could be leased now."""
-    return conn.execute(IMMEDIATE, (agent, now_ms)).fetchone() is not None
-
-
 LIVE: Final = "SELECT id FROM instructions WHERE state IN ('leased', 'running')"
 
 

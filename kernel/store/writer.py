@@ -5,8 +5,11 @@ fsync, each in a savepoint of its own, so one that fails harms no other. It know
 """
 
 import queue
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import apsw
@@ -131,14 +134,25 @@ class Writer:
         """Commit groups until closed. Returns what ended it early."""
         while True:
             group, closing = self._next_group()
-            try:
-                self._commit_group(group)
-            except StorageFailed as failure:
-                self._fail(group, failure)
+            failure = self._commit_all(group)
+            if failure is not None:
                 return failure
             if closing:
                 self._conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 return None
+
+    def _commit_all(self, jobs: list[_Job]) -> StorageFailed | None:
+        """Commit ``jobs``, together if that can be. Every one of them is answered when this returns."""
+        left = deque([jobs] if jobs else [])
+        while left:
+            group = left.popleft()
+            try:
+                if not self._commit_group(group):
+                    left.extend([job] for job in group)
+            except StorageFailed as failure:
+                self._on_trio(partial(self._deliver_failure, [*group, *chain.from_iterable(left)], failure))
+                return failure
+        return None
 
     def _next_group(self) -> tuple[list[_Job], bool]:
         """All that waits, up to the limit; and whether to end after it."""
@@ -154,25 +168,22 @@ class Writer:
                 return group, False
         return group, True
 
-    def _commit_group(self, group: list[_Job]) -> None:
-        if not group:
-            return
+    def _commit_group(self, group: list[_Job]) -> bool:
+        """Commit and answer ``group``. False: it must be tried one by one, nothing was kept. Raises StorageFailed."""
+        events: list[Event] = []
         try:
             events = self._transact(group)
         except apsw.FullError:
-            # SQLite may have rolled back the whole group because of one job: each gets a transaction of its own.
+            # SQLite may have undone the whole transaction because of one job that was too large.
             if len(group) > 1:
-                for job in group:
-                    self._commit_group([job])
-                return
+                return False
             self._answer_all(group, STORAGE_FULL)
-            events = []
         except apsw.BusyError:
             self._answer_all(group, BUSY)
-            events = []
-        except DISK_FAILURES as error:
+        except apsw.Error as error:
             raise StorageFailed(f"writing failed: {error}") from error
-        self._on_trio(lambda: self._deliver(group, events))
+        self._on_trio(partial(self._deliver, group, events))
+        return True
 
     def _transact(self, group: list[_Job]) -> list[Event]:
         """One transaction, one fsync. Raises apsw.Error where the whole group is affected; then nothing was kept."""
@@ -210,11 +221,6 @@ class Writer:
         for job in jobs:
             job.answer = outcome.Error(_copy(error))
 
-    def _fail(self, group: list[_Job], failure: StorageFailed) -> None:
-        """Answer this group and every job that still comes with the failure."""
-        self._answer_all(group, failure)
-        self._on_trio(lambda: self._deliver_failure(group, failure))
-
     def _on_trio(self, call: Callable[[], None]) -> None:
         assert self._token is not None
         self._token.run_sync_soon(call)
@@ -233,9 +239,9 @@ class Writer:
                     assert job.answer is not None
                     trio.lowlevel.reschedule(job.task, job.answer)
 
-    def _deliver_failure(self, group: list[_Job], failure: StorageFailed) -> None:
+    def _deliver_failure(self, left: list[_Job], failure: StorageFailed) -> None:
+        """Answer these jobs, and every one that was handed in meanwhile, with the failure."""
         self._refusal = failure
-        left = list(group)
         while not self._jobs.empty():
             job = self._jobs.get_nowait()
             if job is not None:

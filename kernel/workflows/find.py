@@ -7,9 +7,9 @@ from typing import Final
 
 from kernel.agents.catalog import Catalog
 from kernel.source.files import FileMissing, inside, read_tree
+from kernel.source.nodes import Node
 from kernel.source.problems import Problems
 from kernel.source.spelling import suggest
-from kernel.source.yaml_tree import Node
 from protocol.errors import Refused
 from protocol.names import NameRejected, check_workflow_name
 from protocol.project import ProjectDefinition

@@ -6,8 +6,8 @@ from pathlib import Path
 from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.agents.definition import Named, check_agent, convert_agent, place_at
 from kernel.source.located import Converter
+from kernel.source.nodes import MapNode, Node, ScalarNode
 from kernel.source.problems import BadDefinition, Place
-from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from kernel.workflows.find import Found, find_workflow
 from kernel.workflows.later import WORKFLOW_SHAPES
 from kernel.workflows.members import Member, effective
@@ -139,7 +139,7 @@ class _Reading:
         return member
 
     def _referred(self, ref: Ref, node: Node, where: str) -> AgentDefinition | None:
-        place = place_at(node, "ref")
+        place = _ref_place(node)
         try:
             return self._catalog.agent(ref.ref, self._project).definition
         except BadDefinition as error:
@@ -163,4 +163,9 @@ class _Reading:
             if other != key.text:
                 message = f"{other} and {key.text} are both the agent {entry.ref}"
                 hint = "one agent has one name in a workflow"
-                self._problems.add(place_at(node, "ref"), f"agents.{key.text}.ref", message, hint)
+                self._problems.add(_ref_place(node), f"agents.{key.text}.ref", message, hint)
+
+
+def _ref_place(node: Node) -> Place:
+    value = node.get("ref") if isinstance(node, MapNode) else None
+    return node.place if value is None else value.place

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
 from kernel.source.problems import Place, Problems
 from kernel.source.scalars import Mismatch, read_bool, read_float, read_int
 from kernel.source.spelling import suggest
-from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.errors import Refused
 from protocol.workflow import Param
 

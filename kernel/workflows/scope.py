@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from kernel.source.nodes import ListNode, MapNode, Node
 from kernel.source.problems import Place, Problems
 from kernel.source.spelling import suggest
-from kernel.source.yaml_tree import ListNode, MapNode, Node
 from kernel.workflows.interpolate import Variable, variables
 from kernel.workflows.params import Value, show_value
 from protocol.workflow import RESERVED_VARIABLES, WorkflowDefinition

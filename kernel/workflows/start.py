@@ -80,9 +80,11 @@ def prepare(
     asked: StartAsked,
     *,
     environ: Mapping[str, str],
-    is_running: Callable[[str], bool] = lambda _space: False,
+    running: frozenset[str] = frozenset(),
 ) -> Prepared:
-    """Check all that can be checked before anything starts. Reads files; writes and runs nothing.
+    """Check all that can be checked before anything starts. Reads files (blocks); writes and runs nothing.
+
+    ``running`` are the spaces of running workflows: a second start is refused before its setup, not after.
 
     Raises Refused: bad_request, unknown_workflow, bad_definition, already_running, no_kickoff, untrusted,
     no_credentials.
@@ -94,7 +96,7 @@ def prepare(
     loaded = load_workflow(catalog, asked.workflow, asked.cwd)
     params = parse_params(loaded.definition.params, asked.params)
     space = workflow_space(loaded.definition.name, tag)
-    if is_running(space):
+    if space in running:
         hint = f"stop it first (awk stop @{space}), or give another --tag"
         raise Refused("already_running", f"{space} is already running", hint)
     _check_kickoff(loaded, asked.mode)

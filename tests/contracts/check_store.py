@@ -37,7 +37,10 @@ async def a_message_becomes_work_and_its_answer_a_reply(house: House) -> None:
     await house.writer.commit(journal, leased.instruction, leased.epoch, Entry(k=0, kind="reply", text="fine"))
     await house.writer.commit(close, leased.instruction, leased.epoch, status="done", text="fine")
     said = house.reader.now(messages.channel, "dm:alice")
-    assert [(one.kind, one.sender, one.text) for one in said] == [("said", "user", "look at X"), ("reply", "alice", "fine")]
+    assert [(one.kind, one.sender, one.text) for one in said] == [
+        ("said", "user", "look at X"),
+        ("reply", "alice", "fine"),
+    ]
     report = house.reader.now(messages.report, appended.seq)
     assert report is not None
     assert [(one.agent, one.state, one.instruction_id) for one in report.receipts] == [("alice", "acked", "i1")]
@@ -233,7 +236,7 @@ async def the_event_stream_tells_what_was_published(house: House) -> None:
 async def readers_cannot_write(house: House) -> None:
     """architecture.md: one writer."""
     with pytest.raises(Exception, match=r"(?i)readonly|read-only|not permitted"):
-        house.reader.now(lambda conn: conn.execute("DELETE FROM messages").fetchall())
+        house.reader.now(lambda conn: str(conn.execute("DELETE FROM messages").fetchall()))
 
 
 async def readers_see_commits_while_the_writer_works(house: House) -> None:

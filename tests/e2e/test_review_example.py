@@ -61,12 +61,13 @@ def test_the_setup_step_needs_consent(repository: Project) -> None:
 
 
 def test_the_conversation_in_a_pipe_is_plain_text(repository: Project) -> None:
-    """contracts 7: not a terminal, so no colour, no spinner, no truncation."""
+    """contracts 7: not a terminal, so no colour, no spinner, no truncation; the result is on stdout."""
     ran = repository.awk("run", "review", "--trust")
     assert ran.code == 0, ran.err
     assert "\x1b" not in ran.out + ran.err
-    assert "APPROVED" in ran.out
-    assert "`range(1, len(prices) + 1)` counts the last item too. Please look again." in ran.out
+    assert ran.out.startswith("review:main done")
+    assert "`range(1, len(prices) + 1)` counts the last item too. Please look again.\n" in ran.err
+    assert "reviewer: APPROVED" in ran.err
 
 
 def _first(said: list[tuple[str, str]], sender: str) -> str:

@@ -15,7 +15,9 @@ from interface import shim
 from interface.cli.table import BY_WORD, COMMANDS
 
 SYSTEM_AWK: Final = next(path for path in ("/usr/bin/awk", "/bin/awk") if os.path.exists(path))
-SCRIPT: Final = "#!{python}\nimport sys\nfrom interface.shim import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+SCRIPT: Final = (
+    "#!{python}\nimport sys\nfrom interface.shim import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+)
 
 
 def _console_script(folder: Path, name: str = "awk") -> Path:
@@ -85,7 +87,7 @@ def test_a_closed_pipe_kills_it_as_it_would_the_awk(script: Path) -> None:
     """Python ignores SIGPIPE and exec passes that on: the awk would complain of a write error."""
     reader, writer = os.pipe()
     with subprocess.Popen(
-        [str(script), "BEGIN{while (1) print \"x\"}"], env={"PATH": _path(script)}, stdout=writer, stderr=subprocess.PIPE
+        [str(script), 'BEGIN{while (1) print "x"}'], env={"PATH": _path(script)}, stdout=writer, stderr=subprocess.PIPE
     ) as process:
         os.close(writer)
         os.read(reader, 10)
@@ -122,7 +124,7 @@ def test_a_wrapper_that_leads_back_to_us_is_passed_by(tmp_path: Path, script: Pa
     wrapper.write_text(f'#!/bin/sh\nexec "{script}" "$@"\n')
     wrapper.chmod(0o755)
     path = f"{script.parent}:{wrapper.parent}:/usr/bin:/bin"
-    assert _ran(script, "BEGIN{print ENVIRON[\"AGENT_WORKER_AWK_SEEN\"] != \"\"}", path=path)[:2] == (0, b"0\n")
+    assert _ran(script, 'BEGIN{print ENVIRON["AGENT_WORKER_AWK_SEEN"] != ""}', path=path)[:2] == (0, b"0\n")
 
 
 def test_without_a_system_awk_it_says_so(script: Path) -> None:

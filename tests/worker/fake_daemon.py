@@ -1,7 +1,7 @@
 """Daemon MCP's stand-in: the real MCP SDK's server on hypercorn under trio, with a ledger keyed by call."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,17 +33,22 @@ class FakeDaemon:
     methods: list[str] = field(default_factory=list)
     refuse: list[int] = field(default_factory=list)
     """Statuses to answer the next requests with, before the server sees them."""
+    refusal: str = "busy"
+    """The code they carry."""
 
     async def call(self, ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Run one call as Daemon MCP would."""
         arguments = params.arguments or {}
         match params.name:
             case "channel_send":
-                return self._send((params.meta or {})["agent-worker/call"], str(arguments["message"]))
+                meta: Mapping[str, Any] = params.meta or {}
+                return self._send(meta["agent-worker/call"], str(arguments["message"]))
             case "big":
                 return _text("x" * int(arguments["size"]))
             case "hang":
                 await trio.sleep_forever()
+            case _:
+                pass
         return _text(f"unknown tool {params.name}", is_error=True)
 
     def _send(self, key: str, message: str) -> types.CallToolResult:
@@ -59,7 +64,7 @@ def _text(text: str, is_error: bool = False) -> types.CallToolResult:
 
 
 @asynccontextmanager
-async def fake_daemon() -> AsyncIterator[FakeDaemon]:
+async def fake_daemon() -> AsyncGenerator[FakeDaemon]:
     """Serve on loopback for as long as the context is open."""
     daemon = FakeDaemon()
 
@@ -76,7 +81,7 @@ async def fake_daemon() -> AsyncIterator[FakeDaemon]:
         headers = {key.decode(): value.decode() for key, value in scope["headers"]}
         daemon.methods.append(headers.get("mcp-method", ""))
         if daemon.refuse:
-            await _refuse(send, daemon.refuse.pop(0), "busy")
+            await _refuse(send, daemon.refuse.pop(0), daemon.refusal)
         elif headers.get("authorization") != f"Bearer {daemon.token}":
             await _refuse(send, 401, "stale_attempt")
         else:
@@ -90,7 +95,7 @@ async def fake_daemon() -> AsyncIterator[FakeDaemon]:
     async with manager.run(), trio.open_nursery() as nursery:
         serve = hypercorn.trio.serve
         binds = await nursery.start(
-            lambda task_status: serve(app, config, shutdown_trigger=stop.wait, task_status=task_status)  # type: ignore[arg-type]
+            lambda task_status: serve(app, config, shutdown_trigger=stop.wait, task_status=task_status)
         )
         daemon.url = f"{binds[0]}/mcp"
         yield daemon

@@ -5,7 +5,7 @@ The worker runs as tasks of the same trio loop, or as a process of its own; the 
 
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,10 +75,6 @@ def sdk_start(dialect: str, base_url: str, **changes: Any) -> Start:
 def script(*actions: dict[str, Any], when: str | None = None) -> tuple[Rule, ...]:
     """One rule of these actions."""
     return (msgspec.convert({"do": list(actions), "when": when}, Rule),)
-
-
-class Died(BaseException):
-    """A scripted exit, where the worker shares our process and must not really die."""
 
 
 @dataclass
@@ -154,19 +150,20 @@ class Attempt:
         return self.ended
 
 
-def _raise(how: MockExit) -> None:
-    raise Died(how)
+def _survive(how: MockExit) -> None:
+    """The worker shares our process, which must not die: a script that exits is for ``attempt_process``."""
+    raise AssertionError(f"a scripted exit in the test's own process: {how}")
 
 
 @asynccontextmanager
-async def worker(answer: Answer = go) -> AsyncIterator[FakeKernel]:
+async def worker(answer: Answer = go) -> AsyncGenerator[FakeKernel]:
     """A worker in this loop, and the kernel that talks to it. Leaving hangs up and waits for the worker."""
     down_read, down_write = os.pipe()
     up_read, up_write = os.pipe()
     exit_code: list[int] = []
 
     async def be_worker() -> None:
-        exit_code.append(await work(down_read, up_write, {}, _raise))
+        exit_code.append(await work(down_read, up_write, {}, _survive))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(be_worker)
@@ -177,12 +174,9 @@ async def worker(answer: Answer = go) -> AsyncIterator[FakeKernel]:
 async def attempt(start: Start, answer: Answer = go) -> Attempt:
     """One whole attempt in this loop."""
     with trio.fail_after(SECONDS):
-        try:
-            async with worker(answer) as kernel:
-                await kernel.greet(start)
-                ended = await kernel.serve()
-        except* Died:
-            ended = None
+        async with worker(answer) as kernel:
+            await kernel.greet(start)
+            ended = await kernel.serve()
     return Attempt(ended, kernel.entries, kernel.frames)
 
 

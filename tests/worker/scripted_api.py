@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -123,10 +124,8 @@ class ScriptedApi:
     ) -> None:
         self._server.shutdown()
         for connection in list(self._connections):
-            try:
+            with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
         self._server.server_close()
         self._thread.join()
 
@@ -163,13 +162,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def finish(self) -> None:
-        try:
+        with suppress(OSError):
             super().finish()
-        except OSError:
-            pass
         self.script.leave(self.connection)
 
-    def do_POST(self) -> None:  # noqa: N802  (named by http.server)
+    def do_POST(self) -> None:
         """Answer one request by the script."""
         arrived = time.monotonic_ns()
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -216,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
         self.wfile.flush()
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (named by http.server)
+    def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
 
 

@@ -16,6 +16,8 @@ from worker.conversation import Conversation
 from worker.models import anthropic_wire, openai_wire
 from worker.models.model import Reply
 
+USE: dict[str, Any] = {"type": "tool_use", "id": "u", "name": "t", "input": {}}
+
 
 def conversation(*entries: Entry, thread: tuple[Turn, ...] = (), system: str = "S") -> Conversation:
     """A conversation that begins with ``go``."""
@@ -73,15 +75,15 @@ def test_openais_stop_table_has_every_reason_the_sdk_knows() -> None:
 
 def test_blocks_come_back_as_they_were_sent() -> None:
     """A thinking block and its signature are wanted back unchanged, beside the calls they led to."""
-    reply = heard(
-        [
-            *block(0, {"type": "thinking", "thinking": "", "signature": ""}, {"type": "thinking_delta", "thinking": "hm"}),
-            {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "sig"}},
-            *block(1, {"type": "text", "text": ""}, {"type": "text_delta", "text": "hel"}, {"type": "text_delta", "text": "lo"}),
-            *block(2, {"type": "tool_use", "id": "u", "name": "t", "input": {}}, {"type": "input_json_delta", "partial_json": '{"a"'}, {"type": "input_json_delta", "partial_json": ": 1}"}),
-            stopped("tool_use"),
-        ]
-    )  # fmt: skip
+    thought = {"type": "thinking", "thinking": "", "signature": ""}
+    signed = {"type": "signature_delta", "signature": "sig"}
+    events = [
+        *block(0, thought, {"type": "thinking_delta", "thinking": "hm"}, signed),
+        *block(1, {"type": "text", "text": ""}, *({"type": "text_delta", "text": piece} for piece in ("hel", "lo"))),
+        *block(2, USE, *({"type": "input_json_delta", "partial_json": piece} for piece in ('{"a"', ": 1}"))),
+        stopped("tool_use"),
+    ]
+    reply = heard(events)
     entry = Entry(k=0, kind="reply", text=reply.text, calls=reply.calls, native=reply.native, stop_reason=reply.stop)
     result = Entry(k=1, kind="tool", text="ok", call_id="u", name="t")
     said, answered = anthropic_wire.messages(conversation(entry, result))[1:]
@@ -138,10 +140,7 @@ def test_usage_counts_what_the_cache_gave_apart() -> None:
 @pytest.mark.parametrize("bad", ['{"a": ', "[1]", "tool(x)", '{"a": "\\ud800"}', "[" * 100_000])
 def test_arguments_that_are_no_object_are_kept_as_text(bad: str) -> None:
     """The model must hear of its mistake; the providers must get back something they can parse."""
-    anthropic = heard(
-        [*block(0, {"type": "tool_use", "id": "u", "name": "t", "input": {}}, {"type": "input_json_delta", "partial_json": bad}),
-         stopped("tool_use")]
-    )  # fmt: skip
+    anthropic = heard([*block(0, USE, {"type": "input_json_delta", "partial_json": bad}), stopped("tool_use")])
     openai = chunked(call(bad), finish="tool_calls")
     for reply in (anthropic, openai):
         assert not isinstance(msgspec.json.decode(reply.calls[0].args), dict)
@@ -151,7 +150,7 @@ def test_arguments_that_are_no_object_are_kept_as_text(bad: str) -> None:
 
 def test_a_cut_reply_runs_no_calls() -> None:
     """T27: max_tokens in the middle of a call; half a call is no call."""
-    cut = heard([*block(0, {"type": "tool_use", "id": "u", "name": "t", "input": {}}), stopped("max_tokens")])
+    cut = heard([*block(0, USE), stopped("max_tokens")])
     assert (cut.stop, cut.calls) == ("max_tokens", ())
     cut = chunked(call('{"a"'), finish="length")
     assert (cut.stop, cut.calls) == ("max_tokens", ())

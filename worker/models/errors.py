@@ -92,7 +92,10 @@ def cause_of(status: int | None, codes: Iterable[str]) -> Cause:
     numbers = [int(word) for word in words if len(word) == 3 and word.isascii() and word.isdecimal()]
     if numbers and numbers[0] >= 300:
         return _of_status(numbers[0])
-    return next((CATEGORIES[word] for word in words if word in CATEGORIES), "overloaded")
+    for word in words:
+        if word in CATEGORIES:
+            return CATEGORIES[word]
+    return "overloaded"
 
 
 def _of_status(status: int) -> Cause:

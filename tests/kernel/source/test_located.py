@@ -7,8 +7,8 @@ import pytest
 
 from kernel.source.files import tree_of
 from kernel.source.located import Converter, Shapes
+from kernel.source.nodes import ListNode, Node
 from kernel.source.problems import MAX_ERRORS, Problems
-from kernel.source.yaml_tree import ListNode, Node
 
 
 class Inner(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """A whole store to test with: real SQLite, a clock that is set by hand, and what everybody needs to begin."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -42,6 +42,8 @@ class House:
     feed: Feed
     clock: Clock
     told: list[Event] = field(default_factory=list)
+    listeners: list[Callable[[Sequence[Event]], None]] = field(default_factory=list)
+    """Called with what is published, when it is."""
 
     async def agents(self, *names: str) -> None:
         await self.writer.commit(
@@ -83,15 +85,16 @@ def token_hash(instruction: str, salt: int = 0) -> bytes:
 
 
 @asynccontextmanager
-async def open_house(path: str, *, capacity: int = 1024) -> AsyncIterator[House]:
+async def open_house(path: str, *, capacity: int = 1024) -> AsyncGenerator[House]:
     """A store on ``path`` that runs until the block ends."""
     database = open_database(path)
     feed = Feed()
     told: list[Event] = []
+    listeners: list[Callable[[Sequence[Event]], None]] = [told.extend, feed.publish]
 
     def publish(events: Sequence[Event]) -> None:
-        told.extend(events)
-        feed.publish(events)
+        for listener in listeners:
+            listener(events)
 
     clock = Clock()
     writer = Writer(database=database, clock_ms=clock, publish=publish, capacity=capacity)
@@ -100,10 +103,7 @@ async def open_house(path: str, *, capacity: int = 1024) -> AsyncIterator[House]
         with trio.fail_after(PATIENCE_SECONDS):
             async with trio.open_nursery() as nursery:
                 await nursery.start(writer.run)
-                yield House(database, writer, reader, feed, clock, told)
+                yield House(database, writer, reader, feed, clock, told, listeners)
                 writer.close()
     finally:
         database.close()
-
-
-Maker = Callable[[], str]

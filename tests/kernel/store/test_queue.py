@@ -1,20 +1,25 @@
 """The queue of instructions: order, place, and what the dispatcher asks."""
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import cast
 
+import apsw
 import pytest
 
+from kernel.policy.lifecycle import TRANSITIONS, Step
 from kernel.rule.draft import Author, Draft
-from kernel.store import agents, deliveries, events, instructions, workflows
+from kernel.store import agents, deliveries, entries, events, instructions, workflows
 from kernel.store.commits.acknowledge import acknowledge
 from kernel.store.commits.append import append
-from kernel.store.commits.close import close
+from kernel.store.commits.close import cancel, close
 from kernel.store.commits.journal import journal
+from kernel.store.commits.lease import lease
 from kernel.store.commits.park import park
 from kernel.store.commits.roster import put_agents, remove_agent, set_agent_state
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
-from protocol.instruction import Usage
+from protocol.instruction import STATUSES, Status, Usage
 from protocol.ipc import Entry
 from protocol.names import AgentKey
 from tests.kernel.store.house import START_MS, House
@@ -170,8 +175,8 @@ async def test_the_roster_tells_changes_only_and_keeps_who_has_work(house: House
     assert [one.key for one in house.reader.now(agents.all)] == ["alice"]
 
 
-def steps_of(house: House, question: Callable[[], object]) -> int:
-    """How many instructions SQLite's machine needs for ``question``."""
+def steps_of(conn: apsw.Connection, now_ms: int) -> int:
+    """How many instructions SQLite's machine needs for what the dispatcher asks."""
     count = 0
 
     def tick() -> bool:
@@ -179,9 +184,10 @@ def steps_of(house: House, question: Callable[[], object]) -> int:
         count += 1
         return False
 
-    house.reader._here.set_progress_handler(tick, 1)
-    question()
-    house.reader._here.set_progress_handler(None)
+    conn.set_progress_handler(tick, 1)
+    instructions.ready(conn, now_ms, 10)
+    instructions.next_due_ms(conn, now_ms)
+    conn.set_progress_handler(None)
     return count
 
 
@@ -193,15 +199,11 @@ async def test_asking_who_is_ready_does_not_depend_on_the_length_of_the_queue(ho
         for _ in range(count):
             append(tx, Draft(kind="said", space="dm:alice", sender="user", text="x"))
 
-    def ask() -> object:
-        return house.reader.now(instructions.ready, house.clock.now_ms, 10), house.reader.now(
-            instructions.next_due_ms, house.clock.now_ms
-        )
-
+    conn = house.database.reader()
     await house.writer.commit(queue, 5)
-    short = steps_of(house, ask)
+    short = steps_of(conn, house.clock.now_ms)
     await house.writer.commit(queue, 1000)
-    assert 0 < steps_of(house, ask) <= short + 10
+    assert 0 < steps_of(conn, house.clock.now_ms) <= short + 10
 
 
 async def test_an_answer_about_events_reads_messages_where_they_are(house: House) -> None:
@@ -224,3 +226,44 @@ async def test_putting_the_same_agents_again_leaves_their_state(house: House) ->
     record = house.reader.now(agents.row, "alice")
     assert record is not None
     assert (record.state, record.reason) == ("error", "crash loop")
+
+
+@pytest.mark.parametrize("state", STATUSES)
+async def test_every_commit_does_what_the_table_of_states_says(house: House, state: Status) -> None:
+    """style.md 32: guarded writes; the guards in SQL and the table in policy are one."""
+
+    def force(tx: Transaction) -> None:
+        tx.conn.execute("UPDATE instructions SET state = ?, epoch = 1 WHERE id = 1", (state,))
+
+    def reset(tx: Transaction) -> None:
+        tx.conn.execute(RESET).fetchall()
+
+    async def outcome(step: Step) -> str | None:
+        await house.writer.commit(force)
+        with suppress(Refused):
+            await house.writer.commit(COMMITS[step])
+        row = house.reader.now(lambda conn: conn.execute("SELECT state, epoch FROM instructions").fetchone())
+        assert row is not None
+        changed = row[0] != state or (step == "entry" and house.reader.now(entries.of, "i1") != ())
+        await house.writer.commit(reset)
+        return cast(str, row[0]) if changed else None
+
+    await house.agents("alice")
+    await house.said("dm:alice", "work")
+    for step in COMMITS:
+        assert await outcome(step) == TRANSITIONS[state].get(step), step
+
+
+RESET = "DELETE FROM entries; DELETE FROM attempts; UPDATE instructions SET entries = 0"
+COMMITS: dict[Step, Callable[[Transaction], object]] = {
+    "lease": lambda tx: lease(tx, "i1", b"t"),
+    "entry": lambda tx: journal(tx, "i1", 1, Entry(k=0, kind="reply")),
+    "retry": lambda tx: park(tx, "i1", 1, status="queued", outcome="x", charge=True),
+    "yield": lambda tx: park(tx, "i1", 1, status="yielded", outcome="x", charge=False),
+    "wait": lambda tx: park(tx, "i1", 1, status="waiting", outcome="x", charge=False),
+    "done": lambda tx: close(tx, "i1", 1, status="done"),
+    "incomplete": lambda tx: close(tx, "i1", 1, status="incomplete"),
+    "fail": lambda tx: close(tx, "i1", 1, status="failed"),
+    "bury": lambda tx: close(tx, "i1", 1, status="dead"),
+    "cancel": lambda tx: cancel(tx, 1, 1),
+}

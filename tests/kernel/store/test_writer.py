@@ -24,6 +24,10 @@ from tests.kernel.store.house import House
 HELLO = Draft(kind="said", space="dm:alice", sender="user", text="hello")
 
 
+def nothing(_tx: Transaction) -> None:
+    """A job that does nothing."""
+
+
 class Gate:
     """A job that keeps the writer's thread busy until told, so that others must share the next transaction."""
 
@@ -59,7 +63,12 @@ async def test_jobs_that_wait_together_share_one_commit(house: House) -> None:
     """architecture.md: group commit."""
     await house.agents("alice")
     frames: list[int] = []
-    house.database.writer().set_wal_hook(lambda _conn, _name, pages: frames.append(pages) or apsw.SQLITE_OK)
+
+    def committed(_conn: apsw.Connection, _name: str, pages: int) -> int:
+        frames.append(pages)
+        return apsw.SQLITE_OK
+
+    house.database.writer().set_wal_hook(committed)
 
     async def say() -> None:
         await house.said("dm:alice", "hello")
@@ -103,7 +112,7 @@ async def test_events_are_published_after_the_commit_and_before_the_answer(house
         stored = house.reader.now(events.kept).newest
         order.append(f"published, stored {stored >= (told[-1].seq or 0)}")
 
-    house.writer._publish = see
+    house.listeners.append(see)
     await house.said("dm:alice", "hello")
     order.append("answered")
     assert order == ["published, stored True", "answered"]
@@ -202,8 +211,42 @@ async def test_a_disk_that_fails_stops_the_writer_and_answers_everybody(house: H
                 async with trio.open_nursery() as callers:
                     for _ in range(3):
                         callers.start_soon(expect_failure, broken)
-                        callers.start_soon(expect_failure, lambda _tx: None)
-                await expect_failure(lambda _tx: None)
+                        callers.start_soon(expect_failure, nothing)
+                await expect_failure(nothing)
+    database.close()
+
+
+async def test_a_disk_that_fails_after_it_was_full_answers_everybody_once(house: House) -> None:
+    """Faults SF03 and SF04 in one group: each caller has exactly one answer."""
+    database = open_database(":memory:")
+    writer = Writer(database=database, clock_ms=house.clock, publish=lambda _events: None)
+    gate = Gate()
+    answers: list[str] = []
+
+    def full(_tx: Transaction) -> None:
+        raise apsw.FullError("database or disk is full")
+
+    def broken(_tx: Transaction) -> None:
+        raise apsw.IOError("disk I/O error")
+
+    async def ask(job: Callable[[Transaction], None]) -> None:
+        try:
+            await writer.commit(job)
+        except (Refused, StorageFailed) as error:
+            answers.append(type(error).__name__)
+
+    with pytest.RaisesGroup(StorageFailed):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(writer.run)
+            with trio.CancelScope(shield=True), trio.fail_after(5):
+                async with trio.open_nursery() as callers:
+                    callers.start_soon(writer.commit, gate)
+                    await gate.entered()
+                    for job in (full, broken, full):
+                        callers.start_soon(ask, job)
+                        await trio.testing.wait_all_tasks_blocked()
+                    gate.release()
+    assert sorted(answers) == ["Refused", "StorageFailed", "StorageFailed"]
     database.close()
 
 

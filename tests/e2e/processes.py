@@ -1,0 +1,50 @@
+"""Processes of a test: found by a mark in their command line, waited for by pidfd."""
+
+import os
+import select
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """Every living process with ``mark`` in its command line."""
+    return [process for process in _all() if mark in " ".join(_words(process))]
+
+
+def wait_for_mark(mark: str, count: int, seconds: float = 20.0) -> list[psutil.Process]:
+    """Wait until ``count`` processes carry ``mark``: the only sign they give is that they are there."""
+    deadline = time.monotonic() + seconds
+    while len(found := marked(mark)) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} processes marked {mark}"
+        select.select([], [], [], 0.02)
+    return found
+
+
+def survivors(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Those of ``processes`` that still live ``seconds`` later; returns as soon as none does."""
+    _, alive = psutil.wait_procs(processes, timeout=seconds)
+    return [process for process in alive if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+
+
+def zygote_of(kernel: psutil.Process) -> psutil.Process:
+    """The kernel's zygote."""
+    return next(child for child in kernel.children() if "zygote" in " ".join(_words(child)))
+
+
+def _all() -> Iterator[psutil.Process]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            try:
+                yield psutil.Process(int(entry.name))
+            except psutil.NoSuchProcess:
+                continue
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return []

@@ -1,0 +1,89 @@
+"""Everything that can be killed is killed, and no work or tree is lost or left."""
+
+import signal
+import sys
+import uuid
+
+import psutil
+import pytest
+
+from tests.e2e.processes import marked, survivors, wait_for_mark, zygote_of
+from tests.project import Project
+
+TRUST = {"AGENT_WORKER_TRUST": "1"}
+ROUNDS = 3
+WORKERS = 20
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="whole trees need a subreaper")
+
+
+def orphan(mark: str) -> str:
+    """A shell action that leaves a grandchild in a session of its own, and holds the worker."""
+    program = "import signal,time;signal.signal(15,1);time.sleep(600)"
+    return (
+        f"""shell: "[ -e go ] || {{ setsid {sys.executable} -c '{program}' {mark} >/dev/null 2>&1 & sleep 600; }}\""""
+    )
+
+
+def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Project) -> None:
+    """Promises P1 and P7, fault PF09: twenty workers with setsid grandchildren, kill -9, again and again."""
+    mark = f"awk-test-{uuid.uuid4().hex}"
+    for number in range(WORKERS):
+        project.agent(f"a{number}", orphan(mark), "text: finished")
+    assert project.awk("start").code == 0
+    accepted = [
+        project.awk("send", f"a{number}", "go", "--json", env=TRUST).json()["instruction_ids"][0]
+        for number in range(WORKERS)
+    ]
+    for _ in range(ROUNDS):
+        trees = wait_for_mark(mark, WORKERS)
+        psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
+        assert survivors(trees, seconds=2) == []
+        assert project.awk("start").code == 0
+    (project.root / "go").touch()
+    psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
+    assert project.awk("start").code == 0
+    for number in range(WORKERS):
+        assert project.awk("send", f"a{number}", "after", "--wait").code == 0
+    shown = [project.awk("show", instruction, "--json").json() for instruction in accepted]
+    assert [(one["status"], one["text"]) for one in shown] == [("done", "finished")] * WORKERS
+    assert marked(mark) == []
+
+
+def test_work_goes_on_when_the_zygote_is_killed(project: Project) -> None:
+    """The zygote may die at any time and harms nobody; the next one serves the next message."""
+    mark = f"awk-test-{uuid.uuid4().hex}"
+    for number in range(5):
+        project.agent(
+            f"a{number}", f"""shell: "sh -c 'while [ ! -e go ]; do sleep 0.02; done' {mark}\"""", "text: finished"
+        )
+    assert project.awk("start").code == 0
+    waiting = [project.spawn("send", f"a{number}", "x", "--wait", "--json", env=TRUST) for number in range(5)]
+    wait_for_mark(mark, 5)
+    zygote = zygote_of(psutil.Process(project.record()["pid"]))
+    zygote.send_signal(signal.SIGKILL)
+    (project.root / "go").touch()
+    for process in waiting:
+        out, err = process.communicate(timeout=20)
+        assert (process.returncode, "finished" in out) == (0, True), err
+    assert project.awk("send", "a0", "again", "--wait").code == 0
+
+
+def test_an_attempt_takes_its_orphans_along_and_no_others(project: Project) -> None:
+    """Promise P7, fault PF07: alice's setsid orphan dies with her attempt, bob's lives while he works."""
+    marks = {name: f"awk-test-{uuid.uuid4().hex}" for name in ("alice", "bob")}
+    for name, mark in marks.items():
+        leave = f"setsid sh -c 'trap : TERM; while :; do sleep 1; done' {mark} >/dev/null 2>&1 &"
+        project.agent(name, f'shell: "{leave} while [ ! -e go-{name} ]; do sleep 0.02; done"', "text: bye")
+    assert project.awk("start").code == 0
+    waiting = {name: project.spawn("send", name, "x", "--wait", env=TRUST) for name in marks}
+    orphans = {name: wait_for_mark(mark, 1) for name, mark in marks.items()}
+    (project.root / "go-alice").touch()
+    assert waiting["alice"].wait(timeout=20) == 0
+    assert survivors(orphans["alice"], seconds=2) == []
+    assert len(survivors(orphans["bob"], seconds=0.2)) == len(orphans["bob"])
+    (project.root / "go-bob").touch()
+    assert waiting["bob"].wait(timeout=20) == 0
+    assert survivors(orphans["bob"], seconds=2) == []
+    for process in waiting.values():
+        process.communicate()

@@ -1,0 +1,136 @@
+"""Documents a kernel answers with, filled with whatever text a test wants in every place an agent could write."""
+
+from typing import Any
+
+from protocol.api import (
+    AgentList,
+    AgentRow,
+    AttemptInfo,
+    Channel,
+    Dead,
+    DeadRow,
+    InstructionInfo,
+    KernelInfo,
+    Ps,
+    PsRow,
+    QueueReport,
+    QueueRow,
+    RunReport,
+    StatusReport,
+    StepInfo,
+    WorkflowRow,
+)
+from protocol.instruction import Usage
+from protocol.message import Message
+
+AT = "2026-11-21T10:00:00.000Z"
+
+
+def message(seq: int, text: str, sender: str = "alice", **more: Any) -> Message:
+    return Message(seq=seq, kind=more.pop("kind", "said"), space="review:main", sender=sender, text=text, at=AT, **more)
+
+
+def message_event(seq: int, said: Message) -> dict[str, Any]:
+    """The event of a message, as the kernel streams it."""
+    data = {
+        "seq": said.seq,
+        "kind": said.kind,
+        "space": said.space,
+        "from": said.sender,
+        "text": said.text,
+        "at": said.at,
+    }
+    return {
+        "type": "message",
+        "seq": seq,
+        "at": AT,
+        "space": said.space,
+        "agent": None,
+        "instruction": None,
+        "data": data,
+    }
+
+
+def event(kind: str, seq: int | None = None, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "seq": seq, "at": AT, "space": None, "agent": None, "instruction": None, "data": {}, **more}
+
+
+def ps_row(name: str = "alice", text: str = "reads", **more: Any) -> PsRow:
+    given = {
+        "space": "review:main",
+        "state": "running",
+        "pid": 4711,
+        "backend": "sdk",
+        "model": f"mock/{text}",
+        "step": 3,
+    }
+    return PsRow(
+        **{"name": name, "doing": text, "reason": text, "last_exit": text, "last_event_at": AT, **given, **more}
+    )
+
+
+def report(text: str = "done", **more: Any) -> RunReport:
+    said = (message(1, "go", "system", kind="kickoff"), message(2, text))
+    given = {
+        "run": "review:main",
+        "status": "done",
+        "exit_code": 0,
+        "instructions": {"done": 2},
+        "duration_seconds": 1.25,
+    }
+    return RunReport(**{"usage": Usage(input_tokens=1200, output_tokens=30), "messages": said, **given, **more})
+
+
+def instruction(name: str = "i7", status: Any = "done", text: str = "the answer", **more: Any) -> InstructionInfo:
+    attempts = (AttemptInfo(n=1, epoch=1, started_at=AT, ended_at=AT, outcome="done", exit=text),)
+    return InstructionInfo(
+        id=name, agent="alice", space="dm:alice", status=status, lane="normal", attempts=attempts,
+        steps=(StepInfo(n=1, attempt=1, at=AT),), usage=Usage(input_tokens=5), text=text, **more,
+    )  # fmt: skip
+
+
+def read_answers(text: str) -> dict[str, Any]:
+    """An answer for every route that read commands ask, with ``text`` wherever an agent could have put it."""
+    queued = QueueRow(id="i8", lane="normal", status="queued", attempt=0, step=0, preempted=0, enqueued_at=AT)
+    lost = DeadRow(
+        id="i9",
+        agent="alice",
+        space="dm:alice",
+        status="dead",
+        cause=text,
+        attempts=3,
+        text=text,
+        died_at=AT,
+        error_class="crash",
+    )
+    about = KernelInfo(pid=1, url="http://127.0.0.1:1", version="0", project=text, uptime_seconds=61.0)
+    runs = WorkflowRow(name="review", tag="main", state="running", members=("alice", text), started_at=AT)
+    return {
+        "GET /ps": Ps(agents=(ps_row(text=text), ps_row("bob", "", space=None, state="idle", pid=None))),
+        "GET /agents": AgentList(agents=(AgentRow(name="alice", model=text, backend="sdk", file=text, ephemeral=False, state="idle"),)),
+        "GET /dead": Dead(instructions=(lost,)),
+        "GET /agents/alice/queue": QueueReport(agent="alice", instructions=(queued,)),
+        "GET /instructions/i7": instruction(text=text, cause=text, error_class="crash"),
+        "GET /runs/review:main": report(text),
+        "GET /status": StatusReport(state="up", kernel=about, agents={"idle": 2}, workflows=(runs,)),
+        "GET /spaces/review:main/channel": Channel(space="review:main", messages=(message(1, text), message(2, "x", text))),
+        "GET /spaces/dm:alice/channel": Channel(space="dm:alice", messages=(message(3, text),)),
+        "GET /providers": {"schema": "awk/providers/1", "providers": [{"name": text, "key_set": True, "base_url": None}]},
+        "GET /backends": {"schema": "awk/backends/1", "backends": [{"name": "sdk", "available": True, "about": text}]},
+    }  # fmt: skip
+
+
+READS: dict[str, list[str]] = {
+    "GET /ps": ["ps"],
+    "GET /agents": ["ls"],
+    "GET /dead": ["dead"],
+    "GET /agents/alice/queue": ["queue", "alice"],
+    "GET /instructions/i7": ["show", "i7"],
+    "GET /runs/review:main": ["show", "review"],
+    "GET /status": ["status"],
+    "GET /spaces/review:main/channel": ["channel", "@review"],
+    "GET /spaces/dm:alice/channel": ["peek", "alice"],
+    "GET /providers": ["providers"],
+    "GET /backends": ["backends"],
+}
+"""The command that shows each of them."""

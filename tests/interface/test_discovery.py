@@ -1,0 +1,140 @@
+"""Who is our kernel, and who may see its token."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from interface.discovery import find_project, nearest_root
+from tests.interface.conftest import Cli
+from tests.interface.kernel_double import KernelDouble
+from protocol.api import Ps
+
+
+def test_the_token_is_shown_after_the_proof_and_on_the_same_connection(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 3: the kernel proves itself first."""
+    kernel.answers["GET /ps"] = Ps(agents=())
+    assert cli("ps", "--json").code == 0
+    health, ps = kernel.asked
+    assert (health.path, "authorization" in health.headers, len(health.query["nonce"])) == ("/health", False, 32)
+    assert (ps.path, ps.headers["authorization"]) == ("/ps", f"Bearer {kernel.token}")
+
+
+def test_each_proof_is_for_a_nonce_of_its_own(cli: Cli, kernel: KernelDouble) -> None:
+    """A recorded proof must be of no use."""
+    kernel.answers["GET /ps"] = Ps(agents=())
+    for _ in range(2):
+        cli("ps", "--json")
+    assert len({asked.query["nonce"] for asked in kernel.of("GET", "/health")}) == 2
+
+
+@pytest.mark.parametrize("squatter", ["no proof", "wrong token"])
+def test_a_squatter_never_sees_the_token(cli: Cli, kernel: KernelDouble, squatter: str) -> None:
+    """HF27: the challenge fails, the token is not sent, the message is clear."""
+    kernel.publish(cli.home, cli.root, token="another")
+    kernel.proves = squatter == "wrong token"
+    ran = cli("ps")
+    assert ran.code == 69
+    assert "is not the kernel" in ran.err
+    assert "not shown the token" in ran.err
+    assert kernel.tokens_seen == []
+
+
+def test_a_record_whose_port_is_dead_means_no_kernel(cli: Cli) -> None:
+    """HF27: stale daemon.json."""
+    with KernelDouble().running() as gone:
+        gone.publish(cli.home, cli.root)
+    ran = cli("ps")
+    assert ran.code == 69
+    assert "nothing answers" in ran.err
+    assert "hint: start it with: awk start" in ran.err
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o660, 0o602])
+def test_a_record_that_others_can_touch_is_not_believed(cli: Cli, kernel: KernelDouble, mode: int) -> None:
+    """contracts 3: 0600 and ours; otherwise somebody else could name the server that gets the token."""
+    kernel.publish(cli.home, cli.root).chmod(mode)
+    assert cli("ps").code == 69
+    assert kernel.asked == []
+
+
+def test_a_record_behind_a_link_is_not_believed(cli: Cli, kernel: KernelDouble) -> None:
+    """As above: what a link points at may be anybody's."""
+    record = kernel.publish(cli.home, cli.root)
+    record.rename(record.with_name("elsewhere"))
+    record.symlink_to(record.with_name("elsewhere"))
+    assert cli("ps").code == 69
+    assert kernel.asked == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"url": 3, "token": 4, "pid": []}', b"\xff"])
+def test_a_record_that_is_none_means_no_kernel(cli: Cli, kernel: KernelDouble, content: bytes) -> None:
+    """A torn or foreign file is not a crash."""
+    kernel.publish(cli.home, cli.root).write_bytes(content)
+    ran = cli("ps")
+    assert (ran.code, "Traceback" in ran.err) == (69, False)
+
+
+def test_the_environment_names_a_kernel_of_its_own(cli: Cli, kernel: KernelDouble, tmp_path: Path) -> None:
+    """contracts 3: AGENT_WORKER_URL and AGENT_WORKER_TOKEN come first."""
+    elsewhere = Cli(root=tmp_path, home=tmp_path / "nothing")
+    elsewhere.environ |= {"AGENT_WORKER_URL": kernel.url, "AGENT_WORKER_TOKEN": kernel.token}
+    kernel.answers["GET /ps"] = Ps(agents=())
+    assert elsewhere("ps", "--json").code == 0
+
+
+def test_half_an_environment_is_an_error(cli: Cli, kernel: KernelDouble) -> None:
+    """Falling back to the project's kernel would send the message to another alice."""
+    cli.environ["AGENT_WORKER_URL"] = kernel.url
+    ran = cli("ps")
+    assert ran.code == 4
+    assert "AGENT_WORKER_TOKEN is not" in ran.err
+    assert kernel.asked == []
+
+
+def test_a_kernel_that_the_environment_names_is_never_started(cli: Cli) -> None:
+    """It is somebody else's to start."""
+    with KernelDouble().running() as gone:
+        pass
+    cli.environ |= {"AGENT_WORKER_URL": f"http://127.0.0.1:{gone.server.server_address[1]}", "AGENT_WORKER_TOKEN": "t"}  # type: ignore[union-attr]
+    assert cli("send", "alice", "hi").code == 69
+    assert not list(cli.home.rglob("kernel.log"))
+
+
+@pytest.mark.parametrize("mark", [".agents", ".workflows", "moniro.yaml", ".agents.yaml", ".git"])
+def test_the_nearest_parent_with_a_mark_is_the_root(tmp_path: Path, mark: str) -> None:
+    """contracts 1: project root."""
+    below = tmp_path / "project" / "a" / "b"
+    below.mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "project" / mark).touch()
+    assert nearest_root(str(below)) == str(tmp_path / "project")
+
+
+def test_without_a_mark_the_working_directory_is_the_root() -> None:
+    """contracts 1: else the working directory. (Nothing above / has one.)"""
+    assert nearest_root("/proc/self") == "/proc/self"
+
+
+def test_one_project_has_one_state_however_it_is_reached(tmp_path: Path) -> None:
+    """One kernel per project: links and relative paths lead to the same record."""
+    root = tmp_path / "project"
+    (root / ".agents").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(root)
+    environ = {"AGENT_WORKER_HOME": str(tmp_path / "home")}
+    ways = [
+        find_project(environ, str(root), None),
+        find_project(environ, str(tmp_path / "link"), None),
+        find_project(environ, str(tmp_path), "project"),
+        find_project(environ, str(root / ".agents"), None),
+        find_project({"AGENT_WORKER_HOME": "../home"}, str(root), None),
+    ]
+    assert set(ways) == {ways[0]}
+    assert ways[0].root == str(root)
+    assert os.path.dirname(ways[0].state) == str(tmp_path / "home" / "projects")
+
+
+def test_a_project_that_does_not_exist_is_a_usage_error(cli: Cli) -> None:
+    """contracts 7: exit 2."""
+    ran = cli("ps", "--project", "nowhere")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "error: --project nowhere: no such directory")

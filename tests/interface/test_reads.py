@@ -1,0 +1,252 @@
+"""Commands that read: the kernel's document passed on, or text for people."""
+
+import json
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from tests.interface.conftest import Cli
+from tests.interface.kernel_double import KernelDouble, Stream, problem, sse
+from tests.interface.samples import AT, READS, event, message, message_event, ps_row, read_answers
+from tests.interface.test_escape import HOSTILE, _obeyed
+from protocol.api import Channel, Ps
+
+every_read = pytest.mark.parametrize("route", READS)
+
+
+@every_read
+def test_json_is_the_kernels_own_document(route: str, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 9: keys we do not know yet pass through, too."""
+    document = json.loads(msgspec.json.encode(read_answers("text")[route])) | {"later": [1]}
+    kernel.answers[route] = document
+    ran = cli(*READS[route], "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.json() == document
+
+
+@every_read
+def test_text_on_a_pipe_is_plain_and_whole(route: str, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: not a TTY, no colour, no truncation."""
+    long = "word " * 60 + "end"
+    kernel.answers |= read_answers(long)
+    ran = cli(*READS[route])
+    assert (ran.code, ran.err) == (0, "")
+    assert "\x1b" not in ran.out
+    if route not in {"GET /agents/alice/queue"}:
+        assert long in ran.out
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+@every_read
+def test_hostile_text_is_shown_and_not_obeyed(route: str, text: str, cli: Cli, kernel: KernelDouble) -> None:
+    """P16: through every command that shows what agents wrote, as text and as JSON, also on a terminal."""
+    safe = text.encode("utf-8", "replace").decode()
+    kernel.answers |= read_answers(safe)
+    cli.environ["NO_COLOR"] = "1"
+    for words, terminal in ((READS[route], False), (READS[route], True), ([*READS[route], "--json"], True)):
+        ran = cli(*words, terminal=terminal)
+        assert ran.code == 0
+        assert _obeyed(ran.out + ran.err) == []
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_hostile_text_in_a_refusal_is_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
+    """P16: error messages quote files and names."""
+    safe = text.encode("utf-8", "replace").decode()
+    error = {"path": safe, "line": 1, "column": 2, "where": safe, "message": safe, "hint": safe, "source": safe}
+    kernel.answers["GET /ps"] = problem(422, "bad_definition", safe, hint=safe, errors=[error])
+    ran = cli("ps")
+    assert ran.code == 78
+    assert _obeyed(ran.err) == []
+
+
+def test_a_mistake_in_a_file_is_shown_with_its_place(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: error, at file:line:col path with the line and a caret, hint."""
+    error = {
+        "path": ".workflows/review.yaml", "line": 14, "column": 10, "where": "agents.bob.ref",
+        "message": "no agent 'bobb'", "hint": "did you mean 'bob'?", "source": "    ref:\tbobb",
+    }  # fmt: skip
+    kernel.answers["GET /ps"] = problem(422, "bad_definition", "review.yaml has a mistake", errors=[error])
+    assert cli("ps").err.splitlines() == [
+        "error: review.yaml has a mistake",
+        "  at .workflows/review.yaml:14:10 agents.bob.ref: no agent 'bobb'",
+        "        ref: bobb",
+        "             ^",
+        "  hint: did you mean 'bob'?",
+    ]
+
+
+def test_the_process_table_says_what_runs(cli: Cli, kernel: KernelDouble) -> None:
+    """The columns of the issue, one line an agent."""
+    kernel.answers |= read_answers("reads")
+    header, alice, bob = cli("ps").out.splitlines()
+    assert header.split() == [
+        "NAME", "STATE", "PID", "BACKEND", "MODEL", "STEP", "DOING", "QUEUE", "RESTARTS", "EXIT", "CPU%", "RSS",
+        "TOKENS", "COST$", "LAST",
+    ]  # fmt: skip
+    assert alice.startswith("alice@review:main  running (reads)  4711  sdk")
+    assert bob.split()[:3] == ["bob", "idle", "-"]
+
+
+def test_a_terminal_gets_what_fits(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: COLUMNS is honoured; colour only on a terminal, and not with NO_COLOR."""
+    cli.environ |= {"COLUMNS": "40", "NO_COLOR": "1"}
+    kernel.answers |= read_answers("reads")
+    assert max(map(len, cli("ps", terminal=True).out.splitlines())) == 40
+    del cli.environ["NO_COLOR"]
+    assert "\x1b[1m" in cli("ps", terminal=True).out
+    cli.environ["CI"] = "true"
+    assert "\x1b" not in cli("ps", terminal=True).out
+
+
+def test_wide_characters_keep_columns_straight(cli: Cli, kernel: KernelDouble) -> None:
+    """Users write Chinese: a wide character takes two columns."""
+    kernel.answers["GET /ps"] = Ps(agents=(ps_row(text="审查代码"), ps_row(text="abcdefgh")))
+    first, second = (line.split("4711")[0] for line in cli("ps").out.splitlines()[1:])
+    assert len(first) + 4 == len(second)
+
+
+def test_facts_that_people_do_not_read_are_left_out(cli: Cli, kernel: KernelDouble) -> None:
+    """protocol.message.FACT_KINDS; whom a message was sent to is said where its text does not."""
+    said = (message(1, "a\nb", to=("bob",)), message(2, "x", kind="done"), message(3, "@bob y", "system", to=("bob",)))
+    kernel.answers["GET /spaces/review:main/channel"] = Channel(space="review:main", messages=said)
+    assert cli("channel", "@review").out.splitlines() == ["alice -> bob: a", "  b", "system: @bob y"]
+
+
+def test_the_channel_is_asked_for_as_many_as_were_wanted(cli: Cli, kernel: KernelDouble) -> None:
+    """channel -n N."""
+    kernel.answers |= read_answers("x")
+    cli("channel", "@review", "-n", "3")
+    assert kernel.of("GET", "/spaces/review:main/channel")[0].query == {"limit": "3"}
+    assert cli("channel", "@review", "-n", "0").code == 2
+
+
+def test_an_agents_part_of_a_channel(cli: Cli, kernel: KernelDouble) -> None:
+    """peek alice@review: what it said, and what was meant for it."""
+    said = tuple(
+        message(n, text, who) for n, (who, text) in enumerate([("alice", "1"), ("bob", "@alice 2"), ("bob", "3")])
+    )
+    kernel.answers["GET /spaces/review:main/channel"] = Channel(space="review:main", messages=said)
+    shown = cli("peek", "alice@review", "--json").json()["messages"]
+    assert [m["text"] for m in shown] == ["1", "@alice 2"]
+
+
+def test_peek_without_a_target_takes_the_only_one(cli: Cli, kernel: KernelDouble) -> None:
+    """peek [TARGET]: a running workflow before agents; several are an error that names them."""
+    kernel.answers |= read_answers("hello")
+    row = {"name": "review", "tag": "main", "state": "running", "members": [], "started_at": AT}
+    kernel.answers["GET /workflows"] = {"workflows": [row]}
+    assert "hello" in cli("peek").out
+    assert len(kernel.of("GET", "/spaces/review:main/channel")) == 1
+    kernel.answers["GET /workflows"] = {"workflows": [row, {**row, "tag": "pr-1"}]}
+    ran = cli("peek")
+    assert (ran.code, "@review, @review:pr-1" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("space", "asked"), [("review:main", "/agents/alice@review:main/queue"), (None, "/agents/alice/queue")]
+)
+def test_an_agent_inside_a_workflow_has_a_queue_of_its_own(
+    cli: Cli, kernel: KernelDouble, space: str | None, asked: str
+) -> None:
+    """An inline agent's key is alice@review:main; one that is referred to has one queue for all its spaces."""
+    kernel.answers["GET /ps"] = Ps(agents=(ps_row(space=space),))
+    kernel.answers[f"GET {asked}"] = {"agent": "alice", "instructions": []}
+    assert cli("queue", "alice@review").out == "nothing waits for alice\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["queue", "@review"], ["channel", "alice"], ["channel", "@Review!"], ["send", "a b", "x"]]
+)
+def test_a_target_that_cannot_be_is_refused_before_anything_is_asked(
+    words: list[str], cli: Cli, kernel: KernelDouble
+) -> None:
+    """contracts 2: the grammar; exit 2."""
+    assert cli(*words).code == 2
+    assert kernel.asked == []
+
+
+def test_status_says_down_and_starts_nothing(cli: Cli) -> None:
+    """contracts 7: exit 3, and the document all the same."""
+    ran = cli("status", "--json")
+    assert ran.code == 3
+    assert ran.json() == {"schema": "awk/status/1", "state": "down", "kernel": None, "agents": {}, "workflows": []}
+    assert list(cli.home.iterdir()) == []
+
+
+EVENTS = [
+    event("kernel.started", 1, at="2020-01-01T00:00:00.000Z", data={"pid": 1}),
+    message_event(2, message(1, "hi\x1b[1m")),
+    event(
+        "attempt.ended",
+        3,
+        agent="alice",
+        space="dm:alice",
+        data={"attempt": "i7-1", "exit": "SIGKILL", "stderr": "boom"},
+    ),
+    event("attempt.ended", 4, agent="bob@review:main", space="review:main", data={"outcome": "crash"}),
+]
+
+
+def _history() -> Stream:
+    return Stream([b": ping\n\n", *(sse(e["type"], e, e["seq"]) for e in EVENTS), sse("bye", event("bye"))])
+
+
+def test_events_are_one_object_a_line(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 9: events --jsonl, all that is kept, and the end of the stream is no event."""
+    kernel.answers["GET /events"] = _history()
+    ran = cli("events", "--jsonl")
+    assert (ran.code, ran.jsonl()) == (0, EVENTS)
+    assert kernel.of("GET", "/events")[0].query == {"since": "0", "follow": "0"}
+
+
+def test_events_can_be_those_of_the_last_minutes(cli: Cli, kernel: KernelDouble) -> None:
+    """logs --since D."""
+    kernel.answers["GET /events"] = _history()
+    assert [e["seq"] for e in cli("events", "--jsonl", "--since", "800d").jsonl()] == [2, 3, 4]
+
+
+def test_logs_leave_the_conversation_out(cli: Cli, kernel: KernelDouble) -> None:
+    """logs [TARGET]: lifecycle, by agent and by workflow."""
+    kernel.answers["GET /events"] = lambda asked: _history()
+    assert [e["seq"] for e in cli("logs", "--jsonl").jsonl()] == [1, 3, 4]
+    assert [e["seq"] for e in cli("logs", "alice", "--jsonl").jsonl()] == [3]
+    assert [e["seq"] for e in cli("logs", "bob@review", "--jsonl").jsonl()] == [4]
+    assert kernel.of("GET", "/events")[-1].query["space"] == "review:main"
+    assert cli("logs", "alice").out == f"{AT} attempt.ended dm:alice alice attempt=i7-1 exit=SIGKILL stderr=boom\n"
+
+
+@every_read
+def test_a_document_of_another_shape_is_an_error_and_not_a_crash(route: str, cli: Cli, kernel: KernelDouble) -> None:
+    """A kernel of another version: the traceback is for -vv only."""
+    kernel.answers[route] = {"schema": 1, "agents": 3, "instructions": 3, "providers": 3, "backends": 3, "messages": 3}
+    ran = cli(*READS[route])
+    assert "Traceback" not in ran.err
+    assert (ran.code, ran.err[:6]) in ((1, "error:"), (0, ""))
+
+
+def test_the_fast_path_loads_no_heavy_module(cli: Cli, kernel: KernelDouble) -> None:
+    """issue: thin client; ``ps --json`` needs neither msgspec nor rich nor subprocess."""
+    kernel.answers |= read_answers("x")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "import sys; sys.argv[1:] = ['ps', '--json'];"
+         "from interface.shim import main; sys.argv[0] = 'awk'; sys.exit(main())"],
+        cwd=cli.root, env=cli.environ, capture_output=True, timeout=20,
+    )  # fmt: skip
+    loaded = {line.split(b"|")[2].strip().decode() for line in done.stderr.splitlines() if line.count(b"|") == 2}
+    assert done.returncode == 0, done.stderr[-500:]
+    heavy = {
+        "msgspec",
+        "rich",
+        "subprocess",
+        "http.client",
+        "email",
+        "ssl",
+        "dataclasses",
+        "inspect",
+        "asyncio",
+        "trio",
+    }
+    assert loaded & heavy == set()

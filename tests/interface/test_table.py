@@ -1,0 +1,116 @@
+"""What holds for every command, because all of them come from one table."""
+
+from importlib import import_module
+
+import pytest
+
+from interface.cli.exits import Exit, of_failure
+from interface.cli.help import commands_page
+from interface.cli.parsing import parser_for
+from interface.cli.table import COMMANDS, Command
+from protocol.errors import REFUSALS
+from tests.interface.conftest import Cli
+from tests.interface.kernel_double import KernelDouble
+
+STARTERS = {"start", "run", "send", "ask", "serve", "new"}
+STREAMS = {"logs", "events"}
+WITHOUT_DOCUMENT = {"start", "stop", "init"}
+ARGUMENTS = {
+    "run": ["nowhere"],
+    "send": ["alice", "hi"],
+    "ask": ["alice", "hi"],
+    "serve": ["alice", "hi"],
+    "channel": ["@review"],
+    "queue": ["alice"],
+    "show": ["i7"],
+    "new": ["-m", "mock/x"],
+}
+every = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.word)
+
+
+def _flags(command: Command) -> set[str]:
+    parser = parser_for(command, "awk", import_module(command.module).configure)
+    return {flag for action in parser._actions for flag in action.option_strings}
+
+
+@every
+def test_a_command_explains_itself(command: Command, cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command has help, and it exits 0."""
+    assert cli(command.word, "--help").code == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: awk {command.word}")
+    assert "--project" in text
+
+
+@every
+def test_what_reads_has_json_and_what_streams_has_jsonl(command: Command) -> None:
+    """contracts 7: output."""
+    flags = _flags(command)
+    assert "--jsonl" in flags if command.word in STREAMS else "--json" in flags or command.word in WITHOUT_DOCUMENT
+
+
+@every
+def test_an_unknown_flag_is_a_usage_error(command: Command, cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
+    """contracts 7: exit 2, and no flag is guessed from its beginning."""
+    assert cli(command.word, *ARGUMENTS.get(command.word, []), "--projec", ".").code == 2
+    assert capsys.readouterr().err.startswith("error: unrecognized arguments: --projec")
+
+
+@pytest.mark.parametrize(
+    "command", [c for c in COMMANDS if c.word not in STARTERS | {"init", "version", "stop"}], ids=lambda c: c.word
+)
+def test_what_only_looks_starts_nothing(command: Command, cli: Cli) -> None:
+    """contracts 7: only start, run, send, ask, serve and new start a kernel."""
+    ran = cli(command.word, *ARGUMENTS.get(command.word, []))
+    assert ran.code == (Exit.NOT_RUNNING if command.word == "status" else Exit.NO_KERNEL)
+    assert list(cli.home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command", [c for c in COMMANDS if c.word not in STREAMS | WITHOUT_DOCUMENT | {"version"}], ids=lambda c: c.word
+)
+def test_json_is_printed_whatever_the_exit_code(command: Command, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: one document, here a refusal's."""
+    ran = cli(command.word, *ARGUMENTS.get(command.word, []), "--json")
+    document = ran.json()
+    assert (document["schema"], document["exit_code"], document["code"]) == ("awk/error/1", ran.code, "not_found")
+    assert ran.code == 5
+
+
+def test_every_refusal_has_the_exit_code_of_the_protocol() -> None:
+    """contracts 7: one table for server and client."""
+    assert {code: of_failure(code) for code in REFUSALS} == {code: m.exit_code for code, m in REFUSALS.items()}
+    assert {meaning.exit_code for meaning in REFUSALS.values()} <= set(Exit)
+
+
+def test_a_refusal_we_do_not_know_is_judged_by_its_status() -> None:
+    """A newer kernel may have more codes."""
+    assert [of_failure("new_code", status) for status in (401, 404, 409, 503)] == [4, 5, 1, 69]
+
+
+def test_two_commands_of_one_name_cannot_be() -> None:
+    """style 29: a duplicate raises at import."""
+    words = [word for command in COMMANDS for word in (command.word, *command.aliases)]
+    assert len(words) == len(set(words))
+
+
+def test_the_page_of_commands_names_them_all() -> None:
+    """docs/commands.md is made from the table."""
+    page = commands_page()
+    for command in COMMANDS:
+        assert f"\n## {command.word}\n" in page
+    assert "| `--tag` |" in page
+    assert "--instance" not in page
+
+
+def test_a_word_that_is_no_command_is_told(cli: Cli) -> None:
+    """contracts 7: did-you-mean, exit 2, on stderr."""
+    ran = cli("chanel")
+    assert (ran.code, ran.out) == (2, "")
+    assert "did you mean awk channel?" in ran.err
+
+
+def test_list_is_ls(cli: Cli, kernel: KernelDouble) -> None:
+    """S2 and S0 call it both ways."""
+    kernel.answers["GET /agents"] = {"schema": "awk/agent-list/1", "agents": []}
+    assert cli("list", "--json").out == cli("ls", "--json").out

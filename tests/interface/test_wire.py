@@ -1,0 +1,128 @@
+"""HTTP/1.1 and server-sent events as we read them, from real sockets and in every cut."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interface.failure import Unreachable
+from interface.http1 import Address, Connection, parse_address
+from interface.sse import PING, ServerEvent, server_events
+
+
+@contextmanager
+def _server(answer: bytes, *, keep_open: bool = False) -> Iterator[Address]:
+    """Answers the first request with ``answer``."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    done = threading.Event()
+
+    def serve() -> None:
+        peer, _ = listener.accept()
+        with peer:
+            peer.recv(65536)
+            peer.sendall(answer)
+            if keep_open:
+                done.wait(10)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield Address("127.0.0.1", listener.getsockname()[1])
+    finally:
+        done.set()
+        thread.join()
+        listener.close()
+
+
+def _body(answer: bytes) -> tuple[int, bytes]:
+    with _server(answer) as address:
+        connection = Connection(address, 5)
+        response = connection.request("GET", "/", {})
+        body = response.body()
+        connection.close()
+        return response.status, body
+
+
+def test_bodies_are_read_by_length_by_chunks_and_to_the_end() -> None:
+    """RFC 9112 6.3: the three ways a body ends."""
+    assert _body(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc") == (200, b"abc")
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nab\r\n1\r\nc\r\n0\r\nTrailer: t\r\n\r\n"
+    assert _body(chunked) == (200, b"abc")
+    assert _body(b"HTTP/1.1 404 Not Found\r\n\r\nabc") == (404, b"abc")
+    assert _body(b"HTTP/1.1 204 No Content\r\n\r\n") == (204, b"")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 200 OK\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffff\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000,
+        b"HTTP/1.1 200 OK\r\n" + b"X: x\r\n" * 200,
+    ],
+    ids=["nothing", "no http", "cut head", "cut body", "no size", "huge chunk", "long header", "many headers"],
+)
+def test_what_is_no_answer_is_unreachable(answer: bytes) -> None:
+    """HF27: whoever sits on a port may be a stranger, and does not get to fill our memory."""
+    with pytest.raises(Unreachable):
+        _body(answer)
+
+
+def test_a_server_that_says_nothing_is_given_up() -> None:
+    """No command hangs on a squatter for ever."""
+    with _server(b"", keep_open=True) as address:
+        connection = Connection(address, 0.05)
+        with pytest.raises(Unreachable, match="timed out"):
+            connection.request("GET", "/", {})
+        assert connection.closed
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://127.0.0.1:4711", Address("127.0.0.1", 4711)),
+        ("http://127.0.0.1:4711/", Address("127.0.0.1", 4711)),
+        ("http://[::1]:4711", Address("::1", 4711)),
+        ("https://127.0.0.1:4711", None),
+        ("http://user@127.0.0.1:4711", None),
+        ("http://127.0.0.1", None),
+        ("http://127.0.0.1:99999", None),
+        ("http://127.0.0.1:47/x", None),
+        ("127.0.0.1:4711", None),
+        ("", None),
+    ],
+)
+def test_addresses(url: str, address: Address | None) -> None:
+    """contracts 3: a record's url, or AGENT_WORKER_URL."""
+    assert parse_address(url) == address
+
+
+def test_host_is_what_the_server_published() -> None:
+    """P17: it refuses every other."""
+    assert Address("127.0.0.1", 4711).authority == "127.0.0.1:4711"
+    assert Address("::1", 4711).authority == "[::1]:4711"
+
+
+EVENTS = b': ping\n\nid: 7\nevent: message\ndata: {"a":\ndata: 1}\n\nevent: delta\r\ndata: x\r\n\r\n: ping\n\n'
+
+
+@given(st.lists(st.integers(0, len(EVENTS)), max_size=6))
+def test_events_do_not_depend_on_how_the_bytes_are_cut(places: list[int]) -> None:
+    """WHATWG HTML 9.2.6: lines, not packets."""
+    cuts = [0, *sorted(places), len(EVENTS)]
+    pieces = [EVENTS[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    expected = [PING, ServerEvent("message", '{"a":\n1}', "7"), ServerEvent("delta", "x"), PING]
+    assert list(server_events(pieces)) == expected
+
+
+def test_an_event_that_is_cut_off_is_none() -> None:
+    """WHATWG HTML 9.2.6: at the end of the stream what is not dispatched is discarded."""
+    assert list(server_events([b"event: message\ndata: 1\n"])) == []

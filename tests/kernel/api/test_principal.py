@@ -1,0 +1,72 @@
+"""Only the bearer token tells who asks, and it is told to nobody (promises P6, P18)."""
+
+import logging
+
+import pytest
+
+from tests.kernel.api.house import TOKEN, House
+
+
+@pytest.mark.parametrize("field", ["", "Bearer", "Basic {t}", "{t}", "Bearer {t} {t}", "Token {t}", "Bearer: {t}"])
+async def test_what_is_not_exactly_our_bearer_token_is_unauthorized(kernel: House, field: str) -> None:
+    """HF03: missing or wrong token is 401, with a challenge."""
+    headers = kernel.headers(None) | {"Authorization": field.format(t=TOKEN)}
+    answer = await kernel.ask("GET", "/agents", headers=headers)
+    assert (answer.status, answer.code) == (401, "unauthorized")
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_a_token_in_the_query_is_not_looked_at(kernel: House) -> None:
+    """HF03: tokens in URLs end up in logs and histories."""
+    answer = await kernel.ask("GET", f"/agents?token={TOKEN}&access_token={TOKEN}", headers=kernel.headers(None))
+    assert answer.status == 401
+
+
+async def test_the_scheme_of_the_token_is_case_insensitive(kernel: House) -> None:
+    """RFC 9110 section 11.1."""
+    headers = kernel.headers(None) | {"Authorization": f"bearer {TOKEN}"}
+    assert (await kernel.ask("GET", "/agents", headers=headers)).status == 200
+
+
+async def test_the_token_of_an_attempt_opens_nothing_but_mcp(kernel: House) -> None:
+    """HF05, T33: no route of the REST API, and no way to stop the kernel."""
+    await kernel.attempt(token="worker")
+    headers = kernel.headers("worker")
+    for method, path in (("GET", "/agents"), ("GET", "/ps"), ("GET", "/nowhere"), ("GET", "/events")):
+        answer = await kernel.ask(method, path, headers=headers)
+        assert (answer.status, answer.code) == (403, "forbidden"), path
+    assert (await kernel.ask("POST", "/shutdown", {"grace": 0}, headers=headers)).status == 403
+    assert kernel.asked_to_stop == []
+
+
+async def test_the_token_of_an_attempt_is_worthless_the_moment_it_ends(kernel: House) -> None:
+    """HF06: 401 stale_attempt, not a second later."""
+    instruction = await kernel.attempt(token="worker")
+    await kernel.end(instruction)
+    answer = await kernel.ask("POST", "/mcp", {}, headers=kernel.headers("worker"))
+    assert (answer.status, answer.code) == (401, "stale_attempt")
+
+
+async def test_no_token_appears_in_an_answer_or_a_log(kernel: House, caplog: pytest.LogCaptureFixture) -> None:
+    """P18: not in errors, not in streams, not in logs, whatever is asked."""
+    caplog.set_level(logging.DEBUG)
+    await kernel.attempt(token="worker-secret")
+    seen = b""
+    for token in (TOKEN, "worker-secret", "guessed-secret"):
+        for path in ("/health?nonce=x", "/status", "/providers", "/nowhere", "/events?follow=0&since=0", "/mcp"):
+            seen += (await kernel.ask("GET", path, headers=kernel.headers(token))).body
+        bad = await kernel.ask("POST", "/messages", raw=b"{bad", headers=kernel.headers(token))
+        seen += bad.body
+    text = seen.decode() + caplog.text
+    assert [token for token in (TOKEN, "worker-secret", "guessed-secret") if token in text] == []
+
+
+async def test_health_proves_that_the_kernel_holds_the_token(kernel: House) -> None:
+    """T34, HF27: a squatter on the port cannot answer the nonce."""
+    import hashlib
+    import hmac
+
+    answer = await kernel.ask("GET", "/health?nonce=abc", headers=kernel.headers(None))
+    expected = hmac.new(TOKEN.encode(), b"abc", hashlib.sha256).hexdigest()
+    assert (answer.json["status"], answer.json["proof"]) == ("ok", expected)
+    assert "proof" not in (await kernel.ask("GET", "/health", headers=kernel.headers(None))).json

@@ -1,0 +1,202 @@
+"""Bad requests: each gets a problem with a stable code, and none gets a 500 (faults HF08, HF17, HF24)."""
+
+import pytest
+import trio
+
+from kernel.api import body as body_module
+from tests.kernel.api.client import connected
+from tests.kernel.api.house import TOKEN, House
+
+JSON = "application/json"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"text"',
+        b'{"to": "alice"}',
+        b'{"to": 1, "text": "x"}',
+        b'{"to": "alice", "text": "x", "from": "root"}',
+        b'{"to": "alice", "text": "\xff"}',
+        b'{"to": "alice", "text": ' + b"[" * 100_000,
+        b"\x00",
+    ],
+)
+async def test_a_body_that_does_not_fit_is_a_bad_request(kernel: House, data: bytes) -> None:
+    """IF05, HF18: what is wrong is said, nothing is appended."""
+    answer = await kernel.ask("POST", "/messages", raw=data, headers=kernel.headers(Content_Type=JSON))
+    assert (answer.status, answer.code) == (400, "bad_request")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"] == []
+
+
+@pytest.mark.parametrize(
+    ("to", "code", "status"),
+    [
+        ("nobody", "unknown_agent", 404),
+        ("@review", "workflow_not_running", 404),
+        ("Not A Target", "bad_target", 400),
+        ("", "bad_target", 400),
+        ("../../etc", "bad_target", 400),
+        ("@dm:alice", "bad_target", 400),
+    ],
+)
+async def test_a_target_that_is_not_there_is_refused_with_a_code(
+    kernel: House, to: str, code: str, status: int
+) -> None:
+    """Contracts section 2: two errors, not running and not a participant, and the grammar."""
+    answer = await kernel.ask("POST", "/messages", {"to": to, "text": "x"})
+    assert (answer.status, answer.code) == (status, code)
+
+
+async def test_a_lone_surrogate_is_refused_and_not_stored(kernel: House) -> None:
+    r"""IF03: ``"\ud800"`` is JSON but no text."""
+    data = rb'{"to": "alice", "text": "\ud800"}'
+    answer = await kernel.ask("POST", "/messages", raw=data)
+    assert (answer.status, answer.code) == (400, "bad_request")
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"])
+async def test_a_body_must_be_said_to_be_json(kernel: House, content_type: str) -> None:
+    """P17: a page can post the other types across origins without asking first."""
+    headers = kernel.headers(Content_Type=content_type)
+    answer = await kernel.ask("POST", "/messages", raw=b'{"to": "alice", "text": "x"}', headers=headers)
+    assert (answer.status, answer.code) == (415, "unsupported_media_type")
+
+
+async def test_parameters_of_the_content_type_do_not_matter(kernel: House) -> None:
+    """RFC 9110 section 8.3.1."""
+    headers = kernel.headers(Content_Type="Application/JSON; charset=utf-8")
+    answer = await kernel.ask("POST", "/messages", raw=b'{"to": "alice", "text": "x"}', headers=headers)
+    assert answer.status == 202
+
+
+@pytest.mark.parametrize("path", ["/messages", "/mcp", "/agents/alice/reset", "/nowhere"])
+async def test_a_body_over_the_limit_is_413_and_the_client_sees_it(kernel: House, path: str) -> None:
+    """HF08: 4 MiB; announced or not, on every route."""
+    await kernel.attempt(token="worker")
+    headers = kernel.headers("worker" if path == "/mcp" else TOKEN, Content_Type=JSON)
+    answer = await kernel.ask("POST", path, raw=b"x" * (5 * 1024 * 1024), headers=headers)
+    assert (answer.status, answer.code) == (413, "too_large")
+
+
+async def test_an_endless_chunked_body_is_cut_off(kernel: House) -> None:
+    """HF08: memory is bounded although no length is announced."""
+    chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+    async with connected(kernel.port) as wire:
+        head = f"POST /messages HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {TOKEN}\r\n"
+        await wire.stream.send_all(head.encode() + b"Content-Type: application/json\r\n")
+        await wire.stream.send_all(b"Transfer-Encoding: chunked\r\n\r\n")
+        sent = 0
+        with trio.fail_after(10), pytest.raises(trio.BrokenResourceError):
+            while sent < 100 * 1024 * 1024:
+                await wire.stream.send_all(chunk)
+                sent += 65536
+        assert sent < 50 * 1024 * 1024
+
+
+async def test_a_body_that_never_comes_is_given_up(
+    kernel: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HF09: a slow client holds a task for a bounded time only."""
+    monkeypatch.setattr(body_module, "PATIENCE_SECONDS", 0.05)
+    head = f"POST /messages HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n"
+    with trio.fail_after(5):
+        async with connected(kernel.port) as wire:
+            await wire.stream.send_all(head.encode())
+            assert (await wire.stream.receive_some(100)).startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nowhere",
+        "/agents/",
+        "//agents",
+        "/mcp/",
+        "//mcp",
+        "/mcp//",
+        "/agents/%2e%2e/x",
+        "/agents/%2Fetc%2Fpasswd",
+        "/messages/m1/x",
+        "/openapi.json",
+        "/ws",
+        "/static/x",
+    ],
+)
+async def test_an_unknown_route_is_a_json_404_with_a_token_and_401_without(kernel: House, path: str) -> None:
+    """Contracts section 4, HF24."""
+    with_token = await kernel.ask("GET", path)
+    assert (with_token.status, with_token.code) == (404, "not_found")
+    assert with_token.headers["content-type"] == "application/problem+json"
+    assert (await kernel.ask("GET", path, headers=kernel.headers(None))).status == 401
+
+
+@pytest.mark.parametrize("path", ["/agents/%00", "/agents/a%00b"])
+async def test_a_nul_in_a_path_is_a_bad_request(kernel: House, path: str) -> None:
+    """HF24."""
+    assert (await kernel.ask("GET", path)).code == "bad_request"
+
+
+@pytest.mark.parametrize("path", ["/agents/..", "/agents/nobody", "/agents/Alice", "/agents/%F0%9F%98%80", "/agents/a b"])
+async def test_an_agent_that_is_not_there_is_404(kernel: House, path: str) -> None:
+    """T46: names outside the grammar name nothing, not a file."""
+    answer = await kernel.ask("GET", path.replace(" ", "%20"))
+    assert answer.status == 404
+
+
+async def test_an_absolute_target_is_refused(kernel: House) -> None:
+    """HF24: a proxy's form of request is not for us."""
+    answer = await kernel.ask("GET", f"http://{kernel.host}/agents")
+    assert (answer.status, answer.code) == (400, "bad_request")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [("DELETE", "/health", "GET"), ("PUT", "/messages", "POST"), ("OPTIONS", "/agents", "GET"), ("GET", "/mcp", "POST")],
+)
+async def test_a_wrong_method_is_a_json_405_that_names_the_right_ones(
+    kernel: House, method: str, path: str, allowed: str
+) -> None:
+    """RFC 9110 section 15.5.6; a preflight gets no CORS header (P17)."""
+    await kernel.attempt(token="worker")
+    headers = kernel.headers("worker" if path == "/mcp" else TOKEN)
+    answer = await kernel.ask(method, path, headers=headers)
+    assert (answer.status, answer.code) == (405, "method_not_allowed")
+    assert allowed in answer.headers["allow"]
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+async def test_a_websocket_handshake_is_refused(kernel: House) -> None:
+    """There is no WebSocket yet: a handshake ends, and the kernel goes on."""
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    headers = kernel.headers() | upgrade | {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    assert (await kernel.ask("GET", "/ws", headers=headers)).status == 404
+    assert (await kernel.ask("GET", "/health")).status == 200
+
+
+@pytest.mark.parametrize("query", ["since=x", "since=-1", "since=9" * 30, "follow=2", "since=1&since=abc", "&" * 100])
+async def test_a_bad_query_is_a_bad_request(kernel: House, query: str) -> None:
+    """Numbers are whole, bounded, and said to be wrong when they are."""
+    assert (await kernel.ask("GET", f"/events?{query}")).code == "bad_request"
+
+
+async def test_a_failing_handler_is_an_internal_error_without_details(
+    kernel: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P18: the client learns a code; the log learns what happened."""
+    from kernel.store import agents
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    monkeypatch.setattr(agents, "ps", fail)
+    for path in ("/ps", "/spaces/dm:alice/members"):
+        answer = await kernel.ask("GET", path)
+        assert (answer.status, answer.code) == (500, "internal")
+        assert b"secret detail" not in answer.body
+    assert "secret detail" in caplog.text

@@ -1,0 +1,85 @@
+"""The table of routes is whole: every row has what server, clients and docs need of it."""
+
+import inspect
+import re
+
+import msgspec
+import pytest
+
+from kernel.api.http.route import Route
+from kernel.api.http.table import ROUTES
+from kernel.api.mcp.server import NAME
+from kernel.api.mcp.tool import Ask, Tool, schema_of
+from kernel.api.mcp.tools import TOOLS
+from tests.kernel.api.house import House
+
+CONTRACT = {
+    "GET /health", "GET /ready", "POST /shutdown", "GET /status", "GET /agents", "POST /agents", "GET /agents/<name>",
+    "PATCH /agents/<name>", "DELETE /agents/<name>", "POST /agents/<name>/reset", "GET /agents/<name>/queue",
+    "GET /ps", "GET /workflows", "POST /workflows", "GET /workflows/<name>", "GET /workflows/<name>/<tag>",
+    "DELETE /workflows/<name>", "DELETE /workflows/<name>/<tag>", "POST /run", "POST /serve", "GET /runs",
+    "GET /runs/<run>", "POST /messages", "GET /messages/<id>", "GET /instructions", "GET /instructions/<id>",
+    "GET /dead", "GET /spaces/<space>/channel", "GET /spaces/<space>/members", "GET /events", "GET /providers",
+    "GET /backends",
+}  # fmt: skip
+
+
+def test_the_table_holds_exactly_the_routes_of_the_contract() -> None:
+    """Contracts section 4, as far as it is built."""
+    assert {f"{route.method} {route.path}" for route in ROUTES} == CONTRACT
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_every_route_has_a_handler_and_types(route: Route) -> None:
+    """Style 30: each row has a documented handler, and struct types that have a JSON schema."""
+    assert inspect.iscoroutinefunction(route.handler)
+    doc = inspect.getdoc(route.handler) or ""
+    assert re.sub(r"<(\w+)>", r":\1", route.path).split("/")[1] in doc, "the docstring names the route"
+    for struct in (route.asks, route.answers):
+        assert struct is None or msgspec.json.schema(struct)
+    assert route.asks is None or route.method in ("POST", "PATCH")
+    assert route.answers is not None or not route.direct
+
+
+def test_only_health_is_open() -> None:
+    """P17: a token on every route, reads and MCP included."""
+    assert [route.path for route in ROUTES if route.open] == ["/health"]
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
+def test_every_tool_has_a_schema_without_dangling_references(tool: Tool) -> None:
+    """Contracts section 5: JSON schema in, structured content out."""
+    assert inspect.iscoroutinefunction(tool.handler)
+    assert issubclass(tool.asks, Ask)
+    for struct in (tool.asks, tool.gives):
+        schema = schema_of(struct)
+        assert schema["type"] == "object"
+        named = set(re.findall(r"#/\$defs/(\w+)", msgspec.json.encode(schema).decode()))
+        assert named == set(schema.get("$defs", {}))
+    assert schema_of(tool.asks)["additionalProperties"] is False
+    assert NAME not in tool.name
+
+
+def test_the_tools_are_those_of_the_contract() -> None:
+    """Contracts section 5, as far as it is built."""
+    assert set(TOOLS) == {"channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members"}
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.path)
+async def test_every_get_route_answers_what_it_says(kernel: House, route: Route) -> None:
+    """The struct of the table fits what comes over the wire."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    sent = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "hi"})).json
+    known = {"name": "alice", "id": sent["message_id"], "space": "review:main", "run": "review:main", "tag": "main"}
+    if route.path.startswith("/workflows"):
+        known["name"] = "review"
+    if route.path.startswith("/instructions"):
+        known["id"] = sent["instruction_ids"][0]
+    path = re.sub(r"<(\w+)>", lambda match: known[match[1]], route.path)
+    answer = await kernel.ask("GET", path + ("?follow=0&since=0" if route.path == "/events" else "?space=dm:alice"))
+    assert answer.status == 200
+    if route.answers is None:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+    else:
+        msgspec.json.decode(answer.body, type=route.answers)
+        assert answer.headers["content-type"] == "application/json"

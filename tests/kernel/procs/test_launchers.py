@@ -1,0 +1,281 @@
+"""What every launcher must do: one contract, run against both."""
+
+import errno
+import fcntl
+import os
+import resource
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kernel.procs.errors import SpawnTransient
+from kernel.procs.handle import Handle
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import Spec
+from protocol.ipc import COOKIE_VARIABLE
+from tests.kernel.procs.trees import ENV, LEAVES, PATIENCE, STAYS, alive, gone, left_in, read_pids
+
+
+def command(script: str, attempt: str = "i1-1", cwd: str | None = "/", env: dict[str, str] | None = None) -> Spec:
+    return Spec(attempt=attempt, argv=("sh", "-c", script), cwd=cwd, env=ENV if env is None else env)
+
+
+async def text_of(handle: Handle) -> str:
+    """All that it prints, until it is gone."""
+    text = b""
+    with trio.fail_after(PATIENCE):
+        async for chunk in handle.stdout:
+            text += chunk
+        await handle.wait()
+    return text.decode()
+
+
+async def test_a_command_talks_on_three_streams_and_its_exit_code_comes_back(launcher: Launcher) -> None:
+    """contracts 6: exited{code, rusage} once the tree is gone."""
+    async with await launcher.spawn(command("read line; echo out $line; echo err >&2; exit 7")) as handle:
+        await handle.stdin.send_all(b"hello\n")
+        assert await text_of(handle) == "out hello\n"
+        assert await handle.stderr.receive_some() == b"err\n"
+        exited = await handle.wait()
+    assert (exited.code, exited.signal, exited.failed, exited.killed) == (7, None, None, False)
+    assert exited.rusage.max_rss_bytes > 100_000
+
+
+async def test_an_end_by_signal_is_told_as_a_signal(launcher: Launcher) -> None:
+    """promises PF04: a crash names its signal."""
+    async with await launcher.spawn(command("kill -SEGV $$")) as handle:
+        exited = await handle.wait()
+    assert (exited.code, exited.signal, exited.killed) == (None, signal.SIGSEGV, False)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "error"),
+    [(None, 0, "ENOENT"), ("\x7fELF", 0o755, "ENOEXEC"), ("#!/nowhere/sh", 0o755, "ENOENT")],
+)
+async def test_a_command_that_cannot_be_executed_says_so_and_names_the_path(
+    launcher: Launcher, tmp_path: Path, content: str | None, mode: int, error: str
+) -> None:
+    """promises PF16: missing, wrong architecture -> a permanent error naming the path."""
+    path = tmp_path / "tool"
+    if content is not None:
+        path.write_text(content)
+        path.chmod(mode)
+    async with await launcher.spawn(Spec(attempt="i1-1", argv=(str(path),), cwd="/", env=ENV)) as handle:
+        assert handle.pid == 0
+        assert (await handle.wait()).failed == f"{error}: {path}"
+        assert await text_of(handle) == ""
+
+
+async def test_a_directory_is_not_executable(launcher: Launcher, tmp_path: Path) -> None:
+    """promises PF16: not executable."""
+    async with await launcher.spawn(Spec(attempt="i1-1", argv=(str(tmp_path),), cwd="/", env=ENV)) as handle:
+        assert (await handle.wait()).failed == f"EACCES: {tmp_path}"
+
+
+async def test_a_missing_working_directory_says_so(launcher: Launcher, tmp_path: Path) -> None:
+    """promises PF16: the path that is missing is the one named."""
+    missing = str(tmp_path / "gone")
+    async with await launcher.spawn(command("true", cwd=missing)) as handle:
+        assert (await handle.wait()).failed == f"ENOENT: {missing} (working directory)"
+
+
+async def test_a_kill_leaves_nothing_of_the_tree(launcher: Launcher) -> None:
+    """promises P7, PF05: setsid, double fork, SIGTERM ignored, stopped: gone within two seconds."""
+    async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
+        pids = await read_pids(handle.stdout)
+        assert alive(pids) == pids
+        await handle.kill()
+        await gone(pids)
+        with trio.fail_after(2):
+            exited = await handle.wait()
+    assert (exited.signal, exited.killed) == (signal.SIGKILL, True)
+
+
+async def test_what_a_command_leaves_behind_ends_with_it(launcher: Launcher) -> None:
+    """promises PF07, PF22: leftovers are killed before the exit is told, and do not change it."""
+    async with await launcher.spawn(Spec(attempt="i1-1", argv=LEAVES, cwd="/", env=ENV)) as handle:
+        pids = await read_pids(handle.stdout)
+        await handle.stdin.send_all(b"go\n")
+        with trio.fail_after(2):
+            exited = await handle.wait()
+        assert alive(pids) == []
+    assert (exited.code, exited.killed) == (3, False)
+
+
+async def test_sigterm_comes_first_and_a_polite_tree_ends_by_itself(launcher: Launcher) -> None:
+    """contracts 6: kill{after} is SIGTERM to the whole tree; a stopped process is woken to hear it."""
+    polite = "trap 'echo child; exit 0' TERM; echo $$; kill -STOP $$; while :; do read x; done"
+    script = f"trap 'wait; exit 5' TERM; sh -c '{polite}' & echo $$; wait; exit 6"
+    script = script.replace("'echo child; exit 0'", '"echo child; exit 0"')
+    async with await launcher.spawn(command(script)) as handle:
+        await read_pids(handle.stdout, 2)
+        await handle.kill(after_seconds=30)
+        assert await text_of(handle) == "child\n"
+        exited = await handle.wait()
+    assert (exited.code, exited.killed) == (5, True)
+
+
+async def test_sigkill_follows_for_those_that_ignore_sigterm(launcher: Launcher) -> None:
+    """promises PF05: the tree is killed when the grace is over."""
+    async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
+        pids = await read_pids(handle.stdout)
+        await handle.kill(after_seconds=0.05)
+        await gone(pids)
+        assert (await handle.wait()).signal == signal.SIGKILL
+
+
+async def test_closing_a_handle_ends_the_tree_even_when_cancelled(launcher: Launcher, run_dir: Path) -> None:
+    """promises P7: no attempt outlives its owner."""
+    pids: list[int] = []
+    with trio.CancelScope() as scope:
+        async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
+            pids = await read_pids(handle.stdout)
+            scope.cancel()
+            await handle.wait()
+    assert scope.cancelled_caught
+    assert alive(pids) == []
+    assert left_in(run_dir) == []
+
+
+async def test_many_may_wait_for_one_end(launcher: Launcher) -> None:
+    """architecture: wait is asked by the attempt and by the stop ladder."""
+    ends = []
+
+    async def wait(handle: Handle) -> None:
+        ends.append(await handle.wait())
+
+    async with await launcher.spawn(command("read line; exit 2")) as handle, trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(wait, handle)
+        await trio.testing.wait_all_tasks_blocked()
+        await handle.stdin.aclose()
+    assert [exited.code for exited in ends] == [2, 2, 2]
+
+
+async def test_the_lock_is_held_until_the_tree_is_gone(launcher: Launcher, run_dir: Path) -> None:
+    """architecture: the released flock is the proof of death."""
+    async with await launcher.spawn(command("read line")) as handle:
+        with (run_dir / "i1-1" / "alive").open() as lock:
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            await handle.stdin.aclose()
+            await handle.wait()
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+async def test_a_killed_keeper_takes_its_tree_along(launcher: Launcher) -> None:
+    """promises P7: keeper SIGKILLs; the end is reported as a kill nobody asked for."""
+    async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
+        pids = await read_pids(handle.stdout)
+        os.kill(handle.keeper_pid, signal.SIGKILL)
+        with trio.fail_after(2):
+            exited = await handle.wait()
+        await gone(pids)
+    assert (exited.signal, exited.killed) == (signal.SIGKILL, False)
+
+
+async def test_a_stopped_keeper_cannot_keep_its_tree_alive(launcher: Launcher) -> None:
+    """promises P8: stop is bounded, whatever a worker does to its keeper."""
+    async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
+        pids = await read_pids(handle.stdout)
+        os.kill(handle.keeper_pid, signal.SIGSTOP)
+        with trio.fail_after(4):
+            exited = await handle.destroy()
+        await gone(pids)
+    assert (exited.signal, exited.killed) == (signal.SIGKILL, True)
+
+
+async def test_a_tool_that_signals_its_group_reaches_nothing_of_ours(launcher: Launcher) -> None:
+    """architecture: the child has its own session, so the keeper lives to tell its end."""
+    async with await launcher.spawn(command("kill 0")) as handle:
+        exited = await handle.wait()
+    assert (exited.signal, exited.killed) == (signal.SIGTERM, False)
+
+
+async def test_a_command_inherits_three_descriptors_and_no_signal_settings(launcher: Launcher) -> None:
+    """architecture: received descriptors are inheritable, so all others are closed; SIGPIPE has its default again."""
+    script = "ls /proc/self/fd | tr '\\n' ' '; umask; grep -E 'Sig(Blk|Ign)' /proc/self/status; pwd"
+    async with await launcher.spawn(command(script, cwd="/usr")) as handle:
+        lines = (await text_of(handle)).splitlines()
+    assert lines[0].split() == ["0", "1", "2", "3", "0077"]  # 3 is the directory that ls reads
+    assert [line.split()[1] for line in lines[1:3]] == ["0" * 16, "0" * 16]
+    assert lines[3] == "/usr"
+
+
+async def test_a_command_has_exactly_the_environment_it_was_given(launcher: Launcher) -> None:
+    """promises XF22: nothing of the caller's environment leaks in; the cookie is ours."""
+    async with await launcher.spawn(Spec(attempt="i1-1", argv=("/usr/bin/env",), cwd="/", env={"A": "b"})) as handle:
+        lines = (await text_of(handle)).splitlines()
+        assert sorted(lines) == ["A=b", f"{COOKIE_VARIABLE}={handle.cookie}"]
+
+
+async def test_an_attempt_in_use_is_not_started_twice(launcher: Launcher) -> None:
+    """promises P3: never concurrently with itself."""
+    async with await launcher.spawn(command("read line")):
+        with pytest.raises(FileExistsError):
+            await launcher.spawn(command("true"))
+    async with await launcher.spawn(command("exit 4")) as handle:
+        assert (await handle.wait()).code == 4
+
+
+@pytest.mark.parametrize("attempt", ["", "..", "a/b", "-x", "a\n"])
+def test_an_attempt_id_is_a_plain_directory_name(attempt: str) -> None:
+    """promises XF01: an id never leads out of run/."""
+    with pytest.raises(ValueError, match="cannot name a directory"):
+        Spec(attempt=attempt)
+
+
+async def test_short_of_descriptors_is_transient_and_leaves_nothing(launcher: Launcher, run_dir: Path) -> None:
+    """promises PF17: EMFILE is backpressure, not a failure of the command."""
+    async with await launcher.spawn(command("true")) as handle:
+        await handle.wait()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = os.listdir("/proc/self/fd")
+    taken: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, before)) + 3, hard))
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        os.close(taken.pop())
+        os.close(taken.pop())
+        with pytest.raises(SpawnTransient, match=os.strerror(errno.EMFILE)):
+            await launcher.spawn(command("true"))
+    finally:
+        for fd in taken:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert os.listdir("/proc/self/fd") == before
+    assert left_in(run_dir) == []
+
+
+async def test_nothing_accumulates(launcher: Launcher, run_dir: Path) -> None:
+    """promises PF21: descriptors, tasks and directories are back where they were."""
+
+    async def once(number: int) -> None:
+        async with await launcher.spawn(command("true", attempt=f"i{number}-1")) as handle:
+            await handle.wait()
+
+    await once(0)
+    before = len(os.listdir("/proc/self/fd"))
+    async with trio.open_nursery() as nursery:
+        for number in range(1, 9):
+            nursery.start_soon(once, number)
+    with trio.fail_after(PATIENCE):
+        while len(os.listdir("/proc/self/fd")) != before:  # exec: its keepers are being reaped
+            await trio.lowlevel.checkpoint()
+    assert left_in(run_dir) == []
+
+
+async def test_a_worker_reports_ready_and_ends_with_its_input(launcher: Launcher) -> None:
+    """contracts 6: ready is the first frame; a kernel that closes the pipe is gone."""
+    async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
+        with trio.fail_after(PATIENCE):
+            assert b'"t":"ready"' in await handle.stdout.receive_some()
+            await handle.stdin.aclose()
+            exited = await handle.wait()
+    assert (exited.signal, exited.failed, exited.killed) == (None, None, False)

@@ -1,0 +1,141 @@
+"""kill -9 of the kernel, and what the next one does before it leases anything."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+import trio
+
+from kernel.procs import process_table
+from kernel.procs.attempt_dir import create, read_signature
+from kernel.procs.process_table import boot_id
+from kernel.procs.sweep import Swept, sweep
+from tests.kernel.procs.trees import PATIENCE, alive, gone, left_in
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass
+class Kernel:
+    """A stand-in for a kernel, and what it started."""
+
+    process: trio.Process
+    pids: list[int]
+    keepers: list[int]
+
+    async def kill(self) -> None:
+        self.process.kill()
+        with trio.fail_after(PATIENCE):
+            await self.process.wait()
+
+
+@asynccontextmanager
+async def a_kernel(kind: str, run_dir: Path, count: int) -> AsyncIterator[Kernel]:
+    process = await trio.lowlevel.open_process(
+        [sys.executable, "-m", "tests.kernel.procs.stand_in", kind, str(run_dir), str(count)],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert process.stdout is not None
+    try:
+        line = b""
+        with trio.fail_after(PATIENCE * 2):
+            while not line.endswith(b"\n"):
+                chunk = await process.stdout.receive_some()
+                assert chunk, "the stand-in died"
+                line += chunk
+        yield Kernel(process, **json.loads(line))
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+            await process.stdout.aclose()
+
+
+@pytest.mark.parametrize(("kind", "count"), [("fork", 20), ("exec", 3)])
+async def test_no_tree_outlives_its_kernel_and_every_lock_is_free(kind: str, count: int, run_dir: Path) -> None:
+    """promises P7, PF09: kernel SIGKILL with running trees: all dead within two seconds."""
+    async with a_kernel(kind, run_dir, count) as kernel:
+        assert alive(kernel.pids) == kernel.pids
+        assert len(kernel.pids) == 5 * count
+        await kernel.kill()
+        await gone([*kernel.pids, *kernel.keepers])
+    for attempt in left_in(run_dir):
+        with (run_dir / attempt / "alive").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert await sweep(run_dir) == Swept(tuple(sorted(f"i{number}-1" for number in range(count))), ())
+    assert left_in(run_dir) == []
+
+
+async def test_a_stuck_keeper_is_found_by_what_it_signed(run_dir: Path) -> None:
+    """promises 4.7: after the patience, kill by pid and start time and by cookie."""
+    async with a_kernel("fork", run_dir, 1) as kernel:
+        (keeper,) = kernel.keepers
+        os.kill(keeper, signal.SIGSTOP)
+        (zygote,) = psutil.Process(kernel.process.pid).children()
+        zygote.kill()
+        await kernel.kill()
+        assert alive(kernel.pids) == kernel.pids
+        with trio.fail_after(3):
+            swept = await sweep(run_dir, patience_seconds=0.1)
+        await gone([*kernel.pids, keeper])
+    assert swept == Swept(("i0-1",), ())
+
+
+async def test_a_zygote_alone_ends_a_tree_whose_keeper_is_stuck(run_dir: Path) -> None:
+    """promises P7: a worker that stops its keeper gains a second, no more."""
+    async with a_kernel("fork", run_dir, 1) as kernel:
+        (keeper,) = kernel.keepers
+        os.kill(keeper, signal.SIGSTOP)
+        await kernel.kill()
+        await gone([*kernel.pids, keeper])
+
+
+async def test_a_stranger_that_got_the_pid_is_never_signalled(run_dir: Path) -> None:
+    """promises PF11: pid, start time and boot must all match."""
+    async with _sleeper() as stranger:
+        lock = create(run_dir, "i1-1", "no-such-cookie").lock
+        started = process_table.identify(stranger.pid)
+        assert started is not None
+        lock.write_text(f"{lock.read_text()}keeper {stranger.pid} {started.start_time + 1}\n")
+        assert await sweep(run_dir) == Swept(("i1-1",), ())
+        assert alive([stranger.pid]) == [stranger.pid]
+
+
+@asynccontextmanager
+async def _sleeper() -> AsyncIterator[trio.Process]:
+    process = await trio.lowlevel.open_process(["sleep", "1000"])
+    try:
+        yield process
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+
+
+def test_a_signature_of_another_boot_is_not_believed() -> None:
+    """promises 4.7: pid + start time + boot id."""
+    signed = "cookie c\nkeeper 10 20\nchild 11 21\n"
+    assert read_signature(f"boot elsewhere\n{signed}").processes == ()
+    assert read_signature(f"boot {boot_id()}\n{signed}").processes == ((10, 20), (11, 21))
+
+
+@pytest.mark.parametrize("torn", ["", "boot", "\0\0\0", "keeper x y\nchild 1\n"])
+def test_a_torn_signature_is_not_believed(torn: str) -> None:
+    """promises SF: a file cut short by a power cut says nothing."""
+    assert read_signature(torn).processes == ()
+
+
+async def test_a_kernel_that_left_nothing_is_swept_at_once(tmp_path: Path) -> None:
+    """promises P20: the first start has no run directory."""
+    with trio.fail_after(1):
+        assert await sweep(tmp_path / "run") == Swept((), ())

@@ -1,0 +1,57 @@
+"""A view and a sink without a database: what proposals see, and what they decided."""
+
+from dataclasses import dataclass, field
+
+from kernel.rule.effects import Assign, Deliver, Put
+from kernel.rule.fact import Fact
+from kernel.rule.view import Workspace
+from protocol.names import AgentKey
+
+SPACE = "review:main"
+
+
+@dataclass
+class Stage:
+    """Members of ``review:main``, agents, and everything that was recorded."""
+
+    members: dict[str, str] = field(default_factory=dict)
+    agents: frozenset[str] = frozenset({"alice", "bob"})
+    runs: bool = True
+    hops: int = 32
+    instructions: int = 1000
+    assigned: int = 0
+    limited: bool = False
+    addressed: frozenset[str] = frozenset()
+    recorded: list[tuple[Fact, tuple[Deliver | Assign | Put, ...]]] = field(default_factory=list)
+
+    def agent_exists(self, key: AgentKey) -> bool:
+        return key in self.agents
+
+    def workspace(self, space: str) -> Workspace | None:
+        if space != SPACE or not self.runs:
+            return None
+        return Workspace("review", "main", "flow.yaml", self.hops, self.instructions, self.assigned, self.limited)
+
+    def member(self, space: str, name: str) -> AgentKey | None:
+        key = self.members.get(name) if space == SPACE else None
+        return None if key is None else AgentKey(key)
+
+    def member_names(self, space: str) -> tuple[str, ...]:
+        return tuple(sorted(self.members))
+
+    def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
+        return frozenset(AgentKey(key) for key in self.addressed)
+
+    def record(self, fact: Fact, effects: tuple[Deliver | Assign | Put, ...]) -> None:
+        self.recorded.append((fact, effects))
+
+    def woken(self) -> list[tuple[str, str]]:
+        """Who was given work by anything recorded, and in which lane."""
+        return [(one.agent, one.lane) for _, effects in self.recorded for one in effects if isinstance(one, Assign)]
+
+    def delivered(self) -> list[str]:
+        return [one.agent for _, effects in self.recorded for one in effects if isinstance(one, Deliver)]
+
+
+def team(*names: str) -> dict[str, str]:
+    return {name: f"{name}@{SPACE}" for name in names}

@@ -1,0 +1,117 @@
+"""Evaluation: breadth first, bounded, all or nothing."""
+
+import msgspec
+import pytest
+
+from kernel.rule.core import CORE, CORE_TABLE, by_kind
+from kernel.rule.draft import Draft, MemberSpec, Outcome, WorkflowStarted, WorkflowStopped
+from kernel.rule.effects import Append, Effect, Put
+from kernel.rule.evaluate import MAX_DEPTH, EvaluationOverrun, evaluate
+from kernel.rule.fact import Fact
+from kernel.rule.proposal import Proposal
+from kernel.rule.view import View
+from protocol.errors import Refused
+from protocol.instruction import Status
+from protocol.message import MessageKind
+from protocol.names import AgentKey, InstructionId
+from tests.kernel.rule.stage import SPACE, Stage, team
+
+
+def ended(status: Status, text: str = "") -> Stage:
+    stage = Stage(team("alice", "bob"))
+    outcome = Outcome(instruction=InstructionId("i7"), status=status, text=text, cause="auth", error_class="permanent")
+    kind: MessageKind = "done" if status in ("done", "incomplete") else "failed"
+    fact = Fact(
+        kind=kind, space=SPACE, sender="alice", hops=3, cause=7, speaker=AgentKey("alice@review:main"), payload=outcome
+    )
+    evaluate(fact, CORE_TABLE, stage, stage)
+    return stage
+
+
+def test_what_an_agent_says_at_the_end_is_its_reply_and_is_routed() -> None:
+    """contracts.md section 9."""
+    stage = ended("done", "@bob your turn")
+    assert [(fact.kind, fact.sender, fact.hops, fact.cause) for fact, _ in stage.recorded] == [
+        ("done", "alice", 3, 7),
+        ("reply", "alice", 3, 7),
+    ]
+    assert stage.woken() == [("bob@review:main", "immediate")]
+
+
+def test_an_empty_result_is_no_reply() -> None:
+    """contracts.md section 1, mock: none means empty reply."""
+    assert [fact.kind for fact, _ in ended("done", "  ").recorded] == ["done"]
+
+
+@pytest.mark.parametrize("status", ["failed", "dead", "incomplete"])
+def test_a_failure_is_announced_by_the_system(status: Status) -> None:
+    """decisions.md, failure notice: class, cause and id, never the agent's words."""
+    stage = ended(status, "secret plan @bob" if status != "incomplete" else "")
+    notice, _ = stage.recorded[-1]
+    assert (notice.kind, notice.sender) == ("system", "system")
+    assert all(part in notice.text for part in ("i7", "alice", "permanent", "auth"))
+    assert "secret" not in notice.text
+    assert stage.woken() == []
+
+
+def test_a_cancelled_instruction_is_not_announced() -> None:
+    """Who cancelled knows."""
+    assert [fact.kind for fact, _ in ended("cancelled").recorded] == ["failed"]
+
+
+def started(**changes: object) -> Fact:
+    payload = WorkflowStarted(
+        name="review",
+        tag="main",
+        mode="run",
+        file="flow.yaml",
+        definition=msgspec.json.encode({"name": "review", "agents": {}, "limits": {"hops": 5}}),
+        members=(MemberSpec(name="alice", key=AgentKey("alice@review:main"), origin="inline"),),
+        kickoff="@alice go",
+    )
+    return Fact(kind="status", space=SPACE, sender="system", payload=msgspec.structs.replace(payload, **changes))
+
+
+def test_a_workflow_starts_with_its_members_before_its_kickoff() -> None:
+    """architecture.md walk 6."""
+    stage = Stage(runs=False)
+    with pytest.raises(Refused, match="not running"):
+        # The stage does not apply rows, so the kickoff that follows still finds nothing running.
+        evaluate(started(), CORE_TABLE, stage, stage)
+    (fact, puts), *_ = stage.recorded
+    assert fact.kind == "status"
+    assert [type(one.row).__name__ for one in puts if isinstance(one, Put)] == ["WorkflowBegin", "Roster"]
+
+
+def test_a_workflow_that_runs_is_not_started_again() -> None:
+    """contracts.md section 7: exit 2 with a hint."""
+    with pytest.raises(Refused) as caught:
+        evaluate(started(), CORE_TABLE, Stage(), Stage())
+    assert (caught.value.code, caught.value.hint) == ("already_running", "stop it first: awk stop @review:main")
+
+
+def test_a_workflow_that_does_not_run_cannot_be_stopped() -> None:
+    """Bad input and bad days: workflow not running."""
+    fact = Fact(kind="status", space=SPACE, sender="system", payload=WorkflowStopped(status="done", exit_code=0))
+    with pytest.raises(Refused) as caught:
+        evaluate(fact, CORE_TABLE, Stage(runs=False), Stage())
+    assert caught.value.code == "workflow_not_running"
+
+
+def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:
+    """architecture.md: bounded (256 messages, depth 16)."""
+
+    def echo(fact: Fact, _view: View) -> tuple[Effect, ...]:
+        return (Append(Draft(kind="system", space=fact.space, sender="system", text=fact.text)),)
+
+    table = by_kind([Proposal("echo", frozenset({"system"}), echo)])
+    stage = Stage()
+    with pytest.raises(EvaluationOverrun):
+        evaluate(Fact(kind="system", space=SPACE, sender="system"), table, stage, stage)
+    assert len(stage.recorded) == MAX_DEPTH + 1
+
+
+def test_proposals_are_asked_in_the_order_of_the_table() -> None:
+    """architecture.md: core proposals in table order."""
+    assert [one.name for one in CORE] == ["workflow", "routing", "reply", "failure"]
+    assert [one.name for one in CORE_TABLE["done"]] == ["reply", "failure"]

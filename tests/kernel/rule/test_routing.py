@@ -1,0 +1,132 @@
+"""Who hears a message and who is woken."""
+
+import pytest
+
+from kernel.rule.core import CORE_TABLE
+from kernel.rule.evaluate import evaluate
+from kernel.rule.fact import Fact
+from protocol.errors import Refused
+from protocol.message import MessageKind
+from protocol.names import AgentKey
+from tests.kernel.rule.stage import SPACE, Stage, team
+
+
+def said(
+    stage: Stage,
+    text: str,
+    *,
+    kind: MessageKind = "said",
+    space: str = SPACE,
+    sender: str = "user",
+    to: tuple[str, ...] = (),
+    mentions: tuple[str, ...] | None = None,
+    hops: int = 0,
+    cause: int | None = None,
+) -> Stage:
+    speaker = None if cause is None else AgentKey(stage.members.get(sender, sender))
+    fact = Fact(
+        kind=kind, space=space, sender=sender, text=text, to=to, mentions=mentions, hops=hops, cause=cause,
+        speaker=speaker,
+    )  # fmt: skip
+    evaluate(fact, CORE_TABLE, stage, stage)
+    return stage
+
+
+def test_a_direct_message_wakes_its_agent_at_once() -> None:
+    """contracts.md section 2: alice is a DM in her personal space."""
+    assert said(Stage(), "hi", space="dm:alice").woken() == [("alice", "immediate")]
+
+
+def test_what_an_agent_says_in_its_own_space_wakes_nobody() -> None:
+    """decisions.md: user -> agent only."""
+    stage = said(Stage(), "@bob hi", space="dm:alice", sender="alice", cause=1)
+    assert (stage.woken(), len(stage.recorded)) == ([], 1)
+
+
+def test_an_unknown_agent_is_refused_before_anything_is_recorded() -> None:
+    """Exit 5 of contracts.md section 7."""
+    stage = Stage()
+    with pytest.raises(Refused) as caught:
+        said(stage, "hi", space="dm:zoe")
+    assert (caught.value.code, stage.recorded) == ("unknown_agent", [])
+
+
+def test_a_direct_send_to_a_member_waits_its_turn() -> None:
+    """Lane normal: architecture.md, lanes."""
+    assert said(Stage(team("alice")), "hi", to=("alice",)).woken() == [("alice@review:main", "normal")]
+
+
+def test_a_mention_is_urgent_whatever_its_case() -> None:
+    """contracts.md section 2: case-insensitive."""
+    assert said(Stage(team("alice")), "ask @Alice").woken() == [("alice@review:main", "immediate")]
+
+
+def test_who_is_addressed_and_mentioned_is_woken_once() -> None:
+    """One delivery for each recipient."""
+    stage = said(Stage(team("alice", "bob")), "@alice @bob hi", to=("alice",))
+    assert stage.woken() == [("alice@review:main", "normal"), ("bob@review:main", "immediate")]
+    assert stage.delivered() == ["alice@review:main", "bob@review:main"]
+
+
+def test_a_member_is_found_by_its_name_in_the_workflow() -> None:
+    """A ref may have another name there than its file."""
+    stage = Stage({"critic": "bob"})
+    assert said(stage, "@critic and @bob").woken() == [("bob", "immediate")]
+
+
+def test_without_a_mention_nobody_is_woken() -> None:
+    """decisions.md: pull only."""
+    stage = said(Stage(team("alice")), "just saying; mail me at a@alice.example")
+    assert (stage.woken(), stage.delivered()) == ([], [])
+
+
+def test_nobody_wakes_itself() -> None:
+    """Fault TF13, also under another name."""
+    stage = Stage({"alice": "a", "twin": "a", "bob": "b"})
+    said(stage, "@alice @twin @bob", sender="alice", cause=1)
+    assert stage.woken() == [("b", "immediate")]
+
+
+def test_a_ninth_mention_is_delivered_and_not_woken() -> None:
+    """contracts.md section 2."""
+    names = [f"m{number}" for number in range(10)]
+    stage = said(Stage(team(*names)), " ".join(f"@{name}" for name in names))
+    assert len(stage.woken()) == 8
+    assert len(stage.delivered()) == 10
+
+
+def test_a_final_reply_does_not_wake_again_whom_its_work_addressed() -> None:
+    """contracts.md section 9."""
+    stage = Stage(team("alice", "bob", "carol"), addressed=frozenset({"bob@review:main"}))
+    said(stage, "@bob @carol done", kind="reply", sender="alice", cause=1)
+    assert stage.woken() == [("carol@review:main", "immediate")]
+
+
+def test_mentions_that_were_given_replace_those_in_the_text() -> None:
+    """Fault CF16: what setup printed wakes nobody."""
+    stage = said(Stage(team("alice", "bob")), "@alice and @bob", kind="kickoff", mentions=("alice",))
+    assert stage.woken() == [("alice@review:main", "immediate")]
+
+
+@pytest.mark.parametrize(
+    ("stage", "hops"), [(Stage(team("bob"), hops=3), 4), (Stage(team("bob"), instructions=2, assigned=2), 0)]
+)
+def test_a_limit_wakes_nobody_and_says_so_once(stage: Stage, hops: int) -> None:
+    """Promise P27."""
+    said(stage, "@bob go", hops=hops)
+    stage.limited = True
+    said(stage, "@bob go", hops=hops)
+    assert stage.woken() == []
+    assert [fact.kind for fact, _ in stage.recorded] == ["said", "system", "said"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "code", "hint"),
+    [(False, "workflow_not_running", "awk start review"), (True, "not_a_participant", "flow.yaml")],
+)
+def test_a_refusal_says_what_to_do(runs: bool, code: str, hint: str) -> None:
+    """contracts.md section 2: two errors; one names the command, the other the file."""
+    with pytest.raises(Refused) as caught:
+        said(Stage(team("alice"), runs=runs), "hi", to=("zoe",))
+    assert caught.value.code == code
+    assert hint in (caught.value.hint or "")

@@ -1,0 +1,84 @@
+"""What a user reads after eight mistakes in one file: whole texts, so that nobody worsens one unseen."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel.agents.catalog import Catalog
+from kernel.source.problems import BadDefinition
+from kernel.workflows.load import load_workflow
+
+FILE = """\
+agents:
+  reviewer: {ref: reviwer}
+  coder:
+    model: opnai/gpt-5.5
+    promt: {system: You write code.}
+  Helper: {backend: mock, mock: [{text: hi}]}
+limits: {hops: 010, wall_time: 2 hours}
+setup:
+  - shell: git diff ${{ params.base }}
+    as: env
+limits: {hops: 3}
+kickoff: |
+  @coder look at this:
+  ${{ dif }}
+"""
+
+EXPECTED = """\
+2:19 agents.reviewer.ref: there is no agent 'reviwer'
+    reviewer: {ref: reviwer}
+    hint: did you mean reviewer? (each has a file .agents/<name>.yaml)
+5:5 agents.coder.promt: unknown key 'promt'
+      promt: {system: You write code.}
+    hint: did you mean prompt?
+6:3 agents.Helper: 'Helper' is not a name: lower-case letters, digits, '_' and '-', starting with a letter, at most 32
+    Helper: {backend: mock, mock: [{text: hi}]}
+7:16 limits.hops: needs a whole number, has '010'
+  limits: {hops: 010, wall_time: 2 hours}
+    hint: remove the leading zero: whether it means octal depends on the reader
+7:32 limits.wall_time: needs a duration, has '2 hours'
+  limits: {hops: 010, wall_time: 2 hours}
+    hint: write it as 200ms, 30s, 10m, 2h or 1d
+11:1 limits: the key 'limits' is given twice: on line 7 and on line 11
+  limits: {hops: 3}
+    hint: keep one of them
+"""
+
+SECOND = FILE.replace("reviwer", "reviewer").replace("opnai", "openai").replace("promt", "prompt").replace(
+    "  Helper: {backend: mock, mock: [{text: hi}]}\n", ""
+).replace("limits: {hops: 010, wall_time: 2 hours}\n", "")  # fmt: skip
+
+EXPECTED_SECOND = """\
+7:21 setup[0].shell: unknown variable 'params.base'
+    - shell: git diff ${{ params.base }}
+    hint: known here: workflow.instance, workflow.name, workflow.tag
+8:9 setup[0].as: 'env' is reserved
+      as: env
+12:3 kickoff: unknown variable 'dif'
+    ${{ dif }}
+    hint: known here: env, workflow.instance, workflow.name, workflow.tag
+"""
+
+
+def read(root: Path, text: str) -> str:
+    """The errors of ``text``, one under the other."""
+    (root / ".workflows").mkdir()
+    (root / ".workflows" / "review.yaml").write_text(text)
+    (root / ".agents").mkdir()
+    (root / ".agents" / "reviewer.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
+    with pytest.raises(BadDefinition) as caught:
+        load_workflow(Catalog(root), "review")
+    lines: list[str] = []
+    for error in caught.value.errors:
+        lines += [f"{error.line}:{error.column} {error.where}: {error.message}", f"  {error.source}"]
+        lines += [f"    hint: {error.hint}"] if error.hint else []
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(("text", "expected"), [(FILE, EXPECTED), (SECOND, EXPECTED_SECOND)])
+def test_every_mistake_reads_as_a_sentence_with_its_line_and_a_way_out(
+    text: str, expected: str, tmp_path: Path
+) -> None:
+    """CF05-CF08, CF10, CF13, CF14; contracts section 7: errors."""
+    assert read(tmp_path, text) == expected

@@ -1,0 +1,240 @@
+"""Starting a workflow with a real store and real setup commands: all or nothing."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.procs.exec import ExecLauncher
+from kernel.store import messages, workflows
+from kernel.workflows.member_definition import definition_for
+from kernel.workflows.start import Prepared, StartAsked, Started, prepare, start
+from protocol.errors import Refused
+from tests.kernel.store.house import House, open_house
+
+MOCK = "backend: mock, mock: [{text: x}]"
+REVIEW = f"""\
+agents:
+  alice: {{ref: alice, max_steps: 5}}
+  bob: {{{MOCK}}}
+params: [{{name: who, default: nobody}}]
+setup:
+  - shell: printf '%s' "@bob [${{{{ params.who }}}}]"
+    as: said
+kickoff: |
+  @alice in ${{{{ workflow.tag }}}} for ${{{{ params.who }}}}: ${{{{ said }}}}
+"""
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    """A project with one agent and one workflow."""
+    root = tmp_path / "project"
+    for path, text in ((".agents/alice.yaml", f"{{{MOCK}}}"), (".workflows/review.yaml", REVIEW)):
+        (root / path).parent.mkdir(parents=True)
+        (root / path).write_text(text)
+    return Catalog(root)
+
+
+def write(catalog: Catalog, text: str) -> None:
+    (catalog.root / ".workflows" / "review.yaml").write_text(text)
+
+
+def asked(*params: str, trusted: bool = True, tag: str = "main", timeout: float | None = None) -> StartAsked:
+    return StartAsked("review", tag=tag, params=params, mode="run", trusted=trusted, timeout_seconds=timeout)
+
+
+def checked(catalog: Catalog, what: StartAsked | None = None, environ: dict[str, str] | None = None) -> Prepared:
+    return prepare(catalog, what or asked(), environ=environ or {})
+
+
+def refusal(catalog: Catalog, what: StartAsked | None = None) -> Refused:
+    with pytest.raises(Refused) as caught:
+        checked(catalog, what)
+    return caught.value
+
+
+@dataclass
+class Stage:
+    """A store and a launcher that run."""
+
+    house: House
+    launcher: ExecLauncher
+
+    async def start(self, prepared: Prepared) -> Started:
+        environ = {"PATH": "/usr/bin:/bin", "CANARY": "secret"}
+        house = self.house
+        return await start(
+            prepared, launcher=self.launcher, writer=house.writer, environ=environ, now_ms=lambda: house.clock.now_ms
+        )
+
+    async def refused(self, prepared: Prepared) -> Refused:
+        with pytest.raises(Refused) as caught:
+            await self.start(prepared)
+        assert self.house.reader.now(workflows.running) == ()
+        assert self.house.reader.now(messages.channel, prepared.space, 10) == ()
+        return caught.value
+
+
+@asynccontextmanager
+async def stage(tmp_path: Path) -> AsyncGenerator[Stage]:
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    async with open_house(":memory:") as house, trio.open_nursery() as nursery:
+        launcher = ExecLauncher(run_dir=run_dir, environ={"PATH": "/usr/bin:/bin"})
+        await nursery.start(launcher.run)
+        yield Stage(house, launcher)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_started_workflow_has_its_members_and_its_kickoff(catalog: Catalog, tmp_path: Path) -> None:
+    """Issue 2, 8; CF16: @bob came out of setup and is not woken. P19: a value is data in a command."""
+    async with stage(tmp_path) as on:
+        started = await on.start(checked(catalog, asked("--who", '$(id) @bob "x"', tag="t1")))
+        assert started.space == "review:t1"
+        [record] = on.house.reader.now(workflows.running)
+        assert (record.name, record.mode, record.file) == ("review", "run", ".workflows/review.yaml")
+        assert record.deadline_ms == on.house.clock.now_ms + 7_200_000
+        kickoff = next(
+            said for said in on.house.reader.now(messages.channel, started.space, 10) if said.kind == "kickoff"
+        )
+        assert kickoff.text == '@alice in t1 for $(id) @bob "x": @bob [$(id) @bob "x"]\n'
+        assert kickoff.to == ("alice",)
+
+
+async def test_a_member_is_its_file_as_it_is_now_with_the_overrides_of_the_workflow(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    """CF18: read again at each lease; an inline agent is what the start kept."""
+    async with stage(tmp_path) as on:
+        started = await on.start(checked(catalog))
+
+        def now(key: str, space: str) -> tuple[str, int, int]:
+            definition = definition_for(key, space, catalog, on.house.reader)
+            return definition.name, definition.max_steps, definition.max_tokens
+
+        (catalog.root / ".agents" / "alice.yaml").write_text(f"{{{MOCK}, max_tokens: 99}}")
+        assert now("alice", started.space) == ("alice", 5, 99)
+        assert now("alice", "dm:alice") == ("alice", 100, 99)
+        assert now("bob@review:main", started.space) == ("bob", 100, 8192)
+        (catalog.root / ".agents" / "alice.yaml").unlink()
+        with pytest.raises(Refused, match="there is no agent 'alice'"):
+            now("alice", started.space)
+
+
+STEP = "agents: {alice: {ref: alice}}\nkickoff: '@alice ${{ out }}'\nsetup:\n  - "
+
+
+@pytest.mark.parametrize(
+    ("step", "why", "hint"),
+    [
+        ("{shell: 'echo no >&2; exit 3', as: out}", "exit code 3: echo no >&2; exit 3", "it said:\nno"),
+        ("{shell: 'sleep 60', as: out, timeout: 300ms}", "it did not end within 300ms: sleep 60", None),
+        ("{shell: 'yes', as: out}", "it printed more than 256 KiB: yes", None),
+        ("{shell: 'printf \"\\377\"', as: out}", "what it printed is not UTF-8 text", None),
+        ("{shell: 'kill -9 $$', as: out}", "signal 9 ended it", None),
+    ],
+)
+async def test_a_failed_step_starts_nothing(catalog: Catalog, tmp_path: Path, step: str, why: str, hint: str) -> None:
+    """CF15, T49."""
+    write(catalog, STEP + step)
+    async with stage(tmp_path) as on:
+        error = await on.refused(checked(catalog))
+    assert error.code == "setup_failed"
+    assert f"setup[0] failed: {why}" in error.text
+    assert error.hint == hint
+
+
+async def test_a_step_sees_the_project_and_little_else(catalog: Catalog, tmp_path: Path) -> None:
+    """Contracts section 1: working directory; P18: no secret of the kernel; CF15: stdin ends at once."""
+    write(catalog, STEP + "{shell: 'pwd; cat; echo ${CANARY:-none}', as: out}")
+    async with stage(tmp_path) as on:
+        started = await on.start(checked(catalog))
+        said = on.house.reader.now(messages.channel, started.space, 10)
+    assert said[-1].text == f"@alice {catalog.root}\nnone"
+
+
+async def test_a_second_start_of_a_running_workflow_is_refused(catalog: Catalog, tmp_path: Path) -> None:
+    """Contracts section 7: exit 2; by the commit even if two raced past the first check."""
+    write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice go'\n")
+    async with stage(tmp_path) as on:
+        prepared = checked(catalog)
+        await on.start(prepared)
+        with pytest.raises(Refused, match="already running"):
+            await on.start(prepared)
+    with pytest.raises(Refused) as caught:
+        prepare(catalog, asked(), environ={}, running=frozenset({"review:main"}))
+    assert (caught.value.code, caught.value.meaning.exit_code) == ("already_running", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (STEP + "{shell: git diff, as: out}", "setup runs: git diff"),
+        ("agents: {alice: {ref: alice}}\nkickoff: '@alice ${{ env.SECRET }}'", "it reads $SECRET"),
+        ("agents: {b: {backend: mock, mock: [{shell: id}]}}\nkickoff: '@b go'", "b runs: id"),
+        (
+            "agents: {b: {model: x/m, provider: {name: x, base_url: 'http://x'}, prompt: {system: s}}}\nkickoff: '@b'",
+            "b sends its prompts to http://x",
+        ),
+    ],
+)
+def test_what_a_repository_could_abuse_waits_for_trust(catalog: Catalog, text: str, reason: str) -> None:
+    """CF14, CF20, P19: exit 7, and how to grant it."""
+    write(catalog, text)
+    error = refusal(catalog, asked(trusted=False))
+    assert (error.code, error.meaning.exit_code) == ("untrusted", 7)
+    assert reason in error.text
+    assert "--trust" in (error.hint or "")
+    assert "AGENT_WORKER_TRUST=1" in (error.hint or "")
+
+
+def test_a_workflow_that_could_abuse_nothing_needs_no_trust(catalog: Catalog) -> None:
+    """CF20 the other way round."""
+    write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice go'\n")
+    assert checked(catalog, asked(trusted=False)).space == "review:main"
+
+
+def test_a_run_needs_a_kickoff_and_somebody_to_begin(catalog: Catalog) -> None:
+    """CF21; contracts section 7: run without kickoff is exit 2. A start may wait for messages."""
+    write(catalog, "agents: {alice: {ref: alice}}\n")
+    assert refusal(catalog).code == "no_kickoff"
+    assert prepare(catalog, StartAsked("review"), environ={}).deadline_seconds is None
+    write(catalog, "agents: {alice: {ref: alice}}\nparams: [{name: x}]\nkickoff: |\n  go `@alice` ${{ params.x }}\n")
+    error = refusal(catalog, asked("--x", "@alice"))
+    assert (error.code, error.hint) == ("bad_definition", "mention one of @alice")
+    assert ".workflows/review.yaml:3:1 kickoff: mentions none of the agents" in error.text
+
+
+def test_missing_keys_are_told_before_anything_runs(catalog: Catalog) -> None:
+    """Contracts section 7: exit 4."""
+    write(catalog, "agents: {b: {model: openai/m, prompt: {system: s}}}\nkickoff: '@b go'\n")
+    error = refusal(catalog)
+    assert (error.code, error.meaning.exit_code) == ("no_credentials", 4)
+    assert error.text == "b: no key for openai: set OPENAI_API_KEY where the kernel starts"
+    assert checked(catalog, environ={"OPENAI_API_KEY": "k"}).space == "review:main"
+
+
+def test_a_variable_of_the_environment_that_is_not_set_is_an_error(catalog: Catalog) -> None:
+    """CF14."""
+    write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice ${{ env.PR }}'\n")
+    assert "needs $PR, which is not set" in refusal(catalog).text
+    assert checked(catalog, environ={"PR": "7"}).values["env.PR"] == "7"
+
+
+def test_wrong_words_and_tags_are_usage_errors(catalog: Catalog) -> None:
+    """Contracts section 7: exit 2."""
+    assert refusal(catalog, asked("--hwo", "x")).code == "bad_request"
+    assert refusal(catalog, asked(tag="../x")).code == "bad_request"
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(None, 7200.0), (5.0, 5.0), (9000.0, 7200.0)])
+def test_a_run_ends_at_the_earlier_of_its_two_deadlines(
+    catalog: Catalog, timeout: float | None, seconds: float
+) -> None:
+    """limits.wall_time and --timeout."""
+    assert checked(catalog, asked(timeout=timeout)).deadline_seconds == seconds

@@ -1,0 +1,49 @@
+"""What a worker loads: an SDK costs seconds and tens of megabytes, so only those pay who use it."""
+
+import subprocess
+import sys
+
+import pytest
+
+OURS = {"trio", "msgspec", "h11"}
+THEIRS = {"attr", "attrs", "outcome", "sortedcontainers", "sniffio", "idna", "_cffi_backend", "typing_extensions"}
+ALLOWED = OURS | THEIRS | {"_distutils_hack"}
+"""The last one is loaded by setuptools into every interpreter of an environment."""
+    "trio",
+    "msgspec",
+    "h11",
+    "attr",
+    "attrs",
+    "outcome",
+    "sortedcontainers",
+    "sniffio",
+    "idna",
+    "_cffi_backend",
+} | {"typing_extensions", "_distutils_hack"}
+
+
+def run_python(code: str) -> str:
+    """What ``code`` prints in an interpreter of its own."""
+    return subprocess.run(
+        [sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+
+
+def test_a_mock_worker_imports_neither_sdk_nor_client() -> None:
+    """issue 5: a project of mock agents does not import an SDK; trio, msgspec and h11 are all it needs."""
+    loaded = run_python(
+        "import sys; import site; import worker.main; "
+        "print(*{name.partition('.')[0] for name, module in sys.modules.items()"
+        " if 'site-packages' in (getattr(module, '__file__', None) or '')})"
+    )
+    assert set(loaded.split()) <= ALLOWED
+
+
+@pytest.mark.parametrize(("dialect", "other"), [("anthropic", "openai"), ("openai", "anthropic")])
+def test_warming_leaves_one_thread_and_loads_one_sdk(dialect: str, other: str) -> None:
+    """facts/stack 4: a process that forks must have one thread; an SDK nobody uses is not paid for."""
+    said = run_python(
+        f"import os, sys; from worker.models.{dialect} import warm; warm(); "
+        f"print(len(os.listdir('/proc/self/task')), '{other}' in sys.modules)"
+    )
+    assert said.split() == ["1", "False"]

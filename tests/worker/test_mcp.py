@@ -1,0 +1,98 @@
+"""Daemon MCP as a worker speaks it, against the real SDK's server."""
+
+import pytest
+import trio
+import trio.testing
+
+from protocol.ipc import Json, ToolCall
+from tests.worker.fake_daemon import FakeDaemon
+from worker.fit import TOOL_RESULT_LIMIT_BYTES
+from worker.mcp import DaemonMcp
+from worker.models.errors import Failed
+from worker.tool import Hands
+
+
+async def test_tools_are_listed_once(daemon: FakeDaemon) -> None:
+    """A worker's scopes do not change while it runs."""
+    client = DaemonMcp(daemon.url, "token")
+    first, again = await client.tools(), await client.tools()
+    assert [tool.name for tool in first] == ["channel_send", "big", "hang"]
+    assert again == first
+    assert daemon.methods == ["tools/list"]
+    await client.aclose()
+
+
+async def test_a_call_is_repeated_with_its_key_when_its_answer_was_lost(daemon: FakeDaemon) -> None:
+    """P4: the effect is there once, whatever was lost; 503 is a kernel that is busy, not one that refuses."""
+    client = DaemonMcp(daemon.url, "token")
+    assert (await client.run("channel_send", {"message": "a"}, "k1")).text == "said 1"
+    daemon.refuse = [503, 503]
+    assert (await client.run("channel_send", {"message": "a"}, "k1")).text == "said 1"
+    assert (await client.run("channel_send", {"message": "a"}, "k2")).text == "said 2"
+    assert daemon.said == ["a", "a"]
+    await client.aclose()
+
+
+async def test_a_connection_that_was_closed_is_made_again(daemon: FakeDaemon) -> None:
+    """A server closes kept-alive connections while a model thinks."""
+    client = DaemonMcp(daemon.url, "token")
+    await client.tools()
+    await daemon.hang_up()
+    assert (await client.run("channel_send", {"message": "a"}, "k1")).text == "said 1"
+    await client.aclose()
+
+
+async def test_a_token_that_is_over_ends_the_attempt(daemon: FakeDaemon) -> None:
+    """HF06, HF07: a fenced attempt stops; it does not try to talk its way on."""
+    client = DaemonMcp(daemon.url, "another")
+    with pytest.raises(Failed) as caught:
+        await client.run("channel_send", {"message": "a"}, "k1")
+    assert caught.value.cause == "cancelled"
+    assert daemon.said == []
+    await client.aclose()
+
+
+async def test_a_kernel_out_of_reach_is_a_network_failure(autojump_clock: trio.testing.MockClock) -> None:
+    """promises 4.3: network is tried again, here first and then by the kernel."""
+    client = DaemonMcp("http://127.0.0.1:9/mcp", "token")
+    with pytest.raises(Failed) as caught:
+        await client.tools()
+    assert caught.value.cause == "network"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(413, "too_large"), (403, "too_large"), (400, "too_large"), (500, "too_large")]
+)
+async def test_what_the_kernel_refuses_is_a_result(daemon: FakeDaemon, status: int, words: str) -> None:
+    """contracts 5: errors are results with a code, never a broken stream."""
+    client = DaemonMcp(daemon.url, "token")
+    daemon.refuse, daemon.refusal = [status], words
+    outcome = await client.run("channel_send", {"message": "a"}, "k1")
+    assert (outcome.text, outcome.is_error) == (f"{words}: not now", True)
+    await client.aclose()
+
+
+async def test_wrong_arguments_are_a_result(daemon: FakeDaemon) -> None:
+    """HF18: wrong types are an error the model reads."""
+    client = DaemonMcp(daemon.url, "token")
+    assert (await client.run("channel_send", {}, "k1")).is_error
+    await client.aclose()
+
+
+async def test_a_big_result_is_shortened(daemon: FakeDaemon) -> None:
+    """P10: a tool's result in an entry is bounded, and says that it was cut."""
+    client = DaemonMcp(daemon.url, "token")
+    hands = Hands(kernel=client, own={}, seconds=5)
+    outcome = await hands.run(ToolCall(id="1", name="big", args=Json(b'{"size": 400000}')), "k")
+    await client.aclose()
+    assert len(outcome.text) < TOOL_RESULT_LIMIT_BYTES
+    assert "characters left out" in outcome.text
+
+
+async def test_a_tool_that_never_answers_is_given_up(daemon: FakeDaemon) -> None:
+    """timeouts.tool: its outcome is unknown, and the model is told so."""
+    hands = Hands(kernel=DaemonMcp(daemon.url, "token"), own={}, seconds=0.2)
+    with trio.fail_after(5):
+        outcome = await hands.run(ToolCall(id="1", name="hang"), "k")
+    assert outcome.is_error
+    assert "outcome is unknown" in outcome.text
