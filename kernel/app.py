@@ -9,7 +9,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from kernel.services.runs import Runs
 from kernel.services.stopping import Stopping, stop_on_signals
 from kernel.store.clock_text import rfc3339
 from kernel.store.commits.recover import recover
-from kernel.store.database import open_database
+from kernel.store.database import Database, open_database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
@@ -44,40 +44,50 @@ logger = logging.getLogger(__name__)
 
 def run(boot: Boot, doorstep: Doorstep) -> int:
     """Run the kernel behind ``boot``'s door until it is stopped. Returns the exit code."""
-    return trio.run(_live, boot, doorstep)
+    database = open_database(str(Path(boot.arguments.state) / DATABASE))
+    try:
+        trio.run(_live, build(boot, database), boot, doorstep)
+    finally:
+        database.close()
+    return 0
 
 
-async def _live(boot: Boot, doorstep: Doorstep) -> int:
-    arguments = boot.arguments
-    environ: Mapping[str, str] = dict(os.environ)
-    run_dir = Path(arguments.state) / RUN
-    run_dir.mkdir(mode=0o700, exist_ok=True)
-    database = open_database(str(Path(arguments.state) / DATABASE))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """What runs, in the order in which it is started."""
+
+    services: Services
+    dispatcher: Dispatcher
+    runs: Runs
+    stopping: Stopping
+    run_dir: Path
+
+
+def build(boot: Boot, database: Database) -> House:
+    """Make everything and start nothing."""
+    environ = dict(os.environ)
+    own_bin = frozenset({os.path.dirname(sys.executable)})
+    run_dir = Path(boot.arguments.state) / RUN
+    about = About(pid=os.getpid(), url=_url(boot), version=boot.version, project=boot.arguments.project)
     feed = Feed()
     reader = Reader(database=database)
     writer = Writer(database=database, clock_ms=_now_ms, publish=feed.publish)
-    stopping = Stopping()
-    catalog = Catalog(Path(arguments.project))
-    own_bin = frozenset({os.path.dirname(sys.executable)})
+    catalog = Catalog(Path(about.project))
     launcher = choose_launcher(
         environ.get(VARIABLE), platform=sys.platform, run_dir=run_dir, environ=worker_environment(environ, (), own_bin)
     )
-    about = About(
-        pid=os.getpid(), url=_url(boot), version=boot.version, project=arguments.project
-    )
-    briefings = Briefings(catalog=catalog, reader=reader, environ=environ, own_bin=own_bin, url=f"{about.url}/mcp")
     attempts = Attempts(
         writer=writer,
         feed=feed,
         launcher=launcher,
-        briefings=briefings,
+        briefings=Briefings(catalog=catalog, reader=reader, environ=environ, own_bin=own_bin, url=f"{about.url}/mcp"),
         books=Books(writer=writer, now_ms=_now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(_now_ms()),
     )
-    dispatcher = Dispatcher(
-        reader=reader, wake=feed.new_wake(), attempts=attempts, workers=catalog.project().limits.workers, now_ms=_now_ms
-    )
-    runs = Runs(reader=reader, writer=writer, wake=feed.new_wake(), now_ms=_now_ms)
+    workers = catalog.project().limits.workers
+    wake = feed.new_wake()
+    dispatcher = Dispatcher(reader=reader, wake=wake, attempts=attempts, workers=workers, now_ms=_now_ms)
+    stopping = Stopping()
     services = Services(
         writer=writer,
         reader=reader,
@@ -89,38 +99,52 @@ async def _live(boot: Boot, doorstep: Doorstep) -> int:
         about=about,
         now_ms=_now_ms,
         uptime_seconds=partial(_since, time.monotonic()),
-        activity=lambda: {
-            instruction: Activity(pid=live.pid, doing=live.doing) for instruction, live in attempts.live.items()
-        },
+        activity=lambda: {name: Activity(pid=live.pid, doing=live.doing) for name, live in attempts.live.items()},
         ready=lambda: dispatcher.running,
         closing=stopping.closing,
         shutdown=stopping.ask,
     )
+    runs = Runs(reader=reader, writer=writer, wake=feed.new_wake(), now_ms=_now_ms)
+    return House(services=services, dispatcher=dispatcher, runs=runs, stopping=stopping, run_dir=run_dir)
 
-    swept = await sweep(run_dir)
+
+async def _live(house: House, boot: Boot, doorstep: Doorstep) -> None:
+    services = house.services
+    house.run_dir.mkdir(mode=0o700, exist_ok=True)
+    swept = await sweep(house.run_dir)
     if swept.attempts:
-        logger.info("boot.swept %d attempts, %d survivors", len(swept.attempts), len(swept.survivors))
+        logger.info("boot.swept %d attempts, survivors: %s", len(swept.attempts), swept.survivors or "none")
     async with trio.open_nursery() as storage:
-        await storage.start(writer.run)
-        await writer.commit(recover, pid=about.pid, version=about.version)
-        survey = await register(catalog, writer, reader)
-        launcher.need(sdks_for((one.definition for one in survey.loaded), catalog.project()))
+        await storage.start(services.writer.run)
+        await services.writer.commit(recover, pid=services.about.pid, version=services.about.version)
+        survey = await register(services.catalog, services.writer, services.reader)
+        services.launcher.need(sdks_for((one.definition for one in survey.loaded), services.catalog.project()))
         async with trio.open_nursery() as processes:
-            await processes.start(launcher.run)
-            async with trio.open_nursery() as house:
-                house.start_soon(stop_on_signals, stopping)
-                doorstep.close()
-                await house.start(serve, services, boot.listener)
-                await house.start(runs.run)
-                await house.start(dispatcher.run)
-                logger.info("kernel.ready %s", about.url)
-                grace = await stopping.asked()
-                await dispatcher.drain(grace)
-                house.cancel_scope.cancel()
+            await processes.start(services.launcher.run)
+            await _serve_until_stopped(house, boot, doorstep)
             processes.cancel_scope.cancel()
-        writer.close()
-    database.close()
-    return 0
+        services.writer.close()
+
+
+async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> None:
+    async with trio.open_nursery() as rooms:
+        rooms.start_soon(stop_on_signals, house.stopping)
+        doorstep.close()
+        await rooms.start(serve, house.services, boot.listener)
+        await rooms.start(house.runs.run)
+        await rooms.start(house.dispatcher.run)
+        logger.info("kernel.ready %s", house.services.about.url)
+        grace_seconds = await house.stopping.asked()
+        rooms.start_soon(_leave_when_hurried, house.stopping, rooms.cancel_scope)
+        await house.dispatcher.drain(grace_seconds)
+        rooms.cancel_scope.cancel()
+    logger.info("kernel.stopped")
+
+
+async def _leave_when_hurried(stopping: Stopping, scope: trio.CancelScope) -> None:
+    """Asked twice, no worker gets any grace: their trees are killed, the next kernel takes up their work."""
+    await stopping.hurried()
+    scope.cancel()
 
 
 def _now_ms() -> int:

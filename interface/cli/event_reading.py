@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,6 @@ from interface.cli.context import Context
 from interface.cli.duration import duration
 from interface.cli.exits import Exit
 from interface.cli.parsing import jsonl_flag
-from interface.client import SILENCE_SECONDS
 from interface.follow import Follower
 from interface.sse import ServerEvent
 
@@ -38,17 +37,14 @@ def show(context: Context, space: str | None, wanted: Callable[[Event], bool]) -
     return Exit.OK
 
 
-def _source(context: Context, filters: dict[str, str]) -> Iterable[ServerEvent]:
+def _source(context: Context, filters: dict[str, str]) -> Iterator[ServerEvent]:
     history = {} if context.args.follow and context.args.since is None else {"since": "0"}
-    client = context.kernel()
-    if not context.args.follow:
-        stream = client.events({**filters, **history, "follow": "0"})
-        stream.wait_at_most(SILENCE_SECONDS)
-        return stream
-    client.close()
-    return Follower(
-        connect=context.find_kernel, query={**filters, **history}, clock=context.clock, say=context.out.note
-    )
+    if context.args.follow:
+        context.kernel().close()
+        query = {**filters, **history}
+        yield from Follower(connect=context.find_kernel, query=query, clock=context.clock, say=context.out.note)
+    with context.kernel().events({**filters, **history, "follow": "0"}) as stream:
+        yield from stream
 
 
 def _is_before(event: Event, seconds: float) -> bool:

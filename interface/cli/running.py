@@ -59,15 +59,20 @@ class Run:
                     yield ServerEvent("result", report)
                     return
 
-    def cancel(self) -> None:
-        """Ask the kernel to stop the run; no answer is needed, its report says what came of it."""
-        if self.name is None:
-            return
+    def cancel(self, expected: str) -> bool:
+        """Ask the kernel to stop the run, by the name it is ``expected`` to have where it was not yet accepted.
+
+        Returns whether there is, or was, a run to report.
+        """
+        accepted = self.name is not None
+        self.name = self.name or expected
         workflow, _, tag = self.name.partition(":")
         try:
             self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}")
         except (Failure, Unreachable) as error:
-            self._context.out.note(f"note: could not cancel {self.name}: {error}")
+            self._context.out.note(f"note: {self.name} was not stopped: {error}")
+            return accepted
+        return True
 
     def report(self, client: Client) -> bytes:
         """What the kernel has of it by now."""

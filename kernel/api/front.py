@@ -26,9 +26,6 @@ DIRECT: Final = {(route.method, route.path): route for route in ROUTES if route.
 OPEN_PATHS: Final = frozenset(route.path for route in ROUTES if route.open)
 
 
-NO_ROUTE: Final = Refused("not_found", "there is no such route")
-
-
 class McpEndpoint(Protocol):
     """Where MCP requests go. The identity is the token's."""
 
@@ -71,9 +68,7 @@ class Front:
 
     def _admit(self, scope: Scope, fields: Fields) -> Principal | None:
         """Who asks; None where the route is open. Raises Refused."""
-        turned_away = self._gate.check(fields)
-        if turned_away is not None:
-            raise turned_away
+        self._gate.check(fields)
         path = scope["path"]
         if not path.startswith("/") or "\0" in path:
             raise Refused("bad_request", "the request target is not a path")
@@ -85,7 +80,7 @@ class Front:
         if path == MCP_PATH:
             _check_mcp(scope["method"], principal)
         if path.startswith("//"):
-            raise NO_ROUTE  # Quart would take it for a single slash
+            raise Refused("not_found", "there is no such route")  # Quart would take it for a single slash
         return principal
 
     async def _pass_on(

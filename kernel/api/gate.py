@@ -4,13 +4,8 @@ A page that rebinds its name to 127.0.0.1 sends its own name as Host, and a fore
 needs a token to be harmful, so the answer is the same with and without one.
 """
 
-from typing import Final
-
 from kernel.api.asgi import Fields
 from protocol.errors import Refused
-
-FOREIGN_HOST: Final = Refused("forbidden_host", "this server answers only to its own loopback address")
-FOREIGN_ORIGIN: Final = Refused("forbidden_origin", "pages of other origins may not talk to this server")
 
 
 class Gate:
@@ -20,11 +15,10 @@ class Gate:
         self._hosts = frozenset(name.encode() for name in authorities)
         self._origins = frozenset(b"http://" + host for host in self._hosts)
 
-    def check(self, fields: Fields) -> Refused | None:
-        """Why the request is turned away, or None."""
+    def check(self, fields: Fields) -> None:
+        """Let the request pass. Raises Refused (forbidden_host, forbidden_origin)."""
         if fields.get(b"host") not in self._hosts:
-            return FOREIGN_HOST
+            raise Refused("forbidden_host", "this server answers only to its own loopback address")
         origin = fields.get(b"origin")
         if origin is not None and origin not in self._origins:
-            return FOREIGN_ORIGIN
-        return None
+            raise Refused("forbidden_origin", "pages of other origins may not talk to this server")

@@ -36,15 +36,18 @@ def verdict(progress: Progress, now_ms: int) -> Verdict | int:
     The worst reason wins: a failure tells more than a limit.
     """
     if progress.open:
-        if progress.deadline_ms is None:
-            return FOREVER_MS
-        if now_ms < progress.deadline_ms:
-            return progress.deadline_ms - now_ms
-        return Verdict("timeout", 124, f"{progress.open} instructions were still open when the time was up")
-    if progress.failed:
-        return Verdict("failed", 1, f"{progress.failed} instructions failed")
-    if progress.incomplete:
-        return Verdict("incomplete", 6, f"{progress.incomplete} instructions ended incomplete")
-    if progress.limited:
-        return Verdict("incomplete", 6, "a limit of the workflow was reached")
-    return Verdict("done", 0, "nothing is left to do")
+        return _going_on(progress, now_ms)
+    reasons = (
+        (progress.failed > 0, Verdict("failed", 1, f"{progress.failed} instructions failed")),
+        (progress.incomplete > 0, Verdict("incomplete", 6, f"{progress.incomplete} instructions ended incomplete")),
+        (progress.limited, Verdict("incomplete", 6, "a limit of the workflow was reached")),
+    )
+    return next((over for holds, over in reasons if holds), Verdict("done", 0, "nothing is left to do"))
+
+
+def _going_on(progress: Progress, now_ms: int) -> Verdict | int:
+    if progress.deadline_ms is None:
+        return FOREVER_MS
+    if now_ms < progress.deadline_ms:
+        return progress.deadline_ms - now_ms
+    return Verdict("timeout", 124, f"{progress.open} instructions were still open when the time was up")

@@ -22,11 +22,14 @@ Deliver = Callable[[Fork, Ends, KeeperLink], Awaitable[None]]
 ANSWER_SECONDS: Final = 60.0
 """For the first word of a keeper: a zygote that preloads every SDK on a slow machine takes a good part of it."""
 
+TAKE_BACK_SECONDS: Final = 1.0
+"""After a cancellation: for the keeper to end what it may have started. A zygote that still loads will not start it."""
+
 
 async def begin(spec: Spec, run_dir: Path, deliver: Deliver) -> Handle:
     """Start what ``spec`` says. Raises SpawnTransient (nothing is left then).
 
-    Cancellation closes the lifeline, and so ends what may have been started.
+    Cancellation ends what may have been started, and waits up to TAKE_BACK_SECONDS for that.
     """
     with ExitStack() as undo:
         try:
@@ -55,7 +58,12 @@ async def begin(spec: Spec, run_dir: Path, deliver: Deliver) -> Handle:
             await deliver(order, theirs, link)
         finally:
             theirs.close()
-        first = await _first_word(link, spec.attempt)
+        try:
+            first = await _first_word(link, spec.attempt)
+        except trio.Cancelled:
+            with trio.move_on_after(TAKE_BACK_SECONDS, shield=True):
+                await link.hang_up()
+            raise
         undo.pop_all()
     return Handle(
         attempt=spec.attempt,

@@ -1,6 +1,7 @@
 """The kernel's end of a keeper's lifeline. As long as it is open, the keeper's tree may live."""
 
 from collections import deque
+from contextlib import suppress
 
 import trio
 
@@ -36,6 +37,13 @@ class KeeperLink:
             await self._stream.send_all(encode(frame))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             await trio.lowlevel.checkpoint()
+
+    async def hang_up(self) -> None:
+        """Have the keeper kill its tree, and return when it is gone. Call ``close`` afterwards."""
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._stream.send_eof()
+        while await self.receive() is not None:
+            pass
 
     def close(self) -> None:
         """Let go: a keeper that still has a tree kills it."""

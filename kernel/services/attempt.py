@@ -5,6 +5,7 @@ whether this attempt may still write. The ending is booked when nothing of the a
 of the agent never meets the last one's processes.
 """
 
+import contextlib
 import hashlib
 import secrets
 from collections.abc import Callable
@@ -118,9 +119,7 @@ class Attempts:
         live.settling = True
         await self._books.settle(leased, ending, retry, exited, tail.text)
 
-    async def _supervise(
-        self, live: Live, briefing: Briefing, handle: Handle, tail: Tail
-    ) -> tuple[Ending, Exited]:
+    async def _supervise(self, live: Live, briefing: Briefing, handle: Handle, tail: Tail) -> tuple[Ending, Exited]:
         link = Link(handle)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(tail.drain, handle.stderr)
@@ -173,7 +172,7 @@ class Attempts:
 
     async def _note(self, event: str, leased: Leased, data: dict[str, str]) -> None:
         await self._writer.commit(
-            note, event, space=leased.space, agent=leased.agent, instruction=leased.instruction, data=data
+            note, event, space=leased.space, agent=leased.name, instruction=leased.instruction, data=data
         )
 
     def _show(self, leased: Leased, frame: Delta | Progress) -> None:
@@ -187,7 +186,7 @@ class Attempts:
                 type=kind,
                 at=self._now_text(),
                 space=leased.space,
-                agent=leased.agent,
+                agent=leased.name,
                 instruction=leased.instruction,
                 data=data,
             )
@@ -195,8 +194,6 @@ class Attempts:
 
     async def _stop_when_asked(self, live: Live, link: Link, handle: Handle) -> None:
         await live.stopping.wait()
-        try:
+        with contextlib.suppress(WorkerDeaf):
             await link.send(Stop(reason=str(live.stop_reason), deadline_seconds=live.grace_seconds))
-        except WorkerDeaf:
-            pass
         await stop(handle, grace_seconds=live.grace_seconds)

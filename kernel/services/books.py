@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from kernel.policy.retry import Again, decide
 from kernel.services.outcome import Ending, describe_exit
-from kernel.store.commits.close import close
+from kernel.store.commits.close import EndStatus, close
 from kernel.store.commits.lease import Leased
 from kernel.store.commits.park import park
 from kernel.store.writer import Writer
@@ -88,7 +88,7 @@ class Books:
         )
 
     async def _close(
-        self, leased: Leased, ending: Ending, status: str, exit_text: str | None, stderr: str | None
+        self, leased: Leased, ending: Ending, status: EndStatus, exit_text: str | None, stderr: str | None
     ) -> None:
         await self._writer.commit(
             close,

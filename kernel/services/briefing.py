@@ -77,9 +77,7 @@ class Briefings:
         resolved = resolve(definition, project, self._environ)
         message = self._reader.now(messages.report, leased.message_seq)
         assert message is not None, leased
-        thread = self._reader.now(
-            messages.thread, leased.space, leased.message_seq, definition.context.thin_thread
-        )
+        thread = self._reader.now(messages.thread, leased.space, leased.message_seq, definition.context.thin_thread)
         prompt = assemble(
             definition, self._catalog.system_text(definition), self._scene(leased), thread, message.message
         )

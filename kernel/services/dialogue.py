@@ -16,6 +16,7 @@ from kernel.services.link import Link
 from kernel.services.outcome import Ending, of_error, of_result
 from protocol.agent import Timeouts
 from protocol.codec import Noise
+from protocol.errors import Cause
 from protocol.ipc import PROTOCOL, Delta, Entry, Error, Go, Log, Pong, Progress, Ready, Result, Start, Stop, Yield
 
 logger = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class Dialogue:
                 return ending
 
     def _silent(self, seconds: float) -> Ending:
-        cause = "idle_timeout" if self._ready else "startup_timeout"
+        cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
         return Ending("failed", f"the worker was silent for {seconds:g} s", cause=cause)
 
     async def _hear(

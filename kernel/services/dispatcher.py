@@ -45,6 +45,7 @@ class Dispatcher:
             self.running = True
             task_status.started()
             while not self._closed:
+                self._wake.clear()
                 self.run_once(nursery)
                 with trio.move_on_after(self._nap_seconds()):
                     await self._wake.wait()

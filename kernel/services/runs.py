@@ -32,6 +32,7 @@ class Runs:
         """Watch until cancelled."""
         task_status.started()
         while True:
+            self._wake.clear()
             with trio.move_on_after(await self.run_once()):
                 await self._wake.wait()
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import hypercorn.trio
@@ -93,10 +94,7 @@ async def fake_daemon() -> AsyncGenerator[FakeDaemon]:
     config.graceful_timeout = 0.1
     stop = trio.Event()
     async with manager.run(), trio.open_nursery() as nursery:
-        serve = hypercorn.trio.serve
-        binds = await nursery.start(
-            lambda task_status: serve(app, config, shutdown_trigger=stop.wait, task_status=task_status)
-        )
+        binds = await nursery.start(partial(hypercorn.trio.serve, app, config, shutdown_trigger=stop.wait))
         daemon.url = f"{binds[0]}/mcp"
         yield daemon
         stop.set()

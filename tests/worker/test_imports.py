@@ -9,17 +9,6 @@ OURS = {"trio", "msgspec", "h11"}
 THEIRS = {"attr", "attrs", "outcome", "sortedcontainers", "sniffio", "idna", "_cffi_backend", "typing_extensions"}
 ALLOWED = OURS | THEIRS | {"_distutils_hack"}
 """The last one is loaded by setuptools into every interpreter of an environment."""
-    "trio",
-    "msgspec",
-    "h11",
-    "attr",
-    "attrs",
-    "outcome",
-    "sortedcontainers",
-    "sniffio",
-    "idna",
-    "_cffi_backend",
-} | {"typing_extensions", "_distutils_hack"}
 
 
 def run_python(code: str) -> str:

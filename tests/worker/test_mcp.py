@@ -1,5 +1,7 @@
 """Daemon MCP as a worker speaks it, against the real SDK's server."""
 
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -33,13 +35,37 @@ async def test_a_call_is_repeated_with_its_key_when_its_answer_was_lost(daemon: 
     await client.aclose()
 
 
-async def test_a_connection_that_was_closed_is_made_again(daemon: FakeDaemon) -> None:
-    """A server closes kept-alive connections while a model thinks."""
-    client = DaemonMcp(daemon.url, "token")
-    await client.tools()
-    await daemon.hang_up()
-    assert (await client.run("channel_send", {"message": "a"}, "k1")).text == "said 1"
-    await client.aclose()
+async def test_a_connection_that_was_closed_is_made_again() -> None:
+    """A server closes kept-alive connections while a model thinks; the next call must not fail of it."""
+    connections: list[int] = []
+
+    async def answer_once(stream: trio.SocketStream) -> None:
+        connections.append(len(connections))
+        await _read_request(stream)
+        body = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"ok"}]}}'
+        await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+
+    async with trio.open_nursery() as nursery:
+        serve = partial(trio.serve_tcp, answer_once, 0, host="127.0.0.1")
+        [listener] = await nursery.start(serve)
+        client = DaemonMcp(f"http://127.0.0.1:{listener.socket.getsockname()[1]}/mcp", "token")
+        with trio.fail_after(5):
+            texts = [(await client.run("any", {}, key)).text for key in ("k1", "k2", "k3")]
+        await client.aclose()
+        nursery.cancel_scope.cancel()
+    assert texts == ["ok", "ok", "ok"]
+    assert len(connections) == 3
+
+
+async def _read_request(stream: trio.SocketStream) -> None:
+    """Read one request with a content-length to its end."""
+    head, rest = b"", b""
+    while b"\r\n\r\n" not in head:
+        head += await stream.receive_some()
+    head, _, rest = head.partition(b"\r\n\r\n")
+    lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    while len(rest) < int(lengths[0]):
+        rest += await stream.receive_some()
 
 
 async def test_a_token_that_is_over_ends_the_attempt(daemon: FakeDaemon) -> None:

@@ -143,7 +143,12 @@ async def test_failures_counted_by_the_kernel_are_passed_too() -> None:
 
 @pytest.mark.parametrize(
     ("exit_", "code"),
-    [({"signal": "KILL"}, -signal.SIGKILL), ({"signal": "SIGTERM"}, -signal.SIGTERM), ({"code": 3}, 3), ({"code": 0}, 0)],
+    [
+        ({"signal": "KILL"}, -signal.SIGKILL),
+        ({"signal": "SIGTERM"}, -signal.SIGTERM),
+        ({"code": 3}, 3),
+        ({"code": 0}, 0),
+    ],
 )
 async def test_a_scripted_exit_is_a_real_death(exit_: dict[str, Any], code: int) -> None:
     """contracts 1, PF01, PF02: the worker dies here, by a signal or with a code, and says nothing."""

@@ -13,7 +13,7 @@ from worker.fit import clean
 from worker.models import anthropic_wire as wire
 from worker.models.endpoint import CLOSE_SECONDS, NO_KEY, address, broken, failed, http_client, max_tokens, unfinished
 from worker.models.model import ListTools, Live, Reply
-from worker.models.warm_up import import_asynchronous, transport
+from worker.models.warm_up import NOBODY, START, import_asynchronous, one_tool, rehearse, transport
 
 BASE_URL: Final = "https://api.anthropic.com"
 
@@ -30,7 +30,9 @@ class _Client(anthropic.AsyncAnthropic):
 class AnthropicModel:
     """One agent's model at one endpoint of this dialect. Retries nothing: the kernel owns that."""
 
-    def __init__(self, start: Start, provider: Provider, list_tools: ListTools) -> None:
+    def __init__(
+        self, start: Start, provider: Provider, list_tools: ListTools, http: httpx2.AsyncClient | None = None
+    ) -> None:
         self._model = start.model
         self._limits = start.limits
         self._provider = provider
@@ -40,7 +42,7 @@ class AnthropicModel:
             api_key=provider.api_key or NO_KEY,
             base_url=base_url,
             max_retries=0,
-            http_client=http_client(base_url, self._limits),
+            http_client=http or http_client(base_url, self._limits),
         )
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
@@ -83,22 +85,10 @@ def connect(start: Start, list_tools: ListTools) -> AnthropicModel:
 
 
 def warm() -> None:
-    """Have the SDK build what it builds on first use, before a fork shares it. Leaves no thread and no socket."""
+    """Play one reply in memory, before a fork shares what the SDK builds on first use. Leaves no thread, no socket."""
     import_asynchronous()
-    with (
-        httpx2.Client(transport=transport(_EVENTS, named=True), trust_env=False) as http,
-        anthropic.Anthropic(api_key=NO_KEY, base_url=BASE_URL, max_retries=0, http_client=http) as client,
-        client.messages.create(
-            model="warm",
-            max_tokens=1,
-            system=[{"type": "text", "text": "-", "cache_control": {"type": "ephemeral"}}],
-            messages=[{"role": "user", "content": [{"type": "text", "text": "-"}]}],
-            tools=[{"name": "t", "description": "-", "input_schema": {"type": "object"}}],
-            stream=True,
-        ) as stream,
-    ):
-        for event in stream:
-            event.to_dict()
+    http = httpx2.AsyncClient(transport=transport(_EVENTS, named=True), trust_env=False)
+    trio.run(rehearse, AnthropicModel(START, NOBODY, one_tool, http))
 
 
 _USAGE: Final = {"input_tokens": 1, "output_tokens": 1}

@@ -24,7 +24,7 @@ from worker.models.endpoint import (
 )
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Live, Reply
-from worker.models.warm_up import import_asynchronous, transport
+from worker.models.warm_up import NOBODY, START, import_asynchronous, one_tool, rehearse, transport
 
 BASE_URL: Final = "https://api.openai.com/v1"
 _LIMIT_NAMES: Final = {"openai": "max_completion_tokens"}
@@ -45,7 +45,9 @@ class _Client(openai.AsyncOpenAI):
 class OpenAIModel:
     """One agent's model at one endpoint of this dialect. Retries nothing: the kernel owns that."""
 
-    def __init__(self, start: Start, provider: Provider, list_tools: ListTools) -> None:
+    def __init__(
+        self, start: Start, provider: Provider, list_tools: ListTools, http: httpx2.AsyncClient | None = None
+    ) -> None:
         self._model = start.model
         self._limits = start.limits
         self._provider = provider
@@ -55,7 +57,7 @@ class OpenAIModel:
             api_key=provider.api_key or NO_KEY,
             base_url=base_url,
             max_retries=0,
-            http_client=http_client(base_url, self._limits),
+            http_client=http or http_client(base_url, self._limits),
         )
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
@@ -110,24 +112,10 @@ def connect(start: Start, list_tools: ListTools) -> OpenAIModel:
 
 
 def warm() -> None:
-    """Have the SDK build what it builds on first use, before a fork shares it. Leaves no thread and no socket."""
+    """Play one reply in memory, before a fork shares what the SDK builds on first use. Leaves no thread, no socket."""
     import_asynchronous()
-    with (
-        httpx2.Client(transport=transport(_CHUNKS, named=False), trust_env=False) as http,
-        openai.OpenAI(api_key=NO_KEY, base_url=BASE_URL, max_retries=0, http_client=http) as client,
-        client.chat.completions.create(
-            model="warm",
-            max_tokens=1,
-            messages=[{"role": "system", "content": "-"}, {"role": "user", "content": "-"}],
-            tools=[
-                {"type": "function", "function": {"name": "t", "description": "-", "parameters": {"type": "object"}}}
-            ],
-            stream=True,
-            stream_options={"include_usage": True},
-        ) as stream,
-    ):
-        for chunk in stream:
-            chunk.to_dict()
+    http = httpx2.AsyncClient(transport=transport(_CHUNKS, named=False), trust_env=False)
+    trio.run(rehearse, OpenAIModel(START, NOBODY, one_tool, http))
 
 
 def _chunk(**rest: Any) -> dict[str, Any]:

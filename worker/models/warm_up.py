@@ -1,4 +1,8 @@
-"""What both SDKs need to be warmed before a fork: a provider in memory, and the modules they import late."""
+"""A provider in memory, and one reply from it: how an adapter is warmed before a fork.
+
+The real adapter runs, so whatever it and its SDK build on first use is built once and shared. Nothing leaves
+the process, and no thread is left behind: a process that forks must have one only.
+"""
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
@@ -7,8 +11,61 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-_LATE: Final = ("anyio._backends._trio", "httpcore2._backends.trio", "httpcore2._async.http11")
-"""Imported by the asynchronous clients on their first request. Only names: whoever lacks one does without."""
+from protocol.ipc import Limits, McpAddress, Provider, Start
+from worker.conversation import Conversation
+from worker.models.model import Model, ToolSpec
+
+_LATE: Final = (
+    "anyio._backends._trio",
+    "encodings.idna",
+    "httpcore2._backends.trio",
+    "httpcore2._async.http11",
+    "stringprep",
+)
+"""Imported by the asynchronous clients on their first real request."""
+
+NOBODY: Final = Provider(name="warm", dialect="mock", base_url="http://127.0.0.1:9")
+START: Final = Start(
+    instruction="i0",
+    attempt="i0-0",
+    epoch=0,
+    agent="nobody",
+    space="dm:nobody",
+    backend="sdk",
+    model="warm",
+    provider=NOBODY,
+    system="-",
+    messages=(),
+    message="-",
+    entries=(),
+    limits=Limits(),
+    mcp=McpAddress(url="http://127.0.0.1:9/mcp"),
+    token="-",
+    cwd="/",
+    env={},
+    idempotency_key="-",
+)
+
+
+class _Unseen:
+    """Shows what comes to nobody."""
+
+    async def delta(self, text: str) -> None:
+        """Drop it."""
+
+    async def progress(self, what: str) -> None:
+        """Drop it."""
+
+
+async def one_tool() -> tuple[ToolSpec, ...]:
+    """One tool, so that the way tools take is warmed too."""
+    return (ToolSpec(name="t", description="-"),)
+
+
+async def rehearse(model: Model) -> None:
+    """Ask ``model`` once, and close it."""
+    await model.reply(Conversation.of(START), None, _Unseen())
+    await model.aclose()
 
 
 def transport(events: Iterable[Mapping[str, Any]], *, named: bool) -> httpx2.MockTransport:

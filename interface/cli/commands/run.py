@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -88,11 +89,10 @@ def _conclude(context: Context, report: bytes) -> int:
 
 def _cancel(context: Context, running: Run, interrupted: Interrupted) -> int:
     """Stop the run, wait for it to end, and report it all the same. A second signal ends only us."""
-    if running.name is None:
-        context.out.note("note: interrupted before the kernel accepted the run")
+    context.out.note("note: stopping the run; once more to leave it to the kernel")
+    name = os.path.splitext(os.path.basename(context.args.workflow))[0]
+    if not running.cancel(f"{name}:{context.args.tag}"):
         return interrupted.exit_code
-    context.out.note(f"note: stopping {running.name}; once more to leave it to the kernel")
-    running.cancel()
     try:
         _follow(context, running.resume(context.clock.now() + CANCEL_SECONDS))
     except Expired:

@@ -99,12 +99,12 @@ async def test_an_endless_chunked_body_is_cut_off(kernel: House) -> None:
         assert sent < 50 * 1024 * 1024
 
 
-async def test_a_body_that_never_comes_is_given_up(
-    kernel: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_body_that_never_comes_is_given_up(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """HF09: a slow client holds a task for a bounded time only."""
     monkeypatch.setattr(body_module, "PATIENCE_SECONDS", 0.05)
-    head = f"POST /messages HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n"
+    head = (
+        f"POST /messages HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n"
+    )
     with trio.fail_after(5):
         async with connected(kernel.port) as wire:
             await wire.stream.send_all(head.encode())
@@ -142,7 +142,9 @@ async def test_a_nul_in_a_path_is_a_bad_request(kernel: House, path: str) -> Non
     assert (await kernel.ask("GET", path)).code == "bad_request"
 
 
-@pytest.mark.parametrize("path", ["/agents/..", "/agents/nobody", "/agents/Alice", "/agents/%F0%9F%98%80", "/agents/a b"])
+@pytest.mark.parametrize(
+    "path", ["/agents/..", "/agents/nobody", "/agents/Alice", "/agents/%F0%9F%98%80", "/agents/a b"]
+)
 async def test_an_agent_that_is_not_there_is_404(kernel: House, path: str) -> None:
     """T46: names outside the grammar name nothing, not a file."""
     answer = await kernel.ask("GET", path.replace(" ", "%20"))
@@ -157,7 +159,12 @@ async def test_an_absolute_target_is_refused(kernel: House) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
-    [("DELETE", "/health", "GET"), ("PUT", "/messages", "POST"), ("OPTIONS", "/agents", "GET"), ("GET", "/mcp", "POST")],
+    [
+        ("DELETE", "/health", "GET"),
+        ("PUT", "/messages", "POST"),
+        ("OPTIONS", "/agents", "GET"),
+        ("GET", "/mcp", "POST"),
+    ],
 )
 async def test_a_wrong_method_is_a_json_405_that_names_the_right_ones(
     kernel: House, method: str, path: str, allowed: str

@@ -1,0 +1,283 @@
+"""send, ask and serve: a message taken once, and waited for whatever happens to the kernel."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.interface.conftest import Cli
+from tests.interface.kernel_double import Answer, Asked, KernelDouble, Stream, problem, sse
+from tests.interface.samples import event, instruction
+from protocol.api import InstructionResult, SendReceipt, SendReport
+from protocol.instruction import Usage
+
+RECEIPT = SendReceipt(message_id="m1", instruction_ids=("i7",))
+PING = b": ping\n\n"
+
+
+def _result(
+    text: str = "the answer", status: Any = "done", name: str = "i7", agent: str = "alice"
+) -> InstructionResult:
+    return InstructionResult(instruction_id=name, agent=agent, status=status, text=text, usage=Usage(input_tokens=5))
+
+
+def _report(*results: InstructionResult) -> SendReport:
+    return SendReport(message_id="m1", instruction_ids=tuple(r.instruction_id for r in results), results=results)
+
+
+def _in_turn(*answers: Answer | Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
+    """One answer after the other; the last again and again."""
+    left = list(answers)
+
+    def answer(asked: Asked) -> Answer:
+        now = left.pop(0) if len(left) > 1 else left[0]
+        return now(asked) if callable(now) else now
+
+    return answer
+
+
+def test_a_message_is_sent_with_a_key(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 4: every POST takes Idempotency-Key."""
+    kernel.answers["POST /messages"] = RECEIPT
+    ran = cli("send", "alice@review", "look at X")
+    assert (ran.code, ran.out, ran.err) == (0, "m1 i7\n", "")
+    (asked,) = kernel.of("POST", "/messages")
+    assert asked.body == {"to": "alice@review", "text": "look at X"}
+    assert len(asked.headers["idempotency-key"]) == 32
+
+
+def test_the_receipt_is_a_document(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 9: send."""
+    kernel.answers["POST /messages"] = RECEIPT
+    assert cli("send", "alice", "hi", "--json").json() == {
+        "schema": "awk/send/1", "message_id": "m1", "instruction_ids": ["i7"], "not_woken": [],
+    }  # fmt: skip
+
+
+def test_a_message_can_come_from_standard_input(cli: Cli, kernel: KernelDouble) -> None:
+    """send TARGET -: as it is, line ends and all."""
+    kernel.answers["POST /messages"] = RECEIPT
+    assert cli("send", "alice", "-", stdin="a\n  审查\n").code == 0
+    assert kernel.of("POST", "/messages")[0].body["text"] == "a\n  审查\n"
+
+
+@pytest.mark.parametrize(("message", "stdin"), [("", ""), (" \n", ""), ("-", ""), ("-", "\udcff")])
+def test_a_message_that_says_nothing_is_a_usage_error(message: str, stdin: str, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: exit 2, and nothing is started for it."""
+    assert cli("send", "alice", message, stdin=stdin).code == 2
+    assert kernel.asked == []
+
+
+def test_a_message_of_several_words_wants_quotes(
+    cli: Cli, kernel: KernelDouble, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Errors say what to do."""
+    assert cli("send", "alice", "look", "at", "X").code == 2
+    assert "quote a message of several words" in capsys.readouterr().err
+    assert kernel.asked == []
+
+
+def test_who_is_not_woken_is_told(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 2: a ninth mention; and a message that wakes nobody."""
+    kernel.answers["POST /messages"] = SendReceipt(message_id="m1", instruction_ids=(), not_woken=("ivan",))
+    ran = cli("send", "@review", "hi", "--wait", "--json")
+    assert ran.code == 0
+    assert "not woken: ivan" in ran.err
+    assert "wakes nobody" in ran.err
+    assert ran.json()["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "exit_code"),
+    [
+        ("unknown_agent", 404, 5),
+        ("workflow_not_running", 404, 5),
+        ("not_a_participant", 404, 5),
+        ("bad_target", 400, 2),
+    ],
+)
+def test_a_refusal_names_what_to_do(code: str, status: int, exit_code: int, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 2: two errors, both exit 5."""
+    kernel.answers["POST /messages"] = problem(status, code, "review is not running", hint="awk start review")
+    ran = cli("send", "alice@review", "hi")
+    assert (ran.code, ran.err) == (exit_code, "error: review is not running\n  hint: awk start review\n")
+
+
+def test_a_message_is_asked_again_with_its_key_when_the_kernel_goes_away(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 4: the recorded answer is replayed; the message is there once."""
+    kernel.answers["POST /messages"] = _in_turn(None, RECEIPT)
+    ran = cli("send", "alice", "hi")
+    assert (ran.code, ran.out) == (0, "m1 i7\n")
+    first, second = kernel.of("POST", "/messages")
+    assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
+
+
+def test_waiting_ends_with_the_instruction(cli: Cli, kernel: KernelDouble) -> None:
+    """send --wait: the state is asked for once the stream is open, so an end in between is not missed."""
+    kernel.answers |= {
+        "POST /messages": RECEIPT,
+        "GET /events": Stream([PING, sse("instruction.ended", event("instruction.ended", 9, instruction="i7"), 9)]),
+        "GET /instructions/i7": _in_turn(instruction(status="running"), instruction(status="running"), instruction()),
+    }
+    ran = cli("send", "alice", "hi", "--wait")
+    assert (ran.code, ran.out, ran.err) == (0, "the answer\n", "")
+    paths = [asked.path for asked in kernel.asked if asked.path != "/health"]
+    assert paths[:3] == ["/messages", "/events", "/instructions/i7"]
+    assert kernel.of("GET", "/events")[0].query == {"type": "instruction.ended"}
+
+
+def test_waiting_survives_the_kernel(cli: Cli, kernel: KernelDouble) -> None:
+    """The stream breaks, the next one resumes after the last event, and what happened meanwhile is asked for."""
+    other = event("instruction.ended", 8, instruction="i6")
+    kernel.answers |= {
+        "POST /messages": RECEIPT,
+        "GET /events": _in_turn(
+            Stream([sse("instruction.ended", other, 8)], cut=True), Stream([], cut=True), None, Stream([PING])
+        ),
+        "GET /instructions/i7": _in_turn(instruction(status="running"), instruction(status="queued"), instruction()),
+    }
+    ran = cli("send", "alice", "hi", "--wait", "--json")
+    assert (ran.code, [r["text"] for r in ran.json()["results"]]) == (0, ["the answer"])
+    assert [asked.headers.get("last-event-id") for asked in kernel.of("GET", "/events")][:3] == [None, "8", "8"]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [
+        (["done", "done"], 0),
+        (["done", "incomplete"], 6),
+        (["incomplete", "failed"], 1),
+        (["dead", "done"], 1),
+        (["cancelled"], 1),
+    ],
+)
+def test_the_exit_code_is_the_worst_of_the_results(
+    statuses: list[str], code: int, cli: Cli, kernel: KernelDouble
+) -> None:
+    """contracts 7: send --wait, ask, serve."""
+    results = [_result(status=status, name=f"i{n}", agent=f"a{n}") for n, status in enumerate(statuses)]
+    kernel.answers["POST /serve"] = _report(*results)
+    ran = cli("serve", "@review", "@a0 @a1 hi")
+    assert (ran.code, [r["status"] for r in ran.json()["results"]]) == (code, statuses)
+    assert ran.err.splitlines() == [f"error: a{n}: i{n} ended {s}" for n, s in enumerate(statuses) if s != "done"]
+
+
+def test_waiting_has_an_end(cli: Cli, kernel: KernelDouble) -> None:
+    """send --wait --timeout: exit 124, the document all the same, and the work goes on."""
+    kernel.answers |= {
+        "POST /messages": RECEIPT,
+        "GET /events": lambda asked: Stream(_silence(kernel)),
+        "GET /instructions/i7": instruction(status="running"),
+    }
+    ran = cli("send", "alice", "hi", "--wait", "--timeout", "100ms", "--json")
+    assert (ran.code, ran.json()["results"]) == (124, [])
+    assert "i7 not done in time" in ran.err
+
+
+def _silence(kernel: KernelDouble) -> Any:
+    """Nothing, until the client has gone."""
+    yield PING
+    import threading
+
+    threading.Event().wait(0.5)
+    yield PING
+
+
+def test_answers_of_several_are_told_apart(cli: Cli, kernel: KernelDouble) -> None:
+    """send --wait to a channel."""
+    kernel.answers |= {
+        "POST /messages": SendReceipt(message_id="m1", instruction_ids=("i7", "i8")),
+        "GET /events": Stream([PING]),
+        "GET /instructions/i7": instruction(text="one"),
+        "GET /instructions/i8": instruction("i8", text="two\nlines"),
+    }
+    assert cli("send", "@review", "@alice @bob", "--wait").out == "alice:\none\nalice:\ntwo\nlines\n"
+
+
+def _delta(text: str) -> bytes:
+    return sse("delta", event("delta", data={"instruction": "i7", "text": text}))
+
+
+def _accepted(*ids: str) -> bytes:
+    return sse("accepted", {"message_id": "m1", "instruction_ids": list(ids), "seq": 4})
+
+
+STEP = sse("instruction.step", event("instruction.step", 5), 5)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        ([_delta("the "), _delta("answer"), STEP], "the answer\n"),
+        ([], "the answer\n"),
+        ([_delta("let me look"), STEP, _delta("the answer"), STEP], "let me look\nthe answer\n"),
+        (
+            [_delta("the an"), sse("attempt.ended", event("attempt.ended", 6), 6), _delta("the answer")],
+            "the an\nthe answer\n",
+        ),
+        ([_delta("thinking\n"), STEP], "thinking\nthe answer\n"),
+        ([_delta("\x1b[2Jthe answer")], "\\x1b[2Jthe answer\nthe answer\n"),
+    ],
+    ids=["streamed", "not streamed", "two steps", "retried", "unlike", "hostile"],
+)
+def test_an_answer_is_shown_as_it_is_written_and_once(
+    pieces: list[bytes], shown: str, cli: Cli, kernel: KernelDouble
+) -> None:
+    """ask: streams the answer."""
+    kernel.answers["POST /run"] = Stream([_accepted("i7"), PING, *pieces, sse("result", _report(_result()))])
+    ran = cli("ask", "alice", "hi")
+    assert (ran.code, ran.out, ran.err) == (0, shown, "")
+    assert kernel.of("POST", "/run")[0].body == {"to": "alice", "text": "hi"}
+
+
+def test_asking_for_json_prints_the_report_only(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 9: ask."""
+    kernel.answers["POST /run"] = Stream([_accepted("i7"), _delta("x"), sse("result", _report(_result()))])
+    assert cli("ask", "alice", "hi", "--json").json()["results"][0]["text"] == "the answer"
+
+
+def test_asking_for_lines_prints_every_event_and_the_result_last(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: streams have --jsonl."""
+    kernel.answers["POST /run"] = Stream([_accepted("i7"), _delta("x"), STEP, sse("result", _report(_result()))])
+    lines = cli("ask", "alice", "hi", "--jsonl").jsonl()
+    assert [line["type"] for line in lines] == ["accepted", "delta", "instruction.step", "result"]
+    assert lines[-1]["results"][0]["status"] == "done"
+
+
+def test_an_answer_comes_though_its_stream_is_lost(cli: Cli, kernel: KernelDouble) -> None:
+    """The message is durable; only the view of it broke."""
+    kernel.answers |= {
+        "POST /run": Stream([_accepted("i7"), _delta("the an")], cut=True),
+        "GET /events": Stream([PING]),
+        "GET /instructions/i7": instruction(),
+    }
+    ran = cli("ask", "alice", "hi")
+    assert (ran.code, ran.out) == (0, "the an\nthe answer\n")
+    assert "lost the kernel" in ran.err
+
+
+@pytest.mark.parametrize("answer", [None, Stream([]), Stream([PING], cut=True)], ids=["closed", "empty", "cut"])
+def test_a_question_that_was_not_taken_is_no_kernel(answer: Answer, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: exit 69, so that CI asks again."""
+    kernel.answers["POST /run"] = answer
+    assert cli("ask", "alice", "hi").code == 69
+
+
+def test_the_report_of_serve_is_passed_on(cli: Cli, kernel: KernelDouble) -> None:
+    """serve: one JSON answer, whatever the flags."""
+    kernel.answers["POST /serve"] = json.loads(
+        '{"schema":"awk/send/1","message_id":"m1","instruction_ids":[],"results":[],"new":1}'
+    )
+    assert cli("serve", "alice", "hi").json()["new"] == 1
+
+
+def test_an_agent_is_made_without_a_file(cli: Cli, kernel: KernelDouble) -> None:
+    """new [NAME] -m MODEL: only what was given is sent."""
+    kernel.answers["POST /agents"] = {"name": "agent-1", "model": "mock/x"}
+    assert cli("new", "-m", "mock/x").out == "agent-1\n"
+    assert cli("new", "eve", "-m", "mock/x", "-b", "mock", "-s", "Be brief.", "--json").json()["name"] == "agent-1"
+    assert [asked.body for asked in kernel.of("POST", "/agents")] == [
+        {"model": "mock/x"},
+        {"name": "eve", "model": "mock/x", "backend": "mock", "system": "Be brief."},
+    ]

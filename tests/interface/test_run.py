@@ -1,0 +1,203 @@
+"""run: followed to its end through whatever happens, reported once."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interface.conftest import Cli
+from tests.interface.kernel_double import Asked, KernelDouble, Stream, problem, sse
+from tests.interface.samples import event, message, message_event, report
+from protocol.api import RunReport
+
+PING = b": ping\n\n"
+ACCEPTED = sse("accepted", {"run": "review:main", "seq": 3})
+SAID = sse("message", message_event(4, message(1, "@coder fix\nthis", "reviewer")), 4)
+STEP = sse("instruction.step", event("instruction.step", 5, agent="reviewer", data={"step": 1, "kind": "reply"}), 5)
+STOPPED = sse("workflow.stopped", event("workflow.stopped", 9, space="review:main"), 9)
+
+
+def _result(body: RunReport | None = None) -> bytes:
+    return sse("result", body or report())
+
+
+def test_the_conversation_goes_to_stderr_and_the_summary_to_stdout(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: results on stdout, everything else on stderr."""
+    kernel.answers["POST /run"] = Stream([PING, ACCEPTED, SAID, STEP, _result()])
+    ran = cli("run", "review")
+    assert ran.err == "reviewer: @coder fix\n  this\n"
+    assert ran.out == "review:main done in 1.2 s; instructions: 2 done; 1,200 tokens in, 30 out\n"
+    assert ran.code == 0
+
+
+def test_verbose_tells_the_steps(cli: Cli, kernel: KernelDouble) -> None:
+    """run -v."""
+    kernel.answers["POST /run"] = Stream([ACCEPTED, SAID, STEP, _result()])
+    assert "instruction.step reviewer step=1 kind=reply" in cli("run", "review", "-v").err
+
+
+def test_what_was_asked_reaches_the_kernel(cli: Cli, kernel: KernelDouble) -> None:
+    """Flags, parameters after --, trust by flag or environment, and the hidden name of --tag."""
+    kernel.answers["POST /run"] = Stream([ACCEPTED, _result()])
+    cli("run", "review", "--tag", "pr-1", "--timeout", "1m30s", "--trust", "--", "--depth", "3", "--", "x")
+    cli.environ["AGENT_WORKER_TRUST"] = "1"
+    cli("run", "review", "--instance", "pr-2")
+    first, second = (asked.body for asked in kernel.of("POST", "/run"))
+    assert first == {
+        "workflow": "review", "tag": "pr-1", "params": ["--depth", "3", "--", "x"], "timeout_seconds": 90.0, "trust": True,
+    }  # fmt: skip
+    assert second == {"workflow": "review", "tag": "pr-2", "params": [], "timeout_seconds": None, "trust": True}
+
+
+@pytest.mark.parametrize("code", [0, 1, 6, 8, 124])
+def test_the_exit_code_is_the_reports(code: int, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7 and 9: and the document is printed whatever it is."""
+    kernel.answers["POST /run"] = Stream([ACCEPTED, SAID, _result(report(exit_code=code))])
+    ran = cli("run", "review", "--json")
+    assert (ran.code, ran.json()["exit_code"], ran.json()["schema"]) == (code, code, "awk/run/1")
+
+
+def test_lines_of_json_end_with_the_result(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: --jsonl, one object a line, the last {"type": "result"}."""
+    kernel.answers["POST /run"] = Stream([PING, ACCEPTED, SAID, STEP, _result()])
+    lines = cli("run", "review", "--jsonl").jsonl()
+    assert [line["type"] for line in lines] == ["accepted", "message", "instruction.step", "result"]
+    assert (lines[0]["run"], lines[-1]["run"]) == ("review:main", "review:main")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "exit_code"),
+    [
+        ("already_running", 409, 2),
+        ("no_kickoff", 422, 2),
+        ("setup_failed", 422, 1),
+        ("untrusted", 403, 7),
+        ("no_credentials", 422, 4),
+    ],
+)
+def test_a_run_that_is_refused(code: str, status: int, exit_code: int, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: each refusal has its exit code, and its hint."""
+    kernel.answers["POST /run"] = problem(status, code, "no", hint="do this")
+    ran = cli("run", "review")
+    assert (ran.code, ran.err) == (exit_code, "error: no\n  hint: do this\n")
+
+
+def test_a_run_outlives_the_stream(cli: Cli, kernel: KernelDouble) -> None:
+    """The kernel dies in the middle: the next one is followed from the last event on, nothing is told twice."""
+    later = sse("message", message_event(6, message(2, "later", "coder")), 6)
+    answers = [Stream([later], cut=True), Stream([PING, STOPPED])]
+    states = [report(status="running"), report(status="running"), report(status="running"), report(exit_code=1)]
+    kernel.answers |= {
+        "POST /run": Stream([ACCEPTED, SAID, STEP], cut=True),
+        "GET /events": lambda asked: answers.pop(0),
+        "GET /runs/review:main": lambda asked: states.pop(0) if len(states) > 1 else states[0],
+    }
+    ran = cli("run", "review", "--json")
+    assert (ran.code, ran.json()["exit_code"]) == (1, 1)
+    assert [line for line in ran.err.splitlines() if not line.startswith("note:")] == [
+        "reviewer: @coder fix",
+        "  this",
+        "coder: later",
+    ]
+    asked = kernel.of("GET", "/events")
+    assert [a.headers["last-event-id"] for a in asked] == ["5", "6"]
+    assert asked[0].query == {"space": "review:main"}
+
+
+def test_a_run_that_ended_while_nobody_listened_is_reported(cli: Cli, kernel: KernelDouble) -> None:
+    """Level-triggered: its state is asked for on every connect."""
+    kernel.answers |= {
+        "POST /run": Stream([ACCEPTED], cut=True),
+        "GET /events": Stream([PING]),
+        "GET /runs/review:main": report(),
+    }
+    assert cli("run", "review").code == 0
+    assert kernel.of("GET", "/events")[0].headers["last-event-id"] == "3"
+
+
+def test_a_run_that_was_not_accepted_is_no_kernel(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: exit 69; nothing is known to run."""
+    kernel.answers["POST /run"] = Stream([PING], cut=True)
+    ran = cli("run", "review")
+    assert (ran.code, "before it accepted" in ran.err) == (69, True)
+
+
+def test_a_detached_run_is_named_and_left(cli: Cli, kernel: KernelDouble) -> None:
+    """run --detach: a client that goes away does not stop the run."""
+    kernel.answers |= {
+        "POST /run": Stream([ACCEPTED, SAID, _result()]),
+        "GET /runs/review:main": report(status="running"),
+    }
+    assert cli("run", "review", "--detach").out == "review:main\n"
+    assert cli("run", "review", "--detach", "--json").json()["status"] == "running"
+
+
+def test_a_file_is_named_from_the_projects_root(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 1: relative paths are the user's; the kernel sees those of the project."""
+    kernel.answers["POST /run"] = Stream([ACCEPTED, _result()])
+    (cli.root / "flows").mkdir()
+    (cli.root / "flows" / "review.yaml").touch()
+    below = Cli(root=cli.root / "flows", home=cli.home)
+    assert below("run", "review.yaml").code == 0
+    assert below("run", str(cli.root / "flows" / "review.yaml")).code == 0
+    assert [asked.body["workflow"] for asked in kernel.of("POST", "/run")] == ["flows/review.yaml"] * 2
+
+
+def test_a_file_that_is_not_there_or_not_ours_is_refused(cli: Cli, kernel: KernelDouble, tmp_path: Path) -> None:
+    """contracts 1: a project's files stay inside it; and a name that fits is suggested."""
+    (cli.root / ".workflows").mkdir()
+    (cli.root / ".workflows" / "review.yaml").touch()
+    ran = cli("run", "review.yaml")
+    assert (ran.code, "awk run review" in ran.err) == (5, True)
+    (tmp_path / "other.yaml").touch()
+    assert cli("run", str(tmp_path / "other.yaml")).code == 2
+    assert kernel.asked == []
+
+
+AWK = [sys.executable, "-c", "import sys; from interface.shim import main; sys.exit(main())"]
+
+
+def _cancellable(kernel: KernelDouble, first: list[bytes]) -> list[Asked]:
+    """A run that goes on until it is stopped; returns the list that the stop will be in."""
+    stopped: list[Asked] = []
+
+    def stop(asked: Asked) -> dict[str, str]:
+        stopped.append(asked)
+        return {"name": "review"}
+
+    def pieces() -> Iterator[bytes]:
+        yield from first
+        while not stopped:
+            yield PING
+
+    kernel.answers |= {
+        "POST /run": lambda asked: Stream(pieces()),
+        "DELETE /workflows/review/main": stop,
+        "GET /events": Stream([PING, STOPPED]),
+        "GET /runs/review:main": report(status="cancelled", exit_code=130),
+    }
+    return stopped
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("first", [[ACCEPTED, SAID], []], ids=["accepted", "still in setup"])
+def test_a_signal_cancels_the_run_and_it_is_reported(
+    first: list[bytes], number: signal.Signals, code: int, cli: Cli, kernel: KernelDouble
+) -> None:
+    """contracts 7: 130 or 143; the run is cancelled, the report still written."""
+    stopped = _cancellable(kernel, first)
+    pipe = subprocess.PIPE
+    words = [*AWK, "run", "review", "--json"]
+    with subprocess.Popen(words, cwd=cli.root, env=cli.environ, stdout=pipe, stderr=pipe, text=True) as process:
+        assert kernel.arrived.get(timeout=10).path == "/run"
+        assert process.stderr is not None
+        said = process.stderr.readline() if first else ""
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, said) == (code, "reviewer: @coder fix\n" if first else "")
+    assert '"status":"cancelled"' in out
+    assert "Traceback" not in err
+    assert len(stopped) == 1

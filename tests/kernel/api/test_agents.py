@@ -1,0 +1,103 @@
+"""Agents over REST: those of files are read here, those made at run time are made, changed and ended here."""
+
+from typing import Any
+
+import pytest
+
+from tests.kernel.api.house import House
+
+MOCK: dict[str, Any] = {"model": "mock/x", "mock": [{"text": "hi"}]}
+
+
+async def test_agents_of_files_and_of_run_time_are_listed_together(kernel: House) -> None:
+    """``awk ls``."""
+    await kernel.ask("POST", "/agents", MOCK | {"name": "helper"})
+    rows = (await kernel.ask("GET", "/agents")).json["agents"]
+    assert [(row["name"], row["ephemeral"], row["file"]) for row in rows] == [
+        ("alice", False, ".agents/alice.yaml"),
+        ("helper", True, None),
+    ]
+
+
+async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kernel: House) -> None:
+    """One wrong file hides nobody else (P9)."""
+    (kernel.services.catalog.root / ".agents/bad.yaml").write_text("model: 1\nmodle: x\n")
+    rows = (await kernel.ask("GET", "/agents")).json["agents"]
+    assert [(row["name"], row["state"]) for row in rows] == [("alice", "idle"), ("bad", "error")]
+    shown = await kernel.ask("GET", "/agents/bad")
+    assert (shown.status, shown.code) == (422, "bad_definition")
+    assert {error["path"] for error in shown.json["errors"]} == {".agents/bad.yaml"}
+    assert all(error["line"] > 0 for error in shown.json["errors"])
+
+
+async def test_an_agent_made_at_run_time_can_be_sent_to_changed_and_ended(kernel: House) -> None:
+    """Issue: agent CRUD."""
+    made = await kernel.ask("POST", "/agents", MOCK)
+    name = made.json["name"]
+    assert (made.status, made.json["ephemeral"]) == (201, True)
+    changed = await kernel.ask("PATCH", f"/agents/{name}", {"model": "mock/y"})
+    assert changed.json["definition"]["model"] == "mock/y"
+    assert changed.json["definition"]["mock"], "what was not given stays"
+    assert (await kernel.ask("GET", f"/agents/{name}")).json["model"] == "mock/y"
+    assert (await kernel.ask("DELETE", f"/agents/{name}")).status == 200
+    assert (await kernel.ask("GET", f"/agents/{name}")).code == "unknown_agent"
+
+
+async def test_an_agent_with_work_is_not_deleted(kernel: House) -> None:
+    """HF26: 409, nothing orphaned."""
+    await kernel.ask("POST", "/agents", MOCK | {"name": "helper"})
+    await kernel.ask("POST", "/messages", {"to": "helper", "text": "work"})
+    refused = await kernel.ask("DELETE", "/agents/helper")
+    assert (refused.status, refused.code) == (409, "conflict")
+
+
+@pytest.mark.parametrize(("method", "body"), [("DELETE", None), ("PATCH", {"model": "mock/y"})])
+async def test_an_agent_of_a_file_is_changed_in_its_file(kernel: House, method: str, body: object) -> None:
+    """Decisions: files are the truth for what people author."""
+    refused = await kernel.ask(method, "/agents/alice", body)
+    assert (refused.status, refused.code) == (409, "conflict")
+    assert ".agents/alice.yaml" in refused.json["detail"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (MOCK | {"name": "alice"}, "already_exists"),
+        (MOCK | {"name": "System"}, "bad_request"),
+        (MOCK | {"name": "../x"}, "bad_request"),
+        (MOCK | {"colour": "red"}, "bad_request"),
+        ({"model": "nobody/x", "system": "s"}, "bad_definition"),
+        ({"model": "mock/x", "mock": "no"}, "bad_definition"),
+    ],
+)
+async def test_a_wrong_agent_is_not_made(kernel: House, asked: object, code: str) -> None:
+    """The rules of the agent file hold here too."""
+    assert (await kernel.ask("POST", "/agents", asked)).code == code
+
+
+async def test_making_an_agent_twice_with_one_key_makes_one(kernel: House) -> None:
+    """P2."""
+    headers = kernel.headers(Idempotency_Key="k")
+    first, second = [await kernel.ask("POST", "/agents", MOCK, headers=headers) for _ in range(2)]
+    assert (first.status, first.body) == (second.status, second.body)
+    assert len((await kernel.ask("GET", "/agents")).json["agents"]) == 2
+
+
+async def test_the_queue_of_an_agent_shows_what_waits(kernel: House) -> None:
+    """``awk queue``."""
+    await kernel.ask("POST", "/messages", {"to": "alice", "text": "one"})
+    queue = (await kernel.ask("GET", "/agents/alice/queue")).json
+    assert [(row["lane"], row["status"]) for row in queue["instructions"]] == [("immediate", "queued")]
+    assert (await kernel.ask("GET", "/agents/nobody/queue")).code == "unknown_agent"
+
+
+async def test_an_agent_in_error_works_again_after_a_reset(kernel: House) -> None:
+    """``awk reset`` works in any state."""
+    from kernel.store.commits.roster import set_agent_state
+    from protocol.names import AgentKey
+
+    await kernel.services.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
+    assert (await kernel.ask("GET", "/status")).json["state"] == "degraded"
+    reset = await kernel.ask("POST", "/agents/alice/reset")
+    assert (reset.status, reset.json["state"]) == (200, "active")
+    assert (await kernel.ask("POST", "/agents/nobody/reset")).code == "unknown_agent"

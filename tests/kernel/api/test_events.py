@@ -1,0 +1,163 @@
+"""The stream of events: ordered, gap-free, resumable; a gap is announced, a slow reader is told (promise P22)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from kernel.api.http import sse
+from kernel.store.commits.note import note
+from protocol.events import Event
+from tests.kernel.api.client import Sse, Wire, connected, events_of
+from tests.kernel.api.house import House
+
+
+@asynccontextmanager
+async def watching(kernel: House, query: str = "", **headers: str) -> AsyncIterator[tuple[Wire, AsyncIterator[Sse]]]:
+    """A client that reads /events."""
+    async with connected(kernel.port) as wire:
+        await wire.send("GET", f"/events?{query}", kernel.headers(**headers).items(), b"")
+        head = await wire.event()
+        assert head.status_code == 200
+        first = await wire.event()
+        assert first.data == sse.PING, "something comes at once, so that a client knows it is connected"
+        yield wire, events_of(wire)
+
+
+async def say(kernel: House, text: str) -> None:
+    """One message; several events."""
+    assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": text})).status == 202
+
+
+async def logged(kernel: House, query: str = "since=0") -> list[Sse]:
+    """Everything the store has."""
+    async with watching(kernel, f"follow=0&{query}") as (_, events):
+        return [event async for event in events]
+
+
+async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(kernel: House) -> None:
+    """P22: Last-Event-ID, without gap or duplicate, while messages keep coming."""
+    seen: list[int] = []
+    done = trio.Event()
+
+    async def write() -> None:
+        for number in range(20):
+            await say(kernel, f"message {number}")
+        done.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(write)
+        with trio.fail_after(20):
+            newest = 0
+            while not done.is_set() or not seen or seen[-1] < newest:
+                headers = {"Last_Event_ID": str(seen[-1])} if seen else {}
+                async with watching(kernel, "" if seen else "since=0", **headers) as (_, events):
+                    for _ in range(3):
+                        with trio.move_on_after(0.2):
+                            event = await anext(events)
+                            assert event.id is not None
+                            seen.append(event.id)
+                newest = kernel.services.reader.now(sse.events.kept).newest
+    assert seen == [event.id for event in await logged(kernel)] == list(range(1, len(seen) + 1))
+
+
+async def test_following_starts_with_what_comes_unless_told_where(kernel: House) -> None:
+    """Contracts section 4: since, else from now on."""
+    await say(kernel, "before")
+    async with watching(kernel, "type=message") as (_, events):
+        await say(kernel, "after")
+        with trio.fail_after(5):
+            assert (await anext(events)).data["data"]["text"] == "after"
+
+
+@pytest.mark.parametrize(
+    ("query", "types"),
+    [
+        ("type=message", {"message"}),
+        ("space=dm:alice", {"message", "instruction.queued"}),
+        ("space=dm:bob", set[str]()),
+        ("instruction=i1", {"instruction.queued"}),
+        ("instruction=nonsense", set[str]()),
+    ],
+)
+async def test_filters_hold_for_stored_and_for_live_events(kernel: House, query: str, types: set[str]) -> None:
+    """Contracts section 4: filters space, agent, type, instruction."""
+    async with watching(kernel, query) as (_, events):
+        await say(kernel, "hello")
+        kernel.services.feed.live(Event(type="bye", at=""))
+        with trio.fail_after(5):
+            live = {event.event async for event in events} - {"bye"}
+    stored = {event.event for event in await logged(kernel, f"since=0&{query}")}
+    assert (live, stored) == (types, types)
+
+
+async def test_text_cannot_forge_an_event(kernel: House) -> None:
+    """HF13: line breaks of any kind stay inside one event's data."""
+    text = "a\n\nevent: bye\ndata: {}\n\n\r\n\r\rid: 9\u2028\u2029\x85 b"
+    await say(kernel, text)
+    messages = [event for event in await logged(kernel) if event.event == "message"]
+    assert [event.data["data"]["text"] for event in messages] == [text]
+
+
+async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: House) -> None:
+    """HF12: never silent."""
+    await say(kernel, "one")
+    await say(kernel, "two")
+    await kernel.services.writer.commit(lambda tx: tx.conn.execute("DELETE FROM events WHERE seq <= 3").fetchall())
+    async with watching(kernel, "since=1") as (_, events):
+        with trio.fail_after(5):
+            gap, following = await anext(events), await anext(events)
+    assert (gap.event, gap.id, gap.data["data"]) == ("gap", None, {"from": 2, "to": 3})
+    assert following.id == 4
+
+
+async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: House) -> None:
+    """A state directory that was moved away must not leave a client waiting for ever."""
+    await say(kernel, "one")
+    newest = kernel.services.reader.now(sse.events.kept).newest
+    async with watching(kernel, Last_Event_ID=str(newest + 1000)) as (_, events):
+        with trio.fail_after(5):
+            gap = await anext(events)
+            await say(kernel, "two")
+            following = await anext(events)
+    assert gap.event == "gap"
+    assert following.id == newest + 1
+
+
+async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(kernel: House) -> None:
+    """HF11: bounded buffers; live events are counted, durable ones are read again."""
+    count = 2000
+    async with watching(kernel) as (_, events):
+        first = kernel.services.reader.now(sse.events.kept).newest + 1
+        for number in range(count):
+            kernel.services.feed.live(Event(type="delta", at="", data={"text": "x" * 2000}))
+            if number % 100 == 0:
+                note_data = {"level": "info", "text": str(number)}
+                await kernel.services.writer.commit(note, "worker.log", agent="alice", data=note_data)
+        last = kernel.services.reader.now(sse.events.kept).newest
+        seen: list[Sse] = []
+        with trio.fail_after(10):
+            while not seen or seen[-1].id != last:
+                seen.append(await anext(events))
+    assert [event.id for event in seen if event.id is not None] == list(range(first, last + 1))
+    missed = sum(event.data["data"]["n"] for event in seen if event.event == "lagged")
+    assert missed >= count - sum(event.event == "delta" for event in seen) > 0
+
+
+async def test_silence_is_broken_by_comments(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy or a client can tell an idle stream from a dead one."""
+    monkeypatch.setattr(sse, "PING_SECONDS", 0.01)
+    with trio.fail_after(5):
+        async with watching(kernel) as (wire, _):
+            assert (await wire.event()).data == sse.PING
+
+
+async def test_a_reader_that_leaves_is_forgotten(kernel: House) -> None:
+    """LF04: nothing is kept of a client that went away."""
+    subscriptions = kernel.services.feed._subscriptions  # noqa: SLF001 - there is nothing public to count them by
+    async with watching(kernel):
+        assert len(subscriptions) == 1
+    with trio.fail_after(5):
+        while subscriptions:
+            await trio.testing.wait_all_tasks_blocked(0.01)

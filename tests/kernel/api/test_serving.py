@@ -1,0 +1,164 @@
+"""The server's beginning, its bad clients, and its end (promises P8, P9; faults HF09-HF11)."""
+
+import logging
+from pathlib import Path
+
+import pytest
+import trio
+
+from kernel.api import connection, serve
+from tests.kernel.api.client import connected, events_of
+from tests.kernel.api.house import TOKEN, House, house
+from tests.kernel.api.test_events import say, watching
+
+
+async def test_streams_say_goodbye_and_the_server_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Facts stack 2: a clean end with streams and idle connections open, without a word in the log."""
+    caplog.set_level(logging.WARNING)
+    async with house(tmp_path) as kernel, connected(kernel.port) as idle, watching(kernel) as (_, events):
+        await idle.send("GET", "/health", kernel.headers().items(), b"")
+        await idle.answer()
+        started = trio.current_time()
+        kernel.services.closing.set()
+        with trio.fail_after(5):
+            assert [event.event async for event in events] == ["bye"]
+            assert await idle.stream.receive_some(1) == b""
+            await kernel.served.wait()
+        assert trio.current_time() - started < serve.GRACE_SECONDS / 2, "nobody had to be cut off"
+    assert caplog.text == ""
+
+
+async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P8: a write that is stuck is cut when the grace is over."""
+    monkeypatch.setattr(serve, "GRACE_SECONDS", 0.2)
+    caplog.set_level(logging.WARNING)
+    async with house(tmp_path) as kernel:
+        await say(kernel, "x" * 3_000_000)
+        async with connected(kernel.port) as wire:
+            for _ in range(5):
+                await say(kernel, "x" * 3_000_000)
+            await wire.send("GET", "/events?since=0", kernel.headers().items(), b"")
+            await wire.event()
+            kernel.services.closing.set()
+            with trio.fail_after(5):
+                await kernel.served.wait()
+    assert caplog.text == ""
+
+
+async def test_a_client_that_does_not_read_is_dropped(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HF11: its connection ends, and it can resume by id."""
+    monkeypatch.setattr(connection, "STALLED_SECONDS", 0.1)
+    subscriptions = kernel.services.feed._subscriptions  # noqa: SLF001 - there is nothing public to count them by
+    for _ in range(5):
+        await say(kernel, "x" * 3_000_000)
+    async with connected(kernel.port) as wire:
+        await wire.send("GET", "/events?since=0", kernel.headers().items(), b"")
+        await wire.event()
+        with trio.fail_after(5):
+            while subscriptions:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+    assert (await kernel.ask("GET", "/health")).status == 200
+
+
+async def test_slow_headers_are_not_waited_for(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HF09: a deadline from the first byte to the end of the headers, whatever trickles in between."""
+    monkeypatch.setattr(connection, "HEADERS_SECONDS", 0.1)
+    async with connected(kernel.port) as wire:
+        await wire.stream.send_all(b"GET /health HTTP/1.1\r\nHo")
+        with trio.fail_after(5):
+            assert await wire.stream.receive_some(1) == b""
+
+
+async def test_a_kept_connection_serves_many_requests(kernel: House) -> None:
+    """Facts stack 2: no limit of requests per connection, and idle time does not count against headers."""
+    async with connected(kernel.port) as wire:
+        for _ in range(5):
+            await wire.send("GET", "/health", kernel.headers().items(), b"")
+            assert (await wire.answer()).status == 200
+            wire.h11.start_next_cycle()
+
+
+async def test_many_slow_clients_do_not_hold_up_the_others(kernel: House) -> None:
+    """HF09: 200 connections that never finish their headers."""
+    async with trio.open_nursery() as nursery:
+
+        async def dawdle(*, task_status: trio.TaskStatus[None]) -> None:
+            async with connected(kernel.port) as wire:
+                await wire.stream.send_all(b"GET / HTTP/1.1\r\nX: ")
+                task_status.started()
+                await trio.sleep_forever()
+
+        for _ in range(200):
+            await nursery.start(dawdle)
+        with trio.fail_after(5):
+            assert (await kernel.ask("GET", "/health")).status == 200
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET\r\n\r\n",
+        b"\r\n" * 50_000,
+        b"GET / HTTP/1.1\r\nX: " + b"x" * 200_000,
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 100,
+        b"POST /messages HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n",
+    ],
+)
+async def test_noise_on_the_wire_ends_that_connection_only(kernel: House, noise: bytes) -> None:
+    """P9: what is no HTTP is answered 4xx or closed; the next client is served."""
+    async with connected(kernel.port) as wire:
+        with trio.fail_after(5):
+            try:
+                await wire.stream.send_all(noise)
+                await wire.stream.send_eof()
+                while received := await wire.stream.receive_some(65536):
+                    assert not received.startswith(b"HTTP/1.1 5")
+            except trio.BrokenResourceError:
+                pass
+    assert (await kernel.ask("GET", "/health")).status == 200
+
+
+async def test_http_2_passes_the_same_gate(kernel: House) -> None:
+    """P17: hypercorn upgrades a connection that asks for it; the check of Host and token holds there too."""
+    import h2.connection
+    import h2.events
+
+    client = h2.connection.H2Connection()
+    client.initiate_connection()
+    for authority, token in (("evil.example", TOKEN), (kernel.host, "wrong"), (kernel.host, TOKEN)):
+        stream = client.get_next_available_stream_id()
+        fields = [(":method", "GET"), (":scheme", "http"), (":authority", authority), (":path", "/agents")]
+        client.send_headers(stream, [*fields, ("authorization", f"Bearer {token}")], end_stream=True)
+    statuses: dict[int, str] = {}
+    async with connected(kernel.port) as wire:
+        await wire.stream.send_all(client.data_to_send())
+        with trio.fail_after(5):
+            while len(statuses) < 3:
+                for event in client.receive_data(bytes(await wire.stream.receive_some(65536))):
+                    if isinstance(event, h2.events.ResponseReceived):
+                        fields_back = {bytes(name): bytes(value) for name, value in event.headers}
+                        statuses[event.stream_id] = fields_back[b":status"].decode()
+    assert list(statuses[stream] for stream in sorted(statuses)) == ["421", "401", "200"]
+
+
+async def test_a_cancelled_server_lets_go_at_once(tmp_path: Path) -> None:
+    """P8: a second signal does not wait for anybody."""
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            ready = trio.Event()
+
+            async def live() -> None:
+                async with house(tmp_path) as kernel, watching(kernel) as (_, events):
+                    ready.set()
+                    assert [event async for event in events] is not None
+
+            nursery.start_soon(live)
+            await ready.wait()
+            nursery.cancel_scope.cancel()
+    assert events_of
