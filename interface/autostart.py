@@ -51,7 +51,7 @@ def kernel_environment(environ: Mapping[str, str], project: Project) -> dict[str
     return kept
 
 
-def spawn(project: Project, environ: Mapping[str, str], now: float) -> Spawned:
+def spawn(project: Project, environ: Mapping[str, str], now: float, *flags: str) -> Spawned:
     """Start a kernel in a session of its own, with the project as its directory and kernel.log as its voice."""
     path = os.path.join(project.state, LOG)
     try:
@@ -63,7 +63,7 @@ def spawn(project: Project, environ: Mapping[str, str], now: float) -> Spawned:
     try:
         start = os.fstat(log).st_size
         process = subprocess.Popen(
-            command(project),
+            command(project, *flags),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -82,6 +82,7 @@ class Starter:
 
     Args:
         say: tells people what they would wonder about.
+        flags: what a kernel that is started is told.
         may_spawn: whether to start one, or only to wait for one that is starting.
         child: a kernel the caller runs itself; its end is the end.
     """
@@ -92,7 +93,7 @@ class Starter:
         environ: Mapping[str, str],
         clock: Clock,
         say: Callable[[str], None],
-        *,
+        *flags: str,
         may_spawn: bool = True,
         child: "subprocess.Popen[bytes] | None" = None,
     ) -> None:
@@ -100,6 +101,7 @@ class Starter:
         self._environ = environ
         self._clock = clock
         self._say = say
+        self._flags = flags
         self._may_spawn = may_spawn
         self._child = child
         self._spawned = Spawned(child, "", 0, clock.now()) if child else None
@@ -147,6 +149,8 @@ class Starter:
 
     def _attach(self, proof: Proof) -> Client:
         assert self._endpoint is not None
+        if self._spawned is not None and self._child is None:
+            self._spawned.process.returncode = 0  # it outlives us: Popen must not miss it, nor the user hear of that
         return Client(self._endpoint, proof.connection)
 
     def _begin_unless_under_way(self, exited: int | None) -> None:
@@ -157,7 +161,7 @@ class Starter:
             kind = "kernel_configuration" if exited == _EX_CONFIG else "no_kernel"
             raise self._gave_up(f"the kernel ended {how} before it was ready", kind)
         if self._spawned is None or (exited == 0 and now - self._spawned.at > _AGAIN_SECONDS):
-            self._spawned = spawn(self._project, self._environ, now)
+            self._spawned = spawn(self._project, self._environ, now, *self._flags)
 
     def _gave_up(self, text: str, kind: str) -> Failure:
         log = os.path.join(self._project.state, LOG)

@@ -96,6 +96,7 @@ def build(boot: Boot, database: Database) -> House:
         launcher=launcher,
         environ=environ,
         token=boot.token,
+        trusted=boot.arguments.trusted,
         about=about,
         now_ms=_now_ms,
         uptime_seconds=partial(_since, time.monotonic()),
@@ -103,6 +104,8 @@ def build(boot: Boot, database: Database) -> House:
         ready=lambda: dispatcher.running,
         closing=stopping.closing,
         shutdown=stopping.ask,
+        stopping=stopping.begun,
+        own_bin=own_bin,
     )
     runs = Runs(reader=reader, writer=writer, wake=feed.new_wake(), now_ms=_now_ms)
     return House(services=services, dispatcher=dispatcher, runs=runs, stopping=stopping, run_dir=run_dir)
@@ -130,15 +133,23 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
     async with trio.open_nursery() as rooms:
         rooms.start_soon(stop_on_signals, house.stopping)
         doorstep.close()
-        await rooms.start(serve, house.services, boot.listener)
+        await rooms.start(_serve_to_end, house.services, boot, rooms.cancel_scope)
         await rooms.start(house.runs.run)
         await rooms.start(house.dispatcher.run)
         logger.info("kernel.ready %s", house.services.about.url)
         grace_seconds = await house.stopping.asked()
         rooms.start_soon(_leave_when_hurried, house.stopping, rooms.cancel_scope)
         await house.dispatcher.drain(grace_seconds)
-        rooms.cancel_scope.cancel()
+        house.stopping.closing.set()
     logger.info("kernel.stopped")
+
+
+async def _serve_to_end(
+    services: Services, boot: Boot, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]
+) -> None:
+    """The last room to be left: attempts need their MCP until they are gone."""
+    await serve(services, boot.listener, task_status=task_status)
+    scope.cancel()
 
 
 async def _leave_when_hurried(stopping: Stopping, scope: trio.CancelScope) -> None:

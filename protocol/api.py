@@ -53,10 +53,11 @@ class FileError(_Body, frozen=True, kw_only=True):
 
 
 class SendRequest(_Ask, frozen=True, kw_only=True):
-    """POST /messages."""
+    """POST /messages. ``trust``: the user vouches for what the agent's file would run."""
 
     to: str
     text: str
+    trust: bool = False
 
 
 class RunRequest(_Ask, frozen=True, kw_only=True):

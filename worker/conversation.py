@@ -7,8 +7,12 @@ repeat ids.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from protocol.ipc import Entry, Start, ToolCall, Turn
+
+ID_LIMIT: Final = 64
+"""How much of a provider's id goes into a call's key: it tells a fresh start from a resume, no more."""
 
 
 @dataclass(slots=True)
@@ -28,7 +32,7 @@ class Step:
     def pending_key(self) -> str:
         """A name for the pending call: the same on every attempt, and no other call of the instruction has it."""
         index = len(self.results)
-        return f"{self.reply.k}.{index}:{self.reply.calls[index].id}"
+        return f"{self.reply.k}.{index}:{self.reply.calls[index].id[:ID_LIMIT]}"
 
 
 class Conversation:

@@ -123,7 +123,7 @@ class Keeper:
 
 
 def ignore_signals() -> None:
-    """Let no careless tool, and no Ctrl-C meant for the kernel, end this process: its socket does. Keepers inherit it."""
+    """Let no careless tool, and no Ctrl-C meant for the kernel, end this process: its socket does that."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
 

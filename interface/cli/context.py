@@ -49,7 +49,7 @@ class Context:
     @property
     def trusts(self) -> bool:
         """Whether the user vouches for the files, with ``--trust`` or AGENT_WORKER_TRUST=1."""
-        return bool(self.args.trust) or self.environ.get("AGENT_WORKER_TRUST") == "1"
+        return bool(getattr(self.args, "trust", False)) or self.environ.get("AGENT_WORKER_TRUST") == "1"
 
     def kernel(self) -> Client:
         """A client of the kernel that runs. Raises Failure (no_kernel) where none does; starts nothing."""
@@ -71,9 +71,12 @@ class Context:
         self._compare_versions(proof.version)
         return self._kept(Client(endpoint, proof.connection))
 
-    def started_kernel(self) -> Client:
-        """A client of the kernel, which is started if it does not run. Never starts one that the environment names."""
-        return self.kernel() if given_endpoint(self.environ) else self._await_kernel(may_spawn=True)
+    def started_kernel(self, *flags: str) -> Client:
+        """A client of the kernel, which is started if it does not run, with ``flags`` of its own.
+
+        Never starts one that the environment names.
+        """
+        return self.kernel() if given_endpoint(self.environ) else self._await_kernel(*flags, may_spawn=True)
 
     def answer(self, body: bytes, view: str, *more: object) -> int:
         """Print the kernel's document: as it is with ``--json``, else as ``interface.cli.views.<view>`` shows it."""
@@ -116,10 +119,10 @@ class Context:
         known = os.path.join(self.project.root, ".workflows", f"{name}.yaml")
         return f"the project has a workflow of this name: {self.program} run {name}" if os.path.isfile(known) else None
 
-    def _await_kernel(self, *, may_spawn: bool) -> Client:
+    def _await_kernel(self, *flags: str, may_spawn: bool) -> Client:
         from interface.autostart import Starter  # noqa: PLC0415  (needs subprocess; a kernel that is up does not)
 
-        starter = Starter(self.project, self.environ, self.clock, self.out.note, may_spawn=may_spawn)
+        starter = Starter(self.project, self.environ, self.clock, self.out.note, *flags, may_spawn=may_spawn)
         return self._kept(starter.client())
 
     def _kept(self, client: Client) -> Client:

@@ -110,7 +110,9 @@ class Connection:
         await self._protocol.handle(Closed())
 
     async def _close(self) -> None:
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
-            await self._stream.send_eof()
-        await self._stream.aclose()
+        # Shielded: Quart cancels the task that sends when it hears of the end, and that is the task we are in.
+        with trio.CancelScope(shield=True):
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
+                await self._stream.send_eof()
+            await self._stream.aclose()
         await self._protocol.handle(Closed())

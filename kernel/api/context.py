@@ -44,6 +44,8 @@ class Services:
     """The kernel's own environment: provider keys, and what trust may pass on."""
     token: str
     """The admin's."""
+    trusted: bool = False
+    """Whether whoever started this kernel vouched for the project's files (``awk start --trust``)."""
     about: About
     now_ms: Callable[[], int]
     """Wall clock."""

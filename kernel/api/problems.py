@@ -48,8 +48,8 @@ def refusal_of(error: Exception) -> Refused:
         return Refused("bad_request", f"the body does not fit: {error}")
     if isinstance(error, msgspec.DecodeError):
         return Refused("bad_request", f"the body is not JSON: {error}")
-    if isinstance(error, UnicodeDecodeError):
-        return Refused("bad_request", "the body is not UTF-8")
+    if isinstance(error, UnicodeError):
+        return Refused("bad_request", "the body has text that is not Unicode (UTF-8, no lone surrogates)")
     if isinstance(error, RecursionError):
         return Refused("bad_request", "the body is nested too deeply")
     logger.error("request.failed", exc_info=error)

@@ -15,6 +15,7 @@ class Arguments(NamedTuple):
     home: str
     state: str
     foreground: bool
+    trusted: bool
 
 
 class Boot(NamedTuple):
@@ -32,9 +33,14 @@ def parse_arguments(words: list[str]) -> Arguments:
     parser = argparse.ArgumentParser(prog="python -I -m kernel", description="The agent-worker kernel of one project.")
     parser.add_argument("--project", default=os.getcwd(), help="the project's root (default: here)")
     parser.add_argument("--foreground", action="store_true", help="log to standard error, stop on Ctrl-C")
+    parser.add_argument(
+        "--trust", action="store_true", help="let agents run the commands that the project's files name"
+    )
     given = parser.parse_args(words)
     project = os.path.realpath(given.project)
     if not os.path.isdir(project):
         parser.error(f"--project {given.project}: no such directory")
     home = os.path.abspath(state_home(os.environ.get("AGENT_WORKER_HOME"), os.path.expanduser("~")))
-    return Arguments(project=project, home=home, state=project_state(home, project), foreground=given.foreground)
+    return Arguments(
+        project=project, home=home, state=project_state(home, project), foreground=given.foreground, trusted=given.trust
+    )

@@ -13,24 +13,29 @@ GRACE_SECONDS: Final = 10.0
 
 
 class Stopping:
-    """The request to stop. ``closing`` is set at once; ``asked`` returns the grace that attempts get."""
+    """The request to stop: nothing new is taken from then on. ``closing`` is set once the attempts are gone."""
 
     def __init__(self) -> None:
         self.closing = trio.Event()
+        self._begun = trio.Event()
         self._grace_seconds = GRACE_SECONDS
         self._hurry = trio.Event()
 
     def ask(self, grace_seconds: float = GRACE_SECONDS) -> None:
         """Begin to stop. Asked again: hurry."""
-        if self.closing.is_set():
+        if self._begun.is_set():
             self._hurry.set()
             return
         self._grace_seconds = max(0.0, grace_seconds)
-        self.closing.set()
+        self._begun.set()
+
+    def begun(self) -> bool:
+        """Whether it was asked for."""
+        return self._begun.is_set()
 
     async def asked(self) -> float:
         """Wait for the request. Returns seconds of grace."""
-        await self.closing.wait()
+        await self._begun.wait()
         return self._grace_seconds
 
     async def hurried(self) -> None:

@@ -70,7 +70,7 @@ class Cli:
             stdin=Terminal(stdin.encode("utf-8", "surrogateescape"), terminal=terminal),
             out=Output(out, err, self.environ),
             environ=self.environ,
-            clock=Clock(time.monotonic, time.time, self._pause),
+            clock=Clock(time.monotonic, time.time, self.pause),
         )
         before = os.getcwd()
         os.chdir(self.root)
@@ -80,7 +80,7 @@ class Cli:
             os.chdir(before)
         return Ran(int(code), out.written, err.written)
 
-    def _pause(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         self.waited.append(seconds)
 
 

@@ -3,10 +3,9 @@
 import hashlib
 import hmac
 import json
-import os
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -61,7 +60,7 @@ class KernelDouble:
     proves: bool = True
     status: str = "ok"
     asked: list[Asked] = field(default_factory=list)
-    arrived: "queue.Queue[Asked]" = field(default_factory=lambda: queue.Queue())
+    arrived: "queue.Queue[Asked]" = field(default_factory=queue.Queue)
     server: ThreadingHTTPServer | None = None
 
     @property
@@ -90,10 +89,9 @@ class KernelDouble:
         return path
 
     @contextmanager
-    def running(self) -> Iterator["KernelDouble"]:
+    def running(self) -> Generator["KernelDouble"]:
         """Serve until the end of the block."""
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self.server.daemon_threads = True
+        self.server = _Server(("127.0.0.1", 0), type("Handle", (_Handle,), {"kernel": self}))
         thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         thread.start()
         try:
@@ -104,72 +102,83 @@ class KernelDouble:
             self.server.server_close()
 
 
-def _handler(kernel: KernelDouble) -> type[BaseHTTPRequestHandler]:
-    class Handle(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away is what some tests are about."""
 
-        def _serve(self) -> None:
-            address = urlsplit(self.path)
-            query = dict(parse_qsl(address.query))
-            length = int(self.headers.get("content-length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            asked = Asked(self.command, unquote(address.path), query, headers, body)
-            kernel.asked.append(asked)
-            if asked.path == "/health":
-                return self._json(200, self._health(query))
-            kernel.arrived.put(asked)
-            if headers.get("authorization") != f"Bearer {kernel.token}":
-                return self._json(401, {"title": "Unauthorized", "status": 401, "code": "unauthorized", "detail": "?"})
+
+class _Handle(BaseHTTPRequestHandler):
+    """One connection. ``kernel`` is set by the class made for it."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    kernel: KernelDouble
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def _serve(self) -> None:
+        asked = self._asked()
+        self.kernel.asked.append(asked)
+        if asked.path == "/health":
+            self._json(200, self._health(asked.query))
+            return
+        self.kernel.arrived.put(asked)
+        if asked.headers.get("authorization") == f"Bearer {self.kernel.token}":
             self._answer(asked)
+        else:
+            self._json(401, {"title": "Unauthorized", "status": 401, "code": "unauthorized", "detail": "?"})
 
-        do_GET = do_POST = do_DELETE = _serve
+    do_GET = do_POST = do_DELETE = _serve  # noqa: N815  (the names it looks for)
 
-        def _health(self, query: dict[str, str]) -> dict[str, str]:
-            health = {"status": kernel.status, "version": VERSION}
-            if "nonce" in query and kernel.proves:
-                proof = hmac.new(kernel.token.encode(), query["nonce"].encode(), hashlib.sha256)
-                health["proof"] = proof.hexdigest()
-            return health
+    def _asked(self) -> Asked:
+        address = urlsplit(self.path)
+        length = int(self.headers.get("content-length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else None
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        return Asked(self.command, unquote(address.path), dict(parse_qsl(address.query)), headers, body)
 
-        def _answer(self, asked: Asked) -> None:
-            answer = kernel.answers.get(f"{asked.method} {asked.path}", _missing(asked))
-            if callable(answer):
-                answer = answer(asked)
-            match answer:
-                case None:
-                    self.close_connection = True
-                case Stream():
-                    self._stream(answer)
-                case (int(status), body):
-                    self._json(status, body)
-                case body:
-                    self._json(200, body)
+    def _health(self, query: dict[str, str]) -> dict[str, str]:
+        health = {"status": self.kernel.status, "version": VERSION}
+        if "nonce" in query and self.kernel.proves:
+            proof = hmac.new(self.kernel.token.encode(), query["nonce"].encode(), hashlib.sha256)
+            health["proof"] = proof.hexdigest()
+        return health
 
-        def _json(self, status: int, body: object) -> None:
-            content = msgspec.json.encode(body)
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json" if status < 400 else "application/problem+json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    def _answer(self, asked: Asked) -> None:
+        answer = self.kernel.answers.get(f"{asked.method} {asked.path}", _missing(asked))
+        if callable(answer):
+            answer = answer(asked)
+        match answer:
+            case None:
+                self.close_connection = True
+            case Stream():
+                self._stream(answer)
+            case (int(status), body):
+                self._json(status, body)
+            case body:
+                self._json(200, body)
 
-        def _stream(self, stream: Stream) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            with suppress(OSError):
-                for piece in stream.pieces:
-                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-                self.wfile.write(b"5\r\nab" if stream.cut else b"0\r\n\r\n")
-            self.close_connection = stream.cut
+    def _json(self, status: int, body: object) -> None:
+        content = msgspec.json.encode(body)
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json" if status < 400 else "application/problem+json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
 
-    return Handle
+    def _stream(self, stream: Stream) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        with suppress(OSError):
+            for piece in stream.pieces:
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            self.wfile.write(b"5\r\nab" if stream.cut else b"0\r\n\r\n")
+        self.close_connection = stream.cut
 
 
 def _missing(asked: Asked) -> Answer:
@@ -180,8 +189,3 @@ def _missing(asked: Asked) -> Answer:
 def problem(status: int, code: str, detail: str, **more: object) -> tuple[int, dict[str, Any]]:
     """A refusal."""
     return status, {"type": "about:blank", "title": code, "status": status, "code": code, "detail": detail, **more}
-
-
-def descriptors() -> int:
-    """How many files this process has open."""
-    return len(os.listdir("/proc/self/fd"))

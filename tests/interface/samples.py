@@ -56,7 +56,7 @@ def event(kind: str, seq: int | None = None, **more: Any) -> dict[str, Any]:
 
 
 def ps_row(name: str = "alice", text: str = "reads", **more: Any) -> PsRow:
-    given = {
+    given: dict[str, Any] = {
         "space": "review:main",
         "state": "running",
         "pid": 4711,
@@ -71,7 +71,7 @@ def ps_row(name: str = "alice", text: str = "reads", **more: Any) -> PsRow:
 
 def report(text: str = "done", **more: Any) -> RunReport:
     said = (message(1, "go", "system", kind="kickoff"), message(2, text))
-    given = {
+    given: dict[str, Any] = {
         "run": "review:main",
         "status": "done",
         "exit_code": 0,
@@ -103,19 +103,22 @@ def read_answers(text: str) -> dict[str, Any]:
         died_at=AT,
         error_class="crash",
     )
+    listed = AgentRow(name="alice", model=text, backend="sdk", file=text, ephemeral=False, state="idle")
+    said = (message(1, text), message(2, "x", text))
+    provider = {"name": text, "key_set": True, "base_url": None}
     about = KernelInfo(pid=1, url="http://127.0.0.1:1", version="0", project=text, uptime_seconds=61.0)
     runs = WorkflowRow(name="review", tag="main", state="running", members=("alice", text), started_at=AT)
     return {
         "GET /ps": Ps(agents=(ps_row(text=text), ps_row("bob", "", space=None, state="idle", pid=None))),
-        "GET /agents": AgentList(agents=(AgentRow(name="alice", model=text, backend="sdk", file=text, ephemeral=False, state="idle"),)),
+        "GET /agents": AgentList(agents=(listed,)),
         "GET /dead": Dead(instructions=(lost,)),
         "GET /agents/alice/queue": QueueReport(agent="alice", instructions=(queued,)),
         "GET /instructions/i7": instruction(text=text, cause=text, error_class="crash"),
         "GET /runs/review:main": report(text),
         "GET /status": StatusReport(state="up", kernel=about, agents={"idle": 2}, workflows=(runs,)),
-        "GET /spaces/review:main/channel": Channel(space="review:main", messages=(message(1, text), message(2, "x", text))),
+        "GET /spaces/review:main/channel": Channel(space="review:main", messages=said),
         "GET /spaces/dm:alice/channel": Channel(space="dm:alice", messages=(message(3, text),)),
-        "GET /providers": {"schema": "awk/providers/1", "providers": [{"name": text, "key_set": True, "base_url": None}]},
+        "GET /providers": {"schema": "awk/providers/1", "providers": [provider]},
         "GET /backends": {"schema": "awk/backends/1", "backends": [{"name": "sdk", "available": True, "about": text}]},
     }  # fmt: skip
 

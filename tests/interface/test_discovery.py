@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from interface.discovery import find_project, nearest_root
+from protocol.api import Ps
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
-from protocol.api import Ps
 
 
 def test_the_token_is_shown_after_the_proof_and_on_the_same_connection(cli: Cli, kernel: KernelDouble) -> None:

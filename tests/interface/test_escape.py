@@ -1,62 +1,31 @@
 """Agents' text cannot reach a terminal as anything but text (promise P16)."""
 
 import json
-import unicodedata
-from typing import Final
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interface.cli.escape import escape, escape_json, one_line
-
-HOSTILE: Final = (
-    "\x1b[31mred\x1b[0m",
-    "\x1b]8;;http://evil\x07link\x1b]8;;\x07",
-    "\x9b31mc1",
-    "\u202eright to left",
-    "\u2066isolate\u2069",
-    "zero\u200bwidth\ufeff\u2060",
-    "\rover",
-    "\b\b\b",
-    "\x7f",
-    "[bold]markup[/bold] [link=javascript:alert(1)]x[/link] [/foo]",
-    "tags\U000e0041\U000e0042",
-    "\ud800",
-)
-"""What has been used to restyle, hide, reorder or forge."""
-
-_HARMLESS_FORMATS: Final = frozenset(
-    "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
-) | {chr(code) for code in range(0x13430, 0x13440)}
-"""Characters of category Cf that are drawn: number signs, hieroglyph joiners."""
+from tests.interface.hostile import HOSTILE, obeyed
 
 anything = st.text(alphabet=st.one_of(st.characters(), st.sampled_from("".join(HOSTILE))))
-
-
-def _obeyed(text: str, *, allowed: str = "\n\t") -> list[str]:
-    """Characters a terminal could obey, or that nobody would see."""
-    return [
-        hex(ord(c))
-        for c in text
-        if c not in allowed and c not in _HARMLESS_FORMATS and unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    ]
 
 
 @given(anything)
 def test_no_control_or_format_character_survives(text: str) -> None:
     """P16: C0 but newline and tab, C1, DEL, bidi, zero-width, line separators, surrogates."""
-    assert _obeyed(escape(text)) == []
+    assert obeyed(escape(text)) == []
 
 
 def test_every_control_or_format_character_of_unicode_is_escaped() -> None:
     """As above for all there are in this Python's Unicode, not for a sample."""
-    assert _obeyed(escape("".join(map(chr, range(0x110000))))) == []
+    assert obeyed(escape("".join(map(chr, range(0x110000))))) == []
 
 
 @given(anything)
 def test_one_line_is_one_line(text: str) -> None:
     """A cell of a table or a log line cannot forge the next."""
-    assert _obeyed(one_line(text), allowed="") == []
+    assert obeyed(one_line(text), allowed="") == []
 
 
 @given(anything)
@@ -90,4 +59,4 @@ def test_a_json_document_keeps_its_value(value: object) -> None:
     document = json.dumps(value, ensure_ascii=False)
     shown = escape_json(document)
     assert json.loads(shown) == json.loads(document)
-    assert _obeyed(shown, allowed="") == []
+    assert obeyed(shown, allowed="") == []

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from protocol.api import InstructionResult, SendReceipt, SendReport
+from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Answer, Asked, KernelDouble, Stream, problem, sse
 from tests.interface.samples import event, instruction
-from protocol.api import InstructionResult, SendReceipt, SendReport
-from protocol.instruction import Usage
 
 RECEIPT = SendReceipt(message_id="m1", instruction_ids=("i7",))
 PING = b": ping\n\n"

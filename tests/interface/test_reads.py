@@ -7,11 +7,11 @@ import sys
 import msgspec
 import pytest
 
+from protocol.api import Channel, Ps
 from tests.interface.conftest import Cli
+from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, problem, sse
 from tests.interface.samples import AT, READS, event, message, message_event, ps_row, read_answers
-from tests.interface.test_escape import HOSTILE, _obeyed
-from protocol.api import Channel, Ps
 
 every_read = pytest.mark.parametrize("route", READS)
 
@@ -34,13 +34,13 @@ def test_text_on_a_pipe_is_plain_and_whole(route: str, cli: Cli, kernel: KernelD
     ran = cli(*READS[route])
     assert (ran.code, ran.err) == (0, "")
     assert "\x1b" not in ran.out
-    if route not in {"GET /agents/alice/queue"}:
+    if route != "GET /agents/alice/queue":
         assert long in ran.out
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 @every_read
-def test_hostile_text_is_shown_and_not_obeyed(route: str, text: str, cli: Cli, kernel: KernelDouble) -> None:
+def test_hostile_text_is_shown_and_notobeyed(route: str, text: str, cli: Cli, kernel: KernelDouble) -> None:
     """P16: through every command that shows what agents wrote, as text and as JSON, also on a terminal."""
     safe = text.encode("utf-8", "replace").decode()
     kernel.answers |= read_answers(safe)
@@ -48,18 +48,18 @@ def test_hostile_text_is_shown_and_not_obeyed(route: str, text: str, cli: Cli, k
     for words, terminal in ((READS[route], False), (READS[route], True), ([*READS[route], "--json"], True)):
         ran = cli(*words, terminal=terminal)
         assert ran.code == 0
-        assert _obeyed(ran.out + ran.err) == []
+        assert obeyed(ran.out + ran.err) == []
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_hostile_text_in_a_refusal_is_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
+def test_hostile_text_in_a_refusal_is_notobeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
     """P16: error messages quote files and names."""
     safe = text.encode("utf-8", "replace").decode()
     error = {"path": safe, "line": 1, "column": 2, "where": safe, "message": safe, "hint": safe, "source": safe}
     kernel.answers["GET /ps"] = problem(422, "bad_definition", safe, hint=safe, errors=[error])
     ran = cli("ps")
     assert ran.code == 78
-    assert _obeyed(ran.err) == []
+    assert obeyed(ran.err) == []
 
 
 def test_a_mistake_in_a_file_is_shown_with_its_place(cli: Cli, kernel: KernelDouble) -> None:
@@ -231,9 +231,8 @@ def test_the_fast_path_loads_no_heavy_module(cli: Cli, kernel: KernelDouble) -> 
     """issue: thin client; ``ps --json`` needs neither msgspec nor rich nor subprocess."""
     kernel.answers |= read_answers("x")
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "import sys; sys.argv[1:] = ['ps', '--json'];"
-         "from interface.shim import main; sys.argv[0] = 'awk'; sys.exit(main())"],
-        cwd=cli.root, env=cli.environ, capture_output=True, timeout=20,
+        [sys.executable, "-X", "importtime", "-c", "from interface.shim import main; main()", "ps", "--json"],
+        check=False, cwd=cli.root, env=cli.environ, capture_output=True, timeout=20,
     )  # fmt: skip
     loaded = {line.split(b"|")[2].strip().decode() for line in done.stderr.splitlines() if line.count(b"|") == 2}
     assert done.returncode == 0, done.stderr[-500:]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from protocol.api import RunReport
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Asked, KernelDouble, Stream, problem, sse
 from tests.interface.samples import event, message, message_event, report
-from protocol.api import RunReport
 
 PING = b": ping\n\n"
 ACCEPTED = sse("accepted", {"run": "review:main", "seq": 3})
@@ -47,8 +47,12 @@ def test_what_was_asked_reaches_the_kernel(cli: Cli, kernel: KernelDouble) -> No
     cli("run", "review", "--instance", "pr-2")
     first, second = (asked.body for asked in kernel.of("POST", "/run"))
     assert first == {
-        "workflow": "review", "tag": "pr-1", "params": ["--depth", "3", "--", "x"], "timeout_seconds": 90.0, "trust": True,
-    }  # fmt: skip
+        "workflow": "review",
+        "tag": "pr-1",
+        "params": ["--depth", "3", "--", "x"],
+        "timeout_seconds": 90.0,
+        "trust": True,
+    }
     assert second == {"workflow": "review", "tag": "pr-2", "params": [], "timeout_seconds": None, "trust": True}
 
 

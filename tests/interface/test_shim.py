@@ -36,7 +36,7 @@ def script(tmp_path: Path) -> Path:
 
 def _ran(script: Path, *args: str, path: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
     environ = {"PATH": path, "HOME": "/nonexistent", "AGENT_WORKER_HOME": "/nonexistent"}
-    done = subprocess.run([str(script), *args], input=stdin, env=environ, capture_output=True, timeout=20)
+    done = subprocess.run([str(script), *args], input=stdin, env=environ, capture_output=True, timeout=20, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -68,7 +68,9 @@ def test_what_is_not_ours_is_done_by_the_system_awk(script: Path, args: tuple[st
     (script.parent / "program.awk").write_text('{print NF ":" $0}\n')
     stdin = b"one:uno two\nthree:tres \xff\n"
     words = [str(script.parent / word) if word == "program.awk" else word for word in args]
-    direct = subprocess.run(["awk", *words], executable=SYSTEM_AWK, input=stdin, capture_output=True, timeout=20)
+    direct = subprocess.run(
+        ["awk", *words], executable=SYSTEM_AWK, input=stdin, capture_output=True, timeout=20, check=False
+    )
     expected = (direct.returncode, direct.stdout, direct.stderr)
     assert _ran(script, *words, path=_path(script), stdin=stdin) == expected
 
@@ -105,6 +107,7 @@ def test_the_awk_sees_the_environment_we_were_given(script: Path) -> None:
         executable=SYSTEM_AWK,
         env={"PATH": _path(script), "HOME": "/nonexistent", "AGENT_WORKER_HOME": "/nonexistent"},
         capture_output=True,
+        check=False,
     )
     assert sorted(out.splitlines()) == sorted(direct.stdout.splitlines())
 
@@ -195,7 +198,10 @@ def test_before_it_knows_the_words_it_imports_os_and_sys_only() -> None:
 def test_passing_through_loads_nothing_but_the_shim(script: Path) -> None:
     """As above, told by the interpreter itself."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", str(script), "BEGIN{}"], env={"PATH": _path(script)}, capture_output=True
+        [sys.executable, "-X", "importtime", str(script), "BEGIN{}"],
+        env={"PATH": _path(script)},
+        capture_output=True,
+        check=False,
     )
     loaded = [line.split(b"|")[2].strip() for line in done.stderr.splitlines() if line.count(b"|") == 2]
     assert done.returncode == 0

@@ -1,8 +1,9 @@
 """HTTP/1.1 and server-sent events as we read them, from real sockets and in every cut."""
 
+import itertools
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -15,7 +16,7 @@ from interface.sse import PING, ServerEvent, server_events
 
 
 @contextmanager
-def _server(answer: bytes, *, keep_open: bool = False) -> Iterator[Address]:
+def _server(answer: bytes, *, keep_open: bool = False) -> Generator[Address]:
     """Answers the first request with ``answer``."""
     listener = socket.create_server(("127.0.0.1", 0))
     done = threading.Event()
@@ -118,7 +119,7 @@ EVENTS = b': ping\n\nid: 7\nevent: message\ndata: {"a":\ndata: 1}\n\nevent: delt
 def test_events_do_not_depend_on_how_the_bytes_are_cut(places: list[int]) -> None:
     """WHATWG HTML 9.2.6: lines, not packets."""
     cuts = [0, *sorted(places), len(EVENTS)]
-    pieces = [EVENTS[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    pieces = [EVENTS[a:b] for a, b in itertools.pairwise(cuts)]
     expected = [PING, ServerEvent("message", '{"a":\n1}', "7"), ServerEvent("delta", "x"), PING]
     assert list(server_events(pieces)) == expected
 

@@ -19,7 +19,7 @@ def run_python(code: str) -> str:
 
 
 def test_a_mock_worker_imports_neither_sdk_nor_client() -> None:
-    """issue 5: a project of mock agents does not import an SDK; trio, msgspec and h11 are all it needs."""
+    """facts/stack 4: a project of mock agents pays for no SDK; trio, msgspec and h11 are all it needs."""
     loaded = run_python(
         "import sys; import site; import worker.main; "
         "print(*{name.partition('.')[0] for name, module in sys.modules.items()"

@@ -115,6 +115,14 @@ async def test_a_huge_reply_fits_its_frames() -> None:
     assert "characters left out" in made.result.text
 
 
+async def test_a_reply_that_fits_no_frame_is_a_failure_with_a_name() -> None:
+    """P10: what cannot be made durable is not acted upon."""
+    twice = {"tool": "channel_send", "args": {"message": "${{ message.text }}" * 2}}
+    made = await attempt(make_start(message="go", source_text="x" * 600_000, mock=script({"text": "so far"}, twice)))
+    assert (made.error.cause, made.error.partial) == ("resource", "so far")
+    assert [entry.text for entry in made.entries] == ["so far"]
+
+
 async def test_entries_that_do_not_fit_into_start_follow_it() -> None:
     """contracts 6: at most 1 MiB a line; a long task resumes all the same."""
     done = [Entry(k=k, kind="reply", text="x" * 500_000, stop_reason="pause_turn") for k in range(4)]

@@ -53,7 +53,7 @@ TOLD = [
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_model_calls_a_tool_of_the_kernel_and_ends(daemon: FakeDaemon, dialect: str) -> None:
-    """issue: the real clients talk to a scripted server on loopback and call channel_send."""
+    """contracts 5: the real clients talk to a scripted server on loopback and call channel_send."""
     made, api = await play(daemon, dialect, ABOUT_TO_SEND, DONE)
     assert (made.result.status, made.result.text) == ("done", "All done.")
     assert shape(made.entries) == TOLD
@@ -144,7 +144,7 @@ async def test_steps_are_limited(daemon: FakeDaemon, dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_bad_arguments_are_a_result_the_model_reads(daemon: FakeDaemon, dialect: str) -> None:
-    """Brief and T27: a model's mistake is its own to mend, never a crash."""
+    """T27: a model's mistake is its own to mend, never a crash."""
     made, api = await play(daemon, dialect, Say(calls=(Call("channel_send", '{"mess'),)), DONE)
     tool = made.entries[1]
     assert tool.is_error

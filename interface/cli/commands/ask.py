@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     """Print the answer while it comes."""
     conversation = _Answer(context)
-    body = {"to": str(target(context.args.target)), "text": context.message()}
+    body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
     try:
         with context.started_kernel().stream("/run", body, key=new_key()) as stream:
             for event in stream:

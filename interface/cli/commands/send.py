@@ -27,7 +27,7 @@ def run(context: Context) -> int:
     """Print the receipt, or the answers."""
     if context.args.timeout is not None and not context.args.wait:
         raise Failure("usage", "--timeout goes with --wait")
-    body = {"to": str(target(context.args.target)), "text": context.message()}
+    body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
     answer, client = delivery.post_once(context, "/messages", body, REQUEST_SECONDS)
     client.close()
     receipt = json.loads(answer)

@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     """Print the answer when it is there."""
-    body = {"to": str(target(context.args.target)), "text": context.message()}
+    body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
     answer, _ = delivery.post_once(context, "/serve", body, None)
     context.out.document(answer)
     return delivery.conclude(context, answer)

@@ -32,11 +32,16 @@ def run(context: Context) -> int:
     workflow = None if context.args.workflow is None else context.workflow(context.args.workflow)
     if context.args.foreground:
         return _foreground(context, workflow)
-    client = context.started_kernel()
+    client = context.started_kernel(*_flags(context, workflow))
     context.out.lines([f"kernel {client.endpoint.pid or ''} at http://{client.endpoint.address.authority}"])
     if workflow is not None:
         _start_workflow(context, client, workflow)
     return Exit.OK
+
+
+def _flags(context: Context, workflow: str | None) -> tuple[str, ...]:
+    """Trust in a kernel that is started is for as long as it runs; with a workflow it is for that start."""
+    return ("--trust",) if workflow is None and context.trusts else ()
 
 
 def _start_workflow(context: Context, client: Client, workflow: str) -> None:
@@ -52,7 +57,7 @@ def _foreground(context: Context, workflow: str | None) -> int:
 
     _refuse_second(context)
     environ = kernel_environment(context.environ, context.project)
-    argv = command(context.project, "--foreground")
+    argv = command(context.project, "--foreground", *_flags(context, workflow))
     with subprocess.Popen(argv, cwd=context.project.root, env=environ, umask=0o077) as kernel:
         _pass_on_signals(kernel)
         try:

@@ -3,6 +3,7 @@
 import msgspec
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.trust import demands, require_trust
 from kernel.api.context import Services
 from kernel.api.http.route import Call
 from kernel.rule.draft import Draft
@@ -19,7 +20,8 @@ from protocol.target import Target, TargetRejected, parse_target
 
 async def send(services: Services, call: Call[SendRequest]) -> SendReceipt:
     """POST /messages: durable when it is answered."""
-    appended = await say(services, call.body.to, call.body.text, call.request_key)
+    body = call.body
+    appended = await say(services, body.to, body.text, call.request_key, trusted=body.trust)
     return SendReceipt(
         message_id=appended.message_id, instruction_ids=appended.instruction_ids, not_woken=appended.not_woken
     )
@@ -34,14 +36,19 @@ async def report(services: Services, call: Call[None]) -> MessageReport:
     return found
 
 
-async def say(services: Services, to: str, text: str, key: RequestKey | None) -> Appended:
-    """Append what the user says to ``to``. The key and its answer are recorded in the same transaction."""
+async def say(services: Services, to: str, text: str, key: RequestKey | None, *, trusted: bool) -> Appended:
+    """Append what the user says to ``to``. The key and its answer are recorded in the same transaction.
+
+    What the file of an agent would run needs trust here; in a workspace the start of its workflow asked for it.
+    """
     try:
         target = parse_target(to)
     except TargetRejected as error:
         raise Refused("bad_target", str(error)) from error
     if not text.strip():
         raise Refused("bad_request", "the message is empty")
+    if target.workflow is None and not (trusted or services.trusted):
+        _require_trust(services.catalog, target.agent or "")
     draft = draft_to(target, text)
     try:
         return await services.writer.commit(append, draft, request=key)
@@ -56,6 +63,12 @@ def draft_to(target: Target, text: str) -> Draft:
     """What the user says to ``target``."""
     to = () if target.agent is None else (target.agent,)
     return Draft(kind="said", space=target.space, sender=USER, text=text, to=to)
+
+
+def _require_trust(catalog: Catalog, name: str) -> None:
+    if name in catalog.names():
+        project = catalog.project()
+        require_trust(demands(catalog.agent(name, project).definition, project), trusted=False)
 
 
 def _new_agent(catalog: Catalog, name: str) -> AgentSpec:

@@ -6,6 +6,7 @@ A run of a workflow is ended by the service that watches runs; here it is only f
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -13,16 +14,20 @@ from kernel.api.context import Services
 from kernel.api.http.messages import say
 from kernel.api.http.route import Call, Stream
 from kernel.api.http.runs import report_of
-from kernel.api.http.sse import BYE, document, follow, frame
+from kernel.api.http.sse import BYE, document, follow, frame, stored
 from kernel.api.http.workflows import launch
 from kernel.store import events, instructions, workflows
 from kernel.store.events import EventFilter
 from kernel.workflows.start import StartAsked
 from protocol.api import Accepted, RunReport, RunRequest, SendReport
 from protocol.errors import Refused
+from protocol.events import LIVE, Event
 from protocol.instruction import ENDED
+from protocol.target import parse_target
 
 Report = RunReport | SendReport
+ENDINGS: Final = frozenset({"workflow.stopped", "instruction.ended"})
+"""Events after which the work may have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +35,20 @@ class Work:
     """Some work that was accepted: where its events are, and its report once it has ended."""
 
     accepted: Accepted
-    wanted: EventFilter
+    space: str
     outcome: Callable[[], Awaitable[Report | None]]
     """The report, or None while the work goes on."""
+
+    @property
+    def woke_nobody(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self.accepted.run is None and not self.accepted.instruction_ids
+
+    def concerns(self, event: Event) -> bool:
+        """Whether an event of the space is of this work: all are of a run, of a message those of its instructions."""
+        if self.accepted.run is not None or (event.type in (*LIVE, BYE) and event.instruction is None):
+            return True
+        return event.instruction in self.accepted.instruction_ids
 
 
 async def stream(services: Services, call: Call[RunRequest]) -> Stream:
@@ -59,16 +75,32 @@ async def _streamed(services: Services, work: Work) -> AsyncGenerator[bytes, Non
 
 async def _events(services: Services, work: Work) -> AsyncGenerator[bytes | Report, None]:
     """Encoded events, and at the end the report. Without a report: the server stops."""
-    async with aclosing(follow(services, work.accepted.seq, work.wanted)) as ticks:
+    if work.woke_nobody:
+        report = await work.outcome()
+        assert report is not None
+        yield report
+        return
+    async with aclosing(follow(services, work.accepted.seq, EventFilter(space=work.space))) as ticks:
         async for tick in ticks:
+            if tick is not None and not work.concerns(tick):
+                continue
             yield frame(tick)
-            if tick is not None and tick.type == BYE:
+            report = await work.outcome() if tick is not None and tick.type in ENDINGS else None
+            if report is not None and tick is not None:
+                async with aclosing(_rest(services, work, tick.seq or 0)) as rest:
+                    async for piece in rest:
+                        yield piece
+                yield report
                 return
-            if tick is None or tick.type in ("workflow.stopped", "instruction.ended"):
-                report = await work.outcome()
-                if report is not None:
-                    yield report
-                    return
+
+
+async def _rest(services: Services, work: Work, after: int) -> AsyncGenerator[bytes, None]:
+    """What else the commit told that ended the work."""
+    newest = services.reader.now(events.kept).newest
+    async with aclosing(stored(services, after, newest, EventFilter(space=work.space))) as found:
+        async for event in found:
+            if work.concerns(event):
+                yield frame(event)
 
 
 async def _begin(services: Services, call: Call[RunRequest]) -> Work:
@@ -88,7 +120,7 @@ async def _begin_run(services: Services, request: RunRequest, workflow: str, seq
         tag=request.tag,
         params=request.params,
         mode="run",
-        trusted=request.trust,
+        trusted=request.trust or services.trusted,
         timeout_seconds=request.timeout_seconds,
     )
     started = await launch(services, asked)
@@ -102,11 +134,11 @@ async def _begin_run(services: Services, request: RunRequest, workflow: str, seq
             return None
         return await services.reader.read(report_of, now, services.now_ms())
 
-    return Work(Accepted(run=started.space, seq=seq), EventFilter(space=started.space), outcome)
+    return Work(Accepted(run=started.space, seq=seq), started.space, outcome)
 
 
 async def _begin_message(services: Services, call: Call[RunRequest], seq: int) -> Work:
-    appended = await say(services, call.body.to or "", call.body.text or "", call.request_key)
+    appended = await say(services, call.body.to or "", call.body.text or "", call.request_key, trusted=call.body.trust)
     ids = appended.instruction_ids
 
     async def outcome() -> SendReport | None:
@@ -116,5 +148,4 @@ async def _begin_message(services: Services, call: Call[RunRequest], seq: int) -
         return SendReport(message_id=appended.message_id, instruction_ids=ids, results=results)
 
     accepted = Accepted(message_id=appended.message_id, instruction_ids=ids, seq=seq)
-    wanted = EventFilter(instruction=ids[0]) if len(ids) == 1 else EventFilter(space="")
-    return Work(accepted, wanted, outcome)
+    return Work(accepted, parse_target(call.body.to or "").space, outcome)

@@ -26,7 +26,12 @@ async def begin(services: Services, call: Call[StartRequest]) -> WorkflowRow:
     Takes no idempotency key: setup runs before anything is written. A repeat is refused while it runs
     (already_running), so it never runs twice at once.
     """
-    asked = StartAsked(workflow=call.body.workflow, tag=call.body.tag, params=call.body.params, trusted=call.body.trust)
+    asked = StartAsked(
+        workflow=call.body.workflow,
+        tag=call.body.tag,
+        params=call.body.params,
+        trusted=call.body.trust or services.trusted,
+    )
     started = await launch(services, asked)
     return await services.reader.read(_row_of, started.space)
 

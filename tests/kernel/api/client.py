@@ -84,15 +84,29 @@ async def connected(port: int) -> AsyncIterator[Wire]:
         yield Wire(stream)
 
 
-async def events_of(wire: Wire) -> AsyncIterator[Sse]:
+class Events:
     """Server-sent events of a response whose head was read, to its end. Comments are left out."""
-    text = ""
-    while not isinstance(event := await wire.event(), h11.EndOfMessage):
-        assert isinstance(event, h11.Data), "the stream was cut"
-        text += bytes(event.data).decode()
-        *whole, text = text.split("\n\n")
-        for block in whole:
-            fields = dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith(":"))
-            if fields:
-                number = int(fields["id"]) if "id" in fields else None
-                yield Sse(number, fields["event"], json.loads(fields["data"]))
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._text = ""
+        self._ready: list[Sse] = []
+
+    def __aiter__(self) -> "Events":
+        return self
+
+    async def __anext__(self) -> Sse:
+        while not self._ready:
+            event = await self._wire.event()
+            if isinstance(event, h11.EndOfMessage):
+                raise StopAsyncIteration
+            assert isinstance(event, h11.Data), "the stream was cut"
+            self._text += bytes(event.data).decode()
+            *whole, self._text = self._text.split("\n\n")
+            self._ready.extend(_parse(block) for block in whole if not block.startswith(":"))
+        return self._ready.pop(0)
+
+
+def _parse(block: str) -> Sse:
+    fields = dict(line.split(": ", 1) for line in block.split("\n"))
+    return Sse(int(fields["id"]) if "id" in fields else None, fields["event"], json.loads(fields["data"]))

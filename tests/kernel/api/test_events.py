@@ -5,16 +5,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+import trio.testing
 
 from kernel.api.http import sse
 from kernel.store.commits.note import note
 from protocol.events import Event
-from tests.kernel.api.client import Sse, Wire, connected, events_of
+from tests.kernel.api.client import Events, Sse, Wire, connected
 from tests.kernel.api.house import House
 
 
 @asynccontextmanager
-async def watching(kernel: House, query: str = "", **headers: str) -> AsyncIterator[tuple[Wire, AsyncIterator[Sse]]]:
+async def watching(kernel: House, query: str = "", **headers: str) -> AsyncIterator[tuple[Wire, Events]]:
     """A client that reads /events."""
     async with connected(kernel.port) as wire:
         await wire.send("GET", f"/events?{query}", kernel.headers(**headers).items(), b"")
@@ -22,7 +23,7 @@ async def watching(kernel: House, query: str = "", **headers: str) -> AsyncItera
         assert head.status_code == 200
         first = await wire.event()
         assert first.data == sse.PING, "something comes at once, so that a client knows it is connected"
-        yield wire, events_of(wire)
+        yield wire, Events(wire)
 
 
 async def say(kernel: House, text: str) -> None:
@@ -156,7 +157,9 @@ async def test_silence_is_broken_by_comments(kernel: House, monkeypatch: pytest.
 async def test_a_reader_that_leaves_is_forgotten(kernel: House) -> None:
     """LF04: nothing is kept of a client that went away."""
     subscriptions = kernel.services.feed._subscriptions  # noqa: SLF001 - there is nothing public to count them by
-    async with watching(kernel):
+    async with watching(kernel) as (_, events):
+        await say(kernel, "hello")
+        await anext(events)
         assert len(subscriptions) == 1
     with trio.fail_after(5):
         while subscriptions:

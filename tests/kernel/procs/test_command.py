@@ -75,12 +75,14 @@ async def test_a_cancelled_command_leaves_nothing(launcher: Launcher, tmp_path: 
     """promises P8: stopping what starts is bounded."""
     fifo = os.path.join(tmp_path, "fifo")
     os.mkfifo(fifo)
+    pid = 0
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run, launcher, f"echo $$ > {fifo}; exec sleep 1000")
             with trio.fail_after(PATIENCE):
                 pid = int(await trio.Path(fifo).read_text())
             scope.cancel()
+    assert pid
     assert alive([pid]) == []
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,7 @@ class Kernel:
 
 
 @asynccontextmanager
-async def a_kernel(kind: str, run_dir: Path, count: int) -> AsyncIterator[Kernel]:
+async def a_kernel(kind: str, run_dir: Path, count: int) -> AsyncGenerator[Kernel]:
     process = await trio.lowlevel.open_process(
         [sys.executable, "-m", "tests.kernel.procs.stand_in", kind, str(run_dir), str(count)],
         stdout=subprocess.PIPE,
@@ -112,7 +112,7 @@ async def test_a_stranger_that_got_the_pid_is_never_signalled(run_dir: Path) -> 
 
 
 @asynccontextmanager
-async def _sleeper() -> AsyncIterator[trio.Process]:
+async def _sleeper() -> AsyncGenerator[trio.Process]:
     process = await trio.lowlevel.open_process(["sleep", "1000"])
     try:
         yield process

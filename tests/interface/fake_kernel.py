@@ -1,0 +1,75 @@
+"""A process that starts as a kernel does: lock, port, record, health. What it does beyond is in its arguments.
+
+Run as a script: ``fake_kernel.py STATE_DIR BEHAVIOUR``, with BEHAVIOUR one of serve, fail, fail-config.
+"""
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+
+class Health(BaseHTTPRequestHandler):
+    """Proves itself; any POST with the token ends the process."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    token = ""
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        nonce = parse_qs(urlsplit(self.path).query).get("nonce", [""])[0]
+        proof = hmac.new(self.token.encode(), nonce.encode(), hashlib.sha256).hexdigest()
+        self._answer({"status": "ok", "version": "0.1.0", "proof": proof})
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self._answer({})
+        if self.headers["authorization"] == f"Bearer {self.token}":
+            os._exit(0)
+
+    def _answer(self, body: object) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+def main(state: Path, behaviour: str) -> int:
+    """Behave."""
+    if behaviour != "serve":
+        sys.stderr.write("the database is newer than this program\n")
+        return 78 if behaviour == "fail-config" else 1
+    lock = os.open(state / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return 0
+    Health.token = os.urandom(8).hex()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Health) as server:
+        facts = {
+            "session": os.getsid(0) == os.getpid(),
+            "cwd": os.getcwd(),
+            "umask": os.umask(0o077),
+            "environ": dict(os.environ),
+        }
+        (state / f"started.{os.getpid()}").write_text(json.dumps(facts))
+        record = {"pid": os.getpid(), "url": f"http://127.0.0.1:{server.server_address[1]}", "token": Health.token}
+        draft = state / "record"
+        draft.touch(0o600)
+        draft.write_text(json.dumps(record))
+        draft.rename(state / "daemon.json")
+        server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

@@ -1,0 +1,196 @@
+"""-f: what is followed goes on through restarts of the kernel, without a gap and without a double."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from interface.client import Client
+from interface.clock import Clock
+from interface.failure import Failure, Unreachable
+from interface.follow import CONNECTED, RETURN_SECONDS, Follower
+from protocol.api import Channel
+from tests.interface.conftest import Cli
+from tests.interface.kernel_double import Answer, Asked, KernelDouble, Stream, sse
+from tests.interface.samples import event, message, message_event
+
+PING = b": ping\n\n"
+CHANNEL = "GET /spaces/review:main/channel"
+
+
+def _said(seq: int) -> bytes:
+    return sse("message", message_event(seq * 10, message(seq, f"m{seq}")), seq * 10)
+
+
+def _channel(*seqs: int) -> Channel:
+    return Channel(space="review:main", messages=tuple(message(seq, f"m{seq}") for seq in seqs))
+
+
+def _then_gone(*streams: Answer) -> Callable[[Asked], Answer]:
+    """The streams in turn; after them nothing but closed connections."""
+    left = list(streams)
+    return lambda asked: left.pop(0) if left else None
+
+
+class Ended(Exception):
+    """The test has seen enough: a follower never ends by itself."""
+
+
+def _end_after(cli: Cli, pauses: int) -> None:
+    count = itertools.count(1)
+
+    def pause(seconds: float) -> None:
+        if next(count) >= pauses:
+            raise KeyboardInterrupt
+
+    cli.pause = pause  # type: ignore[method-assign]
+
+
+def test_history_and_what_comes_meet_without_a_double(cli: Cli, kernel: KernelDouble) -> None:
+    """channel -f: the stream is open before the history is read, so both may have the same message."""
+    kernel.answers |= {
+        CHANNEL: lambda asked: _channel(1, 2) if asked.query["limit"] == "50" else _channel(2),
+        "GET /events": _then_gone(Stream([PING, _said(2), _said(3)], cut=True), None),
+    }
+    kernel.answers["GET /health"] = None
+    _end_after(cli, 1)
+    kernel_gone_after_events(kernel)
+    ran = cli("channel", "@review", "-f", "--jsonl")
+    assert [line["text"] for line in ran.jsonl()] == ["m1", "m2", "m3"]
+    assert ran.code == 130
+
+
+def kernel_gone_after_events(kernel: KernelDouble) -> None:
+    """Once its stream has been cut the kernel proves itself to nobody any more."""
+    answer = kernel.answers["GET /events"]
+    assert callable(answer)
+
+    def last(asked: Asked) -> Answer:
+        stream = answer(asked)
+        kernel.proves = False
+        return stream
+
+    kernel.answers["GET /events"] = last
+
+
+def test_a_restart_leaves_no_gap(cli: Cli, kernel: KernelDouble) -> None:
+    """channel -f: after a reconnect everything since the last one shown, more than one page of it."""
+    pages: dict[str | None, Channel] = {None: _channel(1), "1": _channel(*range(2, 202)), "201": _channel(202)}
+    last = Stream([PING, _said(202), _said(203)], cut=True)
+    streams = iter([Stream([PING], cut=True), last])
+
+    def events(asked: Asked) -> Answer:
+        stream = next(streams)
+        kernel.proves = stream is not last
+        return stream
+
+    kernel.answers |= {CHANNEL: lambda asked: pages[asked.query.get("since")], "GET /events": events}
+
+    def prove_again(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    cli.pause = prove_again  # type: ignore[method-assign]
+    ran = cli("channel", "@review", "-f", "--jsonl")
+    assert [line["seq"] for line in ran.jsonl()] == [1, *range(2, 203), 203]
+
+
+def test_following_is_never_one_document(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: streams have --jsonl."""
+    ran = cli("channel", "@review", "-f", "--json")
+    assert (ran.code, "--jsonl" in ran.err) == (2, True)
+
+
+def test_following_what_does_not_exist_is_an_error_at_once(cli: Cli, kernel: KernelDouble) -> None:
+    """Silence would look like a quiet channel."""
+    assert cli("channel", "@review", "-f").code == 5
+
+
+def test_events_are_followed_from_now_or_from_since(cli: Cli, kernel: KernelDouble) -> None:
+    """events -f: with --since what is kept comes first."""
+    _end_after(cli, 1)
+    for words, query in (([], {}), (["--since", "1h"], {"since": "0"})):
+        kernel.proves = True
+        kernel.answers["GET /events"] = _then_gone(
+            Stream([PING, sse("kernel.started", event("kernel.started", 1), 1)], cut=True)
+        )
+        kernel_gone_after_events(kernel)
+        cli("events", "-f", "--jsonl", *words)
+        assert kernel.of("GET", "/events")[-1].query == query
+
+
+class _Clock:
+    """Time that passes only in pauses."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def pause(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(lambda: self.seconds, lambda: 0.0, self.pause)
+
+
+def _client(kernel: KernelDouble) -> Client:
+    from interface.discovery import Endpoint
+    from interface.http1 import parse_address
+
+    address = parse_address(kernel.url)
+    assert address is not None
+    return Client(Endpoint(address, kernel.token, 0, "the test"))
+
+
+def _follower(connect: Callable[[], Client], said: list[str], **more: Any) -> tuple[Follower, _Clock]:
+    time = _Clock()
+    return Follower(
+        connect=connect, query={"space": "x", "since": "0"}, clock=time.clock, say=said.append, **more
+    ), time
+
+
+def test_it_resumes_after_the_last_event_it_saw(kernel: KernelDouble) -> None:
+    """contracts 4: Last-Event-ID; and every connect is announced, so that state can be asked for."""
+    kernel.answers["GET /events"] = _then_gone(Stream([_said(1), _said(2)], cut=True), Stream([_said(3)]))
+    said: list[str] = []
+    follower, _ = _follower(lambda: _client(kernel), said)
+    seen = list(itertools.islice(follower, 5))
+    assert [event.id for event in seen] == ["", "10", "20", "", "30"]
+    assert [seen[0], seen[3]] == [CONNECTED, CONNECTED]
+    first, second = kernel.of("GET", "/events")[:2]
+    assert (first.query, first.headers.get("last-event-id")) == ({"space": "x", "since": "0"}, None)
+    assert (second.query, second.headers.get("last-event-id")) == ({"space": "x"}, "20")
+    assert said == []
+
+
+def test_it_waits_for_the_kernel_to_come_back_and_says_so_once(kernel: KernelDouble) -> None:
+    """A restart takes a moment."""
+    kernel.answers["GET /events"] = _then_gone(Stream([_said(1)], cut=True), Stream([_said(2)]))
+    tries = itertools.count()
+
+    def connect() -> Client:
+        if 1 <= next(tries) <= 5:
+            raise Unreachable("nothing answers")
+        return _client(kernel)
+
+    said: list[str] = []
+    follower, time = _follower(connect, said)
+    assert [event.id for event in itertools.islice(follower, 4)] == ["", "10", "", "20"]
+    assert said == ["note: the kernel is gone; waiting for it to come back"]
+    assert 0.5 < time.seconds < 2
+
+
+def test_a_kernel_that_does_not_come_back_is_given_up(kernel: KernelDouble) -> None:
+    """contracts 7: exit 69, not for ever."""
+    kernel.answers["GET /events"] = _then_gone(Stream([_said(1)], cut=True))
+    tries = itertools.count()
+
+    def connect() -> Client:
+        if next(tries):
+            raise Unreachable("nothing answers")
+        return _client(kernel)
+
+    follower, time = _follower(connect, [])
+    with pytest.raises(Failure, match="the kernel is gone"):
+        list(follower)
+    assert RETURN_SECONDS < time.seconds < RETURN_SECONDS + 1

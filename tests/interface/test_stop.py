@@ -1,0 +1,82 @@
+"""stop: what it ends, and what it asks first."""
+
+import pytest
+
+from protocol.api import AgentList, AgentRow, Ps
+from tests.interface.conftest import Cli
+from tests.interface.kernel_double import KernelDouble
+from tests.interface.samples import ps_row
+
+
+def _stopping(kernel: KernelDouble) -> None:
+    def stop(asked: object) -> dict[str, str]:
+        kernel.proves = False
+        return {"status": "stopping", "version": "0"}
+
+    kernel.answers["POST /shutdown"] = stop
+
+
+@pytest.mark.parametrize(("words", "grace"), [([], 10.0), (["--grace", "1m"], 60.0), (["--now"], 0.0)])
+def test_without_a_target_the_kernel_is_stopped(words: list[str], grace: float, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: everything, and the kernel; returns when it answers no more."""
+    _stopping(kernel)
+    ran = cli("stop", *words)
+    assert (ran.code, ran.out) == (0, "stopped\n")
+    assert kernel.of("POST", "/shutdown")[0].body == {"grace": grace}
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("yes\n", 0), ("\n", 1), ("", 1), ("no\n", 1)])
+def test_a_person_is_asked_while_work_runs(answer: str, code: int, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: questions on a TTY only; the default is the safe one."""
+    _stopping(kernel)
+    kernel.answers["GET /ps"] = Ps(agents=(ps_row(),))
+    ran = cli("stop", terminal=True, stdin=answer)
+    assert (ran.code, "alice running; stop anyway?" in ran.err) == (code, True)
+    assert len(kernel.of("POST", "/shutdown")) == (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "terminal", "state", "environ"),
+    [
+        (["--yes"], True, "running", {}),
+        ([], False, "running", {}),
+        ([], True, "idle", {}),
+        ([], True, "running", {"CI": "1"}),
+    ],
+    ids=["--yes", "pipe", "nothing runs", "CI"],
+)
+def test_nobody_is_asked_where_nobody_answers_or_nothing_runs(
+    words: list[str], terminal: bool, state: str, environ: dict[str, str], cli: Cli, kernel: KernelDouble
+) -> None:
+    """contracts 7: --yes answers; a script never hangs on a question."""
+    cli.environ |= environ
+    _stopping(kernel)
+    kernel.answers["GET /ps"] = Ps(agents=(ps_row(state=state),))
+    ran = cli("stop", *words, terminal=terminal)
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_workflows_are_stopped_by_name(cli: Cli, kernel: KernelDouble) -> None:
+    """stop TARGET...: @review[:tag]."""
+    kernel.answers |= {"DELETE /workflows/review/main": {}, "DELETE /workflows/review/pr-1": {}}
+    assert cli("stop", "@review", "@review:pr-1").out == "stopped @review\nstopped @review:pr-1\n"
+    assert cli("stop", "@nightly").code == 5
+    assert kernel.of("POST", "/shutdown") == []
+
+
+def test_only_agents_without_a_file_can_be_stopped(cli: Cli, kernel: KernelDouble) -> None:
+    """An agent with a file is there as long as its file; a member goes with its workflow."""
+    rows = [("eve", None, True), ("alice", ".agents/alice.yaml", False)]
+    agents = tuple(AgentRow(name=n, model="", backend="sdk", file=f, ephemeral=e, state="idle") for n, f, e in rows)
+    kernel.answers |= {"GET /agents": AgentList(agents=agents), "DELETE /agents/eve": {}}
+    assert cli("stop", "eve").out == "stopped eve\n"
+    assert [cli("stop", target).code for target in ("alice", "bob", "alice@review")] == [2, 5, 2]
+    assert [asked.path for asked in kernel.asked if asked.method == "DELETE"] == ["/agents/eve"]
+
+
+def test_flags_that_would_do_nothing_are_refused(cli: Cli, kernel: KernelDouble) -> None:
+    """Only flags that work."""
+    assert cli("stop", "@review", "--now").code == 2
+    assert cli("send", "alice", "hi", "--timeout", "3s").code == 2
+    assert cli("start", "--", "x").code == 2
+    assert kernel.asked == []

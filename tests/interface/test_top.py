@@ -1,0 +1,146 @@
+"""top: the live table, drawn for 200 and for 60 columns, and watched on a real terminal."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+from rich.console import Console
+
+from interface.cli.live import fitting, process_table
+from interface.cli.process_table import COLUMNS, age, cells, size
+from protocol.api import Ps, PsRow, Queue
+from protocol.instruction import Usage
+from tests.interface.conftest import Cli
+from tests.interface.hostile import HOSTILE, obeyed
+from tests.interface.kernel_double import KernelDouble, Stream, sse
+from tests.interface.samples import event, ps_row, read_answers
+
+NOW = 1_795_255_242.0
+"""2026-11-21T10:00:42Z: 42 s after the events of the samples."""
+ROWS = (
+    ps_row(
+        "reviewer", "", model="mock/reviewer", doing="channel_send", reason=None, last_exit=None, cpu_percent=12.34,
+        rss_bytes=8_388_608, usage=Usage(input_tokens=1200, output_tokens=34, cost_usd=0.0123), queue=Queue(normal=2),
+    ),
+    ps_row(
+        "coder", "", model="mock/coder", doing="", state="backoff", reason=None, until="2026-11-21T10:00:46Z", pid=None,
+        last_exit="SIGKILL", restarts=3, space="dm:coder",
+    ),
+)  # fmt: skip
+
+
+def _drawn(columns: int, rows: tuple[PsRow, ...] = ROWS) -> list[str]:
+    console = Console(width=columns, file=io.StringIO(), color_system=None)
+    console.print(process_table(rows, columns, NOW))
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_a_wide_window_shows_every_column() -> None:
+    """The columns of the issue at 200."""
+    expected = """
+NAME                  STATE        PID  BACKEND  MODEL          STEP  DOING         QUEUE  RESTARTS  EXIT     CPU%   RSS
+reviewer@review:main  running     4711  sdk      mock/reviewer     3  channel_send  0/2/0         0  -        12.3  8.0M
+coder                 backoff 4s     -  sdk      mock/coder        3  -             0/0/0         3  SIGKILL   0.0     -
+""".strip().splitlines()
+    rest = ["   TOKENS   COST$  LAST", "  1200/34  0.0123   42s", "      0/0       -   42s"]
+    assert _drawn(200) == [left + right for left, right in zip(expected, rest, strict=True)]
+
+
+def test_a_narrow_window_loses_columns_from_the_right() -> None:
+    """At 60: what fits, whole; never a broken line."""
+    assert _drawn(60) == [
+        "NAME                  STATE        PID  BACKEND",
+        "reviewer@review:main  running     4711  sdk",
+        "coder                 backoff 4s     -  sdk",
+    ]
+
+
+@pytest.mark.parametrize("columns", range(20, 220, 7))
+def test_no_window_is_overrun(columns: int) -> None:
+    """Degrades in a narrow window, whatever its width."""
+    lines = _drawn(columns)
+    assert max(map(len, lines)) <= columns
+    assert len(lines) == 3
+
+
+def test_without_agents_there_is_a_header() -> None:
+    """An empty project is not an error."""
+    assert _drawn(200, ())[0].split()[:2] == ["NAME", "STATE"]
+    assert fitting([], 1) == 1
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_hostile_text_is_drawn_and_notobeyed(text: str) -> None:
+    """P16: no escape, no markup, no MarkupError from rich."""
+    safe = text.encode("utf-8", "replace").decode()
+    assert obeyed("".join(_drawn(400, (ps_row(text=safe),)))) == []
+
+
+def test_every_column_has_a_cell() -> None:
+    """One table for titles, one for texts."""
+    assert len(cells(ps_row(), NOW)) == len(COLUMNS)
+
+
+def test_sizes_and_ages_are_short() -> None:
+    """For eyes, not for programs."""
+    assert [size(n) for n in (0, 512, 2048, 5 << 20, 3 << 30, 5 << 40)] == [
+        "-",
+        "512B",
+        "2.0K",
+        "5.0M",
+        "3.0G",
+        "5120.0G",
+    ]
+    assert [age(n) for n in (-1, 42, 300, 7200, 200_000)] == ["0s", "42s", "5m", "2h", "2d"]
+
+
+def test_where_nobody_watches_it_is_printed_once(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: not a TTY, or CI: no live table."""
+    kernel.answers |= read_answers("x")
+    assert cli("top").out == cli("ps").out
+    cli.environ["CI"] = "true"
+    assert "NAME" in cli("top", terminal=True).out
+
+
+def test_it_is_drawn_anew_on_events_and_ends_with_q(cli: Cli, kernel: KernelDouble) -> None:
+    """issue: updates from the event stream; q quits and leaves the terminal as it was."""
+    names = iter(["first", "second"])
+    shown = {"name": "first"}
+
+    def ps(asked: object) -> Ps:
+        shown["name"] = next(names, shown["name"])
+        return Ps(agents=(ps_row(shown["name"]),))
+
+    kernel.answers |= {
+        "GET /ps": ps,
+        "GET /events": Stream([b": ping\n\n", sse("agent.changed", event("agent.changed", 1), 1)]),
+    }
+    seen, code = _on_a_terminal(cli, ["top"], [(b"first", b""), (b"second", b"q")])
+    assert code == 0, seen
+    assert b"\x1b[?1049l" in seen
+
+
+def _on_a_terminal(cli: Cli, words: list[str], script: list[tuple[bytes, bytes]]) -> tuple[bytes, int]:
+    """Run a command on a pty; wait for each text, then type what goes with it. Returns what was drawn, and the code."""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-c", "import sys; from interface.shim import main; sys.exit(main())", *words]
+    environ = {**cli.environ, "TERM": "xterm", "COLUMNS": "150", "LINES": "30"}
+    with subprocess.Popen(
+        command, cwd=cli.root, env=environ, stdin=follower, stdout=follower, stderr=follower
+    ) as process:
+        os.close(follower)
+        seen = b""
+        for text, keys in script:
+            while text not in seen:
+                seen += os.read(leader, 65536)
+            os.write(leader, keys)
+        code = process.wait(timeout=10)
+    with suppress(OSError):
+        seen += os.read(leader, 65536)
+    os.close(leader)
+    return seen, code

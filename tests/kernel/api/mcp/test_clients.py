@@ -1,0 +1,86 @@
+"""The SDK's own client, in the modern revision and in the handshake ones (contracts section 5)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from tests.kernel.api.house import House
+
+MODES = ["2026-07-28", "auto", "legacy"]
+
+
+@asynccontextmanager
+async def client(kernel: House, mode: str, token: str = "worker-token") -> AsyncIterator[Client]:
+    """A connected client of the SDK."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with httpx2.AsyncClient(headers=headers, verify=False, trust_env=False) as http:
+        transport = streamable_http_client(f"http://{kernel.host}/mcp", http_client=http)
+        async with Client(transport, mode=mode) as connected:
+            yield connected
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_sdks_client_lists_and_calls_our_tools(kernel: House, mode: str) -> None:
+    """Both revisions: list, call, structured content checked against the schema we publish."""
+    await kernel.attempt()
+    async with client(kernel, mode) as mcp:
+        tools = (await mcp.list_tools()).tools
+        sent = await mcp.call_tool("channel_send", {"message": f"in {mode}"})
+        read = await mcp.call_tool("channel_read", {})
+        wrong = await mcp.call_tool("channel_send", {"message": 7})
+    assert {tool.name for tool in tools} == {
+        "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members",
+    }  # fmt: skip
+    assert all(tool.output_schema and tool.annotations for tool in tools)
+    assert not sent.is_error
+    assert read.structured_content is not None
+    assert read.structured_content["messages"][-1]["text"] == f"in {mode}"
+    assert wrong.is_error
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_every_tool_gives_what_its_schema_says(kernel: House, mode: str) -> None:
+    """The client validates structured content; an answer that does not fit would raise here."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    arguments = {"channel_send": {"message": "@bob hi"}, "my_inbox_ack": {"ids": ["m1"]}}
+    async with client(kernel, mode) as mcp:
+        for tool in (await mcp.list_tools()).tools:
+            assert not (await mcp.call_tool(tool.name, arguments.get(tool.name, {}))).is_error, tool.name
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE_PROTOCOL_VERSIONS)
+async def test_every_handshake_revision_is_spoken(kernel: House, revision: str) -> None:
+    """Facts 0: the CLIs in the field speak several; each keeps the one it asked for. No session is opened."""
+    await kernel.attempt()
+    headers = kernel.headers("worker-token") | {"Accept": "application/json, text/event-stream"}
+    params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "cli", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    answer = await kernel.ask("POST", "/mcp", hello, headers=headers)
+    assert answer.json["result"]["protocolVersion"] == revision
+    assert "mcp-session-id" not in answer.headers
+    headers["MCP-Protocol-Version"] = revision
+    ready = await kernel.ask("POST", "/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)
+    assert ready.status == 202
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "team_members", "arguments": {}}}
+    result = await kernel.ask("POST", "/mcp", call, headers=headers)
+    assert (result.status, result.json["result"]["isError"]) == (200, False)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_client_is_shut_out_the_moment_its_attempt_ends(kernel: House, mode: str) -> None:
+    """HF06: in the middle of a connection, whatever it negotiated."""
+    instruction = await kernel.attempt()
+    async with client(kernel, mode) as mcp:
+        assert not (await mcp.call_tool("team_members", {})).is_error
+        await kernel.end(instruction)
+        with pytest.raises(MCPError):
+            await mcp.call_tool("channel_send", {"message": "too late"})
+    channel = (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]
+    assert "too late" not in [message["text"] for message in channel]

@@ -1,0 +1,191 @@
+"""Bad JSON-RPC, wrong types, unknown tools, old and unknown revisions: spec errors, never a 5xx (HF17-HF19)."""
+
+from typing import Any
+
+import pytest
+import trio
+
+from kernel.api.mcp.calls import Calls
+from tests.kernel.api.house import House
+from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
+
+BAD_BODIES: list[bytes] = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"7",
+    b'"x"',
+    b"\xff",
+    b"[" * 100_000,
+    b'[{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}]',
+    b'{"jsonrpc": "2.0", "id": null, "method": "tools/list"}',
+    b'{"jsonrpc": "1.0", "id": 1, "method": "tools/list"}',
+    b'{"id": 1, "method": "tools/list"}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": 7}',
+    b'{"jsonrpc": "2.0", "id": 1}',
+    b'{"jsonrpc": "2.0", "id": {}, "method": "tools/list"}',
+    b'{"jsonrpc": "2.0", "id": 1, "result": {}}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 7}}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}',
+    b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b', "method": "tools/list"}',
+]
+
+
+@pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25", "2024-11-05", "2099-01-01", None])
+@pytest.mark.parametrize("data", BAD_BODIES)
+async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: House, revision: str | None, data: bytes) -> None:
+    """HF17: in every revision."""
+    await kernel.attempt()
+    headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    if revision is not None:
+        headers["MCP-Protocol-Version"] = revision
+    answer = await kernel.ask("POST", "/mcp", raw=data, headers=kernel.headers("worker-token") | headers)
+    assert 200 <= answer.status < 500
+    assert answer.status == 202 or "error" in answer.json
+    assert "Traceback" not in answer.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("channel_send", {}),
+        ("channel_send", {"message": 7}),
+        ("channel_send", {"message": ""}),
+        ("channel_send", {"message": "x", "to": "bob"}),
+        ("channel_send", {"message": None}),
+        ("channel_send", {"message": "\ud800"}),
+        ("channel_read", {"limit": "many"}),
+        ("channel_read", {"limit": 0}),
+        ("channel_read", {"limit": 10**9}),
+        ("channel_read", {"since": -1}),
+        ("my_inbox", {"agent": "bob"}),
+        ("my_inbox_ack", {}),
+        ("my_inbox_ack", {"ids": []}),
+        ("my_inbox_ack", {"ids": ["nonsense"]}),
+        ("my_inbox_ack", {"ids": ["m1"] * 201}),
+        ("team_members", {"include_status": "yes"}),
+    ],
+)
+async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(kernel: House, tool: str, arguments: Any) -> None:
+    """HF18: isError with a code the model can read; no partial effect."""
+    await kernel.attempt(text="work")
+    import json
+
+    data = json.dumps(call_of(tool, arguments)).encode()
+    headers = {"Accept": "application/json", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"}
+    fields = kernel.headers("worker-token") | headers | {"Mcp-Name": tool}
+    answer = await kernel.ask("POST", "/mcp", raw=data, headers=fields)
+    assert answer.status == 200
+    result = answer.json["result"]
+    assert (result["isError"], result["structuredContent"]["code"]) == (True, "bad_request")
+    channel = (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]
+    assert [message["text"] for message in channel] == ["work"]
+
+
+@pytest.mark.parametrize("name", ["agents_delete", "shutdown", "", "channel_send ", "x" * 100_000, "__class__"])
+async def test_a_tool_that_is_not_there_is_invalid_params(kernel: House, name: str) -> None:
+    """XF15, HF05: what is not listed cannot be called."""
+    await kernel.attempt()
+    answer = await post(kernel, call_of(name, {}), Mcp_Name=name[:1000].strip() or "-")
+    assert answer.status == 400
+    assert answer.json["error"]["code"] in (-32602, -32020)
+    assert len(answer.body) < 1000
+
+
+async def test_a_string_as_long_as_the_body_allows_is_taken_whole(kernel: House) -> None:
+    """HF18: up to the limit of a body nothing is cut."""
+    await kernel.attempt()
+    text = "é" * 1_000_000
+    assert (await call(kernel, "channel_send", {"message": text}))["isError"] is False
+    read = (await call(kernel, "channel_read", {"limit": 1}))["structuredContent"]
+    assert read["messages"][0]["text"] == text
+
+
+async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: House) -> None:
+    """HF19."""
+    await kernel.attempt()
+    body = call_of("team_members", {})
+    body["params"]["_meta"] = ENVELOPE | {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
+    answer = await post(kernel, body, MCP_Protocol_Version="2099-01-01")
+    assert answer.status == 400
+    assert "2026-07-28" in answer.json["error"]["data"]["supported"]
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Mcp_Method": "tools/list"}, {"Mcp_Name": "channel_send"}, {"MCP_Protocol_Version": "2099-01-01"}]
+)
+async def test_headers_that_contradict_the_body_are_refused(kernel: House, headers: dict[str, str]) -> None:
+    """HF19: two readers of one request must not see two requests."""
+    await kernel.attempt()
+    answer = await post(kernel, call_of("team_members", {}), **headers)
+    assert answer.status == 400
+    assert "error" in answer.json
+
+
+async def test_a_body_that_is_not_json_by_its_type_is_refused(kernel: House) -> None:
+    """P17: what a page can send without asking is not taken."""
+    await kernel.attempt()
+    answer = await post(kernel, call_of("channel_send", {"message": "x"}), Content_Type="text/plain")
+    assert (answer.status, answer.code) == (415, "unsupported_media_type")
+
+
+async def test_the_admin_token_is_not_for_mcp(kernel: House) -> None:
+    """Contracts section 5: management tools come later; until then there is nothing for it here."""
+    answer = await post(kernel, call_of("team_members", {}), "admin-token-of-the-tests")
+    assert (answer.status, answer.code) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"arguments": {"message": ""}},
+        {"arguments": {"message": "hello @alice"}, "name": "channel_send"},
+        {"arguments": None},
+    ],
+)
+async def test_the_short_way_and_the_sdks_way_give_the_same_answer(kernel: House, change: dict[str, Any]) -> None:
+    """The plain call that is answered without the SDK is the SDK's answer, key for key."""
+    await kernel.attempt()
+    body = call_of("team_members", {"include_status": True})
+    body["params"] |= change
+    body = {**body, "params": {key: value for key, value in body["params"].items() if value is not None}}
+    if body["params"]["name"] == "channel_send":
+        body["params"]["_meta"] = body["params"]["_meta"] | {"agent-worker/call": "same"}
+    short = await post(kernel, body)
+    longer = {**body, "params": body["params"] | {"_meta": body["params"]["_meta"] | {"progressToken": 1}}}
+    sdk = await post(kernel, longer)
+    assert short.status == sdk.status == 200
+    assert short.json == sdk.json
+    assert short.headers["content-type"] == sdk.headers["content-type"]
+    assert short.headers["cache-control"] == sdk.headers["cache-control"] == "no-store"
+
+
+async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: House) -> None:
+    """Facts stack 2: we fail it ourselves, before its connection is cut."""
+    from kernel.api.mcp.tool import Caller, Tool
+    from kernel.api.mcp.tools import TOOLS
+
+    started = trio.Event()
+
+    async def hang(*_: object) -> Any:
+        started.set()
+        await trio.sleep_forever()
+
+    look = TOOLS["my_inbox"]
+    stuck = Tool(name="stuck", description="", asks=look.asks, gives=look.gives, handler=hang)
+    calls = Calls(kernel.services)
+    answers = []
+
+    async def run() -> None:
+        identity: Any = None
+        answers.append(await calls.call(stuck, Caller(identity), {}))
+
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            await started.wait()
+            await calls.fail_after(0.01)
+    assert [(answer.is_error, b"stopping" in answer.body) for answer in answers] == [(True, True)]

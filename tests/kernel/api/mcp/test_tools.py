@@ -1,0 +1,165 @@
+"""The context tools: what they do, in the name of exactly the attempt that calls (promises P4, P6)."""
+
+import msgspec
+import trio
+
+from kernel.store.commits.roster import AgentSpec, put_agents
+from protocol.names import AgentKey
+from tests.kernel.api.house import House
+from tests.kernel.api.mcp.rpc import CALL_KEY, call, post
+
+
+async def said(kernel: House, space: str) -> list[tuple[str, str]]:
+    """Who said what in a space."""
+    channel = (await kernel.ask("GET", f"/spaces/{space}/channel")).json["messages"]
+    return [(message["from"], message["text"]) for message in channel if message["kind"] == "said"]
+
+
+async def test_what_an_agent_says_is_in_the_channel_and_wakes_whom_it_mentions(kernel: House) -> None:
+    """channel_send."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    result = await call(kernel, "channel_send", {"message": "@bob please look"})
+    assert result["isError"] is False
+    assert len(result["structuredContent"]["instruction_ids"]) == 1
+    assert (await said(kernel, "review:main"))[-1] == ("alice", "@bob please look")
+    queue = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"]
+    assert [row["lane"] for row in queue] == ["immediate"]
+
+
+async def test_a_ninth_mention_is_reported_to_the_sender(kernel: House) -> None:
+    """Contracts section 2."""
+    names = [f"n{number}" for number in range(9)]
+    root = kernel.services.catalog.root
+    members = "".join(f"  {name}: {{ model: mock/x, mock: [{{ text: hi }}] }}\n" for name in names)
+    (root / ".workflows/big.yaml").write_text(f"agents:\n  alice: {{ ref: alice }}\n{members}")
+    assert (await kernel.ask("POST", "/workflows", {"workflow": "big"})).status == 201
+    await kernel.attempt("alice@big")
+    text = " ".join(f"@{name}" for name in names)
+    content = (await call(kernel, "channel_send", {"message": text}))["structuredContent"]
+    assert (len(content["instruction_ids"]), content["not_woken"]) == (8, ["n8"])
+
+
+async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer(kernel: House) -> None:
+    """P4: the effects ledger; ten at once are one."""
+    await kernel.attempt()
+    results = []
+
+    async def send() -> None:
+        results.append(await call(kernel, "channel_send", {"message": "once"}, **{CALL_KEY: "call-1"}))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(send)
+    assert all(result == results[0] for result in results)
+    assert [text for _, text in await said(kernel, "dm:alice")].count("once") == 1
+
+
+async def test_calls_without_a_key_are_calls_of_their_own(kernel: House) -> None:
+    """P4: legitimate repeats are not lost; a client that names no calls gets no ledger."""
+    await kernel.attempt()
+    for _ in range(2):
+        await call(kernel, "channel_send", {"message": "again"})
+    await call(kernel, "channel_send", {"message": "again"}, **{CALL_KEY: "a"})
+    await call(kernel, "channel_send", {"message": "again"}, **{CALL_KEY: "b"})
+    assert [text for _, text in await said(kernel, "dm:alice")].count("again") == 4
+
+
+async def test_the_channel_is_read_by_limit_and_by_seq(kernel: House) -> None:
+    """channel_read."""
+    await kernel.attempt(text="first")
+    for number in range(3):
+        await call(kernel, "channel_send", {"message": f"n{number}"})
+    newest = (await call(kernel, "channel_read", {"limit": 2}))["structuredContent"]
+    assert (newest["space"], [message["text"] for message in newest["messages"]]) == ("dm:alice", ["n1", "n2"])
+    since = newest["messages"][0]["seq"]
+    later = (await call(kernel, "channel_read", {"since": since}))["structuredContent"]
+    assert [message["text"] for message in later["messages"]] == ["n2"]
+
+
+async def test_the_inbox_lists_what_is_not_handled_and_marks_exactly_what_is_named(kernel: House) -> None:
+    """my_inbox, my_inbox_ack: a text's urgency is shown and changes nothing (T17)."""
+    await kernel.attempt(text="the work")
+    other = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "URGENT: more"})).json["message_id"]
+    rows = (await call(kernel, "my_inbox"))["structuredContent"]["deliveries"]
+    assert [(row["text"], row["state"], row["flag"]) for row in rows] == [
+        ("the work", "leased", None),
+        ("URGENT: more", "queued", "urgent"),
+    ]
+    marked = (await call(kernel, "my_inbox_ack", {"ids": [other, "m999"]}))["structuredContent"]
+    assert marked["acknowledged"] == [other]
+    again = (await call(kernel, "my_inbox_ack", {"ids": [other]}))["structuredContent"]
+    assert again["acknowledged"] == []
+    rows = (await call(kernel, "my_inbox"))["structuredContent"]["deliveries"]
+    assert [row["text"] for row in rows] == ["the work"]
+
+
+async def test_an_agent_cannot_mark_the_messages_of_another(kernel: House) -> None:
+    """P6, XF16: another's delivery is as if it did not exist."""
+    carol = AgentSpec(key=AgentKey("carol"), origin="ephemeral", definition=b'{"name": "carol", "model": "mock/x"}')
+    await kernel.services.writer.commit(put_agents, [carol])
+    theirs = (await kernel.ask("POST", "/messages", {"to": "carol", "text": "private"})).json["message_id"]
+    await kernel.attempt()
+    marked = (await call(kernel, "my_inbox_ack", {"ids": [theirs]}))["structuredContent"]
+    assert marked["acknowledged"] == []
+    receipts = (await kernel.ask("GET", f"/messages/{theirs}")).json["receipts"]
+    assert [receipt["state"] for receipt in receipts] == ["queued"]
+
+
+async def test_team_members_are_listed_with_their_state_on_request(kernel: House) -> None:
+    """team_members."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    plain = (await call(kernel, "team_members"))["structuredContent"]
+    assert plain == {"space": "review:main", "members": [{"name": "alice"}, {"name": "bob"}]}
+    full = (await call(kernel, "team_members", {"include_status": True}))["structuredContent"]
+    assert full["members"] == [{"name": "alice", "state": "running"}, {"name": "bob", "state": "idle"}]
+
+
+async def test_no_other_field_makes_a_call_somebody_elses(kernel: House) -> None:
+    """HF04, HF20: X-Agent-Id, session ids, arguments and client info are not believed."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review", token="alice-token")
+    await kernel.attempt("bob@review", token="bob-token")
+    claims = {"X_Agent_Id": "bob", "Mcp_Session_Id": "bob", "X_Forwarded_User": "bob", "Cookie": "token=bob-token"}
+    info = {"io.modelcontextprotocol/clientInfo": {"name": "bob", "version": "1"}}
+    for number, (header, value) in enumerate(claims.items()):
+        body = {"message": f"who {number}"}
+        from tests.kernel.api.mcp.rpc import call_of
+
+        answer = await post(kernel, call_of("channel_send", body, **info), "alice-token", **{header: value})
+        assert answer.json["result"]["isError"] is False
+    forged = await call(kernel, "channel_send", {"message": "x", "from": "bob"}, "alice-token")
+    assert forged["isError"] is True
+    assert {sender for sender, text in await said(kernel, "review:main") if text.startswith("who")} == {"alice"}
+
+
+async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: House) -> None:
+    """HF07: attempt k while k+1 runs; its token is refused at the door."""
+    from kernel.store.commits.lease import lease
+    from kernel.store.commits.park import park
+
+    instruction = await kernel.attempt(token="first")
+    await kernel.services.writer.commit(park, instruction, 1, status="queued", outcome="crash", charge=True)
+    assert await kernel.services.writer.commit(lease, instruction, b"2" * 32) is not None
+    answer = await post(kernel, {}, "first")
+    assert (answer.status, answer.code) == (401, "stale_attempt")
+
+
+async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: House) -> None:
+    """HF06, HF21: fenced again inside the transaction; whole or absent."""
+    from kernel.api.mcp.calls import Calls, find
+    from kernel.api.mcp.tool import Caller
+    from kernel.store.attempts import Identity
+    from protocol.names import AgentName, InstructionId, SpaceId
+
+    instruction = await kernel.attempt()
+    await kernel.end(instruction)
+    name = "alice"
+    identity = Identity(AgentKey(name), AgentName(name), SpaceId("dm:alice"), InstructionId(instruction), 1, True)
+    tool = find("channel_send")
+    assert tool is not None
+    answer = await Calls(kernel.services).call(tool, Caller(identity), {"message": "too late"})
+    assert answer.is_error
+    assert msgspec.json.decode(answer.body)["code"] == "stale_attempt"
+    assert "too late" not in [text for _, text in await said(kernel, "dm:alice")]

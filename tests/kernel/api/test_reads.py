@@ -1,0 +1,122 @@
+"""What the read routes tell: process table, status, spaces, instructions, providers."""
+
+import os
+import subprocess
+import sys
+
+import psutil
+
+from kernel.api.context import Activity
+from kernel.api.process_table import ProcessTable
+from tests.kernel.api.house import House
+
+CHILD = "print(0, flush=True); input()"
+WORKER = f"""
+import subprocess, sys
+with subprocess.Popen([sys.executable, "-c", {CHILD!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    child.stdout.readline()
+    print("up", flush=True)
+    input()
+    child.communicate(b"0")
+"""
+
+
+async def test_the_process_table_shows_what_the_tree_of_a_worker_uses(kernel: House) -> None:
+    """Contracts section 9, ps: pid, doing, CPU and RSS of the whole tree."""
+    instruction = await kernel.attempt()
+    with subprocess.Popen([sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+        assert worker.stdout is not None
+        worker.stdout.readline()
+        kernel.live[instruction] = Activity(pid=worker.pid, doing="thinking")
+        (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+        alone = psutil.Process(worker.pid).memory_info().rss
+        worker.communicate(b"\n")
+    assert (row["name"], row["state"], row["pid"], row["doing"]) == ("alice", "running", worker.pid, "thinking")
+    assert row["rss_bytes"] > alone * 1.3, "the child of the worker counts too"
+    assert row["cpu_percent"] > 0
+
+
+def test_cpu_is_a_rate_since_the_last_look_and_a_dead_root_is_left_out() -> None:
+    """top shows what is used now, not since the beginning."""
+    table = ProcessTable()
+    now_ms = 4_000_000_000_000
+    assert table.measure({"me": os.getpid(), "gone": 2**22 + 1}, now_ms).keys() == {"me"}
+    used = sum(os.times()[:2])
+    while sum(os.times()[:2]) < used + 0.05:
+        pass
+    assert 4.0 <= table.measure({"me": os.getpid()}, now_ms + 1000)["me"].cpu_percent <= 100.0
+
+
+async def test_an_agent_without_an_attempt_is_idle_and_has_no_pid(kernel: House) -> None:
+    """``awk ps`` of a quiet kernel."""
+    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+    assert (row["name"], row["state"], row["pid"], row["rss_bytes"]) == ("alice", "idle", None, 0)
+
+
+async def test_status_tells_of_kernel_agents_and_workflows(kernel: House) -> None:
+    """``awk status``."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    status = (await kernel.ask("GET", "/status")).json
+    assert (status["state"], status["kernel"]["url"]) == ("up", f"http://{kernel.host}")
+    assert status["agents"] == {"idle": 2}
+    assert [row["name"] for row in status["workflows"]] == ["review"]
+
+
+async def test_a_channel_is_read_from_its_end_or_from_a_seq(kernel: House) -> None:
+    """Contracts section 4: limit, since; the default tag may be left out."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    for number in range(5):
+        await kernel.ask("POST", "/messages", {"to": "@review", "text": f"n{number}"})
+    newest = (await kernel.ask("GET", "/spaces/review/channel?limit=2")).json
+    assert (newest["space"], [message["text"] for message in newest["messages"]]) == ("review:main", ["n3", "n4"])
+    since = newest["messages"][0]["seq"]
+    later = (await kernel.ask("GET", f"/spaces/review:main/channel?since={since}")).json
+    assert [message["text"] for message in later["messages"]] == ["n4"]
+
+
+async def test_a_space_that_never_was_is_not_found(kernel: House) -> None:
+    """XF16: nothing is told of what is not there."""
+    assert (await kernel.ask("GET", "/spaces/dm:nobody/channel")).code == "unknown_agent"
+    assert (await kernel.ask("GET", "/spaces/nothing:main/members")).code == "workflow_not_running"
+    members = (await kernel.ask("GET", "/spaces/dm:alice/members")).json["members"]
+    assert members == [{"name": "alice", "state": "idle"}]
+
+
+async def test_an_instruction_is_shown_with_its_attempts(kernel: House) -> None:
+    """``awk show``."""
+    instruction = await kernel.attempt()
+    shown = (await kernel.ask("GET", f"/instructions/{instruction}")).json
+    assert (shown["status"], shown["agent"], len(shown["attempts"])) == ("leased", "alice", 1)
+    open_ones = (await kernel.ask("GET", "/instructions?space=dm:alice")).json["instructions"]
+    assert [(row["id"], row["status"]) for row in open_ones] == [(instruction, "leased")]
+    for wrong in ("i999", "nonsense", "m1"):
+        assert (await kernel.ask("GET", f"/instructions/{wrong}")).status == 404
+
+
+async def test_what_was_given_up_is_listed(kernel: House) -> None:
+    """``awk dead``."""
+    from kernel.store.commits.close import close
+
+    instruction = await kernel.attempt()
+    await kernel.services.writer.commit(close, instruction, 1, status="failed", text="", cause="auth")
+    (row,) = (await kernel.ask("GET", "/dead")).json["instructions"]
+    assert (row["id"], row["class"], row["cause"]) == (instruction, "permanent", "auth")
+
+
+async def test_providers_tell_whether_a_key_is_set_and_never_the_key(tmp_path: object) -> None:
+    """P18."""
+    from pathlib import Path
+
+    from tests.kernel.api.house import house
+
+    environ = {"ANTHROPIC_API_KEY": "sk-secret", "OURS_KEY": "sk-ours"}
+    async with house(Path(str(tmp_path)), environ) as kernel:
+        own = "providers:\n  ours: { base_url: 'http://127.0.0.1:9/v1', api_key: $OURS_KEY }\n"
+        (kernel.services.catalog.root / "moniro.yaml").write_text(own)
+        answer = await kernel.ask("GET", "/providers")
+        backends = (await kernel.ask("GET", "/backends")).json["backends"]
+    rows = {row["name"]: row for row in answer.json["providers"]}
+    assert (rows["anthropic"]["key_set"], rows["openai"]["key_set"], rows["ours"]["key_set"]) == (True, False, True)
+    assert (rows["ours"]["source"], rows["ours"]["dialect"]) == ("project", "openai")
+    assert b"sk-" not in answer.body
+    assert [(row["name"], row["available"]) for row in backends] == [("sdk", True), ("mock", True)]

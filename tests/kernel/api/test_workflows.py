@@ -1,0 +1,176 @@
+"""Workflows and runs over REST: started, followed to their end, stopped; a client that leaves stops nothing."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import trio
+
+from kernel.store.commits.stop_workflow import stop_workflow
+from tests.kernel.api.client import Events, connected
+from tests.kernel.api.house import House
+
+
+@asynccontextmanager
+async def posting(kernel: House, path: str, body: Any) -> AsyncIterator[Events]:
+    """A client that reads the stream of POST /run."""
+    data = msgspec.json.encode(body)
+    headers = kernel.headers(Content_Type="application/json", Content_Length=str(len(data)))
+    async with connected(kernel.port) as wire:
+        await wire.send("POST", path, headers.items(), data)
+        head = await wire.event()
+        assert (head.status_code, b"text/event-stream") == (200, dict(head.headers)[b"content-type"].split(b";")[0])
+        yield Events(wire)
+
+
+async def stop(kernel: House, space: str = "task:main", status: str = "done", exit_code: int = 0) -> None:
+    """End a run as the service that watches runs would."""
+    await kernel.services.writer.commit(stop_workflow, space, status, exit_code)
+
+
+async def test_a_workflow_is_started_listed_and_stopped(kernel: House) -> None:
+    """Contracts section 4: POST, GET, DELETE /workflows."""
+    started = await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": "pr-1"})
+    assert (started.status, started.json["members"]) == (201, ["alice", "bob"])
+    assert [row["tag"] for row in (await kernel.ask("GET", "/workflows")).json["workflows"]] == ["pr-1"]
+    assert (await kernel.ask("GET", "/workflows/review")).code == "workflow_not_running"
+    members = (await kernel.ask("GET", "/spaces/review:pr-1/members")).json["members"]
+    assert [(row["name"], row["state"]) for row in members] == [("alice", "idle"), ("bob", "idle")]
+    stopped = await kernel.ask("DELETE", "/workflows/review/pr-1")
+    assert (stopped.status, stopped.json["state"]) == (200, "stopped")
+    assert (await kernel.ask("DELETE", "/workflows/review/pr-1")).code == "workflow_not_running"
+    report = (await kernel.ask("GET", "/runs/review:pr-1")).json
+    assert (report["status"], report["exit_code"]) == ("cancelled", 130)
+
+
+async def test_starting_what_runs_or_is_not_there_is_refused(kernel: House) -> None:
+    """Contracts section 7: a name:tag that is live."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    again = await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    assert (again.status, again.code) == (409, "already_running")
+    assert (await kernel.ask("POST", "/workflows", {"workflow": "nothing"})).code == "unknown_workflow"
+    assert (await kernel.ask("POST", "/run", {"workflow": "review", "tag": "x"})).code == "no_kickoff"
+    assert (await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": "../x"})).code == "bad_request"
+
+
+async def test_a_broken_workflow_file_is_refused_with_every_place(kernel: House) -> None:
+    """Contracts section 9, validate: path, line, column, hint."""
+    path = kernel.services.catalog.root / ".workflows/bad.yaml"
+    path.write_text("agents:\n  bob: { ref: nobody }\nkickof: x\n")
+    answer = await kernel.ask("POST", "/workflows", {"workflow": "bad"})
+    assert (answer.status, answer.code) == (422, "bad_definition")
+    assert {error["path"] for error in answer.json["errors"]} == {".workflows/bad.yaml"}
+    assert (await kernel.ask("GET", "/runs")).json["runs"] == []
+
+
+async def test_setup_needs_trust(kernel: House) -> None:
+    """P19: exit 7 at the client, 403 here; nothing was run."""
+    path = kernel.services.catalog.root / ".workflows/shell.yaml"
+    path.write_text("agents:\n  alice: { ref: alice }\nsetup:\n  - shell: touch ran\nkickoff: '@alice go'\n")
+    answer = await kernel.ask("POST", "/run", {"workflow": "shell"})
+    assert (answer.status, answer.code) == (403, "untrusted")
+    assert not (kernel.services.catalog.root / "ran").exists()
+
+
+async def test_a_run_is_streamed_from_its_acceptance_to_its_report(kernel: House) -> None:
+    """Contracts section 4: POST /run; the last event is the report."""
+    with trio.fail_after(10):
+        async with posting(kernel, "/run", {"workflow": "task"}) as events:
+            first = await anext(events)
+            assert (first.event, first.data["run"]) == ("accepted", "task:main")
+            await stop(kernel)
+            seen = [event async for event in events]
+    assert {event.data["space"] for event in seen[:-1]} == {"task:main"}
+    kinds = [event.data["data"]["kind"] for event in seen if event.event == "message"]
+    assert kinds[:2] == ["status", "kickoff"]
+    assert (seen[-1].event, seen[-1].data["status"], seen[-1].data["exit_code"]) == ("result", "done", 0)
+    assert [message["kind"] for message in seen[-1].data["messages"]] == kinds
+
+
+async def test_a_client_that_leaves_does_not_stop_the_run(kernel: House) -> None:
+    """HF14, T38: the stream is a view; the report is there later."""
+    async with posting(kernel, "/run", {"workflow": "task"}) as events:
+        await anext(events)
+    assert (await kernel.ask("GET", "/workflows/task")).json["state"] == "running"
+    assert (await kernel.ask("GET", "/runs/task:main")).json["status"] == "running"
+    await stop(kernel, status="failed", exit_code=1)
+    report = (await kernel.ask("GET", "/runs/task")).json
+    assert (report["status"], report["exit_code"]) == ("failed", 1)
+
+
+async def test_a_message_is_streamed_to_its_result(kernel: House) -> None:
+    """POST /run with to and text: ``awk ask``."""
+    with trio.fail_after(10):
+        async with posting(kernel, "/run", {"to": "alice", "text": "work"}) as events:
+            accepted = await anext(events)
+            (instruction,) = accepted.data["instruction_ids"]
+            await lease_and_end(kernel, instruction)
+            seen = [event async for event in events]
+    assert accepted.event == "accepted"
+    assert [event.event for event in seen][-2:] == ["instruction.ended", "result"]
+    assert {event.data["instruction"] for event in seen[:-1]} == {instruction}
+    assert [(row["status"], row["text"]) for row in seen[-1].data["results"]] == [("done", "the reply")]
+
+
+async def test_serve_waits_and_gives_the_report_as_one_answer(kernel: House) -> None:
+    """Contracts section 4: POST /serve, for a message and for a workflow."""
+    answers: dict[str, Any] = {}
+
+    async def serve(body: dict[str, str]) -> None:
+        answers[next(iter(body))] = await kernel.ask("POST", "/serve", body)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve, {"to": "alice", "text": "work"})
+        nursery.start_soon(serve, {"workflow": "task"})
+        with trio.fail_after(10):
+            await until_running(kernel, "task")
+            await lease_and_end(kernel, "i1")
+            await stop(kernel)
+    assert answers["to"].json["results"][0]["text"] == "the reply"
+    assert (answers["workflow"].json["schema"], answers["workflow"].json["status"]) == ("awk/run/1", "done")
+
+
+async def test_serve_of_a_message_that_wakes_nobody_ends_at_once(kernel: House) -> None:
+    """Decisions: a message without a mention is pull only."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    answer = await kernel.ask("POST", "/serve", {"to": "@review", "text": "just so you know"})
+    assert (answer.status, answer.json["results"]) == (200, [])
+
+
+async def test_serve_is_refused_when_the_kernel_stops_first(kernel: House) -> None:
+    """P8: waiting clients are answered, the work goes on with the next kernel."""
+    answers = []
+
+    async def serve() -> None:
+        answers.append(await kernel.ask("POST", "/serve", {"to": "alice", "text": "work"}))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        with trio.fail_after(5):
+            while not (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]:
+                pass
+            kernel.services.closing.set()
+    assert [(answer.status, answer.code) for answer in answers] == [(503, "stopping")]
+
+
+async def test_what_is_neither_a_workflow_nor_a_message_is_refused(kernel: House) -> None:
+    """The two shapes of the request exclude each other."""
+    for body in ({}, {"workflow": "task", "to": "alice", "text": "x"}, {"to": "alice"}, {"text": "x"}):
+        assert (await kernel.ask("POST", "/run", body)).code == "bad_request"
+
+
+async def lease_and_end(kernel: House, instruction: str) -> None:
+    """Do the work of an attempt."""
+    from kernel.store.commits.lease import lease
+
+    assert await kernel.services.writer.commit(lease, instruction, b"x" * 32) is not None
+    await kernel.end(instruction)
+
+
+async def until_running(kernel: House, workflow: str) -> None:
+    """Wait until a workflow runs and alice has something to do."""
+    while (await kernel.ask("GET", f"/workflows/{workflow}")).status != 200:
+        pass
+    while not (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]:
+        pass

@@ -1,0 +1,110 @@
+"""A keeper without a zygote: ``python -m worker --keeper FD``, what the exec launcher runs."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from protocol.codec import encode
+from protocol.ipc import Exited, Fork, KeeperFrame, Kill, Started
+
+TIMEOUT = 20.0
+ORDER = Fork(attempt="i1-1", lock="", cookie="c", cwd="/", env={"PATH": os.environ["PATH"]})
+
+
+class Keeper:
+    """Its process and the kernel's end of its lifeline."""
+
+    def __init__(self, lock: Path) -> None:
+        self.lock = lock
+        lock.touch()
+        self.link, theirs = socket.socketpair()
+        self.link.settimeout(TIMEOUT)
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-u", "-m", "worker", "--keeper", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                env={},
+            )
+        self._lines = self.link.makefile("rb")
+
+    def keep(self, *argv: str) -> None:
+        self.link.sendall(encode(msgspec.structs.replace(ORDER, argv=argv, lock=str(self.lock))))
+
+    def hear(self) -> Started | Exited:
+        return msgspec.json.decode(self._lines.readline(), type=KeeperFrame)
+
+    def output(self) -> bytes:
+        """All that its child prints; its own copy of the pipe must be closed."""
+        assert self.process.stdout is not None
+        return self.process.stdout.read()
+
+    def end(self) -> None:
+        self._lines.close()
+        self.link.close()
+        self.process.wait(TIMEOUT)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def keeper(tmp_path: Path) -> Iterator[Keeper]:
+    made = Keeper(tmp_path / "alive")
+    yield made
+    made.end()
+
+
+def test_it_reports_start_and_end_and_leaves_the_pipes_to_its_child(keeper: Keeper) -> None:
+    """contracts 6: started{pid}, exited{code, rusage}."""
+    keeper.keep("sh", "-c", "echo hi; exit 3")
+    started = keeper.hear()
+    assert isinstance(started, Started)
+    assert started.keeper == keeper.process.pid
+    assert keeper.output() == b"hi\n"
+    exited = keeper.hear()
+    assert isinstance(exited, Exited)
+    assert (exited.code, exited.killed) == (3, False)
+    assert keeper.process.wait(TIMEOUT) == 0
+
+
+def test_a_later_kill_can_only_bring_the_end_nearer(keeper: Keeper) -> None:
+    """promises P8: a second signal does not start the grace again."""
+    keeper.keep("sh", "-c", "trap '' TERM; echo up; sleep 1000")
+    keeper.hear()
+    for seconds in (1000.0, 0.05, 1000.0):
+        keeper.link.sendall(encode(Kill(after_seconds=seconds)))
+    exited = keeper.hear()
+    assert isinstance(exited, Exited)
+    assert (exited.signal, exited.killed) == (9, True)
+
+
+def test_it_signs_the_lock_for_the_next_kernel(keeper: Keeper) -> None:
+    """promises 4.7: pid and start time of both."""
+    keeper.keep("sleep", "1000")
+    started = keeper.hear()
+    assert isinstance(started, Started)
+    words = [line.split() for line in keeper.lock.read_text().splitlines()]
+    assert [(role, int(pid)) for role, pid, _start in words] == [("keeper", started.keeper), ("child", started.pid)]
+
+
+def test_noise_on_the_lifeline_is_ignored(keeper: Keeper) -> None:
+    """promises IF07: unknown frames end nothing."""
+    keeper.keep("sh", "-c", "read x; exit 5")
+    keeper.link.sendall(b'noise\n{"t":"dance"}\n')
+    assert isinstance(keeper.hear(), Started)
+    exited = keeper.hear()
+    assert isinstance(exited, Exited)
+    assert exited.code == 5
+
+
+def test_a_lifeline_that_closes_before_the_order_is_no_order(keeper: Keeper) -> None:
+    """promises P7: the kernel died between the two."""
+    keeper.link.shutdown(socket.SHUT_WR)
+    assert keeper.process.wait(TIMEOUT) == 1

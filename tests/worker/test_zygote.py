@@ -1,0 +1,165 @@
+"""The zygote and the keeper from outside: over their sockets, as the kernel sees them."""
+
+import array
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.codec import encode
+from protocol.ipc import Fork, Kill, Retire
+from worker.zygote import GRACE_SECONDS
+
+TIMEOUT = 20.0
+
+
+class Peer:
+    """One end of a socket that speaks lines of JSON."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.socket = end
+        end.settimeout(TIMEOUT)
+        self._lines = end.makefile("rb")
+
+    def hear(self) -> dict[str, Any] | None:
+        """The next frame; None at the end."""
+        line = self._lines.readline()
+        return json.loads(line) if line else None
+
+    def close(self) -> None:
+        self._lines.close()
+        self.socket.close()
+
+
+class Zygote:
+    """A zygote of its own, and what it was asked to start."""
+
+    def __init__(self, undo: ExitStack, folder: Path) -> None:
+        self._undo = undo
+        self._folder = folder
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-I", "-u", "-m", "worker.zygote", "--control-fd", str(theirs.fileno())]
+        with theirs:
+            self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env={})
+        undo.callback(self._end)
+        self.control = Peer(ours)
+        undo.callback(self.control.close)
+
+    def _end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def order(self, script: str, *, lock: Path | None = None) -> Fork:
+        path = lock or self._folder / "alive"
+        if lock is None:
+            path.touch()
+        env = {"PATH": os.environ["PATH"]}
+        return Fork(attempt="i1-1", lock=str(path), cookie="c", argv=("sh", "-c", script), cwd="/", env=env)
+
+    def send(self, order: Fork, descriptors: int = 4) -> Peer:
+        """Send an order with its descriptors; the kernel's end of the lifeline. Stdout goes nowhere."""
+        ours, theirs = socket.socketpair()
+        with theirs, Path(os.devnull).open("r+b") as null:
+            fds = array.array("i", [null.fileno()] * 3 + [theirs.fileno()])[:descriptors]
+            self.control.socket.sendmsg([encode(order)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+        peer = Peer(ours)
+        self._undo.callback(peer.close)
+        return peer
+
+
+@pytest.fixture
+def zygote(tmp_path: Path) -> Iterator[Zygote]:
+    """A zygote that has loaded."""
+    with ExitStack() as undo:
+        made = Zygote(undo, tmp_path)
+        frame = made.control.hear()
+        assert frame is not None
+        assert (frame["t"], frame["pid"]) == ("preloaded", made.process.pid)
+        yield made
+
+
+def test_it_ends_when_the_kernel_is_gone_and_so_do_keepers_and_trees(zygote: Zygote) -> None:
+    """promises P7: every lifeline closes with the kernel."""
+    keeper = zygote.send(zygote.order("trap '' TERM; sleep 1000"))
+    started = keeper.hear()
+    assert started is not None
+    tree = os.pidfd_open(started["pid"])
+    keeper.close()
+    zygote.control.close()
+    assert zygote.process.wait(TIMEOUT) == 0
+    os.close(tree)
+    with pytest.raises(ProcessLookupError):
+        os.kill(started["pid"], 0)
+
+
+def test_it_lives_on_for_its_keepers_when_another_took_over(zygote: Zygote) -> None:
+    """architecture: the zygote can be replaced at any time."""
+    keeper = zygote.send(zygote.order("exec sleep 1000"))
+    assert keeper.hear() is not None
+    zygote.control.socket.sendall(encode(Retire()))
+    zygote.control.close()
+    # Without the word it would end its keepers after the grace; nothing tells that it does not but time.
+    assert select.select([keeper.socket], [], [], GRACE_SECONDS + 0.3)[0] == []
+    keeper.socket.sendall(encode(Kill()))
+    exited = keeper.hear()
+    assert exited is not None
+    assert exited["killed"]
+    assert zygote.process.wait(TIMEOUT) == 0
+
+
+def test_a_keeper_that_is_not_wanted_starts_nothing(zygote: Zygote, tmp_path: Path) -> None:
+    """promises 4.7: an order that comes after the next kernel took the lock, or removed it, is stale."""
+    order = zygote.order(f"touch {tmp_path}/ran", lock=tmp_path / "gone")
+    exited = zygote.send(order).hear()
+    assert exited is not None
+    assert exited["failed"].startswith("ESTALE: ")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_order_whose_kernel_is_gone_starts_nothing(zygote: Zygote, tmp_path: Path) -> None:
+    """promises P7: an order may wait in the socket of a kernel that was killed."""
+    os.kill(zygote.process.pid, signal.SIGSTOP)
+    zygote.send(zygote.order(f"touch {tmp_path}/ran")).close()
+    os.kill(zygote.process.pid, signal.SIGCONT)
+    assert zygote.send(zygote.order("exit 0", lock=tmp_path / "gone")).hear() is not None
+    zygote.control.close()
+    assert zygote.process.wait(TIMEOUT) == 0
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("descriptors", [1, 3])
+def test_an_order_without_its_descriptors_is_dropped_and_harms_no_other(zygote: Zygote, descriptors: int) -> None:
+    """promises PF17: at the limit of descriptors the system delivers fewer."""
+    dropped = zygote.send(zygote.order("exit 1"), descriptors)
+    started = zygote.send(zygote.order("exit 2")).hear()
+    assert started is not None
+    assert started["t"] == "started"
+    assert dropped.hear() is None
+
+
+def test_signals_meant_for_others_do_not_end_it(zygote: Zygote) -> None:
+    """A Ctrl-C on a kernel in the foreground, a careless pkill: its end is the end of its socket."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        zygote.process.send_signal(number)
+    keeper = zygote.send(zygote.order("exit 0"))
+    started, exited = keeper.hear(), keeper.hear()
+    assert started is not None
+    assert exited is not None
+    assert exited["code"] == 0
+
+
+def test_what_cannot_be_read_is_ignored(zygote: Zygote) -> None:
+    """promises IF07, IF14: unknown frames and noise end nothing."""
+    zygote.control.socket.sendall(b'{"t":"dance"}\nnoise\n')
+    started = zygote.send(zygote.order("exit 0")).hear()
+    assert started is not None
+    assert started["t"] == "started"
