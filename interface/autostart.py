@@ -150,7 +150,7 @@ class Starter:
     def _attach(self, proof: Proof) -> Client:
         assert self._endpoint is not None
         if self._spawned is not None and self._child is None:
-            self._spawned.process.returncode = 0  # it outlives us: Popen must not miss it, nor the user hear of that
+            _let_go(self._spawned.process, self._endpoint.pid)
         return Client(self._endpoint, proof.connection)
 
     def _begin_unless_under_way(self, exited: int | None) -> None:
@@ -166,6 +166,18 @@ class Starter:
     def _gave_up(self, text: str, kind: str) -> Failure:
         log = os.path.join(self._project.state, LOG)
         return Failure(kind, text + _tail(self._spawned), f"see {log}")
+
+
+def _let_go(process: "subprocess.Popen[bytes]", kernel_pid: int) -> None:
+    """Leave the kernel to itself; a process of ours that came second ends now.
+
+    It would end by itself on finding the lock taken; but started late, it could find it free again after a stop.
+    """
+    if process.pid == kernel_pid:
+        process.returncode = 0  # it outlives us: Popen must not miss it, nor the user hear of that
+    else:
+        process.kill()
+        process.wait()
 
 
 def _tail(spawned: Spawned | None) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from protocol.ipc import COOKIE_VARIABLE, Fork
+from worker import signals
 from worker.titles import set_title
 
 KEEPER_FLAG: Final = "--keeper"
@@ -51,7 +52,7 @@ def run_keeper(lifeline_fd: int) -> int:
     from worker import keeper  # noqa: PLC0415  (a worker that is run directly has none)
 
     os.set_inheritable(lifeline_fd, False)
-    keeper.ignore_signals()
+    signals.ignore()
     line = _first_line(lifeline_fd)
     if line is None:
         return 1

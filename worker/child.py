@@ -7,7 +7,6 @@ blocked or ignored signal it did not ask for. Whether the command could be execu
 import errno
 import gc
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -15,15 +14,15 @@ from contextlib import suppress
 from typing import Final
 
 from protocol.ipc import COOKIE_VARIABLE, Fork
+from worker import signals
 
 Stdio = tuple[int, int, int]
 Work = Callable[[Fork], int]
 """Be the worker that the order asks for, and return its exit code."""
 
 _REPORT: Final = 3
+_REPORT_BYTES: Final = 4096
 _UMASK: Final = 0o077
-_KEPT_BY_PYTHON: Final = (signal.SIGPIPE, *((signal.SIGXFSZ,) if hasattr(signal, "SIGXFSZ") else ()))
-"""Python ignores these and raises OSError instead; a worker wants that, a command must not inherit it."""
 
 
 class NotStarted(Exception):
@@ -42,8 +41,8 @@ def start(order: Fork, stdio: Stdio, work: Work) -> int:
     if not pid:
         _become(order, stdio, write, work)
     os.close(write)
-    with os.fdopen(read, "rb") as report:
-        problem = report.read()
+    problem = os.read(read, _REPORT_BYTES)
+    os.close(read)
     if problem:
         os.waitpid(pid, 0)
         raise NotStarted(problem.decode("utf-8", "replace"))
@@ -56,7 +55,8 @@ def _become(order: Fork, stdio: Stdio, report: int, work: Work) -> None:
     try:
         os.setsid()
         _take_descriptors(stdio, report)
-        _reset(keep=_KEPT_BY_PYTHON if order.argv is None else ())
+        signals.restore(python=order.argv is None)
+        os.umask(_UMASK)
         if _enter(order.cwd):
             code = _be_worker(order, work) if order.argv is None else _execute(order, order.argv)
     except BaseException:  # noqa: BLE001  (a crash of the worker: nothing above this frame may run in the child)
@@ -75,15 +75,6 @@ def _take_descriptors(stdio: Stdio, report: int) -> None:
     if report != _REPORT:
         os.dup2(report, _REPORT, inheritable=False)
     os.closerange(_REPORT + 1, os.sysconf("SC_OPEN_MAX"))
-
-
-def _reset(keep: tuple[signal.Signals, ...]) -> None:
-    signal.set_wakeup_fd(-1)
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, *keep}:
-        if signal.getsignal(number) not in (signal.SIG_DFL, None):
-            signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    os.umask(_UMASK)
 
 
 def _enter(cwd: str | None) -> bool:
@@ -114,7 +105,8 @@ def _execute(order: Fork, argv: tuple[str, ...]) -> int:
 
 
 def _report(text: str) -> None:
-    os.write(_REPORT, text.encode("utf-8", "surrogateescape"))
+    """One write, so that one read takes it all; its end of file is the sign that nothing went wrong."""
+    os.write(_REPORT, text.encode("utf-8", "surrogateescape")[:_REPORT_BYTES])
 
 
 def errno_name(error: OSError) -> str:

@@ -27,8 +27,6 @@ ROUND_MS: Final = 5
 """Between two rounds of killing: long enough to die in, short enough for the promise of two seconds."""
 
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
-_IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-
 
 _FRAMES: Final[FrameReader[Kill]] = FrameReader(Kill)
 """Of the one keeper that a process can be. Built before the fork: 300 KiB of decoder that keepers then share."""
@@ -91,7 +89,9 @@ class Keeper:
     def _reaped(self) -> bool:
         self._child_signal.drain()
         ended, childless = reap()
-        self._status = ended.get(self._child, self._status)
+        if self._child in ended:
+            self._status = ended[self._child]
+            tree.signal_tree(self._child, signal.SIGKILL)
         return childless
 
     def _must_kill(self) -> bool:
@@ -122,18 +122,10 @@ class Keeper:
             self._poll.unregister(self._lifeline.fd)
 
 
-def ignore_signals() -> None:
-    """Let no careless tool, and no Ctrl-C meant for the kernel, end this process: its socket does that."""
-    for number in _IGNORED:
-        signal.signal(number, signal.SIG_IGN)
-
-
 def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
     """Be the keeper of ``order`` in this process, until its tree is gone. The caller ends the process afterwards."""
     tree.become_subreaper()
-    set_title("keeper", order.attempt)
     lifeline = Lifeline(lifeline_fd)
-    child_signal = ChildSignal()
     try:
         lock = _take_lock(order.lock)
         lifeline.kills()  # only to learn whether the kernel still lives: the lock was free, so another may run
@@ -145,8 +137,9 @@ def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
         return
     _let_go(stdio)
     _sign(lock, child)
+    set_title("keeper", order.attempt)
     lifeline.send(Started(pid=child, keeper=os.getpid()))
-    exited = Keeper(lifeline, child, child_signal).keep()
+    exited = Keeper(lifeline, child, ChildSignal()).keep()
     os.close(lock)
     lifeline.send(exited)
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from protocol.codec import FrameReader, encode
 from protocol.ipc import Exited, Fork, Preloaded, Retire, ZygoteFrame
-from worker import keeper, preload, tree
+from worker import keeper, preload, signals, tree
 from worker.__main__ import work
 from worker.child import errno_name
 from worker.sigchld import ChildSignal, reap
@@ -79,11 +79,11 @@ class Zygote:
 
     def _listen(self) -> None:
         try:
-            chunk, descriptors, _flags, _address = socket.recv_fds(self._control, 65536, _ANCILLARY, _CLOEXEC)
+            chunk, descriptors, flags, _address = socket.recv_fds(self._control, 65536, _ANCILLARY, _CLOEXEC)
         except OSError:
-            chunk, descriptors = b"", []
-        if descriptors:
-            # Linux ends a read at each message that carries descriptors: one group belongs to one frame.
+            chunk, descriptors, flags = b"", [], 0
+        if descriptors or flags & socket.MSG_CTRUNC:
+            # Linux ends a read at each message that carries descriptors: one group, maybe cut, belongs to one frame.
             self._descriptors.append(descriptors)
         for frame in self._frames.feed(chunk):
             match frame:
@@ -150,7 +150,7 @@ def main() -> int:
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--preload", default="")
     options = parser.parse_args()
-    keeper.ignore_signals()
+    signals.ignore()
     os.set_inheritable(options.control_fd, False)
     os.chdir("/")
     tree.become_subreaper()

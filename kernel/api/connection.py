@@ -22,6 +22,8 @@ HEADERS_SECONDS: Final = 10.0
 STALLED_SECONDS: Final = 10.0
 """How long a client may leave its receive buffer full before it is dropped (fault HF11)."""
 RECEIVE_BYTES: Final = 2**16
+HEAD: Final = b"HTTP/1.1 "
+INFORMATIONAL: Final = b"HTTP/1.1 1"
 
 
 class Connection:
@@ -36,6 +38,8 @@ class Connection:
         self._reading = trio.CancelScope()
         self._deadline = trio.current_time() + HEADERS_SECONDS
         self._idle = True
+        self._head = b""
+        """The head of a response, which goes out with the first of its body: one packet, one system call."""
 
     async def run(self) -> None:
         """Serve. Errors of the network end it quietly. Cancellation: the connection is closed."""
@@ -95,9 +99,17 @@ class Connection:
                 self._reading.deadline = self._deadline
             case Closed():
                 await self._close()
+            case _:
+                pass
 
     async def _write(self, data: bytes) -> None:
         """Write all of ``data``, also while being cancelled: half a chunk would look like an answer."""
+        if data.startswith(HEAD) and not data.startswith(INFORMATIONAL):
+            self._head += data
+            return
+        data, self._head = self._head + data, b""
+        if not data:
+            return
         async with self._sending:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + STALLED_SECONDS) as patience:
                 try:

@@ -10,7 +10,10 @@ from hypercorn.config import Config
 
 async def answer(scope: Any, receive: Any, send: Any) -> None:
     """Read the body, decode it, answer a small document."""
-    if scope["type"] != "http":
+    if scope["type"] == "lifespan":
+        for phase in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{phase}.complete"})
         return
     body, more = b"", True
     while more:

@@ -26,11 +26,11 @@ class Bed:
         """A connection that shows the admin token, or ``token``."""
         return Connection(self.port, {"authorization": f"Bearer {token or self.token}", **headers})
 
-    def until_running(self, instruction: str) -> None:
-        """Wait until a worker holds ``instruction``."""
+    def until_leased(self, instruction: str) -> None:
+        """Wait until an attempt holds ``instruction``."""
         connection = self.connect()
         deadline = time.perf_counter() + 30
-        while connection.call("GET", f"/instructions/{instruction}")["status"] != "running":
+        while connection.call("GET", f"/instructions/{instruction}")["status"] == "queued":
             if time.perf_counter() > deadline:
                 raise TimeoutError(f"{instruction} did not start")
             time.sleep(0.01)

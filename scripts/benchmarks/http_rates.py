@@ -90,7 +90,7 @@ def measure() -> Iterator[Figure]:
         started = bed.project.awk("start", "bench", "--trust")
         assert started.code == 0, started.err
         sent = bed.connect().call("POST", "/messages", {"to": "busy@bench", "text": "sleep"})
-        bed.until_running(sent["instruction_ids"][0])
+        bed.until_leased(sent["instruction_ids"][0])
         _use_our_token(bed)
         said = {"to": "@bench", "text": "x" * 200}
         kinds = {

@@ -44,7 +44,7 @@ def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Pr
     psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
     assert project.awk("start").code == 0
     for number in range(WORKERS):
-        assert project.awk("send", f"a{number}", "after", "--wait").code == 0
+        assert project.awk("send", f"a{number}", "after", "--wait", env=TRUST).code == 0
     shown = [project.awk("show", instruction, "--json").json() for instruction in accepted]
     assert [(one["status"], one["text"]) for one in shown] == [("done", "finished")] * WORKERS
     assert marked(mark) == []
@@ -66,7 +66,7 @@ def test_work_goes_on_when_the_zygote_is_killed(project: Project) -> None:
     for process in waiting:
         out, err = process.communicate(timeout=20)
         assert (process.returncode, "finished" in out) == (0, True), err
-    assert project.awk("send", "a0", "again", "--wait").code == 0
+    assert project.awk("send", "a0", "again", "--wait", env=TRUST).code == 0
 
 
 def test_an_attempt_takes_its_orphans_along_and_no_others(project: Project) -> None:

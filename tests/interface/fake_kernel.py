@@ -1,6 +1,7 @@
 """A process that starts as a kernel does: lock, port, record, health. What it does beyond is in its arguments.
 
-Run as a script: ``fake_kernel.py STATE_DIR BEHAVIOUR``, with BEHAVIOUR one of serve, fail, fail-config.
+Run as a script: ``fake_kernel.py STATE_DIR BEHAVIOUR``, with BEHAVIOUR one of serve, brief (ends with 5 when its
+first client has gone), fail, fail-config.
 """
 
 import fcntl
@@ -20,6 +21,12 @@ class Health(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     token = ""
+    brief = False
+
+    def finish(self) -> None:
+        super().finish()
+        if self.brief:
+            os._exit(5)
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -45,7 +52,7 @@ class Health(BaseHTTPRequestHandler):
 
 def main(state: Path, behaviour: str) -> int:
     """Behave."""
-    if behaviour != "serve":
+    if behaviour.startswith("fail"):
         sys.stderr.write("the database is newer than this program\n")
         return 78 if behaviour == "fail-config" else 1
     lock = os.open(state / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -53,6 +60,7 @@ def main(state: Path, behaviour: str) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return 0
+    Health.brief = behaviour == "brief"
     Health.token = os.urandom(8).hex()
     with ThreadingHTTPServer(("127.0.0.1", 0), Health) as server:
         facts = {

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from protocol.api import (
     AgentList,
     AgentRow,
@@ -56,29 +58,20 @@ def event(kind: str, seq: int | None = None, **more: Any) -> dict[str, Any]:
 
 
 def ps_row(name: str = "alice", text: str = "reads", **more: Any) -> PsRow:
-    given: dict[str, Any] = {
-        "space": "review:main",
-        "state": "running",
-        "pid": 4711,
-        "backend": "sdk",
-        "model": f"mock/{text}",
-        "step": 3,
-    }
-    return PsRow(
-        **{"name": name, "doing": text, "reason": text, "last_exit": text, "last_event_at": AT, **given, **more}
-    )
+    row = PsRow(
+        name=name, space="review:main", state="running", reason=text, pid=4711, backend="sdk", model=f"mock/{text}",
+        step=3, doing=text, last_exit=text, last_event_at=AT,
+    )  # fmt: skip
+    return msgspec.structs.replace(row, **more)
 
 
 def report(text: str = "done", **more: Any) -> RunReport:
-    said = (message(1, "go", "system", kind="kickoff"), message(2, text))
-    given: dict[str, Any] = {
-        "run": "review:main",
-        "status": "done",
-        "exit_code": 0,
-        "instructions": {"done": 2},
-        "duration_seconds": 1.25,
-    }
-    return RunReport(**{"usage": Usage(input_tokens=1200, output_tokens=30), "messages": said, **given, **more})
+    made = RunReport(
+        run="review:main", status="done", exit_code=0, instructions={"done": 2}, duration_seconds=1.25,
+        usage=Usage(input_tokens=1200, output_tokens=30),
+        messages=(message(1, "go", "system", kind="kickoff"), message(2, text)),
+    )  # fmt: skip
+    return msgspec.structs.replace(made, **more)
 
 
 def instruction(name: str = "i7", status: Any = "done", text: str = "the answer", **more: Any) -> InstructionInfo:

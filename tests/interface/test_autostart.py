@@ -103,6 +103,8 @@ def test_fifty_at_once_start_exactly_one(cli: Cli, project: Project, behave: Cal
     for client in clients:
         client.close()
     started = _started(project)
+    left = [child.pid for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    assert left == started
     assert len(started) == 1
     assert {client.endpoint.pid for client in clients} == set(started)
 
@@ -222,3 +224,18 @@ def test_a_second_kernel_in_the_foreground_is_refused(cli: Cli, kernel: KernelDo
     """Two kernels for one project."""
     ran = cli("start", "--foreground")
     assert (ran.code, "already runs" in ran.err) == (2, True)
+
+
+def test_in_the_foreground_it_ends_as_its_kernel_ends(
+    cli: Cli, project: Project, behave: Callable[[str], None]
+) -> None:
+    """start --foreground: for service managers and containers, which go by the exit code."""
+    behave("brief")
+    Path(project.state).mkdir(parents=True)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        ran = cli("start", "--foreground")
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert (ran.code, len(_started(project))) == (5, 1)

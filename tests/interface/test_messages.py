@@ -43,8 +43,17 @@ def test_a_message_is_sent_with_a_key(cli: Cli, kernel: KernelDouble) -> None:
     ran = cli("send", "alice@review", "look at X")
     assert (ran.code, ran.out, ran.err) == (0, "m1 i7\n", "")
     (asked,) = kernel.of("POST", "/messages")
-    assert asked.body == {"to": "alice@review", "text": "look at X"}
+    assert asked.body == {"to": "alice@review", "text": "look at X", "trust": False}
     assert len(asked.headers["idempotency-key"]) == 32
+
+
+def test_who_trusts_the_files_says_so_with_the_message(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: AGENT_WORKER_TRUST=1 in the client's environment, for what that client asks."""
+    cli.environ["AGENT_WORKER_TRUST"] = "1"
+    kernel.answers |= {"POST /messages": RECEIPT, "POST /serve": _report(), "POST /run": Stream([])}
+    for word in ("send", "serve", "ask"):
+        cli(word, "alice", "hi")
+    assert [asked.body["trust"] for asked in kernel.asked if asked.method == "POST"] == [True] * 3
 
 
 def test_the_receipt_is_a_document(cli: Cli, kernel: KernelDouble) -> None:
@@ -228,7 +237,7 @@ def test_an_answer_is_shown_as_it_is_written_and_once(
     kernel.answers["POST /run"] = Stream([_accepted("i7"), PING, *pieces, sse("result", _report(_result()))])
     ran = cli("ask", "alice", "hi")
     assert (ran.code, ran.out, ran.err) == (0, shown, "")
-    assert kernel.of("POST", "/run")[0].body == {"to": "alice", "text": "hi"}
+    assert kernel.of("POST", "/run")[0].body == {"to": "alice", "text": "hi", "trust": False}
 
 
 def test_asking_for_json_prints_the_report_only(cli: Cli, kernel: KernelDouble) -> None:

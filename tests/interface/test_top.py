@@ -140,7 +140,8 @@ def _on_a_terminal(cli: Cli, words: list[str], script: list[tuple[bytes, bytes]]
                 seen += os.read(leader, 65536)
             os.write(leader, keys)
         code = process.wait(timeout=10)
-    with suppress(OSError):
-        seen += os.read(leader, 65536)
+    with suppress(OSError):  # EIO: the other end is closed and all of it is read (pty(7))
+        while True:
+            seen += os.read(leader, 65536)
     os.close(leader)
     return seen, code

@@ -78,6 +78,8 @@ def test_a_later_kill_can_only_bring_the_end_nearer(keeper: Keeper) -> None:
     """promises P8: a second signal does not start the grace again."""
     keeper.keep("sh", "-c", "trap '' TERM; echo up; sleep 1000")
     keeper.hear()
+    assert keeper.process.stdout is not None
+    assert keeper.process.stdout.readline() == b"up\n"
     for seconds in (1000.0, 0.05, 1000.0):
         keeper.link.sendall(encode(Kill(after_seconds=seconds)))
     exited = keeper.hear()

@@ -47,7 +47,7 @@ print(reap_all() == {orphan: signal.SIGKILL})
 def test_who_is_spared_keeps_all_below_it() -> None:
     """architecture: a zygote kills orphans and leaves other keepers' trees alone."""
     out = run("""
-spared, below = start("sh -c 'echo $$; read x; exit 1'; exit 2")
+spared, below = start("sh -c 'echo $$; exec sleep 1000'; exit 2")
 other, deeper = start("sh -c 'echo $$; exec sleep 1000'; exit 3")
 print(tree.signal_descendants(signal.SIGKILL, spare={spared.pid}))
 print(other.wait(), tree.stat(below) is not None, spared.poll())

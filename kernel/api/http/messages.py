@@ -3,9 +3,9 @@
 import msgspec
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.trust import demands, require_trust
 from kernel.api.context import Services
 from kernel.api.http.route import Call
+from kernel.api.http.vouch import require_vouched
 from kernel.rule.draft import Draft
 from kernel.store import messages
 from kernel.store.commits.append import Appended, append
@@ -48,7 +48,7 @@ async def say(services: Services, to: str, text: str, key: RequestKey | None, *,
     if not text.strip():
         raise Refused("bad_request", "the message is empty")
     if target.workflow is None and not (trusted or services.trusted):
-        _require_trust(services.catalog, target.agent or "")
+        require_vouched(services.catalog, target.agent or "")
     draft = draft_to(target, text)
     try:
         return await services.writer.commit(append, draft, request=key)
@@ -63,12 +63,6 @@ def draft_to(target: Target, text: str) -> Draft:
     """What the user says to ``target``."""
     to = () if target.agent is None else (target.agent,)
     return Draft(kind="said", space=target.space, sender=USER, text=text, to=to)
-
-
-def _require_trust(catalog: Catalog, name: str) -> None:
-    if name in catalog.names():
-        project = catalog.project()
-        require_trust(demands(catalog.agent(name, project).definition, project), trusted=False)
 
 
 def _new_agent(catalog: Catalog, name: str) -> AgentSpec:

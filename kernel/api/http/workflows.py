@@ -9,7 +9,7 @@ from kernel.store import agents, workflows
 from kernel.store.clock_text import rfc3339
 from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.workflows import WorkflowRecord
-from kernel.workflows.start import StartAsked, Started, prepare, start
+from kernel.workflows.start import Prepared, StartAsked, Started, prepare, start
 from protocol.api import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, workflow_space
@@ -38,13 +38,13 @@ async def begin(services: Services, call: Call[StartRequest]) -> WorkflowRow:
 
 async def launch(services: Services, asked: StartAsked) -> Started:
     """Check, set up and start a workflow. Raises Refused and BadDefinition; then nothing was started."""
+    running = frozenset(record.space for record in services.reader.now(workflows.running))
 
-    def checked() -> object:
-        return prepare(services.catalog, asked, environ=services.environ)
+    def checked() -> Prepared:
+        return prepare(services.catalog, asked, environ=services.environ, running=running)
 
-    prepared = await trio.to_thread.run_sync(checked)
     return await start(
-        prepared,  # type: ignore[arg-type]
+        await trio.to_thread.run_sync(checked),
         launcher=services.launcher,
         writer=services.writer,
         environ=services.environ,

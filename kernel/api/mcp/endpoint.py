@@ -1,6 +1,6 @@
 """POST /mcp: plain modern calls are answered here, everything else goes through the SDK."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -26,7 +26,7 @@ class Endpoint:
         self._manager = StreamableHTTPSessionManager(build_server(calls), stateless=True, json_response=True)
 
     @asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
+    async def run(self) -> AsyncGenerator[None, None]:
         """Serve while the block lasts. Leave it in the task that entered it, after the last request."""
         async with self._manager.run():
             yield

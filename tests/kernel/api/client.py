@@ -1,7 +1,7 @@
 """A small HTTP/1.1 client on trio and h11, so that tests see exactly what goes over the wire."""
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +77,7 @@ def headers_of(head: h11.Response) -> Headers:
 
 
 @asynccontextmanager
-async def connected(port: int) -> AsyncIterator[Wire]:
+async def connected(port: int) -> AsyncGenerator[Wire, None]:
     """A connection for the length of the block."""
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         assert isinstance(stream, trio.SocketStream)

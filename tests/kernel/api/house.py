@@ -2,7 +2,7 @@
 
 import hashlib
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,7 +96,7 @@ def write_project(root: Path) -> None:
 
 
 @asynccontextmanager
-async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncIterator[House]:
+async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGenerator[House, None]:
     """A served kernel for the length of the block; leaving it stops it as a kernel stops."""
     write_project(root / "project")
     database = open_database(str(root / "kernel.db"))

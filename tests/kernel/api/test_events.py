@@ -1,6 +1,6 @@
 """The stream of events: ordered, gap-free, resumable; a gap is announced, a slow reader is told (promise P22)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -8,14 +8,16 @@ import trio
 import trio.testing
 
 from kernel.api.http import sse
+from kernel.store import events as events_table
 from kernel.store.commits.note import note
+from kernel.store.transaction import Transaction
 from protocol.events import Event
 from tests.kernel.api.client import Events, Sse, Wire, connected
 from tests.kernel.api.house import House
 
 
 @asynccontextmanager
-async def watching(kernel: House, query: str = "", **headers: str) -> AsyncIterator[tuple[Wire, Events]]:
+async def watching(kernel: House, query: str = "", **headers: str) -> AsyncGenerator[tuple[Wire, Events], None]:
     """A client that reads /events."""
     async with connected(kernel.port) as wire:
         await wire.send("GET", f"/events?{query}", kernel.headers(**headers).items(), b"")
@@ -59,7 +61,7 @@ async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(
                             event = await anext(events)
                             assert event.id is not None
                             seen.append(event.id)
-                newest = kernel.services.reader.now(sse.events.kept).newest
+                newest = kernel.services.reader.now(events_table.kept).newest
     assert seen == [event.id for event in await logged(kernel)] == list(range(1, len(seen) + 1))
 
 
@@ -105,7 +107,11 @@ async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: House) -> No
     """HF12: never silent."""
     await say(kernel, "one")
     await say(kernel, "two")
-    await kernel.services.writer.commit(lambda tx: tx.conn.execute("DELETE FROM events WHERE seq <= 3").fetchall())
+
+    def forget(tx: Transaction) -> None:
+        tx.conn.execute("DELETE FROM events WHERE seq <= 3")
+
+    await kernel.services.writer.commit(forget)
     async with watching(kernel, "since=1") as (_, events):
         with trio.fail_after(5):
             gap, following = await anext(events), await anext(events)
@@ -116,7 +122,7 @@ async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: House) -> No
 async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: House) -> None:
     """A state directory that was moved away must not leave a client waiting for ever."""
     await say(kernel, "one")
-    newest = kernel.services.reader.now(sse.events.kept).newest
+    newest = kernel.services.reader.now(events_table.kept).newest
     async with watching(kernel, Last_Event_ID=str(newest + 1000)) as (_, events):
         with trio.fail_after(5):
             gap = await anext(events)
@@ -130,13 +136,13 @@ async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(ke
     """HF11: bounded buffers; live events are counted, durable ones are read again."""
     count = 2000
     async with watching(kernel) as (_, events):
-        first = kernel.services.reader.now(sse.events.kept).newest + 1
+        first = kernel.services.reader.now(events_table.kept).newest + 1
         for number in range(count):
             kernel.services.feed.live(Event(type="delta", at="", data={"text": "x" * 2000}))
             if number % 100 == 0:
                 note_data = {"level": "info", "text": str(number)}
                 await kernel.services.writer.commit(note, "worker.log", agent="alice", data=note_data)
-        last = kernel.services.reader.now(sse.events.kept).newest
+        last = kernel.services.reader.now(events_table.kept).newest
         seen: list[Sse] = []
         with trio.fail_after(10):
             while not seen or seen[-1].id != last:
@@ -156,7 +162,7 @@ async def test_silence_is_broken_by_comments(kernel: House, monkeypatch: pytest.
 
 async def test_a_reader_that_leaves_is_forgotten(kernel: House) -> None:
     """LF04: nothing is kept of a client that went away."""
-    subscriptions = kernel.services.feed._subscriptions  # noqa: SLF001 - there is nothing public to count them by
+    subscriptions = kernel.services.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     async with watching(kernel) as (_, events):
         await say(kernel, "hello")
         await anext(events)

@@ -89,3 +89,18 @@ async def test_a_stopping_kernel_takes_nothing_new_but_can_be_read(kernel: House
     assert (await kernel.ask("GET", "/health")).json["status"] == "stopping"
     assert (await kernel.ask("GET", "/ready")).status == 503
     assert (await kernel.ask("GET", "/agents")).status == 200
+
+
+async def test_what_an_agents_file_would_run_needs_trust_also_after_an_edit(kernel: House) -> None:
+    """P19: the answer is kept for the very file it was given for, not for its name."""
+    path = kernel.services.catalog.root / ".agents/alice.yaml"
+    body = {"to": "alice", "text": "hello"}
+    assert (await kernel.ask("POST", "/messages", body)).status == 202
+    path.write_text(ALICE.replace("text: done", 'shell: "id"'))
+    refused = await kernel.ask("POST", "/messages", body)
+    assert (refused.status, refused.code) == (403, "untrusted")
+    assert (await kernel.ask("POST", "/messages", body | {"trust": True})).status == 202
+    path.write_text(ALICE)
+    assert (await kernel.ask("POST", "/messages", body)).status == 202
+    path.write_text("model: [")
+    assert (await kernel.ask("POST", "/messages", body)).code == "bad_definition"

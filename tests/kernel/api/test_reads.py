@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import psutil
+import trio
 
 from kernel.api.context import Activity
 from kernel.api.process_table import ProcessTable
@@ -24,13 +26,16 @@ with subprocess.Popen([sys.executable, "-c", {CHILD!r}], stdin=subprocess.PIPE, 
 async def test_the_process_table_shows_what_the_tree_of_a_worker_uses(kernel: House) -> None:
     """Contracts section 9, ps: pid, doing, CPU and RSS of the whole tree."""
     instruction = await kernel.attempt()
-    with subprocess.Popen([sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
-        assert worker.stdout is not None
-        worker.stdout.readline()
+    piped = partial(trio.lowlevel.open_process, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with trio.fail_after(10):
+        worker = await piped([sys.executable, "-c", WORKER])
+        assert worker.stdin is not None and worker.stdout is not None
+        await worker.stdout.receive_some()
         kernel.live[instruction] = Activity(pid=worker.pid, doing="thinking")
         (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
         alone = psutil.Process(worker.pid).memory_info().rss
-        worker.communicate(b"\n")
+        await worker.stdin.send_all(b"\n")
+        await worker.wait()
     assert (row["name"], row["state"], row["pid"], row["doing"]) == ("alice", "running", worker.pid, "thinking")
     assert row["rss_bytes"] > alone * 1.3, "the child of the worker counts too"
     assert row["cpu_percent"] > 0

@@ -1,5 +1,7 @@
 """Bad requests: each gets a problem with a stable code, and none gets a 500 (faults HF08, HF17, HF24)."""
 
+from contextlib import suppress
+
 import pytest
 import trio
 
@@ -92,11 +94,11 @@ async def test_an_endless_chunked_body_is_cut_off(kernel: House) -> None:
         await wire.stream.send_all(head.encode() + b"Content-Type: application/json\r\n")
         await wire.stream.send_all(b"Transfer-Encoding: chunked\r\n\r\n")
         sent = 0
-        with trio.fail_after(10), pytest.raises(trio.BrokenResourceError):
+        with trio.fail_after(10), suppress(trio.BrokenResourceError):
             while sent < 100 * 1024 * 1024:
                 await wire.stream.send_all(chunk)
                 sent += 65536
-        assert sent < 50 * 1024 * 1024
+        assert 4 * 1024 * 1024 < sent < 50 * 1024 * 1024
 
 
 async def test_a_body_that_never_comes_is_given_up(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:

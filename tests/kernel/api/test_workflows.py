@@ -1,6 +1,6 @@
 """Workflows and runs over REST: started, followed to their end, stopped; a client that leaves stops nothing."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.kernel.api.house import House
 
 
 @asynccontextmanager
-async def posting(kernel: House, path: str, body: Any) -> AsyncIterator[Events]:
+async def posting(kernel: House, path: str, body: Any) -> AsyncGenerator[Events, None]:
     """A client that reads the stream of POST /run."""
     data = msgspec.json.encode(body)
     headers = kernel.headers(Content_Type="application/json", Content_Length=str(len(data)))

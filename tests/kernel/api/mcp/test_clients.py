@@ -1,7 +1,8 @@
 """The SDK's own client, in the modern revision and in the handshake ones (contracts section 5)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx2
 import pytest
@@ -16,7 +17,7 @@ MODES = ["2026-07-28", "auto", "legacy"]
 
 
 @asynccontextmanager
-async def client(kernel: House, mode: str, token: str = "worker-token") -> AsyncIterator[Client]:
+async def client(kernel: House, mode: str, token: str = "worker-token") -> AsyncGenerator[Client, None]:
     """A connected client of the SDK."""
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(headers=headers, verify=False, trust_env=False) as http:
@@ -49,7 +50,7 @@ async def test_every_tool_gives_what_its_schema_says(kernel: House, mode: str) -
     """The client validates structured content; an answer that does not fit would raise here."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
-    arguments = {"channel_send": {"message": "@bob hi"}, "my_inbox_ack": {"ids": ["m1"]}}
+    arguments: dict[str, dict[str, Any]] = {"channel_send": {"message": "@bob hi"}, "my_inbox_ack": {"ids": ["m1"]}}
     async with client(kernel, mode) as mcp:
         for tool in (await mcp.list_tools()).tools:
             assert not (await mcp.call_tool(tool.name, arguments.get(tool.name, {}))).is_error, tool.name

@@ -34,17 +34,17 @@ BAD_BODIES: list[bytes] = [
 
 
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25", "2024-11-05", "2099-01-01", None])
-@pytest.mark.parametrize("data", BAD_BODIES)
-async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: House, revision: str | None, data: bytes) -> None:
+async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: House, revision: str | None) -> None:
     """HF17: in every revision."""
     await kernel.attempt()
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     if revision is not None:
         headers["MCP-Protocol-Version"] = revision
-    answer = await kernel.ask("POST", "/mcp", raw=data, headers=kernel.headers("worker-token") | headers)
-    assert 200 <= answer.status < 500
-    assert answer.status == 202 or "error" in answer.json
-    assert "Traceback" not in answer.body.decode()
+    for data in BAD_BODIES:
+        answer = await kernel.ask("POST", "/mcp", raw=data, headers=kernel.headers("worker-token") | headers)
+        assert 200 <= answer.status < 500, data[:100]
+        assert answer.status == 202 or "error" in answer.json, data[:100]
+        assert "Traceback" not in answer.body.decode()
 
 
 @pytest.mark.parametrize(

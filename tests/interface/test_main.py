@@ -1,0 +1,71 @@
+"""The edge of the program: pipes that break, bugs that show, locales that cannot say it. Real processes."""
+
+import subprocess
+import sys
+from typing import NoReturn
+
+import pytest
+
+from interface.cli.context import Context
+from tests.interface.conftest import Cli
+from tests.interface.kernel_double import KernelDouble, Stream, sse
+from tests.interface.samples import event, read_answers
+
+AWK = [sys.executable, "-c", "import sys; from interface.shim import main; sys.exit(main())"]
+
+
+def test_a_reader_that_goes_away_is_no_error(cli: Cli, kernel: KernelDouble) -> None:
+    """awk events | head -1: quiet, and the exit code of a program that SIGPIPE ended."""
+    line = sse("worker.log", event("worker.log", 1, data={"text": "x" * 10_000}), 1)
+    kernel.answers["GET /events"] = Stream([line] * 100)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [*AWK, "events", "--jsonl"], cwd=cli.root, env=cli.environ, stdout=pipe, stderr=pipe
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (141, b"")
+
+
+def test_what_the_locale_cannot_say_is_spelled(cli: Cli, kernel: KernelDouble) -> None:
+    """Text is escaped rather than refused; JSON is UTF-8 whatever the locale (RFC 8259 8.1)."""
+    kernel.answers |= read_answers("审查é")
+    environ = {**cli.environ, "PYTHONIOENCODING": "latin-1"}
+    done = [
+        subprocess.run(
+            [*AWK, "peek", "alice", *more], cwd=cli.root, env=environ, capture_output=True, check=True
+        ).stdout
+        for more in ([], ["--json"])
+    ]
+    assert done[0] == b"alice: \\u5ba1\\u67e5\xe9\n"
+    assert "审查é".encode() in done[1]
+
+
+def test_a_bug_is_one_line_unless_asked_for(cli: Cli, kernel: KernelDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+    """contracts 7: a traceback only with -vv."""
+
+    def broken(context: Context) -> NoReturn:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(Context, "kernel", broken)
+    ran = cli("ps")
+    assert (ran.code, ran.err.splitlines()[0]) == (1, "error: ZeroDivisionError: division by zero")
+    assert "-vv shows where" in ran.err
+    with pytest.raises(ZeroDivisionError):
+        cli("ps", "-vv")
+
+
+def test_a_kernel_of_another_version_is_told(cli: Cli, kernel: KernelDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ecosystem 7: version skew after an upgrade, on stderr."""
+    monkeypatch.setattr("tests.interface.kernel_double.VERSION", "0.0.1")
+    kernel.answers |= read_answers("x")
+    ran = cli("ps", "--json")
+    assert (ran.code, "the kernel is version 0.0.1" in ran.err) == (0, True)
+
+
+def test_the_version_needs_no_kernel(cli: Cli) -> None:
+    """contracts 9: version."""
+    assert cli("version", "--json").json()["schema"] == "awk/version/1"
+    assert cli("version").out.startswith("agent-worker ")
