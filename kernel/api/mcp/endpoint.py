@@ -1,5 +1,6 @@
 """POST /mcp: plain modern calls are answered here, everything else goes through the SDK."""
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -28,6 +29,7 @@ class Endpoint:
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None, None]:
         """Serve while the block lasts. Leave it in the task that entered it, after the last request."""
+        logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request of the older revisions
         async with self._manager.run():
             yield
 

@@ -180,6 +180,14 @@ async def test_a_wrong_method_is_a_json_405_that_names_the_right_ones(
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
+@pytest.mark.parametrize("path", ["/health", "/ps", "/nowhere"])
+async def test_head_answers_like_get_without_the_body(kernel: House, path: str) -> None:
+    """RFC 9110 section 9.3.2; the head of an answer goes out although no body follows."""
+    head, whole = await kernel.ask("HEAD", path), await kernel.ask("GET", path)
+    assert (head.status, head.body) == (whole.status, b"")
+    assert head.headers["content-length"] == str(len(whole.body))
+
+
 async def test_a_websocket_handshake_is_refused(kernel: House) -> None:
     """There is no WebSocket yet: a handshake ends, and the kernel goes on."""
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
