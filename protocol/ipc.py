@@ -172,9 +172,10 @@ class Delta(_Frame, frozen=True, kw_only=True, tag="delta"):
 
 
 class Progress(_Frame, frozen=True, kw_only=True, tag="progress"):
-    """What the worker is doing, in a few words; also proof that it lives."""
+    """What the worker is doing, in a few words; also proof that it lives. ``tool``: a tool runs until the next frame."""
 
     what: str
+    tool: bool = False
 
 
 class Log(_Frame, frozen=True, kw_only=True, tag="log"):
@@ -221,7 +222,6 @@ COOKIE_VARIABLE: Final = "AGENT_WORKER_COOKIE"
 
 It identifies and grants nothing. A worker hands its own on to the programs it starts.
 """
-
 
 
 class Fork(_Frame, frozen=True, kw_only=True, tag="fork"):

@@ -131,13 +131,13 @@ class Link:
         for start in range(0, len(text), DELTA_CHARACTERS):
             await self._tell(Delta(text=text[start : start + DELTA_CHARACTERS]))
 
-    async def progress(self, what: str) -> None:
+    async def progress(self, what: str, *, tool: bool = False) -> None:
         """Say what is going on. The same words again within PROGRESS_SECONDS are not sent."""
         words, since = self._progress
         if what == words and trio.current_time() - since < PROGRESS_SECONDS:
             return
         self._progress = (what, trio.current_time())
-        await self._tell(Progress(what=what))
+        await self._tell(Progress(what=what, tool=tool))
 
     async def log(self, level: Literal["debug", "info", "warning", "error"], text: str) -> None:
         """Write a line into the agent's log."""

@@ -73,7 +73,7 @@ async def _next(conversation: Conversation, model: Model, hands: Hands, live: Li
     last = conversation.last
     call = last.pending if last else None
     if last is not None and call is not None:
-        await live.progress(f"tool {call.name}"[:200])
+        await live.progress(f"tool {call.name}"[:200], tool=True)
         outcome = await hands.run(call, last.pending_key)
         return Entry(
             k=conversation.next_k,

@@ -123,7 +123,7 @@ class Connection:
 
     async def _close(self) -> None:
         # Shielded: Quart cancels the task that sends when it hears of the end, and that is the task we are in.
-        with trio.CancelScope():
+        with trio.CancelScope(shield=True):
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
                 await self._stream.send_eof()
             await self._stream.aclose()

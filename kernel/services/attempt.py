@@ -7,6 +7,7 @@ of the agent never meets the last one's processes.
 
 import contextlib
 import hashlib
+import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,16 +24,20 @@ from kernel.services.books import Books
 from kernel.services.briefing import Briefing, Briefings, CannotStart
 from kernel.services.dialogue import Dialogue, Ears
 from kernel.services.link import Link, Tail, WorkerDeaf
-from kernel.services.outcome import Ending, of_exit
+from kernel.services.outcome import Ending, of_bug, of_exit
 from kernel.store.commits.journal import journal
 from kernel.store.commits.lease import Leased, lease, started
 from kernel.store.commits.note import note
+from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
 from kernel.store.writer import Writer
 from protocol.agent import Retry
+from protocol.codec import LineTooLong
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Stop
+
+logger = logging.getLogger(__name__)
 
 LEAVE_SECONDS: Final = 2.0
 """How long a worker may take to leave after its last frame, and its stderr to end after it left."""
@@ -97,6 +102,12 @@ class Attempts:
         live = self.live[leased.instruction] = Live(leased)
         try:
             await self._attempt(live, token)
+        except StorageFailed:
+            raise
+        except Exception as error:
+            logger.exception("attempt.broke %s", leased.attempt)
+            live.settling = True
+            await self._books.settle(leased, of_bug(error), Retry(), None, "")
         finally:
             del self.live[leased.instruction]
             live.gone.set()
@@ -167,6 +178,8 @@ class Attempts:
             ).run()
         except WorkerDeaf as deaf:
             return Ending("failed", str(deaf), cause="protocol")
+        except LineTooLong as long:
+            return Ending("failed", f"the prompt is too long: {long}", cause="invalid")
         except Refused as refused:
             return Ending("failed", refused.text, cause="protocol")
 

@@ -1,8 +1,8 @@
 """What is said between the kernel and one worker, from ``ready`` to the terminal frame.
 
 Every entry is committed before it is answered (promise P5). The first terminal frame wins; what comes
-after it is ignored. Silence is judged by monotonic time: before ``ready`` by the startup deadline, then by
-the idle one.
+after it is ignored. Silence is judged by monotonic time: before ``ready`` by the startup deadline, while a tool
+runs by the tool's, else by the idle one.
 """
 
 import logging
@@ -14,6 +14,7 @@ import trio
 
 from kernel.services.link import Link
 from kernel.services.outcome import Ending, of_error, of_result
+from kernel.services.start_lines import in_lines
 from protocol.agent import Timeouts
 from protocol.codec import Noise
 from protocol.errors import Cause
@@ -44,6 +45,7 @@ class Dialogue:
         self._timeouts = timeouts
         self._ears = ears
         self._ready = False
+        self._tool_runs = False
         self._noise = 0
 
     async def run(self) -> Ending | None:
@@ -54,7 +56,7 @@ class Dialogue:
 
     async def _talk(self) -> Ending | None:
         while True:
-            patience = self._timeouts.idle if self._ready else self._timeouts.startup
+            patience = self._patience_seconds()
             with trio.move_on_after(patience) as silence:
                 frame = await self._link.receive()
             if silence.cancelled_caught:
@@ -65,6 +67,11 @@ class Dialogue:
             if ending is not None:
                 return ending
 
+    def _patience_seconds(self) -> float:
+        if not self._ready:
+            return self._timeouts.startup
+        return max(self._timeouts.idle, self._timeouts.tool) if self._tool_runs else self._timeouts.idle
+
     def _silent(self, seconds: float) -> Ending:
         cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
         return Ending("failed", f"the worker was silent for {seconds:g} s", cause=cause)
@@ -72,6 +79,7 @@ class Dialogue:
     async def _hear(
         self, frame: Ready | Entry | Delta | Progress | Log | Pong | Result | Error | Noise
     ) -> Ending | None:
+        self._tool_runs = isinstance(frame, Progress) and frame.tool
         match frame:
             case Result():
                 return of_result(frame)
@@ -99,7 +107,8 @@ class Dialogue:
             return Ending("failed", text, cause="spawn_permanent")
         if not self._ready:
             self._ready = True
-            await self._link.send(self._start)
+            for part in in_lines(self._start):
+                await self._link.send(part)
             await self._ears.ready(ready)
         return None
 

@@ -78,7 +78,7 @@ class Dispatcher:
         try:
             await self._attempts.run(instruction)
         except Exception:
-            logger.exception("attempt.broke %s", instruction)
+            logger.exception("attempt.lost %s", instruction)
         finally:
             self._busy.discard(agent)
             self._wake.set()

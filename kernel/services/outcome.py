@@ -47,6 +47,13 @@ def of_exit(exited: Exited) -> Ending:
     return Ending("failed", f"the worker ended with {describe_exit(exited)} and sent no result", cause="crash")
 
 
+def of_bug(error: Exception) -> Ending:
+    """The ending of an attempt in which the kernel itself went wrong: a crash, so it is tried once more."""
+    return Ending(
+        "failed", f"the kernel failed in this attempt ({type(error).__name__}); see kernel.log", cause="crash"
+    )
+
+
 def describe_exit(exited: Exited) -> str:
     """``1``, or ``SIGKILL``: how a process table shows an exit."""
     if exited.signal is None:

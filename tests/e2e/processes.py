@@ -3,7 +3,7 @@
 import os
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -21,6 +21,14 @@ def wait_for_mark(mark: str, count: int, seconds: float = 20.0) -> list[psutil.P
         assert time.monotonic() < deadline, f"{len(found)} of {count} processes marked {mark}"
         select.select([], [], [], 0.02)
     return found
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for something that only a file or a process table shows."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        select.select([], [], [], 0.02)
 
 
 def survivors(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:

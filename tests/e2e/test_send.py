@@ -4,6 +4,7 @@ import signal
 
 import psutil
 
+from tests.e2e.processes import wait_until
 from tests.project import Project
 
 
@@ -46,12 +47,8 @@ def test_steps_that_are_durable_are_not_made_again(project: Project) -> None:
     assert project.awk("start", "--trust").code == 0
     sent = project.awk("send", "alice", "X", "--json", env={"AGENT_WORKER_TRUST": "1"}).json()
     steps = project.root / "steps.log"
-    with project.spawn("events", "-f", "--jsonl") as events:
-        assert events.stdout is not None
-        while not (steps.exists() and steps.read_text().count("step") == 3):
-            events.stdout.readline()
-        psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
-        events.kill()
+    wait_until(lambda: steps.exists() and steps.read_text().count("step") == 3)
+    psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
     (project.root / "go").touch()
     assert project.awk("start", "--trust").code == 0
     assert project.awk("send", "alice", "Y", "--wait").code == 0

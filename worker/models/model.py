@@ -51,7 +51,7 @@ class Live(Protocol):
         """Show a piece of the reply's text."""
         ...
 
-    async def progress(self, what: str) -> None:
+    async def progress(self, what: str, *, tool: bool = False) -> None:
         """Say what is going on, in a few words."""
         ...
 

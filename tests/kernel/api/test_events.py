@@ -152,6 +152,19 @@ async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(ke
     assert missed >= count - sum(event.event == "delta" for event in seen) > 0
 
 
+async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_is_published(kernel: House) -> None:
+    """P22: the store may show a commit a moment before the feed tells of it."""
+    await say(kernel, "one")
+    newest = kernel.services.reader.now(events_table.kept).newest
+    async with watching(kernel, "since=0") as (_, events):
+        with trio.fail_after(5):
+            while (await anext(events)).id != newest:
+                pass
+            kernel.services.feed.publish([Event(type="message", at="", seq=newest)])
+            await say(kernel, "two")
+            assert (await anext(events)).id == newest + 1
+
+
 async def test_silence_is_broken_by_comments(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy or a client can tell an idle stream from a dead one."""
     monkeypatch.setattr(sse, "PING_SECONDS", 0.01)

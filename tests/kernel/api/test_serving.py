@@ -58,6 +58,8 @@ async def test_a_client_that_does_not_read_is_dropped(kernel: House, monkeypatch
         await wire.send("GET", "/events?since=0", kernel.headers().items(), b"")
         await wire.event()
         with trio.fail_after(5):
+            while not subscriptions:
+                await trio.testing.wait_all_tasks_blocked(0.01)
             while subscriptions:
                 await trio.testing.wait_all_tasks_blocked(0.01)
     assert (await kernel.ask("GET", "/health")).status == 200
@@ -67,6 +69,19 @@ async def test_slow_headers_are_not_waited_for(kernel: House, monkeypatch: pytes
     """HF09: a deadline from the first byte to the end of the headers, whatever trickles in between."""
     monkeypatch.setattr(connection, "HEADERS_SECONDS", 0.1)
     async with connected(kernel.port) as wire:
+        await wire.stream.send_all(b"GET /health HTTP/1.1\r\nHo")
+        with trio.fail_after(5):
+            assert await wire.stream.receive_some(1) == b""
+
+
+async def test_slow_headers_of_a_later_request_are_not_waited_for(
+    kernel: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HF09: idle between requests is allowed for long, half a request is not."""
+    async with connected(kernel.port) as wire:
+        await wire.send("GET", "/health", kernel.headers().items(), b"")
+        await wire.answer()
+        monkeypatch.setattr(connection, "HEADERS_SECONDS", 0.1)
         await wire.stream.send_all(b"GET /health HTTP/1.1\r\nHo")
         with trio.fail_after(5):
             assert await wire.stream.receive_some(1) == b""
