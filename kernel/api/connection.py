@@ -84,9 +84,12 @@ class Connection:
                 data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
             if not data:
                 break
-            if self._idle:
+            between_requests = self._idle
+            if between_requests:
                 self._deadline = min(self._deadline, trio.current_time() + HEADERS_SECONDS)
             await self._protocol.handle(RawData(data))
+            if self._idle and not between_requests:  # it came during the last answer, and may begin a request
+                self._deadline = trio.current_time() + HEADERS_SECONDS
         await self._protocol.handle(Closed())
 
     async def _send(self, event: Event) -> None:

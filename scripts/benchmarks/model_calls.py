@@ -65,7 +65,7 @@ def endpoint() -> Generator[tuple[int, "Queue[float]"]]:
             self.end_headers()
             self.wfile.write(answer)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the name is http.server's)
+        def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Model)

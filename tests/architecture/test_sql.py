@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tests.architecture.sources import Source, product
+from tests.architecture.sources import Source, dotted, product
 
 EXECUTES: Final = frozenset({"execute", "executemany", "executescript"})
 SQL: Final = re.compile(
@@ -34,13 +34,14 @@ def _parts(node: ast.AST) -> Iterator[str]:
 
 
 def test_only_the_store_executes_sql() -> None:
-    """style 31: no ``.execute`` outside kernel/store."""
+    """style 31: no ``.execute`` outside kernel/store, and no connection of one's own."""
     found = [
         source.at(call)
         for source in product()
         if not _in_store(source)
         for call in source.calls()
-        if isinstance(call.func, ast.Attribute) and call.func.attr in EXECUTES
+        if (isinstance(call.func, ast.Attribute) and call.func.attr in EXECUTES)
+        or dotted(call.func) in {"apsw.Connection", "sqlite3.connect"}
     ]
     assert found == []
 

@@ -53,7 +53,7 @@ class _Unseen:
     async def delta(self, text: str) -> None:
         """Drop it."""
 
-    async def progress(self, what: str) -> None:
+    async def progress(self, what: str, *, tool: bool = False) -> None:
         """Drop it."""
 
 
