@@ -1,0 +1,30 @@
+"""AGENT_WORKER_LAUNCHER=exec: the same contract without a zygote, and what macOS uses."""
+
+import signal
+import uuid
+
+import psutil
+
+from tests.e2e.processes import survivors, wait_for_mark
+from tests.project import Project
+
+EXEC = {"AGENT_WORKER_LAUNCHER": "exec", "AGENT_WORKER_TRUST": "1"}
+
+
+def test_a_message_is_answered_by_a_fresh_interpreter(project: Project) -> None:
+    """Send, answer, stop."""
+    project.agent("alice", "shell: 'echo hi > said'", "text: fresh")
+    assert project.awk("start", env=EXEC).code == 0
+    assert project.awk("send", "alice", "x", "--wait", env=EXEC).out.strip() == "fresh"
+    assert (project.root / "said").read_text() == "hi\n"
+
+
+def test_its_trees_die_with_the_kernel_too(project: Project) -> None:
+    """Promise P7."""
+    mark = f"awk-test-{uuid.uuid4().hex}"
+    project.agent("alice", f"""shell: "setsid sh -c 'while :; do sleep 1; done' {mark} & sleep 600\"""")
+    assert project.awk("start", env=EXEC).code == 0
+    assert project.awk("send", "alice", "x", env=EXEC).code == 0
+    trees = wait_for_mark(mark, 1)
+    psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
+    assert survivors(trees, seconds=2) == []

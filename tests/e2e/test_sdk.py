@@ -1,0 +1,121 @@
+"""The real Anthropic and OpenAI clients, in real workers, against a scripted provider on loopback."""
+
+import json
+
+import pytest
+
+from tests.project import Project
+from tests.worker.scripted_api import Call, Fail, Say, ScriptedApi
+
+KEY = "sk-canary-4711"
+
+
+def agent(project: Project, name: str, dialect: str, url: str) -> None:
+    """An agent whose provider is the scripted one."""
+    project.write(
+        f".agents/{name}.yaml",
+        f"""
+        model: scripted/model-1
+        provider: {{ name: scripted, base_url: "{url}", dialect: {dialect}, api_key: $SCRIPTED_KEY }}
+        prompt:
+          system: You are {name}.
+        """,
+    )
+
+
+def url_of(api: ScriptedApi, dialect: str) -> str:
+    """Where ``dialect`` is spoken."""
+    return api.anthropic_url if dialect == "anthropic" else api.openai_url
+
+
+@pytest.fixture
+def sdk_project(project: Project) -> Project:
+    """A project whose kernel was started with a provider's key in its environment."""
+    assert project.awk("start", "--trust", env={"SCRIPTED_KEY": KEY}).code == 0
+    return project
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai"])
+def test_a_model_calls_channel_send_and_wakes_a_colleague(sdk_project: Project, dialect: str) -> None:
+    """Issue 2, Show it: real clients, streaming, a tool call over Daemon MCP, usage booked."""
+    script = [
+        Say(text="I will tell bob.", calls=(Call("channel_send", json.dumps({"message": "@bob line 3 is wrong"})),)),
+        Say(text="Told him.", input_tokens=20, output_tokens=7),
+    ]
+    with ScriptedApi(script) as api:
+        agent(sdk_project, "alice", dialect, url_of(api, dialect))
+        sdk_project.agent("bob", 'text: "fixed: ${{ message.text }}"')
+        sdk_project.write(
+            ".workflows/review.yaml",
+            """
+            agents:
+              alice: { ref: alice }
+              bob: { ref: bob }
+            kickoff: "@alice please review"
+            """,
+        )
+        ran = sdk_project.awk("run", "review", "--trust", "--json")
+        assert ran.code == 0, ran.err
+    report = ran.json()
+    said = [(one["from"], one["kind"], one["text"]) for one in report["messages"] if one["kind"] in ("said", "reply")]
+    assert said == [
+        ("alice", "said", "@bob line 3 is wrong"),
+        ("alice", "reply", "Told him."),
+        ("bob", "reply", "fixed: @bob line 3 is wrong"),
+    ] or sorted(said) == sorted(
+        [
+            ("alice", "said", "@bob line 3 is wrong"),
+            ("alice", "reply", "Told him."),
+            ("bob", "reply", "fixed: @bob line 3 is wrong"),
+        ]
+    )
+    assert (report["usage"]["input_tokens"], report["usage"]["output_tokens"]) == (30, 12)
+    assert "channel_send" in json.dumps(api.requests[0].body["tools"])
+    assert "line 3" in json.dumps(api.requests[1].body["messages"])
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai"])
+def test_the_kernel_retries_and_nobody_else(sdk_project: Project, dialect: str) -> None:
+    """decisions.md: one owner of retries. 529 twice is three requests, not nine."""
+    with ScriptedApi([Fail(529), Fail(529), Say(text="third time lucky")]) as api:
+        agent(sdk_project, "alice", dialect, url_of(api, dialect))
+        sent = sdk_project.awk("send", "alice", "hello", "--wait", "--json", env={"AGENT_WORKER_TRUST": "1"})
+        assert sent.json()["results"][0]["text"] == "third time lucky"
+    assert len(api.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "cause"),
+    [(Fail(400), "failed", "invalid"), (Fail(401), "failed", "auth"), (Fail(402), "failed", "quota")],
+)
+def test_a_permanent_refusal_is_not_tried_again(sdk_project: Project, failure: Fail, status: str, cause: str) -> None:
+    """promises.md 4.3, promise P12: permanent errors have 0 retries."""
+    with ScriptedApi([failure]) as api:
+        agent(sdk_project, "alice", "anthropic", api.anthropic_url)
+        sent = sdk_project.awk("send", "alice", "hello", "--wait", "--json", env={"AGENT_WORKER_TRUST": "1"})
+    assert (sent.code, sent.json()["results"][0]["status"]) == (1, status)
+    assert len(api.requests) == 1
+    assert [one["cause"] for one in sdk_project.awk("dead", "--json").json()["instructions"]] == [cause]
+
+
+def test_max_steps_ends_incomplete(sdk_project: Project) -> None:
+    """decisions.md: max_steps is incomplete, not failed; exit 6."""
+    call = Say(calls=(Call("team_members"),))
+    with ScriptedApi(otherwise=call) as api:
+        agent(sdk_project, "alice", "anthropic", api.anthropic_url)
+        path = sdk_project.root / ".agents/alice.yaml"
+        path.write_text(path.read_text() + "max_steps: 3\n")
+        sent = sdk_project.awk("send", "alice", "hello", "--wait", "--json", env={"AGENT_WORKER_TRUST": "1"})
+    assert (sent.code, sent.json()["results"][0]["status"]) == (6, "incomplete")
+    assert len(api.requests) == 3
+
+
+def test_the_key_is_found_nowhere_but_at_the_provider(sdk_project: Project) -> None:
+    """Promise P18: canary secrets."""
+    with ScriptedApi([Say(text="hi")]) as api:
+        agent(sdk_project, "alice", "anthropic", api.anthropic_url)
+        assert sdk_project.awk("send", "alice", "x", "--wait", env={"AGENT_WORKER_TRUST": "1"}).code == 0
+    assert KEY in json.dumps(dict(api.requests[0].headers))
+    assert sdk_project.awk("stop", "--yes").code == 0
+    kept = [path for path in sdk_project.state.rglob("*") if path.is_file()]
+    assert [path for path in kept if KEY.encode() in path.read_bytes()] == []
