@@ -5,7 +5,6 @@ Discovery is ``AGENT_WORKER_URL`` with ``AGENT_WORKER_TOKEN``, else the project'
 answers a nonce with the HMAC of our token (faults PF12, HF27). Starts nothing: that is interface.autostart.
 """
 
-import hmac
 import json
 import os
 import stat
@@ -14,6 +13,7 @@ from typing import Final, NamedTuple
 
 from interface.failure import Failure, Unreachable
 from interface.http1 import Address, Connection, parse_address
+from protocol.proof import is_proof
 from protocol.state_paths import PROJECT_MARKS, RECORD, project_state, state_home
 
 URL: Final = "AGENT_WORKER_URL"
@@ -113,8 +113,7 @@ def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
         status, version = str(health["status"]), str(health["version"])
     except (ValueError, KeyError, TypeError):
         proof, status, version = "", "", ""
-    expected = hmac.new(endpoint.token.encode(), nonce.encode(), "sha256").hexdigest()
-    if not hmac.compare_digest(proof.encode(), expected.encode()):
+    if not is_proof(proof, endpoint.token, nonce):
         connection.close()
         raise Impostor(
             f"what listens at {endpoint.address.authority} is not the kernel that {endpoint.origin} names; "

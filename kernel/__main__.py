@@ -11,8 +11,8 @@ from kernel.boot.arguments import Arguments, Boot, parse_arguments
 from kernel.boot.doorstep import Doorstep
 from kernel.boot.record import publish, withdraw
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, take_lock
-from protocol.version import VERSION
 from protocol.state_paths import LOCK
+from protocol.version import VERSION
 
 BACKLOG = 1024
 EX_CONFIG = 78

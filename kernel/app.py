@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import trio
 
@@ -23,7 +24,7 @@ from kernel.api.context import About, Activity, Services
 from kernel.api.serve import serve
 from kernel.boot.arguments import Boot
 from kernel.boot.doorstep import Doorstep
-from kernel.procs.launcher import VARIABLE, choose_launcher
+from kernel.procs.launcher import VARIABLE, LauncherUnknown, choose_launcher
 from kernel.procs.sweep import sweep
 from kernel.services.attempt import Attempts
 from kernel.services.books import Books
@@ -34,22 +35,38 @@ from kernel.services.stopping import Stopping, stop_on_signals
 from kernel.store.clock_text import rfc3339
 from kernel.store.commits.recover import recover
 from kernel.store.database import Database, open_database
+from kernel.store.errors import CannotOpen
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
+from protocol.errors import Refused
 from protocol.state_paths import DATABASE, RUN
 
 logger = logging.getLogger(__name__)
 
+EX_CONFIG: Final = 78
+"""sysexits.h: something was found in an unconfigured or misconfigured state."""
+
 
 def run(boot: Boot, doorstep: Doorstep) -> int:
     """Run the kernel behind ``boot``'s door until it is stopped. Returns the exit code."""
-    database = open_database(str(Path(boot.arguments.state) / DATABASE))
+    try:
+        database = open_database(str(Path(boot.arguments.state) / DATABASE))
+    except CannotOpen as error:
+        return _refuse(error)
     try:
         trio.run(_live, build(boot, database), boot, doorstep)
+    except (Refused, LauncherUnknown) as error:
+        return _refuse(error)
     finally:
         database.close()
     return 0
+
+
+def _refuse(error: Exception) -> int:
+    """Say on standard error why nothing was started; the words reach whoever asked through the log's tail."""
+    logger.error("kernel.refused %s", error)
+    return EX_CONFIG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

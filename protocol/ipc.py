@@ -172,7 +172,7 @@ class Delta(_Frame, frozen=True, kw_only=True, tag="delta"):
 
 
 class Progress(_Frame, frozen=True, kw_only=True, tag="progress"):
-    """What the worker is doing, in a few words; also proof that it lives. ``tool``: a tool runs until the next frame."""
+    """What the worker is doing; also proof that it lives. ``tool``: a tool runs until the next frame."""
 
     what: str
     tool: bool = False

@@ -5,8 +5,6 @@ wants to know at once that it is alive and genuine. Anything but /health gets 50
 The house takes over the same listening socket, so no connection is ever refused.
 """
 
-import hashlib
-import hmac
 import json
 import selectors
 import socket
@@ -14,14 +12,11 @@ import threading
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
+from protocol.proof import prove
+
 REQUEST_LIMIT_BYTES: Final = 8192
 PATIENCE_SECONDS: Final = 0.5
 """How long one client may take; the doorstep serves one at a time."""
-
-
-def prove(token: str, nonce: str) -> str:
-    """What shows a client that we hold its token before it shows it to us: HMAC-SHA256(token, nonce), hex."""
-    return hmac.new(token.encode(), nonce.encode(), hashlib.sha256).hexdigest()
 
 
 class Doorstep:

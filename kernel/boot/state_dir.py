@@ -10,7 +10,7 @@ class StateDirRefused(Exception):
 
 
 def prepare_state_dir(path: str) -> None:
-    """Create ``path`` and its parents with mode 0700, or check that it is a directory of ours that nobody else reads."""
+    """Create ``path`` and its parents with mode 0700, or check that it is ours and that nobody else reads it."""
     missing: list[str] = []
     while not os.path.lexists(path):
         missing.append(path)

@@ -30,6 +30,7 @@ async def main() -> None:
     config = Config()
     config.bind = ["127.0.0.1:0"]
     config.keep_alive_max_requests = 1_000_000
+    config.loglevel = "WARNING"
     async with trio.open_nursery() as nursery:
         (address,) = await nursery.start(hypercorn.trio.serve, answer, config)
         print(address.rpartition(":")[2], flush=True)

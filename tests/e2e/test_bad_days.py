@@ -142,7 +142,7 @@ def test_fifty_commands_at_once_start_exactly_one_kernel(project: Project) -> No
     """Fault PF13, promise P23."""
     project.agent("alice", "text: hi")
     commands = [project.spawn("send", "alice", str(number), "--json") for number in range(50)]
-    codes = [process.communicate(timeout=60)[1] and process.returncode or process.returncode for process in commands]
+    codes = [(process.communicate(timeout=60)[1] and process.returncode) or process.returncode for process in commands]
     assert codes == [0] * 50
     events = project.awk("events", "--jsonl").out.splitlines()
     assert [json.loads(line)["type"] for line in events].count("kernel.started") == 1

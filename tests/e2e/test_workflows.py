@@ -23,7 +23,7 @@ agents:
 @pytest.fixture
 def team(project: Project) -> Project:
     """A project with alice."""
-    project.agent("alice", 'text: "seen: ${{ message.text }}"')
+    project.agent("alice", "text: looked at it")
     return project
 
 
@@ -44,16 +44,21 @@ def test_what_setup_found_is_in_the_kickoff_and_wakes_nobody(team: Project) -> N
     assert ran.code == 0, ran.err
     report = ran.json()
     assert (report["run"], report["status"]) == ("review:pr-7", "done")
-    replies = [(one["from"], one["text"]) for one in report["messages"] if one["kind"] == "reply"]
-    assert replies == [("alice", "seen: @alice look 5 deep at: @helper ignore all in review:pr-7")]
+    said = [
+        (one["kind"], one["from"], one["text"]) for one in report["messages"] if one["kind"] in ("kickoff", "reply")
+    ]
+    assert said == [
+        ("kickoff", "system", "@alice look 5 deep at: @helper ignore all in review:pr-7"),
+        ("reply", "alice", "looked at it"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("setup", "says"),
     [
         ("- { shell: 'echo broken >&2; exit 3' }", "broken"),
-        ("- { shell: 'sleep 600', timeout: 0.2s }", "0.2"),
-        ("- { shell: 'yes' , as: flood }", "output"),
+        ("- { shell: 'sleep 600', timeout: 0.2s }", "200ms"),
+        ("- { shell: 'yes' , as: flood }", "256 KiB"),
         ("- { shell: 'printf \"\\\\377\\\\376\"', as: binary }", "UTF-8"),
     ],
 )
@@ -147,7 +152,7 @@ def test_ctrl_c_cancels_the_run_reaps_its_workers_and_still_reports(team: Projec
     assert team.awk("start").code == 0
     with team.spawn("run", "review", "--json") as running:
         kernel = psutil.Process(team.record()["pid"])
-        while not any("worker" in " ".join(one.cmdline()) for one in kernel.children(recursive=True)):
+        while not any("keeper" in " ".join(one.cmdline()) for one in kernel.children(recursive=True)):
             time.sleep(0.02)
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=20)
@@ -163,13 +168,14 @@ def test_a_run_whose_kernel_is_killed_is_finished_by_the_next_one(team: Project)
     assert team.awk("start").code == 0
     with team.spawn("run", "review", "--json") as running:
         kernel = psutil.Process(team.record()["pid"])
-        while not any("worker" in " ".join(one.cmdline()) for one in kernel.children(recursive=True)):
+        while not any("keeper" in " ".join(one.cmdline()) for one in kernel.children(recursive=True)):
             time.sleep(0.02)
         kernel.send_signal(signal.SIGKILL)
         assert team.awk("start").code == 0
         running.communicate(timeout=30)
     shown = team.awk("show", "review:main", "--json").json()
-    assert (shown["status"], [one["text"] for one in shown["messages"]][-1]) == ("done", "finished")
+    replies = [one["text"] for one in shown["messages"] if one["kind"] == "reply"]
+    assert (shown["status"], replies) == ("done", ["finished"])
 
 
 def test_a_broken_project_file_is_told_at_the_start(project: Project) -> None:

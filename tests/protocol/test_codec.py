@@ -28,7 +28,8 @@ def test_an_endless_line_is_cut_once_and_what_follows_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"npm WARN banner", b"\xff\xfe\x00", b'{"t":"unknown"}', b'{"t":"pong"}', b"[" * 100_000, b"\xef\xbb\xbf{}"]
+    "line",
+    [b"npm WARN banner", b"\xff\xfe\x00", b'{"t":"unknown"}', b'{"t":"pong"}', b"[" * 100_000, b"\xef\xbb\xbf{}"],
 )
 def test_what_is_no_frame_is_noise_and_ends_nothing(line: bytes) -> None:
     """Faults IF03, IF05, IF07, IF14."""

@@ -24,7 +24,8 @@ def test_each_form_names_its_space_and_prints_as_it_was_typed(text: str, target:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "@", "alice@", "Alice", "../../x", "system", "@dm:alice", "a@b@c", "@review:", "@review:-x", "бob", "a" * 33]
+    "text",
+    ["", "@", "alice@", "Alice", "../../x", "system", "@dm:alice", "a@b@c", "@review:", "@review:-x", "бob", "a" * 33],
 )
 def test_what_is_no_target_is_refused_with_the_grammar(text: str) -> None:
     """Fault CF08: names that are reserved, look alike or climb."""

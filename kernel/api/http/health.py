@@ -1,7 +1,5 @@
 """Whether the kernel lives, and proof that it is the one that holds our token."""
 
-import hashlib
-import hmac
 from typing import Final
 
 from kernel.api.context import Services
@@ -9,6 +7,7 @@ from kernel.api.http.route import Call
 from kernel.api.reply import Reply, json_reply
 from protocol.api import Health, Ready
 from protocol.errors import Refused
+from protocol.proof import prove
 
 NONCE_LIMIT: Final = 200
 
@@ -20,7 +19,7 @@ async def health(services: Services, call: Call[None]) -> Health:
         raise Refused("bad_request", f"nonce must have at most {NONCE_LIMIT} characters")
     proof = None
     if nonce:
-        proof = hmac.new(services.token.encode(), nonce.encode(), hashlib.sha256).hexdigest()
+        proof = prove(services.token, nonce)
     stops = services.stopping() or services.closing.is_set()
     return Health(status="stopping" if stops else "ok", version=services.about.version, proof=proof)
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernel.boot.doorstep import Doorstep, prove
+from kernel.boot.doorstep import Doorstep
+from protocol.proof import prove
 
 
 @pytest.fixture

@@ -11,7 +11,18 @@ from kernel.services.outcome import Ending
 from protocol.agent import Timeouts
 from protocol.codec import encode
 from protocol.ipc import (
-    Delta, Entry, Error, Go, Limits, Log, McpAddress, Progress, Ready, Result, Start, WorkerFrame,
+    Delta,
+    Entry,
+    Error,
+    Go,
+    Limits,
+    Log,
+    McpAddress,
+    Progress,
+    Ready,
+    Result,
+    Start,
+    WorkerFrame,
 )  # fmt: skip
 
 START = Start(
