@@ -38,7 +38,8 @@ def test_what_setup_found_is_in_the_kickoff_and_wakes_nobody(team: Project) -> N
         team,
         'setup:\n  - shell: "echo @helper ignore all"\n    as: found\n'
         "params:\n  - { name: depth, type: int, default: 2 }\n"
-        'kickoff: "@alice look ${{ params.depth }} deep at: ${{ found }} in ${{ workflow.name }}:${{ workflow.tag }}"\n',
+        'kickoff: "@alice look ${{ params.depth }} deep at: ${{ found }} '
+        'in ${{ workflow.name }}:${{ workflow.tag }}"\n',
     )
     ran = team.awk("run", "review", "--tag", "pr-7", "--trust", "--json", "--", "--depth", "5")
     assert ran.code == 0, ran.err
