@@ -20,7 +20,8 @@ def listener() -> Iterator[socket.socket]:
 
 def ask(listener: socket.socket, path: str) -> tuple[int, dict[str, object]]:
     """GET ``path`` and decode the body."""
-    connection = http.client.HTTPConnection(*listener.getsockname(), timeout=5)
+    host, port = listener.getsockname()
+    connection = http.client.HTTPConnection(host, port, timeout=5)
     connection.request("GET", path)
     response = connection.getresponse()
     body = json.loads(response.read())

@@ -1,0 +1,98 @@
+"""The end of runs, on a real store."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import trio
+
+from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.services.runs import Runs
+from kernel.store import workflows
+from kernel.store.commits.append import append
+from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.database import open_database
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+from protocol.names import AgentKey
+from protocol.workflow import WorkflowDefinition
+
+NOW_MS = 1_000_000
+
+
+class Scene:
+    """A store in memory, and runs that end by it."""
+
+    def __init__(self) -> None:
+        self.now_ms = NOW_MS
+        self.database = open_database(":memory:")
+        self.feed = Feed()
+        self.reader = Reader(database=self.database)
+        self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=self.feed.publish)
+        self.runs = Runs(reader=self.reader, writer=self.writer, wake=self.feed.new_wake(), now_ms=lambda: self.now_ms)
+
+    async def start(self, kickoff: str, deadline_ms: int | None = None) -> None:
+        """Start ``review:main`` with alice in it, as a run."""
+        definition = msgspec.json.encode(WorkflowDefinition(name="review", agents={}))
+        payload = WorkflowStarted(
+            name="review", tag="main", mode="run", file=".workflows/review.yaml", definition=definition,
+            members=(MemberSpec(name="alice", key=AgentKey("alice@review:main"), origin="inline", definition=b"{}"),),
+            kickoff=kickoff, deadline_ms=deadline_ms,
+        )  # fmt: skip
+        draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
+        await self.writer.commit(append, draft)
+
+    def run(self) -> workflows.WorkflowRecord:
+        """How it stands."""
+        record = self.reader.now(workflows.latest, "review:main")
+        assert record is not None
+        return record
+
+
+@contextmanager
+def scene() -> Iterator[Scene]:
+    """A scene that is closed in the end."""
+    made = Scene()
+    try:
+        yield made
+    finally:
+        made.database.close()
+
+
+async def test_a_run_that_woke_nobody_ends_at_once() -> None:
+    """Promise P26: nothing is runnable, nothing waits."""
+    with scene() as it:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(it.writer.run)
+            await it.start("hello nobody")
+            await it.runs.run_once()
+            assert (it.run().state, it.run().status, it.run().exit_code) == ("stopped", "done", 0)
+            it.writer.close()
+
+
+async def test_a_run_with_open_work_goes_on_until_its_deadline() -> None:
+    """Promise P26, exit 124; the nap lasts no longer than the time that is left."""
+    with scene() as it:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(it.writer.run)
+            await it.start("@alice go", deadline_ms=NOW_MS + 5000)
+            assert await it.runs.run_once() == 5.0
+            assert it.run().state == "running"
+            it.now_ms += 5000
+            await it.runs.run_once()
+            assert (it.run().status, it.run().exit_code) == ("timeout", 124)
+            it.writer.close()
+
+
+async def test_a_run_that_somebody_stops_meanwhile_harms_nobody() -> None:
+    """The verdict comes too late and changes nothing."""
+    with scene() as it:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(it.writer.run)
+            await it.start("hello nobody")
+            async with trio.open_nursery() as both:
+                both.start_soon(it.writer.commit, stop_workflow, "review:main", "cancelled", 130)
+                both.start_soon(it.runs.run_once)
+            assert it.run().status in ("cancelled", "done")
+            it.writer.close()
