@@ -57,6 +57,8 @@ class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
     session: str | None = None
     note: str | None = None
     """Bookkeeping of the worker that wrote it (the mock keeps here what it did); opaque to the kernel."""
+    last: bool = False
+    """The terminal frame follows at once and nothing else happens: no answer is awaited."""
 
 
 # -- kernel -> worker ---------------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 """A project in a temporary folder, and the command line as a user runs it there."""
 
 import fcntl
+import http.client
 import json
 import os
 import subprocess
 import sys
 import textwrap
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -112,6 +113,22 @@ class Project:
                 process.kill()
                 raise
         return Ran(process.returncode, out, err)
+
+    def until(self, kind: str, seconds: float = SECONDS) -> dict[str, Any]:
+        """The first event of type ``kind`` since the log began, waited for if it has not happened. Raises TimeoutError.
+
+        It cannot come too late: durable events are read from the start.
+        """
+        record = self.record()
+        connection = http.client.HTTPConnection(record["host"], record["port"], timeout=seconds)
+        with closing(connection):
+            headers = {"Authorization": f"Bearer {record['token']}"}
+            connection.request("GET", f"/events?since=0&type={kind}", headers=headers)
+            for line in connection.getresponse():
+                if line.startswith(b"data: "):
+                    found: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
+                    return found
+        raise TimeoutError(f"the stream ended without {kind}")
 
     def stop(self) -> None:
         """Stop the kernel, if one runs, and wait until it is gone. Raises psutil.TimeoutExpired after killing it."""

@@ -31,6 +31,8 @@ class NotStarted(Exception):
 
 def start(order: Fork, stdio: Stdio, work: Work) -> int:
     """Fork the child that ``order`` describes and return its pid. Raises NotStarted, and then there is no child."""
+    if order.argv is None and order.cwd is None:
+        return _fork_worker(order, stdio, work)
     read, write = os.pipe()
     try:
         pid = os.fork()
@@ -49,7 +51,18 @@ def start(order: Fork, stdio: Stdio, work: Work) -> int:
     return pid
 
 
-def _become(order: Fork, stdio: Stdio, report: int, work: Work) -> None:
+def _fork_worker(order: Fork, stdio: Stdio, work: Work) -> int:
+    """Nothing can go wrong between this fork and the worker, so nobody waits for a report."""
+    try:
+        pid = os.fork()
+    except OSError as error:
+        raise NotStarted(f"{errno_name(error)}: fork") from error
+    if not pid:
+        _become(order, stdio, None, work)
+    return pid
+
+
+def _become(order: Fork, stdio: Stdio, report: int | None, work: Work) -> None:
     """Turn this process into the child. Never returns."""
     code = 127
     try:
@@ -58,7 +71,7 @@ def _become(order: Fork, stdio: Stdio, report: int, work: Work) -> None:
         signals.restore(python=order.argv is None)
         os.umask(_UMASK)
         if _enter(order.cwd):
-            code = _be_worker(order, work) if order.argv is None else _execute(order, order.argv)
+            code = _be_worker(order, report, work) if order.argv is None else _execute(order, order.argv)
     except BaseException:  # noqa: BLE001  (a crash of the worker: nothing above this frame may run in the child)
         traceback.print_exc()
         code = 1
@@ -68,13 +81,13 @@ def _become(order: Fork, stdio: Stdio, report: int, work: Work) -> None:
         os._exit(code)
 
 
-def _take_descriptors(stdio: Stdio, report: int) -> None:
+def _take_descriptors(stdio: Stdio, report: int | None) -> None:
     for target, fd in enumerate(stdio):
         if fd != target:
             os.dup2(fd, target)
-    if report != _REPORT:
+    if report is not None and report != _REPORT:
         os.dup2(report, _REPORT, inheritable=False)
-    os.closerange(_REPORT + 1, os.sysconf("SC_OPEN_MAX"))
+    os.closerange(_REPORT if report is None else _REPORT + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def _enter(cwd: str | None) -> bool:
@@ -87,8 +100,9 @@ def _enter(cwd: str | None) -> bool:
     return True
 
 
-def _be_worker(order: Fork, work: Work) -> int:
-    os.close(_REPORT)
+def _be_worker(order: Fork, report: int | None, work: Work) -> int:
+    if report is not None:
+        os.close(_REPORT)
     gc.enable()  # a zygote has it off
     return work(order)
 

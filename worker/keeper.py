@@ -1,4 +1,4 @@
-"""One per attempt: starts a child, owns its whole tree, and sees that nothing of it is left.
+"""One per attempt: starts a child, owns its whole tree, and sees that nothing of it is left. Then it may serve again.
 
 It talks to the kernel over one socket, its lifeline: ``started``, then ``exited`` once the tree is gone; ``kill`` comes
 back. End of file means that the kernel is gone, and so must be the tree. The lock it holds is the proof for the next
@@ -7,7 +7,6 @@ kernel. It does not know what it keeps, and never reads the child's output.
 
 import fcntl
 import os
-import resource
 import select
 import signal
 import socket
@@ -20,7 +19,7 @@ from protocol.codec import FrameReader, encode
 from protocol.ipc import Exited, Fork, Kill, Rusage, Started
 from worker import tree
 from worker.child import NotStarted, Stdio, Work, start
-from worker.sigchld import ChildSignal, reap
+from worker.sigchld import ChildSignal, Cost, reap
 from worker.titles import set_title
 
 ROUND_MS: Final = 5
@@ -28,8 +27,12 @@ ROUND_MS: Final = 5
 
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
-_FRAMES: Final[FrameReader[Kill]] = FrameReader(Kill)
-"""Of the one keeper that a process can be. Built before the fork: 300 KiB of decoder that keepers then share."""
+_DESCRIPTORS: Final = 3
+_ANCILLARY: Final = 16
+_CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+_FRAMES: Final[FrameReader[Kill | Fork]] = FrameReader(Kill | Fork)
+"""Of the one lifeline that a process can hold. Built before the fork: 300 KiB of decoder that keepers then share."""
 
 
 class Lifeline:
@@ -57,6 +60,21 @@ class Lifeline:
         self.open = bool(chunk)
         return [frame for frame in _FRAMES.feed(chunk) if isinstance(frame, Kill)]
 
+    def next_order(self) -> tuple[Fork, Stdio] | None:
+        """Wait for another order; None once the kernel wants no more. A ``kill`` that came too late is passed over."""
+        while True:
+            try:
+                chunk, fds, _flags, _address = socket.recv_fds(self._socket, 65536, _ANCILLARY, _CLOEXEC)
+            except OSError:
+                return None
+            orders = [frame for frame in _FRAMES.feed(chunk) if isinstance(frame, Fork)]
+            if orders and len(fds) == _DESCRIPTORS:
+                return orders[0], (fds[0], fds[1], fds[2])
+            for fd in fds:
+                os.close(fd)
+            if not chunk:
+                return None
+
 
 class Keeper:
     """The loop of a keeper from the child's start until its tree is gone."""
@@ -65,6 +83,7 @@ class Keeper:
         self._lifeline = lifeline
         self._child = child
         self._child_signal = child_signal
+        self._cost = Cost()
         self._status: int | None = None
         self._kill_at: float | None = None
         self._killed = False
@@ -83,12 +102,12 @@ class Keeper:
             code=code if code >= 0 else None,
             signal=-code if code < 0 else None,
             killed=self._killed,
-            rusage=_rusage(),
+            rusage=_rusage(self._cost),
         )
 
     def _reaped(self) -> bool:
         self._child_signal.drain()
-        ended, childless = reap()
+        ended, childless = reap(self._cost)
         if self._child in ended:
             self._status = ended[self._child]
             tree.signal_tree(self._child, signal.SIGKILL)
@@ -123,25 +142,41 @@ class Keeper:
 
 
 def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
-    """Be the keeper of ``order`` in this process, until its tree is gone. The caller ends the process afterwards."""
+    """Be the keeper of ``order``, and of those that follow when its tree is gone, one after the other.
+
+    Returns when the kernel closes the lifeline, or an order cannot be carried out. The caller ends the process.
+    """
     tree.become_subreaper()
     lifeline = Lifeline(lifeline_fd)
+    child_signal = ChildSignal()
+    following: tuple[Fork, Stdio] | None = (order, stdio)
+    while following is not None and _kept(*following, lifeline, child_signal, work):
+        set_title("keeper")
+        following = lifeline.next_order()
+
+
+def _kept(order: Fork, stdio: Stdio, lifeline: Lifeline, child_signal: ChildSignal, work: Work) -> bool:
+    """See one order to the end of its tree; True if another may follow.
+
+    Not after a command: what it was given to know must not be left to a worker.
+    """
     try:
         lock = _take_lock(order.lock)
         lifeline.kills()  # only to learn whether the kernel still lives: the lock was free, so another may run
         if not lifeline.open:
-            return
+            return False
         child = start(order, stdio, work)
     except NotStarted as error:
         lifeline.send(Exited(failed=str(error)))
-        return
+        return False
     _let_go(stdio)
     _sign(lock, child)
     set_title("keeper", order.attempt)
     lifeline.send(Started(pid=child, keeper=os.getpid()))
-    exited = Keeper(lifeline, child, ChildSignal()).keep()
+    exited = Keeper(lifeline, child, child_signal).keep()
     os.close(lock)
     lifeline.send(exited)
+    return lifeline.open and order.argv is None
 
 
 def _take_lock(path: str) -> int:
@@ -164,19 +199,18 @@ def _sign(lock: int, child: int) -> None:
 
 def _let_go(stdio: Stdio) -> None:
     """Drop the child's pipes, or the kernel would never read their end."""
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for fd in stdio:
-        if fd <= 2:
-            os.dup2(null, fd)
-        else:
+        if fd > 2:
             os.close(fd)
-    os.close(null)
+        else:
+            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(null, fd)
+            os.close(null)
 
 
-def _rusage() -> Rusage:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+def _rusage(cost: Cost) -> Rusage:
     return Rusage(
-        user_seconds=usage.ru_utime,
-        system_seconds=usage.ru_stime,
-        max_rss_bytes=usage.ru_maxrss * _RSS_UNIT,
+        user_seconds=cost.user_seconds,
+        system_seconds=cost.system_seconds,
+        max_rss_bytes=cost.max_rss * _RSS_UNIT,
     )

@@ -22,7 +22,6 @@ from protocol.ipc import (
     Ping,
     Pong,
     Progress,
-    Ready,
     Result,
     Start,
     Stop,
@@ -108,9 +107,8 @@ class Link:
             self._start = msgspec.structs.replace(self._start, entries=(*self._start.entries, *self._history))
             self._started.set()
 
-    async def open(self, ready: Ready) -> Start:
-        """Say ``ready`` and wait for ``start``, with all its entries. Raises LinkLost."""
-        await self._tell(ready)
+    async def start(self) -> Start:
+        """Wait for ``start``, with all its entries. Cancelled when the kernel hangs up."""
         await self._started.wait()
         assert self._start is not None, "set before its event"
         return self._start
@@ -125,6 +123,13 @@ class Link:
         await question.answered.wait()
         assert question.answer is not None, "set before its event"
         return question.answer
+
+    async def record_last(self, entry: Entry) -> None:
+        """Hand over the entry that only the terminal frame follows. Raises LinkLost, fit.TooLarge.
+
+        The kernel makes it durable before it hears that frame, so there is nothing to wait for.
+        """
+        await self._tell(fit_entry(msgspec.structs.replace(entry, last=True)))
 
     async def delta(self, text: str) -> None:
         """Show text of a reply as it comes."""

@@ -29,6 +29,10 @@ class Recorder(Live, Protocol):
         """Make ``entry`` durable."""
         ...
 
+    async def record_last(self, entry: Entry) -> None:
+        """Hand over the entry that only the terminal frame follows, without waiting."""
+        ...
+
 
 async def run(*, conversation: Conversation, model: Model, hands: Hands, limits: Limits, link: Recorder) -> Result:
     """Work until the end, a yield, or a limit. Raises Failed.
@@ -40,9 +44,17 @@ async def run(*, conversation: Conversation, model: Model, hands: Hands, limits:
         if isinstance(answer, Yield):
             return Result(status="yielded")
         entry = await _next(conversation, model, hands, link, answer.allowance if answer else None)
-        answer = await link.record(entry)
+        if _says_all(entry):
+            await link.record_last(entry)
+        else:
+            answer = await link.record(entry)
         conversation.add(entry)
     return ended
+
+
+def _says_all(entry: Entry) -> bool:
+    """Whether this is a reply after which ``conclude`` has nothing to wait for: the common end of the work."""
+    return entry.kind == "reply" and entry.stop_reason == "end_turn" and not entry.calls
 
 
 def conclude(conversation: Conversation, limits: Limits) -> Result | None:

@@ -66,6 +66,6 @@ _START: Final = Start(
     cwd="/",
     env={},
     idempotency_key="-",
-    mock=(Rule(do=(Action(text="-"),)),),
+    mock=(Rule(do=(Action(text="-"), Action(text="-"))),),
     source_text="-",
 )

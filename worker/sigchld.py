@@ -1,8 +1,10 @@
 """SIGCHLD as a descriptor, for the poll loops of zygote and keeper."""
 
 import os
+import resource
 import signal
 from contextlib import suppress
+from dataclasses import dataclass
 
 
 class ChildSignal:
@@ -30,8 +32,23 @@ class ChildSignal:
         os.close(self._write)
 
 
-def reap() -> tuple[dict[int, int], bool]:
-    """Take every ended child, orphans that a subreaper adopted included.
+@dataclass(slots=True)
+class Cost:
+    """What those that were reaped had used: seconds of CPU in all, peak resident memory of the largest."""
+
+    user_seconds: float = 0.0
+    system_seconds: float = 0.0
+    max_rss: int = 0
+
+    def add(self, usage: resource.struct_rusage) -> None:
+        """Take in one process, with the children it had waited for."""
+        self.user_seconds += usage.ru_utime
+        self.system_seconds += usage.ru_stime
+        self.max_rss = max(self.max_rss, usage.ru_maxrss)
+
+
+def reap(cost: Cost | None = None) -> tuple[dict[int, int], bool]:
+    """Take every ended child, orphans that a subreaper adopted included; what they used is added to ``cost``.
 
     Returns:
         Wait status by pid, and whether no child is left: for a subreaper, that its whole tree is gone.
@@ -39,9 +56,11 @@ def reap() -> tuple[dict[int, int], bool]:
     ended: dict[int, int] = {}
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
             return ended, True
         if not pid:
             return ended, False
         ended[pid] = status
+        if cost is not None:
+            cost.add(usage)

@@ -85,6 +85,11 @@ class Output:
         self._stderr.write(text + "\n")
         self._stderr.flush()
 
+    def notes(self, lines: Iterable[str]) -> None:
+        """Say some lines that are not the result, ready for a terminal."""
+        for line in lines:
+            self.note(line)
+
     def ask(self, question: str) -> None:
         """Put a question; the answer comes on the same line."""
         self._stderr.write(escape(question))

@@ -1,14 +1,16 @@
-"""The agents of a project, read from ``.agents/`` whenever one is asked for: an edit counts from the next lease.
+"""The agents of a project, as ``.agents/`` has them when one is asked for: an edit counts from the next lease.
 
-No cache: reading and checking a file costs less than a millisecond, and a stale definition costs trust.
+Kept is only what was made of a file that has not changed since: a stale definition would cost trust.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from kernel.agents.definition import AGENT_SHAPES, Named, check_agent, convert_agent, place_at
-from kernel.agents.project import load_project
+from kernel.agents.project import PROJECT_FILES, load_project
+from kernel.agents.remembered import Remembered
 from kernel.source.files import FileMissing, inside, read_text, read_tree
 from kernel.source.located import Converter
 from kernel.source.nodes import Node
@@ -41,14 +43,17 @@ class Survey:
 
 
 class Catalog:
-    """What the project at ``root`` defines. Holds nothing but the path; reads block for microseconds."""
+    """What the project at ``root`` defines. Reads block for microseconds."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._project_files = tuple(root / name for name in PROJECT_FILES)
+        self._projects = Remembered[ProjectDefinition]()
+        self._agents = Remembered[Loaded]()
 
     def project(self) -> ProjectDefinition:
         """What the project file says, or all defaults. Raises BadDefinition."""
-        return load_project(self.root)
+        return self._projects.of(self._project_files, partial(load_project, self.root))
 
     def names(self) -> tuple[str, ...]:
         """Names of all agent files, sorted; whether each is sound is not looked at."""
@@ -59,9 +64,13 @@ class Catalog:
 
         Raises Refused(unknown_agent) where there is no file, BadDefinition where it is wrong.
         """
-        path = f"{AGENTS}/{name}{SUFFIX}"
         if not _is_name(name):
             raise self._unknown(name)
+        file = self.root / AGENTS / f"{name}{SUFFIX}"
+        return self._agents.of((file, *self._project_files), partial(self._read, name, project))
+
+    def _read(self, name: str, project: ProjectDefinition | None) -> Loaded:
+        path = f"{AGENTS}/{name}{SUFFIX}"
         try:
             node, problems = read_tree(inside(self.root, path, path), path)
         except FileMissing:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 _ALLOWED: Final = frozenset(
@@ -33,6 +34,7 @@ def worker_environment(
     return passed
 
 
+@lru_cache(maxsize=16)
 def _search_path(path: str, own_bin: frozenset[str]) -> str:
     """``path`` without our own directories, and without relative ones, which would follow the working directory."""
     own = {os.path.realpath(directory) for directory in own_bin}

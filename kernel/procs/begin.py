@@ -16,8 +16,8 @@ from kernel.procs.pipes import Ends, open_pipes
 from kernel.procs.spec import Spec
 from protocol.ipc import Exited, Fork, Started
 
-Deliver = Callable[[Fork, Ends, KeeperLink], Awaitable[None]]
-"""Give the order and the child's ends to something that becomes the keeper. The ends are closed by the caller."""
+Deliver = Callable[[Fork, Ends], Awaitable[KeeperLink]]
+"""Give the order and the child's ends to a keeper, or to what becomes one. The ends are closed by the caller."""
 
 ANSWER_SECONDS: Final = 60.0
 """For the first word of a keeper: a zygote that preloads every SDK on a slow machine takes a good part of it."""
@@ -41,8 +41,6 @@ async def begin(spec: Spec, run_dir: Path, deliver: Deliver) -> Handle:
             if error.errno in TRANSIENT:
                 raise SpawnTransient(f"cannot start {spec.attempt}: {error.strerror}") from error
             raise
-        link = KeeperLink(trio.SocketStream(trio.socket.from_stdlib_socket(ours.link)))
-        undo.callback(link.close)
         streams = tuple(map(trio.lowlevel.FdStream, (ours.stdin, ours.stdout, ours.stderr)))
         for stream in streams:
             undo.callback(_close_now, stream)
@@ -55,7 +53,8 @@ async def begin(spec: Spec, run_dir: Path, deliver: Deliver) -> Handle:
             env=spec.env,
         )
         try:
-            await deliver(order, theirs, link)
+            link = await deliver(order, theirs)
+            undo.callback(link.close)
         finally:
             theirs.close()
         try:

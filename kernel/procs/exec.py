@@ -1,6 +1,7 @@
 """The exec launcher: a fresh interpreter per attempt becomes the keeper. Slow, simple, and what macOS can do."""
 
 import math
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,8 +43,19 @@ class ExecLauncher:
         """Start a worker or a command. Raises SpawnTransient; FileExistsError for an attempt that is in use."""
         return await begin(spec, self._run_dir, self._execute)
 
-    async def _execute(self, order: Fork, theirs: Ends, link: KeeperLink) -> None:
-        fd = theirs.link.fileno()
+    async def _execute(self, order: Fork, theirs: Ends) -> KeeperLink:
+        ours, end = socket.socketpair()
+        link = KeeperLink(ours)
+        try:
+            with end:
+                await self._keeper(order, theirs, end.fileno())
+            await link.send(order)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    async def _keeper(self, order: Fork, theirs: Ends, fd: int) -> None:
         try:
             process = await trio.lowlevel.open_process(
                 [sys.executable, "-I", "-u", "-m", "worker", "--keeper", str(fd)],
@@ -59,7 +71,6 @@ class ExecLauncher:
                 raise SpawnTransient(f"cannot start {order.attempt}: {error.strerror}") from error
             raise
         self._to_reap.send_nowait(process)
-        await link.send(order)
 
 
 async def _reap(process: trio.Process) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -10,8 +11,12 @@ import trio
 from kernel.procs.begin import begin
 from kernel.procs.errors import KeeperLost
 from kernel.procs.handle import Handle
+from kernel.procs.keeper_link import KeeperLink
+from kernel.procs.pipes import Ends
+from kernel.procs.spares import Spares
 from kernel.procs.spec import Spec
 from kernel.procs.zygote import Zygote, start_zygote
+from protocol.ipc import Fork
 
 logger = logging.getLogger(__name__)
 
@@ -60,13 +65,26 @@ class ForkLauncher:
         for left in reversed(range(TRIES)):
             zygote = await self._zygote()
             try:
-                return await begin(spec, self._run_dir, zygote.fork)
+                handle = await self._again(spec, zygote.spares) if spec.argv is None else None
+                return handle or await begin(spec, self._run_dir, zygote.fork)
             except KeeperLost:
                 if zygote.lost:
                     self._forget(zygote)
                 if not left:
                     raise
         raise AssertionError("unreachable")
+
+    async def _again(self, spec: Spec, spares: Spares) -> Handle | None:
+        """Start it in a keeper that has served before; None where there is none (any more)."""
+        while (link := spares.take()) is not None:
+
+            async def deliver(order: Fork, theirs: Ends, link: KeeperLink = link) -> KeeperLink:
+                await link.order(order, theirs)
+                return link
+
+            with suppress(KeeperLost):
+                return await begin(spec, self._run_dir, deliver)
+        return None
 
     async def _zygote(self) -> Zygote:
         """The newest that has loaded; before any has, the oldest, whose socket keeps orders until then."""
@@ -84,6 +102,7 @@ class ForkLauncher:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._supersede, zygote)
+                nursery.start_soon(zygote.spares.thin_out)
                 await zygote.listen()
                 nursery.cancel_scope.cancel()
         finally:

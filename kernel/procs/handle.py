@@ -43,6 +43,8 @@ class Handle:
         self._directory = directory
         self._link = link
         self._exited = exited
+        self._tree_seen_gone = False
+        """The keeper itself said so, after it had started something."""
         self._kill_sent = False
         self._waiting = trio.Lock()
         self._processes = _named(pid, keeper_pid)
@@ -64,6 +66,7 @@ class Handle:
                 frame = await self._link.receive()
                 if isinstance(frame, Exited):
                     self._exited = frame
+                    self._tree_seen_gone = True
                 elif frame is None:
                     self._exited = await self._bury()
         return self._exited
@@ -96,7 +99,10 @@ class Handle:
                 await self.wait()
             if self._exited is None:
                 await self.destroy()
-            self._link.close()
+            if self._tree_seen_gone:
+                self._link.free()
+            else:
+                self._link.close()
             for stream in (self.stdin, self.stdout, self.stderr):
                 await stream.aclose()
             self._directory.remove()

@@ -1,19 +1,29 @@
 """The kernel's end of a keeper's lifeline. As long as it is open, the keeper's tree may live."""
 
+import socket
+from array import array
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 
 import trio
 
+from kernel.procs.pipes import Ends
 from protocol.codec import FrameReader, encode
 from protocol.ipc import Exited, Fork, KeeperFrame, Kill, Started
 
 
 class KeeperLink:
-    """Frames to and from one keeper. One task receives at a time."""
+    """Frames to and from one keeper. One task receives at a time.
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self._stream = stream
+    ``spare`` takes the link of a keeper that has seen its tree gone and may serve again; without it, that keeper ends.
+    """
+
+    def __init__(self, end: socket.socket, spare: "Callable[[KeeperLink], None] | None" = None) -> None:
+        self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(end))
+        self._spare = spare
+        self.served = 0
+        """Orders given after the first."""
         self._frames: FrameReader[KeeperFrame] = FrameReader(KeeperFrame)
         self._arrived: deque[KeeperFrame] = deque()
 
@@ -45,6 +55,26 @@ class KeeperLink:
         while await self.receive() is not None:
             pass
 
+    async def order(self, order: Fork, theirs: Ends) -> None:
+        """Give a keeper whose tree is gone the next order, a worker's. One that is gone shows in ``receive``."""
+        fds = array("i", [theirs.stdin, theirs.stdout, theirs.stderr])
+        self.served += 1
+        try:
+            await self._stream.socket.sendmsg([encode(order)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+        except (OSError, trio.ClosedResourceError):
+            await trio.lowlevel.checkpoint()
+        except BaseException:
+            self.close()
+            raise
+
+    def free(self) -> None:
+        """Its tree is gone, as it said itself: have it serve again if somebody wants it to, or else end."""
+        if self._spare is not None:
+            self._spare(self)
+        else:
+            self.close()
+
     def close(self) -> None:
         """Let go: a keeper that still has a tree kills it."""
+        self._spare = None
         self._stream.socket.close()

@@ -14,6 +14,7 @@ import trio
 from kernel.procs.errors import KeeperLost
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.pipes import Ends
+from kernel.procs.spares import Spares
 from protocol.codec import FrameReader, encode
 from protocol.ipc import Fork, Preloaded, Retire
 
@@ -35,12 +36,26 @@ class Zygote:
     retired: bool = False
     lost: bool = False
     """An order could not be sent: it is dead, or about to be seen so."""
+    spares: Spares = field(default_factory=Spares)
+    """Its keepers that may serve again."""
     _sending: trio.Lock = field(default_factory=trio.Lock)
 
-    async def fork(self, order: Fork, theirs: Ends, _link: KeeperLink) -> None:
+    async def fork(self, order: Fork, theirs: Ends) -> KeeperLink:
         """Have it fork a keeper for ``order``. Raises KeeperLost if it is gone."""
-        fds = array("i", [theirs.stdin, theirs.stdout, theirs.stderr, theirs.link.fileno()])
+        ours, end = socket.socketpair()
+        # What a command was given to know must not be left to a worker.
+        link = KeeperLink(ours, self.spares.park if order.argv is None else None)
+        try:
+            with end:
+                await self._send(order, (theirs.stdin, theirs.stdout, theirs.stderr, end.fileno()))
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    async def _send(self, order: Fork, descriptors: tuple[int, ...]) -> None:
         data = encode(order)
+        fds = array("i", descriptors)
         try:
             async with self._sending:
                 sent = await self.control.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
@@ -65,6 +80,7 @@ class Zygote:
 
     async def retire(self) -> None:
         """Let it serve the keepers it has to their end, and then end. No more orders."""
+        self.spares.close()
         try:
             async with self._sending:
                 await self.control.send(encode(Retire()))
@@ -75,6 +91,7 @@ class Zygote:
 
     async def end(self) -> None:
         """Close the socket if it is open, and reap the process. What it had forked is ended, unless it was retired."""
+        self.spares.close()
         self.control.close()
         with trio.move_on_after(END_SECONDS):
             await self.process.wait()

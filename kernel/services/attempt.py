@@ -135,7 +135,7 @@ class Attempts:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(tail.drain, handle.stderr)
             nursery.start_soon(self._stop_when_asked, live, link, handle)
-            ending = await self._talk(live, briefing, handle, link)
+            ending = await self._talk(live, briefing, handle, link, nursery)
             exited = await stop(handle, grace_seconds=LEAVE_SECONDS)
             with trio.move_on_after(LEAVE_SECONDS):
                 await tail.ended.wait()
@@ -144,7 +144,9 @@ class Attempts:
             return Ending("stopped", live.stop_reason), exited
         return ending or of_exit(exited), exited
 
-    async def _talk(self, live: Live, briefing: Briefing, handle: Handle, link: Link) -> Ending | None:
+    async def _talk(
+        self, live: Live, briefing: Briefing, handle: Handle, link: Link, nursery: trio.Nursery
+    ) -> Ending | None:
         leased = live.leased
 
         async def entry(entry: Entry) -> Go | Stop:
@@ -156,15 +158,8 @@ class Attempts:
 
         async def ready(_: Ready) -> None:
             live.pid = handle.pid
-            await self._writer.commit(
-                started,
-                leased.instruction,
-                leased.epoch,
-                pid=handle.pid,
-                backend=briefing.definition.backend,
-                model=briefing.definition.model,
-                manifest=briefing.manifest,
-            )
+            # Nothing the worker does next depends on it, and the writer keeps the order.
+            nursery.start_soon(self._tell_started, leased, briefing, handle.pid)
 
         def show(frame: Delta | Progress) -> None:
             if isinstance(frame, Progress):
@@ -182,6 +177,18 @@ class Attempts:
             return Ending("failed", f"the prompt is too long: {long}", cause="invalid")
         except Refused as refused:
             return Ending("failed", refused.text, cause="protocol")
+
+    async def _tell_started(self, leased: Leased, briefing: Briefing, pid: int) -> None:
+        with contextlib.suppress(Refused):  # stale: whoever took the instruction away has told
+            await self._writer.commit(
+                started,
+                leased.instruction,
+                leased.epoch,
+                pid=pid,
+                backend=briefing.definition.backend,
+                model=briefing.definition.model,
+                manifest=briefing.manifest,
+            )
 
     async def _note(self, event: str, leased: Leased, data: dict[str, str]) -> None:
         await self._writer.commit(

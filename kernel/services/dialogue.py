@@ -88,7 +88,9 @@ class Dialogue:
             case Ready():
                 return await self._greet(frame)
             case Entry():
-                await self._link.send(await self._ears.entry(frame))
+                answer = await self._ears.entry(frame)
+                if not frame.last:
+                    await self._link.send(answer)
             case Delta() | Progress():
                 self._ears.live(frame)
             case Log():

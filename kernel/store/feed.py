@@ -4,7 +4,7 @@ Everything here happens on the Trio thread. A slow reader never holds up anybody
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -41,15 +41,18 @@ class Wake:
 class Subscription(AsyncIterator[Event]):
     """Events in order, from the moment of subscribing. Made by ``Feed.subscribe``."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, wanted: Callable[[Event], bool]) -> None:
         self._capacity = capacity
+        self._wanted = wanted
         self._events: deque[Event] = deque()
         self._missed = 0
         self._last_at = ""
         self._arrived = trio.Event()
 
     def offer(self, event: Event) -> None:
-        """Take an event, or count it as missed until the reader has caught up."""
+        """Take a wanted event, or count it as missed until the reader has caught up. Others wake nobody."""
+        if not self._wanted(event):
+            return
         if self._missed or len(self._events) >= self._capacity:
             self._missed += 1
             self._last_at = event.at
@@ -73,8 +76,6 @@ class Feed:
     def __init__(self) -> None:
         self._wakes: list[Wake] = []
         self._subscriptions: set[Subscription] = set()
-        self.wake = self.new_wake()
-        """The dispatcher's."""
 
     def new_wake(self) -> Wake:
         """A wake for one more who waits: each clears its own."""
@@ -96,9 +97,11 @@ class Feed:
             subscription.offer(event)
 
     @contextmanager
-    def subscribe(self, *, capacity: int = 256) -> Generator[Subscription]:
-        """Watch until the block ends."""
-        subscription = Subscription(capacity)
+    def subscribe(
+        self, *, capacity: int = 256, wanted: Callable[[Event], bool] = lambda _event: True
+    ) -> Generator[Subscription]:
+        """Watch what is ``wanted`` until the block ends."""
+        subscription = Subscription(capacity, wanted)
         self._subscriptions.add(subscription)
         try:
             yield subscription

@@ -65,9 +65,9 @@ def test_the_conversation_in_a_pipe_is_plain_text(repository: Project) -> None:
     ran = repository.awk("run", "review", "--trust")
     assert ran.code == 0, ran.err
     assert "\x1b" not in ran.out + ran.err
-    assert ran.out.startswith("review:main done")
-    assert "`range(1, len(prices) + 1)` counts the last item too. Please look again.\n" in ran.err
-    assert "reviewer: APPROVED" in ran.err
+    assert "review:main done" in ran.err
+    assert "`range(1, len(prices) + 1)` counts the last item too. Please look again.\n" in ran.out
+    assert "reviewer: APPROVED" in ran.out
 
 
 def _first(said: list[tuple[str, str]], sender: str) -> str:

@@ -152,9 +152,7 @@ def test_ctrl_c_cancels_the_run_reaps_its_workers_and_still_reports(team: Projec
     workflow(team, 'kickoff: "@alice hi"\n')
     assert team.awk("start").code == 0
     with team.spawn("run", "review", "--json") as running:
-        kernel = psutil.Process(team.record()["pid"])
-        while not any("keeper" in " ".join(one.cmdline()) for one in kernel.children(recursive=True)):
-            time.sleep(0.02)
+        team.until("attempt.started")
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=20)
     assert running.returncode == 130, err
@@ -168,10 +166,8 @@ def test_a_run_whose_kernel_is_killed_is_finished_by_the_next_one(team: Project)
     workflow(team, 'kickoff: "@alice hi"\n')
     assert team.awk("start").code == 0
     with team.spawn("run", "review", "--json") as running:
-        kernel = psutil.Process(team.record()["pid"])
-        while not any("keeper" in " ".join(one.cmdline()) for one in kernel.children(recursive=True)):
-            time.sleep(0.02)
-        kernel.send_signal(signal.SIGKILL)
+        team.until("attempt.started")
+        psutil.Process(team.record()["pid"]).send_signal(signal.SIGKILL)
         assert team.awk("start").code == 0
         running.communicate(timeout=30)
     shown = team.awk("show", "review:main", "--json").json()

@@ -24,12 +24,12 @@ def _result(body: RunReport | None = None) -> bytes:
     return sse("result", body or report())
 
 
-def test_the_conversation_goes_to_stderr_and_the_summary_to_stdout(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: results on stdout, everything else on stderr."""
+def test_the_conversation_goes_to_stdout_and_the_summary_to_stderr(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: results on stdout, everything else on stderr; without --json the conversation is the result."""
     kernel.answers["POST /run"] = Stream([PING, ACCEPTED, SAID, STEP, _result()])
     ran = cli("run", "review")
-    assert ran.err == "reviewer: @coder fix\n  this\n"
-    assert ran.out == "review:main done in 1.2 s; instructions: 2 done; 1,200 tokens in, 30 out\n"
+    assert ran.out == "reviewer: @coder fix\n  this\n"
+    assert ran.err == "review:main done in 1.2 s; instructions: 2 done; 1,200 tokens in, 30 out\n"
     assert ran.code == 0
 
 

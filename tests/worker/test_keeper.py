@@ -39,7 +39,8 @@ class Keeper:
         self.link.sendall(encode(msgspec.structs.replace(ORDER, argv=argv, lock=str(self.lock))))
 
     def hear(self) -> Started | Exited:
-        return msgspec.json.decode(self._lines.readline(), type=KeeperFrame)
+        heard: Started | Exited = msgspec.json.decode(self._lines.readline(), type=KeeperFrame)
+        return heard
 
     def output(self) -> bytes:
         """All that its child prints; its own copy of the pipe must be closed."""

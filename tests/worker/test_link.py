@@ -151,8 +151,8 @@ async def test_a_kernel_that_hangs_up_is_left_quietly(moment: str) -> None:
         async with process.stdin, process.stdout, process.stderr:
             await process.stdout.receive_some()
             if moment != "before start":
-                actions = {"sleep": 3600} if moment == "while working" else {"text": "x"}
-                await process.stdin.send_all(encode(make_start(mock=script(actions))))
+                actions = ({"sleep": 3600},) if moment == "while working" else ({"text": "x"}, {"text": "y"})
+                await process.stdin.send_all(encode(make_start(mock=script(*actions))))
                 await process.stdout.receive_some()
             await process.stdin.aclose()
             await process.stdout.aclose()

@@ -211,6 +211,9 @@ class _Store:
             raise _Cut
         return Go(k=entry.k)
 
+    async def record_last(self, entry: Entry) -> None:
+        await self.record(entry)
+
     async def delta(self, text: str) -> None: ...
 
     async def progress(self, what: str, *, tool: bool = False) -> None: ...

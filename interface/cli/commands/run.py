@@ -1,4 +1,7 @@
-"""``awk run``: a workflow from kickoff to quiescence; its conversation as it happens, its report at the end."""
+"""``awk run``: a workflow from kickoff to quiescence; its conversation as it happens, its report at the end.
+
+The result on stdout is the conversation, or the report with ``--json``; whatever is not it goes to stderr.
+"""
 
 import argparse
 import json
@@ -69,21 +72,26 @@ def _show(context: Context, event: ServerEvent) -> None:
     from interface.cli.views.events import decode, event_line, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
     from interface.cli.views.messages import message_lines  # noqa: PLC0415  (as above)
 
-    screen = context.out.error_screen
     decoded = decode(event.data)
     message = message_of(decoded)
-    if message is not None:
-        for line in message_lines(message, screen):
-            context.out.note(line)
-    elif context.args.verbose and decoded.seq is not None:
-        context.out.note(event_line(decoded, screen))
+    if message is None:
+        if context.args.verbose and decoded.seq is not None:
+            context.out.note(event_line(decoded, context.out.error_screen))
+    elif context.args.json:
+        context.out.notes(message_lines(message, context.out.error_screen))
+    else:
+        context.out.lines(message_lines(message, context.out.screen))
 
 
 def _conclude(context: Context, report: bytes) -> int:
     if context.args.jsonl:
         context.out.document(as_result(report))
+    elif context.args.json:
+        context.out.document(report)
     else:
-        context.answer(report, "report")
+        from interface.cli.views.report import lines  # noqa: PLC0415  (JSON needs no msgspec)
+
+        context.out.notes(lines(report, context.out.error_screen))
     return int(json.loads(report)["exit_code"])
 
 

@@ -17,6 +17,7 @@ from kernel.api.http.runs import report_of
 from kernel.api.http.sse import BYE, document, follow, frame, stored
 from kernel.api.http.workflows import launch
 from kernel.store import events, instructions, workflows
+from kernel.store.commits.append import Appended
 from kernel.store.events import EventFilter
 from kernel.workflows.start import StartAsked
 from protocol.api import Accepted, RunReport, RunRequest, SendReport
@@ -58,12 +59,14 @@ async def stream(services: Services, call: Call[RunRequest]) -> Stream:
 
 async def serve(services: Services, call: Call[RunRequest]) -> msgspec.Struct:
     """POST /serve: the same, as one answer."""
+    if _checked(call.body).workflow is None:
+        return await _serve_message(services, call)
     work = await _begin(services, call)
     async with aclosing(_events(services, work)) as passing:
         async for report in passing:
             if not isinstance(report, bytes):
                 return report
-    raise Refused("stopping", "the kernel stops before the work has ended; it goes on with the next one")
+    raise _stopping()
 
 
 async def _streamed(services: Services, work: Work) -> AsyncGenerator[bytes, None]:
@@ -103,10 +106,34 @@ async def _rest(services: Services, work: Work, after: int) -> AsyncGenerator[by
                 yield frame(event)
 
 
-async def _begin(services: Services, call: Call[RunRequest]) -> Work:
-    request = call.body
+async def _serve_message(services: Services, call: Call[RunRequest]) -> SendReport:
+    """Waits for the ends of what the message woke, and for nothing else: the cheapest way to an answer there is."""
+    ids: set[str] = set()
+
+    def wanted(event: Event) -> bool:
+        return event.type == BYE or (event.type == "instruction.ended" and (not ids or event.instruction in ids))
+
+    with services.feed.subscribe(wanted=wanted) as ends:
+        appended = await _say(services, call)
+        ids.update(appended.instruction_ids)
+        while (report := _sent(services, appended)) is None:
+            if (await anext(ends)).type == BYE:
+                raise _stopping()
+        return report
+
+
+def _stopping() -> Refused:
+    return Refused("stopping", "the kernel stops before the work has ended; it goes on with the next one")
+
+
+def _checked(request: RunRequest) -> RunRequest:
     if (request.workflow is None) == (request.to is None) or (request.to is None) != (request.text is None):
         raise Refused("bad_request", "give either workflow, or to and text")
+    return request
+
+
+async def _begin(services: Services, call: Call[RunRequest]) -> Work:
+    request = _checked(call.body)
     seq = services.reader.now(events.kept).newest
     if request.workflow is not None:
         return await _begin_run(services, request, request.workflow, seq)
@@ -138,14 +165,24 @@ async def _begin_run(services: Services, request: RunRequest, workflow: str, seq
 
 
 async def _begin_message(services: Services, call: Call[RunRequest], seq: int) -> Work:
-    appended = await say(services, call.body.to or "", call.body.text or "", call.request_key, trusted=call.body.trust)
-    ids = appended.instruction_ids
+    appended = await _say(services, call)
 
     async def outcome() -> SendReport | None:
-        results = services.reader.now(instructions.results, ids)
-        if any(result.status not in ENDED for result in results):
-            return None
-        return SendReport(message_id=appended.message_id, instruction_ids=ids, results=results)
+        return _sent(services, appended)
 
-    accepted = Accepted(message_id=appended.message_id, instruction_ids=ids, seq=seq)
+    accepted = Accepted(message_id=appended.message_id, instruction_ids=appended.instruction_ids, seq=seq)
     return Work(accepted, parse_target(call.body.to or "").space, outcome)
+
+
+async def _say(services: Services, call: Call[RunRequest]) -> Appended:
+    body = call.body
+    return await say(services, body.to or "", body.text or "", call.request_key, trusted=body.trust)
+
+
+def _sent(services: Services, appended: Appended) -> SendReport | None:
+    """The report of a message, or None while something that it woke goes on."""
+    ids = appended.instruction_ids
+    results = services.reader.now(instructions.results, ids)
+    if any(result.status not in ENDED for result in results):
+        return None
+    return SendReport(message_id=appended.message_id, instruction_ids=ids, results=results)

@@ -62,7 +62,7 @@ async def follow(services: Services, after: int, wanted: EventFilter) -> AsyncGe
 
     None where nothing happened for PING_SECONDS. What is no longer kept is announced as ``gap``.
     """
-    with services.feed.subscribe() as live:
+    with services.feed.subscribe(wanted=lambda event: event.type == BYE or passes(wanted, event)) as live:
         last, gap = _begin(services, after)
         if gap is not None:
             yield gap
@@ -84,8 +84,7 @@ async def follow(services: Services, after: int, wanted: EventFilter) -> AsyncGe
                 break
             elif comes.seq is None or comes.seq > last:
                 last = comes.seq or last
-                if passes(wanted, comes):
-                    yield comes
+                yield comes
         yield goodbye(services.now_ms())
 
 

@@ -47,10 +47,11 @@ async def test_a_reader_that_left_is_forgotten() -> None:
 async def test_a_wake_between_the_check_and_the_wait_is_not_lost() -> None:
     """Fault TF09."""
     feed = Feed()
-    feed.wake.clear()
+    wake = feed.new_wake()
+    wake.clear()
     feed.publish([event(1, "instruction.queued")])
     with trio.fail_after(5):
-        await feed.wake.wait()
+        await wake.wait()
 
 
 async def test_each_who_waits_has_a_wake_of_its_own() -> None:
@@ -58,7 +59,8 @@ async def test_each_who_waits_has_a_wake_of_its_own() -> None:
     feed = Feed()
     other = feed.new_wake()
     feed.publish([event(1, "instruction.ended")])
-    feed.wake.clear()
+    wake = feed.new_wake()
+    wake.clear()
     with trio.fail_after(5):
         await other.wait()
 
@@ -71,7 +73,7 @@ async def test_what_changes_nothing_to_lease_wakes_nobody() -> None:
 
     async def wait() -> None:
         nonlocal woken
-        await feed.wake.wait()
+        await wake.wait()
         woken = True
 
     async with trio.open_nursery() as nursery:
