@@ -9,6 +9,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,9 +34,10 @@ from kernel.services.dispatcher import Dispatcher
 from kernel.services.runs import Runs
 from kernel.services.stopping import Stopping, stop_on_signals
 from kernel.store.clock_text import rfc3339
+from kernel.store.commits.end_ephemeral import end_ephemeral
 from kernel.store.commits.recover import recover
 from kernel.store.database import Database, open_database
-from kernel.store.errors import CannotOpen
+from kernel.store.errors import CannotOpen, StorageFailed
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
@@ -46,6 +48,8 @@ logger = logging.getLogger(__name__)
 
 EX_CONFIG: Final = 78
 """sysexits.h: something was found in an unconfigured or misconfigured state."""
+EX_IOERR: Final = 74
+"""sysexits.h: an error occurred while doing I/O."""
 
 
 def run(boot: Boot, doorstep: Doorstep) -> int:
@@ -54,19 +58,39 @@ def run(boot: Boot, doorstep: Doorstep) -> int:
         database = open_database(str(Path(boot.arguments.state) / DATABASE))
     except CannotOpen as error:
         return _refuse(error)
+    code = 0
     try:
         trio.run(_live, build(boot, database), boot, doorstep)
-    except (Refused, LauncherUnknown) as error:
-        return _refuse(error)
+    except* (Refused, LauncherUnknown) as refused:
+        code = _refuse(*leaves(refused))
+    except* StorageFailed as failed:
+        code = _fail(*leaves(failed))
     finally:
         database.close()
-    return 0
+    return code
 
 
-def _refuse(error: Exception) -> int:
+def _refuse(*errors: BaseException) -> int:
     """Say on standard error why nothing was started; the words reach whoever asked through the log's tail."""
-    logger.error("kernel.refused %s", error)
+    for error in errors:
+        logger.error("kernel.refused %s", error)
     return EX_CONFIG
+
+
+def _fail(*errors: BaseException) -> int:
+    """The disk failed: whether the last writes last is not known, so this kernel must not go on (fault SF04)."""
+    for error in errors:
+        logger.critical("kernel.storage_failed %s", error)
+    return EX_IOERR
+
+
+def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """The exceptions of a group and of the groups in it."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from leaves(error)
+        else:
+            yield error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +121,14 @@ def build(boot: Boot, database: Database) -> House:
         writer=writer,
         feed=feed,
         launcher=launcher,
-        briefings=Briefings(catalog=catalog, reader=reader, environ=environ, own_bin=own_bin, url=f"{about.url}/mcp"),
+        briefings=Briefings(
+            catalog=catalog,
+            reader=reader,
+            environ=environ,
+            own_bin=own_bin,
+            url=f"{about.url}/mcp",
+            trusted=boot.arguments.trusted,
+        ),
         books=Books(writer=writer, now_ms=_now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(_now_ms()),
     )
@@ -157,6 +188,7 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
         grace_seconds = await house.stopping.asked()
         rooms.start_soon(_leave_when_hurried, house.stopping, rooms.cancel_scope)
         await house.dispatcher.drain(grace_seconds)
+        await house.services.writer.commit(end_ephemeral)
         house.stopping.closing.set()
     logger.info("kernel.stopped")
 

@@ -13,7 +13,7 @@ ErrorClass = Literal["transient", "permanent", "resource", "crash"]
 
 Cause = Literal[
     "rate_limited", "overloaded", "network", "idle_timeout", "startup_timeout",
-    "quota", "auth", "invalid", "definition_missing", "spawn_permanent", "spawn_transient",
+    "quota", "auth", "invalid", "definition_missing", "untrusted", "spawn_permanent", "spawn_transient",
     "resource", "max_steps", "max_tokens", "context_overflow", "refusal", "total_timeout",
     "crash", "protocol", "kernel_restart", "cancelled",
 ]  # fmt: skip
@@ -31,6 +31,7 @@ CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
         "auth": "permanent",
         "invalid": "permanent",
         "definition_missing": "permanent",
+        "untrusted": "permanent",
         "spawn_permanent": "permanent",
         "refusal": "permanent",
         "cancelled": "permanent",

@@ -1,17 +1,15 @@
 """The agents of a project, as ``.agents/`` has them when one is asked for: an edit counts from the next lease.
 
-Kept is only what was made of a file that has not changed since: a stale definition would cost trust.
+The files are read each time; what is kept is what the same bytes came to before. A stale definition costs trust.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from kernel.agents.definition import AGENT_SHAPES, Named, check_agent, convert_agent, place_at
-from kernel.agents.project import PROJECT_FILES, load_project
-from kernel.agents.remembered import Remembered
-from kernel.source.files import FileMissing, inside, read_text, read_tree
+from kernel.agents.project import ProjectFile, parse_project, read_project
+from kernel.source.files import FileMissing, inside, read_bytes, read_text, tree_of
 from kernel.source.located import Converter
 from kernel.source.nodes import Node
 from kernel.source.problems import BadDefinition, Problems, fail
@@ -47,13 +45,15 @@ class Catalog:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._project_files = tuple(root / name for name in PROJECT_FILES)
-        self._projects = Remembered[ProjectDefinition]()
-        self._agents = Remembered[Loaded]()
+        self._project: tuple[ProjectFile | None, ProjectDefinition] = (None, ProjectDefinition())
+        self._agents: dict[str, tuple[bytes, ProjectDefinition, Loaded]] = {}
 
     def project(self) -> ProjectDefinition:
         """What the project file says, or all defaults. Raises BadDefinition."""
-        return self._projects.of(self._project_files, partial(load_project, self.root))
+        file = read_project(self.root)
+        if file != self._project[0]:
+            self._project = (file, ProjectDefinition() if file is None else parse_project(file))
+        return self._project[1]
 
     def names(self) -> tuple[str, ...]:
         """Names of all agent files, sorted; whether each is sound is not looked at."""
@@ -66,23 +66,31 @@ class Catalog:
         """
         if not _is_name(name):
             raise self._unknown(name)
-        file = self.root / AGENTS / f"{name}{SUFFIX}"
-        return self._agents.of((file, *self._project_files), partial(self._read, name, project))
-
-    def _read(self, name: str, project: ProjectDefinition | None) -> Loaded:
         path = f"{AGENTS}/{name}{SUFFIX}"
         try:
-            node, problems = read_tree(inside(self.root, path, path), path)
+            data = read_bytes(inside(self.root, path, path), path)
         except FileMissing:
+            self._agents.pop(name, None)
             raise self._unknown(name) from None
+        kept = self._agents.get(name)
+        project = project or self.project()
+        if kept is not None and kept[0] == data and kept[1] is project:
+            return kept[2]
+        loaded = Loaded(self._parse(name, path, data, project), path)
+        if loaded.definition.prompt.system_file is None:  # else another file decides too
+            self._agents[name] = (data, project, loaded)
+        return loaded
+
+    def _parse(self, name: str, path: str, data: bytes, project: ProjectDefinition) -> AgentDefinition:
+        node, problems = tree_of(data, path)
         named = Named(name, f"the file is called {name}{SUFFIX}")
         definition = convert_agent(node, named, Converter(problems, AGENT_SHAPES), problems)
         if definition is not None:
-            check_agent(definition, node, project or self.project(), problems)
+            check_agent(definition, node, project, problems)
             self.check_system_file(definition, node, problems)
         problems.check()
         assert definition is not None
-        return Loaded(definition, path)
+        return definition
 
     def system_text(self, definition: AgentDefinition, path: str = "") -> str:
         """The system prompt of ``definition``, from the file or from its ``system_file``. Raises BadDefinition.

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from kernel.agents.later import NOT_YET
 from kernel.agents.providers import ModelRejected, check_endpoint
-from kernel.source.files import FileMissing, read_tree
+from kernel.source.files import FileMissing, read_bytes, tree_of
 from kernel.source.located import Converter, Shapes
 from kernel.source.nodes import MapNode
 from kernel.source.problems import Problems, fail
@@ -29,17 +29,29 @@ _REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
 _SHAPES: Final = Shapes(refused=_REFUSED)
 
 
-def load_project(root: Path) -> ProjectDefinition:
-    """What the project file says; all defaults where there is none. Raises BadDefinition."""
+class ProjectFile(NamedTuple):
+    """The file as it is now: its name, as seen from the root, and all of it."""
+
+    name: str
+    data: bytes
+
+
+def read_project(root: Path) -> ProjectFile | None:
+    """The project file, if there is one. Raises BadDefinition."""
     present = [name for name in PROJECT_FILES if (root / name).exists()]
     if len(present) > 1:
         raise fail(present[1], f"{present[0]} is there too", "keep one of them")
     if not present:
-        return ProjectDefinition()
+        return None
     try:
-        node, problems = read_tree(root / present[0], present[0])
+        return ProjectFile(present[0], read_bytes(root / present[0], present[0]))
     except FileMissing:
-        return ProjectDefinition()
+        return None
+
+
+def parse_project(file: ProjectFile) -> ProjectDefinition:
+    """What ``file`` says. Raises BadDefinition."""
+    node, problems = tree_of(file.data, file.name)
     definition = Converter(problems, _SHAPES).struct(node, ProjectDefinition, "")
     if definition is not None and isinstance(node, MapNode):
         _check_providers(definition, node, problems)

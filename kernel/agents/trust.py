@@ -5,7 +5,7 @@ Pure: who grants trust, and for how long, is not known here.
 
 from collections.abc import Iterable
 
-from kernel.agents.providers import MOCK, ModelRejected, route
+from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, Route, route
 from protocol.agent import AgentDefinition
 from protocol.errors import Refused
 from protocol.project import ProjectDefinition
@@ -22,11 +22,12 @@ def demands(definition: AgentDefinition, project: ProjectDefinition) -> tuple[st
             way = route(definition, project)
         except ModelRejected:
             way = None
-        if way is not None and way.foreign:
-            found.append(f"{definition.name} sends its prompts to {way.base_url}")
+        if way is not None:
+            found += _of_route(definition.name, way)
+    found += [f"{definition.name} gets ${name} of your environment" for name in definition.env]
     if _plays(definition):
         shells = [action.shell for rule in definition.mock for action in rule.do if action.shell is not None]
-        found += [f"{definition.name} runs: {_cut(shell)}" for shell in shells]
+        found += [f"{definition.name} runs: {shell}" for shell in shells]
     return tuple(found)
 
 
@@ -36,7 +37,13 @@ def require_trust(found: Iterable[str], *, trusted: bool) -> None:
     if trusted or not wanted:
         return
     more = f"; and {len(wanted) - _SHOWN} more" if len(wanted) > _SHOWN else ""
-    raise Refused("untrusted", f"not trusted yet: {'; '.join(wanted[:_SHOWN])}{more}", HINT)
+    raise Refused("untrusted", f"not trusted yet: {'; '.join(map(_cut, wanted[:_SHOWN]))}{more}", HINT)
+
+
+def _of_route(name: str, way: Route) -> list[str]:
+    keys = [f"${key}" for key in way.keys if way.foreign or key not in PROVIDERS[way.name].key_variables]
+    what = " and ".join(["its prompts", *keys] if way.foreign else keys)
+    return [f"{name} sends {what} to {way.base_url or way.name}"] if what else []
 
 
 def _plays(definition: AgentDefinition) -> bool:
@@ -45,4 +52,4 @@ def _plays(definition: AgentDefinition) -> bool:
 
 def _cut(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= 100 else f"{line[:97]}..."
+    return line if len(line) <= 140 else f"{line[:137]}..."

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+import trio
 
 from kernel.api.asgi import Receive, Send
 
@@ -14,7 +15,8 @@ COMMON: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"
 """On every answer. There are no CORS headers, on purpose (promise P17)."""
 
 LINGER_BYTES: Final = 16 * 1024 * 1024
-"""How much of an unread body is thrown away, so that the client gets to read why it was refused."""
+LINGER_SECONDS: Final = 2.0
+"""How much of an unread body, and for how long, is thrown away, so that the client gets to read why it was refused."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -58,9 +60,10 @@ async def send_and_drain(reply: Reply, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": reply.status, "headers": head_of(reply)})
     await send({"type": "http.response.body", "body": reply.body, "more_body": True})
     drained = 0
-    while drained < LINGER_BYTES:
-        message = await receive()
-        drained += len(message.get("body", b""))
-        if not message.get("more_body", False):
-            break
+    with trio.move_on_after(LINGER_SECONDS):
+        while drained < LINGER_BYTES:
+            message = await receive()
+            drained += len(message.get("body", b""))
+            if not message.get("more_body", False):
+                break
     await send({"type": "http.response.body", "body": b""})

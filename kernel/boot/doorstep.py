@@ -9,6 +9,7 @@ import json
 import selectors
 import socket
 import threading
+import time
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -52,10 +53,11 @@ class Doorstep:
                     self._answer(client)
 
     def _answer(self, client: socket.socket) -> None:
-        client.settimeout(PATIENCE_SECONDS)
+        deadline = time.monotonic() + PATIENCE_SECONDS
         try:
             request = b""
             while b"\r\n\r\n" not in request and len(request) < REQUEST_LIMIT_BYTES:
+                client.settimeout(max(deadline - time.monotonic(), 0.001))
                 piece = client.recv(REQUEST_LIMIT_BYTES)
                 if not piece:
                     return

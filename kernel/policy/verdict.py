@@ -12,6 +12,7 @@ FOREVER_MS: Final = 3_600_000
 class Progress:
     """One snapshot of a run. Counts are of its instructions; times are wall milliseconds."""
 
+    run: int
     space: str
     open: int
     failed: int

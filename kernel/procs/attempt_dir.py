@@ -26,6 +26,13 @@ class AttemptDir:
         """The file that the keeper holds locked until its whole tree is gone."""
         return self.path / LOCK_FILE
 
+    def rename(self, attempt: str) -> "AttemptDir":
+        """The same directory under another name. Raises FileExistsError if that is in use."""
+        path = self.path.with_name(attempt)
+        path.mkdir(mode=0o700)  # a rename alone would not tell
+        self.path.rename(path)
+        return AttemptDir(path)
+
     def remove(self) -> None:
         """Delete the directory; what is gone already is fine."""
         shutil.rmtree(self.path, ignore_errors=True)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -65,14 +66,29 @@ class ForkLauncher:
         for left in reversed(range(TRIES)):
             zygote = await self._zygote()
             try:
-                handle = await self._again(spec, zygote.spares) if spec.argv is None else None
-                return handle or await begin(spec, self._run_dir, zygote.fork)
+                return await self._ready(spec, zygote) or await self._start(zygote, spec)
             except KeeperLost:
                 if zygote.lost:
                     self._forget(zygote)
                 if not left:
                     raise
         raise AssertionError("unreachable")
+
+    @staticmethod
+    async def _ready(spec: Spec, zygote: Zygote) -> Handle | None:
+        """The worker that stands by, if that is what is wanted."""
+        handle = zygote.standby.take() if spec.argv is None and spec.cwd is None else None
+        if handle is not None:
+            try:
+                handle.assign(spec.attempt)
+            except OSError:
+                await handle.aclose()
+                raise
+        return handle
+
+    async def _start(self, zygote: Zygote, spec: Spec) -> Handle:
+        handle = await self._again(spec, zygote.spares) if spec.argv is None else None
+        return handle or await begin(spec, self._run_dir, zygote.fork)
 
     async def _again(self, spec: Spec, spares: Spares) -> Handle | None:
         """Start it in a keeper that has served before; None where there is none (any more)."""
@@ -103,6 +119,7 @@ class ForkLauncher:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._supersede, zygote)
                 nursery.start_soon(zygote.spares.thin_out)
+                nursery.start_soon(zygote.standby.run, partial(self._start, zygote))
                 await zygote.listen()
                 nursery.cancel_scope.cancel()
         finally:

@@ -55,6 +55,11 @@ class Handle:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    def assign(self, attempt: str) -> None:
+        """Make this the run of ``attempt``. Raises FileExistsError if that is in use."""
+        self._directory = self._directory.rename(attempt)
+        self.attempt, self.directory = attempt, self._directory.path
+
     async def wait(self) -> Exited:
         """How it ended, once the whole tree is gone. Any number of tasks may wait, and again later.
 

@@ -15,6 +15,7 @@ from kernel.procs.errors import KeeperLost
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.pipes import Ends
 from kernel.procs.spares import Spares
+from kernel.procs.standby import Standby
 from protocol.codec import FrameReader, encode
 from protocol.ipc import Fork, Preloaded, Retire
 
@@ -38,13 +39,14 @@ class Zygote:
     """An order could not be sent: it is dead, or about to be seen so."""
     spares: Spares = field(default_factory=Spares)
     """Its keepers that may serve again."""
+    standby: Standby = field(default_factory=Standby)
     _sending: trio.Lock = field(default_factory=trio.Lock)
 
     async def fork(self, order: Fork, theirs: Ends) -> KeeperLink:
         """Have it fork a keeper for ``order``. Raises KeeperLost if it is gone."""
         ours, end = socket.socketpair()
         # What a command was given to know must not be left to a worker.
-        link = KeeperLink(ours, self.spares.park if order.argv is None else None)
+        link = KeeperLink(ours, self._free if order.argv is None else None)
         try:
             with end:
                 await self._send(order, (theirs.stdin, theirs.stdout, theirs.stderr, end.fileno()))
@@ -52,6 +54,10 @@ class Zygote:
             link.close()
             raise
         return link
+
+    def _free(self, link: KeeperLink) -> None:
+        self.spares.park(link)
+        self.standby.ask()
 
     async def _send(self, order: Fork, descriptors: tuple[int, ...]) -> None:
         data = encode(order)
@@ -80,6 +86,7 @@ class Zygote:
 
     async def retire(self) -> None:
         """Let it serve the keepers it has to their end, and then end. No more orders."""
+        self.standby.close()
         self.spares.close()
         try:
             async with self._sending:

@@ -48,6 +48,7 @@ class WorkflowStarted(_Payload, frozen=True, kw_only=True):
     members: tuple[MemberSpec, ...]
     params: dict[str, object] = {}
     deadline_ms: int | None = None
+    vouched: tuple[str, ...] = ()
     kickoff: str | None = None
     kickoff_mentions: tuple[str, ...] | None = None
 
@@ -78,7 +79,8 @@ class Draft:
     """What to append.
 
     ``to`` names who is addressed directly. ``mentions`` None means: those in the text. ``author`` is set when
-    an agent speaks; ``hops`` None means: one more than what the author was woken by, or 0.
+    an agent speaks; ``vouched`` is what the user trusts the work to do (kernel.agents.trust);
+    ``hops`` None means: one more than what the author was woken by, or 0.
     """
 
     kind: MessageKind
@@ -88,5 +90,6 @@ class Draft:
     to: tuple[str, ...] = ()
     mentions: tuple[str, ...] | None = None
     author: Author | None = None
+    vouched: tuple[str, ...] = ()
     hops: int | None = None
     payload: Payload | None = None

@@ -45,6 +45,7 @@ class WorkflowBegin(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     definition: bytes
     params: dict[str, object]
+    vouched: tuple[str, ...]
     deadline_ms: int | None
     hops: int
     instructions: int

@@ -24,3 +24,4 @@ class Fact:
     cause: int | None = None
     speaker: AgentKey | None = None
     payload: Payload | None = None
+    vouched: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from kernel.agents.environment import worker_environment
 from kernel.agents.preload import sdks_for
 from kernel.agents.prompt import Scene, assemble
 from kernel.agents.providers import CauseError, ModelRejected, resolve
+from kernel.agents.trust import demands
 from kernel.store import agents, entries, messages
 from kernel.store.commits.lease import Leased
 from kernel.store.reader import Reader
@@ -20,6 +21,7 @@ from protocol.agent import AgentDefinition
 from protocol.errors import Cause, Refused
 from protocol.ipc import Limits, McpAddress, Start
 from protocol.names import is_personal
+from protocol.project import ProjectDefinition
 
 
 class CannotStart(Exception):
@@ -52,12 +54,14 @@ class Briefings:
         environ: Mapping[str, str],
         own_bin: frozenset[str],
         url: str,
+        trusted: bool,
     ) -> None:
         self._catalog = catalog
         self._reader = reader
         self._environ = environ
         self._own_bin = own_bin
         self._url = url
+        self._trusted = trusted
 
     def prepare(self, leased: Leased, token: str) -> Briefing:
         """The briefing of one attempt. Raises CannotStart."""
@@ -74,6 +78,7 @@ class Briefings:
 
     def _brief(self, leased: Leased, token: str, definition: AgentDefinition) -> Briefing:
         project = self._catalog.project()
+        self._check_trust(leased, definition, project)
         resolved = resolve(definition, project, self._environ)
         message = self._reader.now(messages.report, leased.message_seq)
         assert message is not None, leased
@@ -109,6 +114,12 @@ class Briefings:
             source_text=leased.source_text,
         )
         return Briefing(definition, start, prompt.manifest, sdks_for((definition,), project))
+
+    def _check_trust(self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition) -> None:
+        """What was edited since somebody vouched for it is not vouched for (promise P19)."""
+        new = [demand for demand in demands(definition, project) if demand not in leased.vouched]
+        if new and not self._trusted:
+            raise CannotStart("untrusted", f"the files changed since they were trusted: {'; '.join(new)[:500]}")
 
     def _scene(self, leased: Leased) -> Scene:
         if is_personal(leased.space):

@@ -4,7 +4,6 @@ Quiescence is one question to the store (promise P26): what follows from a messa
 commit, so a space without open instructions stays without until somebody speaks.
 """
 
-import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -12,13 +11,10 @@ import trio
 
 from kernel.policy.verdict import Verdict, verdict
 from kernel.store import workflows
-from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.commits.end_run import end_run
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
-from protocol.errors import Refused
-
-logger = logging.getLogger(__name__)
 
 LONGEST_NAP_SECONDS: Final = 60.0
 
@@ -46,15 +42,7 @@ class Runs:
         for progress in self._reader.now(workflows.running_runs):
             over = verdict(progress, self._now_ms())
             if isinstance(over, Verdict):
-                await self._end(progress.space, over)
+                await self._writer.commit(end_run, progress.run)
             else:
                 nap = min(nap, over / 1000)
         return nap
-
-    async def _end(self, space: str, over: Verdict) -> None:
-        try:
-            await self._writer.commit(
-                stop_workflow, space, status=over.status, exit_code=over.exit_code, reason=over.reason
-            )
-        except Refused as refused:
-            logger.info("run.not_ended %s: %s", space, refused.text)  # somebody stopped it since it was read

@@ -39,21 +39,21 @@ def running(conn: apsw.Connection) -> tuple[WorkflowRecord, ...]:
 
 
 PROGRESS: Final = """
-SELECT w.space,
+SELECT w.id, w.space,
   (SELECT count(*) FROM instructions AS i WHERE i.space = w.space
     AND i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')),
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state IN ('failed', 'dead')),
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state = 'incomplete'),
   w.limited, w.deadline_ms
-FROM workflows AS w WHERE w.state = 'running' AND w.mode = 'run' ORDER BY w.id
+FROM workflows AS w WHERE w.state = 'running' AND w.mode = 'run' AND coalesce(:run, w.id) = w.id ORDER BY w.id
 """
 
 
-def running_runs(conn: apsw.Connection) -> tuple[Progress, ...]:
-    """How far those have come that end by themselves. One snapshot of all."""
+def running_runs(conn: apsw.Connection, run: int | None = None) -> tuple[Progress, ...]:
+    """How far those have come that end by themselves: all, or the one ``run``. One snapshot."""
     return tuple(
-        Progress(space, unended, failed, incomplete, bool(limited), deadline_ms)
-        for space, unended, failed, incomplete, limited, deadline_ms in conn.execute(PROGRESS)
+        Progress(number, space, unended, failed, incomplete, bool(limited), deadline_ms)
+        for number, space, unended, failed, incomplete, limited, deadline_ms in conn.execute(PROGRESS, {"run": run})
     )
 
 

@@ -60,6 +60,8 @@ class Prepared:
     values: Mapping[str, str]
     root: Path
     deadline_seconds: float | None
+    vouched: tuple[str, ...]
+    """What its members may do, as far as somebody vouched for it."""
 
     @property
     def space(self) -> SpaceId:
@@ -100,10 +102,11 @@ def prepare(
         hint = f"stop it first (awk stop @{space}), or give another --tag"
         raise Refused("already_running", f"{space} is already running", hint)
     _check_kickoff(loaded, asked.mode)
-    require_trust(_demands(loaded), trusted=asked.trusted)
+    found = _demands(loaded)
+    require_trust(found, trusted=asked.trusted)
     values = _values(loaded, tag, params, environ)
     _check_credentials(loaded, environ)
-    return Prepared(loaded, tag, asked.mode, params, values, catalog.root, _deadline(loaded, asked))
+    return Prepared(loaded, tag, asked.mode, params, values, catalog.root, _deadline(loaded, asked), tuple(found))
 
 
 async def start(
@@ -137,6 +140,7 @@ async def start(
         definition=msgspec.json.encode(definition),
         members=specs(prepared.loaded.members, prepared.space),
         params=dict(prepared.params),
+        vouched=prepared.vouched,
         deadline_ms=None if seconds is None else now_ms() + round(seconds * 1000),
         kickoff=_kickoff(definition.kickoff, values),
         kickoff_mentions=find_mentions(definition.kickoff or ""),

@@ -1,5 +1,6 @@
 """Everything that can be killed is killed, and no work or tree is lost or left."""
 
+import os
 import signal
 import sys
 import uuid
@@ -11,7 +12,8 @@ from tests.e2e.processes import marked, survivors, wait_for_mark, zygote_of
 from tests.project import Project
 
 TRUST = {"AGENT_WORKER_TRUST": "1"}
-ROUNDS = 3
+ROUNDS = int(os.environ.get("AWK_TEST_KILL_ROUNDS", "3"))
+"""How often the kernel is killed: 30 for the figure in docs/promises.md."""
 WORKERS = 20
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="whole trees need a subreaper")

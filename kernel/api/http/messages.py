@@ -5,7 +5,7 @@ import msgspec
 from kernel.agents.catalog import Catalog
 from kernel.api.context import Services
 from kernel.api.http.route import Call
-from kernel.api.http.vouch import require_vouched
+from kernel.api.http.vouch import vouched
 from kernel.rule.draft import Draft
 from kernel.store import messages
 from kernel.store.commits.append import Appended, append
@@ -47,9 +47,10 @@ async def say(services: Services, to: str, text: str, key: RequestKey | None, *,
         raise Refused("bad_target", str(error)) from error
     if not text.strip():
         raise Refused("bad_request", "the message is empty")
-    if target.workflow is None and not (trusted or services.trusted):
-        require_vouched(services.catalog, target.agent or "")
-    draft = draft_to(target, text)
+    grant: tuple[str, ...] = ()
+    if target.workflow is None:
+        grant = vouched(services, target.agent or "", trusted=trusted or services.trusted)
+    draft = draft_to(target, text, grant)
     try:
         return await services.writer.commit(append, draft, request=key)
     except Refused as refused:
@@ -59,10 +60,10 @@ async def say(services: Services, to: str, text: str, key: RequestKey | None, *,
     return await services.writer.commit(append, draft, request=key)
 
 
-def draft_to(target: Target, text: str) -> Draft:
-    """What the user says to ``target``."""
+def draft_to(target: Target, text: str, grant: tuple[str, ...]) -> Draft:
+    """What the user says to ``target``, and what it may have done."""
     to = () if target.agent is None else (target.agent,)
-    return Draft(kind="said", space=target.space, sender=USER, text=text, to=to)
+    return Draft(kind="said", space=target.space, sender=USER, text=text, to=to, vouched=grant)
 
 
 def _new_agent(catalog: Catalog, name: str) -> AgentSpec:

@@ -40,11 +40,6 @@ class Work:
     outcome: Callable[[], Awaitable[Report | None]]
     """The report, or None while the work goes on."""
 
-    @property
-    def woke_nobody(self) -> bool:
-        """Whether there is nothing to wait for."""
-        return self.accepted.run is None and not self.accepted.instruction_ids
-
     def concerns(self, event: Event) -> bool:
         """Whether an event of the space is of this work: all are of a run, of a message those of its instructions."""
         if self.accepted.run is not None or (event.type in (*LIVE, BYE) and event.instruction is None):
@@ -78,10 +73,9 @@ async def _streamed(services: Services, work: Work) -> AsyncGenerator[bytes, Non
 
 async def _events(services: Services, work: Work) -> AsyncGenerator[bytes | Report, None]:
     """Encoded events, and at the end the report. Without a report: the server stops."""
-    if work.woke_nobody:
-        report = await work.outcome()
-        assert report is not None
-        yield report
+    over = await work.outcome()
+    if over is not None:
+        yield over  # nobody was woken, or the request is a repeat and the work was done before
         return
     async with aclosing(follow(services, work.accepted.seq, EventFilter(space=work.space))) as ticks:
         async for tick in ticks:

@@ -44,6 +44,7 @@ def _begin(fact: Fact, started: WorkflowStarted, view: View) -> tuple[Effect, ..
         file=started.file,
         definition=started.definition,
         params=started.params,
+        vouched=started.vouched,
         deadline_ms=started.deadline_ms,
         hops=limits.hops,
         instructions=limits.instructions,

@@ -61,6 +61,7 @@ def _append(tx: Transaction, draft: Draft, author: Held | None) -> Appended:
         cause=None if author is None else author.number,
         speaker=None if author is None else author.agent,
         payload=draft.payload,
+        vouched=draft.vouched,
     )
     recorder = record(tx, fact)
     return Appended(

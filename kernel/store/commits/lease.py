@@ -43,13 +43,16 @@ class Leased(msgspec.Struct, frozen=True, kw_only=True):
     hops: int
     message_seq: int
     entries: int
+    vouched: frozenset[str] = frozenset()
+    """What the message, or the start of the workflow, was trusted to have done."""
 
 
 LEASE: Final = """
 UPDATE instructions SET state = 'leased', epoch = epoch + 1, attempts = attempts + 1, not_before_ms = 0
 WHERE id = ? AND state IN ('queued', 'yielded') AND NOT EXISTS (
   SELECT 1 FROM instructions AS live WHERE live.agent = instructions.agent AND live.state IN ('leased', 'running'))
-RETURNING epoch, attempts, crashes, agent, name, space, lane, hops, message, entries
+RETURNING epoch, attempts, crashes, agent, name, space, lane, hops, message, entries, vouched,
+  (SELECT w.vouched FROM workflows AS w WHERE w.id = instructions.run)
 """
 
 MESSAGE: Final = "SELECT text, sender FROM messages WHERE seq = ?"
@@ -61,13 +64,16 @@ INSERT INTO attempts (instruction, epoch, n, token_hash, started_ms) VALUES (?, 
 """
 
 
+_vouched: Final = msgspec.json.Decoder(tuple[str, ...])
+
+
 def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None:
     """Start an attempt, charged until ``park`` says otherwise. None: no longer queued, or its agent has a live one."""
     number = number_of(instruction, "i")
     row = tx.conn.execute(LEASE, (number,)).fetchone()
     if row is None or number is None:
         return None
-    epoch, attempts, crashes, agent, name, space, lane, hops, seq, entries = row
+    epoch, attempts, crashes, agent, name, space, lane, hops, seq, entries, *vouched = row
     text, sender = tx.conn.execute(MESSAGE, (seq,)).fetchone() or ("", "")
     tx.conn.execute(DELIVERY, (seq, agent))
     tx.conn.execute(INSERT_ATTEMPT, (number, epoch, attempts + crashes, token_hash, tx.now_ms))
@@ -88,6 +94,7 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
         hops=hops,
         message_seq=seq,
         entries=entries,
+        vouched=frozenset(one for blob in vouched if blob is not None for one in _vouched.decode(blob)),
     )
     data = {"attempt": leased.attempt, "epoch": epoch, "n": leased.n}
     tx.emit("instruction.leased", space=space, agent=name, instruction=number, data=data)

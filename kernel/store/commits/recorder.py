@@ -68,7 +68,9 @@ class Recorder:
 
     def _assign(self, seq: int, fact: Fact, run: int | None, assign: Assign) -> int:
         tx = self._tx
-        row = (assign.agent, assign.name, fact.space, run, LANES.index(assign.lane), seq, assign.hops, tx.now_ms)
+        vouched = _encode(fact.vouched) if fact.vouched else None
+        lane = LANES.index(assign.lane)
+        row = (assign.agent, assign.name, fact.space, run, lane, seq, assign.hops, tx.now_ms, vouched)
         tx.conn.execute(INSERT_INSTRUCTION, row)
         number = tx.conn.last_insert_rowid()
         self.instructions.append(instruction_id(number))
@@ -101,7 +103,11 @@ class Recorder:
                 self._tx.conn.execute(LIMIT_RUN, (row.space,))
 
     def _begin(self, row: WorkflowBegin) -> None:
-        values = msgspec.structs.asdict(row) | {"params": _encode(row.params), "now": self._tx.now_ms}
+        values = msgspec.structs.asdict(row) | {
+            "params": _encode(row.params),
+            "vouched": _encode(row.vouched),
+            "now": self._tx.now_ms,
+        }
         self._tx.conn.execute(INSERT_WORKFLOW, values)
 
     def _roster(self, roster: Roster) -> None:
@@ -144,8 +150,8 @@ INSERT INTO deliveries (message, agent, name, space, state, instruction) VALUES 
 """
 
 INSERT_INSTRUCTION: Final = """
-INSERT INTO instructions (agent, name, space, run, lane, state, message, hops, enqueued_ms)
-VALUES (?, ?, ?, ?, ?, 'queued', ?, ?, ?)
+INSERT INTO instructions (agent, name, space, run, lane, state, message, hops, enqueued_ms, vouched)
+VALUES (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?)
 """
 
 COUNT_ASSIGNED: Final = "UPDATE workflows SET assigned = assigned + 1 WHERE id = ?"
@@ -154,9 +160,11 @@ LATEST_RUN: Final = "SELECT id FROM workflows WHERE space = ? ORDER BY id DESC L
 
 INSERT_WORKFLOW: Final = """
 INSERT INTO workflows
-  (name, tag, space, mode, file, definition, params, state, started_ms, deadline_ms, hops_limit, instructions_limit)
+  (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms, hops_limit,
+  instructions_limit)
 VALUES
-  (:name, :tag, :space, :mode, :file, :definition, :params, 'running', :now, :deadline_ms, :hops, :instructions)
+  (:name, :tag, :space, :mode, :file, :definition, :params, :vouched, 'running', :now, :deadline_ms, :hops,
+  :instructions)
 """
 
 DELETE_MEMBERS: Final = "DELETE FROM members WHERE space = ?"

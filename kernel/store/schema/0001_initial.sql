@@ -74,6 +74,7 @@ CREATE TABLE workflows (
   file TEXT NOT NULL,
   definition BLOB NOT NULL,
   params BLOB NOT NULL,
+  vouched BLOB NOT NULL,                   -- what its start was trusted to do, as JSON
   state TEXT NOT NULL CHECK (state IN ('running', 'stopped')),
   status TEXT,
   exit_code INTEGER,
@@ -105,6 +106,7 @@ CREATE TABLE instructions (
   steps INTEGER NOT NULL DEFAULT 0,
   message INTEGER NOT NULL,                -- the message it was made of
   hops INTEGER NOT NULL,
+  vouched BLOB,                            -- what this message was trusted to have done, as JSON
   not_before_ms INTEGER NOT NULL DEFAULT 0,
   enqueued_ms INTEGER NOT NULL,
   ended_ms INTEGER,

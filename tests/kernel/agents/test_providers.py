@@ -124,7 +124,7 @@ def test_only_what_a_project_could_abuse_needs_trust() -> None:
     """CF20, P19."""
     script = (Rule(do=(Action(text="x"), Action(shell="rm -rf  build"))),)
     assert demands(agent("openai/m"), EMPTY) == ()
-    assert demands(agent("openai/m"), GATEWAY) == ()
-    assert demands(agent("gate/m"), GATEWAY) == ("alice sends its prompts to https://gate.example/v1",)
-    assert demands(AgentDefinition(name="bob", backend="mock", mock=script), EMPTY) == ("bob runs: rm -rf build",)
+    assert demands(agent("openai/m"), GATEWAY) == ("alice sends $WORK_KEY to openai",)
+    assert demands(agent("gate/m"), GATEWAY) == ("alice sends its prompts and $GATE_KEY to https://gate.example/v1",)
+    assert demands(AgentDefinition(name="bob", backend="mock", mock=script), EMPTY) == ("bob runs: rm -rf  build",)
     assert demands(AgentDefinition(name="bob", model="openai/m", mock=script), EMPTY) == ()

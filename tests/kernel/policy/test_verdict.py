@@ -10,7 +10,8 @@ from kernel.policy.verdict import Progress, Verdict, verdict
 def progress(**changes: object) -> Progress:
     """A run in which everything ended well."""
     facts: dict[str, object] = {
-        "space": "review:main", "open": 0, "failed": 0, "incomplete": 0, "limited": False, "deadline_ms": None,
+        "run": 1, "space": "review:main", "open": 0,
+        "failed": 0, "incomplete": 0, "limited": False, "deadline_ms": None,
     }  # fmt: skip
     return Progress(**(facts | changes))  # type: ignore[arg-type]
 

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import msgspec
 import trio
 
-from kernel.policy.verdict import Verdict
 from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
 from kernel.services.runs import Runs
 from kernel.store import workflows
 from kernel.store.commits.append import append
+from kernel.store.commits.end_run import end_run
 from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.database import open_database
 from kernel.store.feed import Feed
@@ -87,12 +87,24 @@ async def test_a_run_with_open_work_goes_on_until_its_deadline() -> None:
 
 
 async def test_a_run_that_somebody_stops_meanwhile_harms_nobody() -> None:
-    """The verdict comes too late and changes nothing."""
+    """The verdict comes too late and changes nothing, also where the run was started again."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)
             await it.start("hello nobody")
             await it.writer.commit(stop_workflow, "review:main", "cancelled", 130)
-            await it.runs._end("review:main", Verdict("done", 0, "what was read before the stop"))
+            assert await it.writer.commit(end_run, 1) is False
             assert (it.run().status, it.run().exit_code) == ("cancelled", 130)
+            it.writer.close()
+
+
+async def test_what_is_said_after_the_look_and_before_the_verdict_is_not_lost() -> None:
+    """Promise P26: the verdict is made in the transaction that ends the run."""
+    with scene() as it:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(it.writer.run)
+            await it.start("hello nobody")
+            await it.writer.commit(append, Draft(kind="said", space="review:main", sender="user", text="@alice wait"))
+            assert await it.writer.commit(end_run, 1) is False
+            assert it.run().state == "running"
             it.writer.close()

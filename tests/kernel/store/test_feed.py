@@ -68,6 +68,7 @@ async def test_each_who_waits_has_a_wake_of_its_own() -> None:
 async def test_what_changes_nothing_to_lease_wakes_nobody() -> None:
     """LF01: no wake-up without a reason."""
     feed = Feed()
+    wake = feed.new_wake()
     feed.publish([event(1, "worker.log")])
     woken = False
 
