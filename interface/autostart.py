@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from interface.client import Client
 from interface.clock import Clock
-from interface.discovery import HOME, Endpoint, Impostor, Project, Proof, prove, recorded_endpoint
+from interface.discovery import HOME, Endpoint, Impostor, Project, Proof, prove, recorded_endpoint, why_disbelieved
 from interface.failure import Failure, Unreachable
 from protocol.state_paths import LOG
 
@@ -55,7 +55,7 @@ def spawn(project: Project, environ: Mapping[str, str], now: float, *flags: str)
     """Start a kernel in a session of its own, with the project as its directory and kernel.log as its voice."""
     path = os.path.join(project.state, LOG)
     try:
-        os.makedirs(project.state, mode=0o700, exist_ok=True)
+        _make_private(project.state)
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         hint = f"set {HOME} to a directory of yours"
@@ -75,6 +75,15 @@ def spawn(project: Project, environ: Mapping[str, str], now: float, *flags: str)
     finally:
         os.close(log)
     return Spawned(process, path, start, now)
+
+
+def _make_private(directory: str) -> None:
+    """Make ``directory`` and what is missing above it, for us alone (``makedirs`` gives its mode to the last only)."""
+    before = os.umask(0o077)
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+    finally:
+        os.umask(before)
 
 
 class Starter:
@@ -160,7 +169,10 @@ class Starter:
             how = f"with {exited}" if exited >= 0 else f"by signal {-exited}"
             kind = "kernel_configuration" if exited == _EX_CONFIG else "no_kernel"
             raise self._gave_up(f"the kernel ended {how} before it was ready", kind)
-        if self._spawned is None or (exited == 0 and now - self._spawned.at > _AGAIN_SECONDS):
+        gave_way = exited == 0 and self._spawned is not None and now - self._spawned.at > _AGAIN_SECONDS
+        if gave_way and (reason := why_disbelieved(self._project)):
+            raise Failure("no_kernel", f"a kernel runs, and cannot be found: {reason}")
+        if self._spawned is None or gave_way:
             self._spawned = spawn(self._project, self._environ, now, *self._flags)
 
     def _gave_up(self, text: str, kind: str) -> Failure:

@@ -44,7 +44,7 @@ class Client:
     def post(self, path: str, body: object, *, key: str, wait_seconds: float | None = REQUEST_SECONDS) -> bytes:
         """The answer to ``body``. Safe to repeat with the same ``key``. Raises as ``get``."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
-        return self._ask("POST", path, headers, json.dumps(body).encode(), wait_seconds)
+        return self._ask("POST", path, headers, _encoded(body), wait_seconds)
 
     def delete(self, path: str) -> bytes:
         """The answer to DELETE. Raises as ``get``."""
@@ -58,7 +58,7 @@ class Client:
     def stream(self, path: str, body: object, *, key: str) -> "Stream":
         """The events that answer ``body``. They may be long in coming: a setup step runs for minutes."""
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "Idempotency-Key": key}
-        return self._stream("POST", path, headers, json.dumps(body).encode(), None)
+        return self._stream("POST", path, headers, _encoded(body), None)
 
     def close(self) -> None:
         """Close the kept connection."""
@@ -131,11 +131,23 @@ class Stream:
         self._connection.close()
 
 
+def _encoded(body: object) -> bytes:
+    """``body`` as JSON in UTF-8: the kernel counts bytes, and escapes would make six of a letter of two.
+
+    Raises Failure (usage) for words of the command line that are no text.
+    """
+    try:
+        return json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        wrong = error.object[error.start : error.end]
+        raise Failure("usage", f"what was given is not UTF-8 text: it has {wrong!a}") from error
+
+
 def quoted(segment: str) -> str:
     """``segment`` as one segment of a path."""
     from urllib.parse import quote  # noqa: PLC0415  (most requests need no quoting)
 
-    return quote(segment, safe=":@")
+    return quote(segment, safe=":@", errors="surrogateescape")
 
 
 def _query(query: Mapping[str, str] | None) -> str:

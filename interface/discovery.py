@@ -50,6 +50,10 @@ class Proof(NamedTuple):
     version: str
 
 
+class Disbelieved(Unreachable):
+    """There is a record, and we may not believe it. The text says why, and what to do."""
+
+
 class Impostor(Unreachable):
     """Something listens where our kernel should, and could not prove to be it. It has seen no token."""
 
@@ -59,6 +63,8 @@ def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Pro
     if asked is not None and not os.path.isdir(os.path.join(cwd, asked)):
         raise Failure("usage", f"--project {asked}: no such directory")
     root = os.path.realpath(os.path.join(cwd, asked)) if asked is not None else nearest_root(os.path.realpath(cwd))
+    if not _is_text(root):
+        raise Failure("usage", f"the project's path is not UTF-8 text: {root!r}", "rename that directory")
     home = os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~")))
     return Project(root=root, state=project_state(os.path.abspath(home), root))
 
@@ -99,6 +105,18 @@ def recorded_endpoint(project: Project) -> Endpoint | None:
         return None
 
 
+def why_disbelieved(project: Project) -> str | None:
+    """Why the record that is there is not believed; None where there is none, or nothing is wrong with whose it is."""
+    path = os.path.join(project.state, RECORD)
+    try:
+        _read_private(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"{path} is not believed: {error.strerror or error}; it must be a file of yours with mode 0600"
+    return None
+
+
 def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
     """Connect, and have the other side prove that it holds the token, before it sees it.
 
@@ -128,7 +146,16 @@ def _read_private(path: str) -> bytes:
     try:
         info = os.fstat(descriptor)
         if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077:
-            raise PermissionError(f"{path} is not a private file of ours")
+            raise PermissionError(f"mode {info.st_mode & 0o7777:04o}, owner {info.st_uid}")
         return os.read(descriptor, _RECORD_LIMIT_BYTES)
     finally:
         os.close(descriptor)
+
+
+def _is_text(path: str) -> bool:
+    """Whether ``path`` can be written as UTF-8: bytes that are none reach us as lone surrogates."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -24,6 +24,7 @@ AWK_WORDS = frozenset({"length", "getline", "rand", "srand", "systime"})
 """What awk itself understands as a whole program."""
 
 NOT_FOUND = 127
+INTERRUPTED = 130
 
 
 def main() -> int:
@@ -32,9 +33,12 @@ def main() -> int:
     shim = os.path.basename(own) == NAME
     if shim and not is_ours(words):
         return become_awk(own, words)
-    from interface.cli.main import main as ours  # noqa: PLC0415  (only now do we know that the words are ours)
+    try:
+        from interface.cli.main import main as ours  # noqa: PLC0415  (only now do we know that the words are ours)
 
-    return ours(words, (lambda: system_awks(own)) if shim else None)
+        return ours(words, (lambda: system_awks(own)) if shim else None)
+    except KeyboardInterrupt:  # a Ctrl-C while our modules are being read
+        return INTERRUPTED
 
 
 def is_ours(words: list[str]) -> bool:

@@ -24,10 +24,9 @@ def main() -> int:
     os.umask(0o077)
     try:
         prepare_state_dir(arguments.state)
+        lock = take_lock(os.path.join(arguments.state, LOCK))
     except (StateDirRefused, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EX_CONFIG
-    lock = take_lock(os.path.join(arguments.state, LOCK))
+        return _refuse(error)
     if lock is None:
         print(f"a kernel already runs for {arguments.project}", file=sys.stderr)
         return 0
@@ -38,7 +37,10 @@ def _run(arguments: Arguments) -> int:
     boot = _open_door(arguments)
     doorstep = Doorstep(boot.listener, boot.token, boot.version)
     doorstep.open()
-    publish(boot)
+    try:
+        publish(boot)
+    except OSError as error:
+        return _refuse(error)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     from kernel.app import run  # noqa: PLC0415  (takes most of a second to import: the door opens first)
 
@@ -46,6 +48,12 @@ def _run(arguments: Arguments) -> int:
         return run(boot, doorstep)
     finally:
         withdraw(boot)
+
+
+def _refuse(error: Exception) -> int:
+    """Say why nothing was started; the words reach whoever asked through the log's tail."""
+    print(f"error: {error}", file=sys.stderr)
+    return EX_CONFIG
 
 
 def _open_door(arguments: Arguments) -> Boot:

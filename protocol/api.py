@@ -17,6 +17,12 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
     pass
 
 
+class _Document(_Body, frozen=True, kw_only=True):
+    """An answer of its own. Every subclass fixes its schema, which is declared here so that it comes first."""
+
+    schema: str
+
+
 class _Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pass
 
@@ -138,7 +144,7 @@ class InstructionResult(_Body, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
-class SendReceipt(_Body, frozen=True, kw_only=True):
+class SendReceipt(_Document, frozen=True, kw_only=True):
     """202 of POST /messages; with ``results`` once waited for."""
 
     message_id: str
@@ -148,7 +154,7 @@ class SendReceipt(_Body, frozen=True, kw_only=True):
     schema: str = "awk/send/1"
 
 
-class SendReport(_Body, frozen=True, kw_only=True):
+class SendReport(_Document, frozen=True, kw_only=True):
     """``send --wait``, ``ask``, ``serve``."""
 
     message_id: str
@@ -188,14 +194,14 @@ class PsRow(_Body, frozen=True, kw_only=True):
     last_event_at: str | None = None
 
 
-class Ps(_Body, frozen=True, kw_only=True):
+class Ps(_Document, frozen=True, kw_only=True):
     """``awk ps``."""
 
     agents: tuple[PsRow, ...]
     schema: str = "awk/ps/1"
 
 
-class RunReport(_Body, frozen=True, kw_only=True):
+class RunReport(_Document, frozen=True, kw_only=True):
     """``awk run --json``: what came of a run, and all that was said."""
 
     run: str
@@ -228,7 +234,7 @@ class StepInfo(_Body, frozen=True, kw_only=True):
     at: str
 
 
-class InstructionInfo(_Body, frozen=True, kw_only=True):
+class InstructionInfo(_Document, frozen=True, kw_only=True):
     """``awk show INSTRUCTION``."""
 
     id: str
@@ -246,7 +252,7 @@ class InstructionInfo(_Body, frozen=True, kw_only=True):
     schema: str = "awk/show/1"
 
 
-class Channel(_Body, frozen=True, kw_only=True):
+class Channel(_Document, frozen=True, kw_only=True):
     """``awk channel``, ``awk peek``."""
 
     space: str
@@ -267,7 +273,7 @@ class QueueRow(_Body, frozen=True, kw_only=True):
     not_before: str | None = None
 
 
-class QueueReport(_Body, frozen=True, kw_only=True):
+class QueueReport(_Document, frozen=True, kw_only=True):
     """``awk queue``."""
 
     agent: str
@@ -289,7 +295,7 @@ class DeadRow(_Body, frozen=True, kw_only=True):
     error_class: ErrorClass = msgspec.field(name="class")
 
 
-class Dead(_Body, frozen=True, kw_only=True):
+class Dead(_Document, frozen=True, kw_only=True):
     """``awk dead``: instructions that failed for good."""
 
     instructions: tuple[DeadRow, ...]
@@ -304,7 +310,7 @@ class Receipt(_Body, frozen=True, kw_only=True):
     instruction_id: str | None = None
 
 
-class MessageReport(_Body, frozen=True, kw_only=True):
+class MessageReport(_Document, frozen=True, kw_only=True):
     """GET /messages/:id."""
 
     message: Message
@@ -334,7 +340,19 @@ class AgentRow(_Body, frozen=True, kw_only=True):
     state: str
 
 
-class AgentList(_Body, frozen=True, kw_only=True):
+class AgentMade(_Document, frozen=True, kw_only=True):
+    """``awk new``, 201 of POST /agents: the agent that was made, as AgentRow shows it in a list."""
+
+    name: str
+    model: str
+    backend: str
+    file: str | None
+    ephemeral: bool
+    state: str
+    schema: str = "awk/new/1"
+
+
+class AgentList(_Document, frozen=True, kw_only=True):
     """``awk ls``, GET /agents."""
 
     agents: tuple[AgentRow, ...]
@@ -352,7 +370,7 @@ class WorkflowRow(_Body, frozen=True, kw_only=True):
     run: str | None = None
 
 
-class WorkflowList(_Body, frozen=True, kw_only=True):
+class WorkflowList(_Document, frozen=True, kw_only=True):
     """GET /workflows."""
 
     workflows: tuple[WorkflowRow, ...]
@@ -369,7 +387,7 @@ class KernelInfo(_Body, frozen=True, kw_only=True):
     uptime_seconds: float
 
 
-class StatusReport(_Body, frozen=True, kw_only=True):
+class StatusReport(_Document, frozen=True, kw_only=True):
     """``awk status``."""
 
     state: Literal["up", "degraded", "down"]
@@ -394,7 +412,7 @@ class Discovery(_Body, frozen=True, kw_only=True):
     boot_id: str
 
 
-class AgentInfo(_Body, frozen=True, kw_only=True):
+class AgentInfo(_Document, frozen=True, kw_only=True):
     """GET /agents/:name: one agent with its definition."""
 
     name: str
@@ -417,7 +435,7 @@ class InstructionRow(_Body, frozen=True, kw_only=True):
     not_before: str | None = None
 
 
-class InstructionList(_Body, frozen=True, kw_only=True):
+class InstructionList(_Document, frozen=True, kw_only=True):
     """GET /instructions?space=: what has not ended there."""
 
     space: str
@@ -432,7 +450,7 @@ class MemberRow(_Body, frozen=True, kw_only=True):
     state: str
 
 
-class MemberList(_Body, frozen=True, kw_only=True):
+class MemberList(_Document, frozen=True, kw_only=True):
     """GET /spaces/:space/members."""
 
     space: str
@@ -452,7 +470,7 @@ class RunRow(_Body, frozen=True, kw_only=True):
     ended_at: str | None
 
 
-class RunList(_Body, frozen=True, kw_only=True):
+class RunList(_Document, frozen=True, kw_only=True):
     """GET /runs: the newest first."""
 
     runs: tuple[RunRow, ...]
@@ -480,7 +498,7 @@ class ProviderRow(_Body, frozen=True, kw_only=True):
     source: Literal["builtin", "project"]
 
 
-class ProviderList(_Body, frozen=True, kw_only=True):
+class ProviderList(_Document, frozen=True, kw_only=True):
     """``awk providers``. ``aliases`` are short names of models."""
 
     providers: tuple[ProviderRow, ...]
@@ -496,7 +514,7 @@ class BackendRow(_Body, frozen=True, kw_only=True):
     about: str
 
 
-class BackendList(_Body, frozen=True, kw_only=True):
+class BackendList(_Document, frozen=True, kw_only=True):
     """``awk backends``."""
 
     backends: tuple[BackendRow, ...]

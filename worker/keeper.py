@@ -176,7 +176,7 @@ def _kept(order: Fork, stdio: Stdio, lifeline: Lifeline, child_signal: ChildSign
     exited = Keeper(lifeline, child, child_signal).keep()
     os.close(lock)
     lifeline.send(exited)
-    return lifeline.open and order.argv is None
+    return order.argv is None
 
 
 def _take_lock(path: str) -> int:

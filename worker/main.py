@@ -27,6 +27,7 @@ from worker.models.errors import Failed
 from worker.models.mock import SHELL, MockModel, die
 from worker.models.model import ListTools, Model
 from worker.shell import Shell
+from worker.titles import set_title
 from worker.tool import Hand, Hands
 
 EXIT_DONE: Final = 0
@@ -42,12 +43,12 @@ def main(stdin_fd: int, stdout_fd: int) -> int:
     """
     # Before the event loop is set up: the kernel sends the start meanwhile.
     _greet(stdout_fd)
-    return trio.run(_leave, stdin_fd, stdout_fd)  # noqa: TID251  (the entry point of a worker)
+    return trio.run(_leave, stdin_fd, stdout_fd, os.environ)  # noqa: TID251  (the entry point of a worker)
 
 
-async def _leave(stdin_fd: int, stdout_fd: int) -> int:
+async def _leave(stdin_fd: int, stdout_fd: int, environ: MutableMapping[str, str]) -> int:
     """Work, and end the process where it stands: to take an event loop down in order costs a worker a tenth."""
-    code = await _converse(stdin_fd, stdout_fd, os.environ, die)
+    code = await _converse(stdin_fd, stdout_fd, environ, die, _entitle)
     sys.stderr.flush()
     os._exit(code)
 
@@ -57,7 +58,7 @@ async def work(
 ) -> int:
     """One attempt over the link on these descriptors; the exit code. ``environ`` becomes the start frame's."""
     _greet(stdout_fd)
-    return await _converse(stdin_fd, stdout_fd, environ, die)
+    return await _converse(stdin_fd, stdout_fd, environ, die, lambda _start: None)
 
 
 def _greet(stdout_fd: int) -> None:
@@ -66,8 +67,17 @@ def _greet(stdout_fd: int) -> None:
         os.write(stdout_fd, encode(Ready(pid=os.getpid(), version=VERSION)))
 
 
+def _entitle(start: Start) -> None:
+    """One that stood by did not know its attempt when it was forked."""
+    set_title("worker", start.attempt)
+
+
 async def _converse(
-    stdin_fd: int, stdout_fd: int, environ: MutableMapping[str, str], die: Callable[[MockExit], None]
+    stdin_fd: int,
+    stdout_fd: int,
+    environ: MutableMapping[str, str],
+    die: Callable[[MockExit], None],
+    started: Callable[[Start], None],
 ) -> int:
     async with trio.lowlevel.FdStream(stdin_fd) as receive, trio.lowlevel.FdStream(stdout_fd) as send:
         link = Link(receive, send)
@@ -75,7 +85,7 @@ async def _converse(
         async with trio.open_nursery() as nursery:
             with trio.CancelScope() as scope:
                 nursery.start_soon(link.listen, scope)
-                ended = await _attempt(link, environ, die)
+                ended = await _attempt(link, environ, die, started)
             if link.stop is not None and ended is None:
                 ended = Error(cause="cancelled", text=f"stopped: {link.stop.reason}")
             if ended is not None:
@@ -86,12 +96,16 @@ async def _converse(
 
 
 async def _attempt(
-    link: Link, environ: MutableMapping[str, str], die: Callable[[MockExit], None]
+    link: Link,
+    environ: MutableMapping[str, str],
+    die: Callable[[MockExit], None],
+    started: Callable[[Start], None],
 ) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it."""
     conversation: Conversation | None = None
     try:
         start = await link.start()
+        started(start)
         _become(environ, start.env)
         conversation = Conversation.of(start)
         return await _play(start, dict(environ), conversation, link, die)

@@ -4,13 +4,25 @@ import argparse
 import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import NamedTuple, TextIO
+from typing import Final, NamedTuple, TextIO
 
 from interface.cli.output import Output
 from interface.client import Client
 from interface.clock import Clock
-from interface.discovery import Project, find_project, given_endpoint, prove, recorded_endpoint
+from interface.discovery import (
+    URL,
+    Disbelieved,
+    Impostor,
+    Project,
+    find_project,
+    given_endpoint,
+    prove,
+    recorded_endpoint,
+    why_disbelieved,
+)
 from interface.failure import Failure, Unreachable
+
+_NOT_TEXT: Final = "the message is not UTF-8 text"
 
 
 class World(NamedTuple):
@@ -47,13 +59,19 @@ class Context:
         return self._project
 
     @property
+    def wants_json(self) -> bool:
+        """Whether one document was asked for."""
+        return bool(getattr(self.args, "json", False))
+
+    @property
     def trusts(self) -> bool:
         """Whether the user vouches for the files, with ``--trust`` or AGENT_WORKER_TRUST=1."""
         return bool(getattr(self.args, "trust", False)) or self.environ.get("AGENT_WORKER_TRUST") == "1"
 
     def kernel(self) -> Client:
         """A client of the kernel that runs. Raises Failure (no_kernel) where none does; starts nothing."""
-        hint = f"start it with: {self.program} start"
+        ours = f"start it with: {self.program} start"
+        hint = f"{URL} names it: unset that to use the project's own kernel" if self.environ.get(URL) else ours
         try:
             return self.find_kernel()
         except Unreachable as error:
@@ -63,7 +81,7 @@ class Context:
         """As ``kernel``, for callers that can go on without one. Raises Unreachable."""
         endpoint = given_endpoint(self.environ) or recorded_endpoint(self.project)
         if endpoint is None:
-            raise Unreachable(f"no kernel runs for {self.project.root}")
+            raise self._missing()
         proof = prove(endpoint)
         if proof.status == "starting":
             proof.connection.close()
@@ -94,9 +112,10 @@ class Context:
             try:
                 text = self.stdin.read()
             except UnicodeDecodeError as error:
-                raise Failure("usage", "the message on standard input is not UTF-8 text") from error
+                raise Failure("usage", _NOT_TEXT) from error
         if not text.strip():
             raise Failure("usage", "the message is empty")
+        _check_text(text)
         return text
 
     def workflow(self, named: str) -> str:
@@ -119,6 +138,15 @@ class Context:
         known = os.path.join(self.project.root, ".workflows", f"{name}.yaml")
         return f"the project has a workflow of this name: {self.program} run {name}" if os.path.isfile(known) else None
 
+    def _missing(self) -> Unreachable:
+        reason = why_disbelieved(self.project)
+        return Disbelieved(reason) if reason else Unreachable(f"no kernel runs for {self.project.root}")
+
+    def why_down(self, error: Unreachable) -> str:
+        """What to say of a kernel that is not there, where that is no error."""
+        told = bool(self.environ.get(URL)) or isinstance(error, (Disbelieved, Impostor))
+        return f"note: {error}" if told else f"no kernel runs for {self.project.root}"
+
     def _await_kernel(self, *flags: str, may_spawn: bool) -> Client:
         from interface.autostart import Starter  # noqa: PLC0415  (needs subprocess; a kernel that is up does not)
 
@@ -134,3 +162,11 @@ class Context:
 
         if running != VERSION:
             self.out.note(f"note: the kernel is version {running}, this command {VERSION}; stop and start the kernel")
+
+
+def _check_text(text: str) -> None:
+    """Bytes that are no text reach us as lone surrogates. Raises Failure (usage) before anything is started."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Failure("usage", _NOT_TEXT) from error

@@ -13,6 +13,8 @@ from interface.failure import Failure, Unreachable
 from interface.follow import CONNECTED, Follower
 
 DEFAULT_COUNT: Final = 50
+MOST: Final = 1000
+"""As many as the kernel gives at once."""
 BATCH: Final = 200
 
 Message = dict[str, Any]
@@ -31,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def show(context: Context, space: str, only: str | None = None) -> int:
     """Print the messages of ``space``; with ``only``, those from and to that agent."""
-    if context.args.n < 1:
-        raise Failure("usage", "-n counts from 1")
+    if not 1 <= context.args.n <= MOST:
+        raise Failure("usage", f"-n is from 1 to {MOST}")
     if context.args.follow and context.args.json:
         raise Failure("usage", "-f does not end, so it is no one document", "use --jsonl")
     wanted: Callable[[Message], bool] = (

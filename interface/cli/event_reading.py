@@ -8,7 +8,6 @@ from typing import Any
 
 from interface.cli.context import Context
 from interface.cli.duration import duration
-from interface.cli.exits import Exit
 from interface.cli.parsing import jsonl_flag
 from interface.follow import Follower
 from interface.sse import ServerEvent
@@ -25,7 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def show(context: Context, space: str | None, wanted: Callable[[Event], bool]) -> int:
-    """Print all that is kept and ``wanted``; with ``-f`` those that come."""
+    """Print all that is kept and ``wanted``; with ``-f`` those that come. Returns how many there were."""
+    shown = 0
     filters = {} if space is None else {"space": space}
     after = None if context.args.since is None else context.clock.wall() - context.args.since
     for received in _source(context, filters):
@@ -34,7 +34,8 @@ def show(context: Context, space: str | None, wanted: Callable[[Event], bool]) -
         event: Event = json.loads(received.data)
         if wanted(event) and not (after is not None and _is_before(event, after)):
             _print(context, received)
-    return Exit.OK
+            shown += 1
+    return shown
 
 
 def _source(context: Context, filters: dict[str, str]) -> Iterator[ServerEvent]:

@@ -57,8 +57,10 @@ def _command(command: Command, words: Sequence[str], world: World) -> int:
     own, params = split_params(command, words)
     try:
         args = parser_for(command, world.program, module.configure).parse_args(own)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else Exit.USAGE
+    except SystemExit:  # it printed its help
+        return Exit.OK
+    except Failure as failure:
+        return _failed(failure, world.out, as_json="--json" in own)
     context = Context(world, args, params, _directory())
     try:
         return _run(module.run, context)
@@ -70,23 +72,24 @@ def _run(run_command: Callable[[Context], int], context: Context) -> int:
     try:
         return run_command(context)
     except Failure as failure:
-        return _failed(failure, context)
+        return _failed(failure, context.out, as_json=context.wants_json)
     except Unreachable as error:
-        return _failed(Failure("no_kernel", f"the kernel went away: {error}", "try again"), context)
+        gone = Failure("no_kernel", f"the kernel went away: {error}", "try again")
+        return _failed(gone, context.out, as_json=context.wants_json)
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:
         if context.args.verbose > 1:
             raise
         bug = Failure("internal", f"{type(error).__name__}: {error}", "this is a bug; -vv shows where")
-        return _failed(bug, context)
+        return _failed(bug, context.out, as_json=context.wants_json)
 
 
-def _failed(failure: Failure, context: Context) -> int:
+def _failed(failure: Failure, out: Output, *, as_json: bool) -> int:
     """Show the failure; with ``--json`` also as the one document that was promised."""
     code = of_failure(failure.code, failure.http_status)
-    context.out.error(failure)
-    if getattr(context.args, "json", False):
+    out.error(failure)
+    if as_json:
         import json  # noqa: PLC0415  (most failures are for people only)
 
         document = {
@@ -97,7 +100,7 @@ def _failed(failure: Failure, context: Context) -> int:
             "exit_code": int(code),
             "errors": [place._asdict() for place in failure.places],
         }
-        context.out.document(json.dumps(document))
+        out.document(json.dumps(document))
     return code
 
 

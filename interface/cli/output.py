@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TextIO
 
 from interface.cli.escape import escape, escape_json
-from interface.failure import Failure
+from interface.failure import Failure, Place
 
 DEFAULT_WIDTH: Final = 80
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -113,17 +113,30 @@ class Output:
 
 def error_lines(failure: Failure, screen: Screen) -> list[str]:
     """The error as people read it; what agents or files contributed is escaped."""
-    lines = [screen.style("error: ", "red") + escape(failure.text)]
+    what = _without_place(failure)
+    lines = [screen.style("error: ", "red") + escape(what)]
     for place in failure.places:
-        where = f"{place.path}:{place.line}:{place.column} {place.where}".rstrip()
-        lines.append(f"  at {escape(where)}: {escape(place.message)}")
+        told = "" if place.message in what else f": {place.message}"
+        lines.append(f"  at {escape(_where(place) + told)}")
         if place.source.strip():
             lines += _caret(place.source, place.column)
         if place.hint:
             lines.append(f"  hint: {escape(place.hint)}")
-    if failure.hint:
+    if failure.hint and failure.hint not in {place.hint for place in failure.places}:
         lines.append(f"  hint: {escape(failure.hint)}")
     return lines
+
+
+def _without_place(failure: Failure) -> str:
+    """What is wrong; the kernel puts the first place before it, for those who see one line only."""
+    if not failure.places:
+        return failure.text
+    first = failure.places[0]
+    return failure.text.removeprefix(f"{first.path}:{first.line}:{first.column}").removeprefix(":").lstrip()
+
+
+def _where(place: Place) -> str:
+    return f"{place.path}:{place.line}:{place.column} {place.where}".rstrip()
 
 
 def _caret(source: str, column: int) -> list[str]:

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from interface.cli.exits import Exit
 from interface.cli.table import Command
+from interface.failure import Failure
 
 Configure = Callable[[argparse.ArgumentParser], None]
 
@@ -14,9 +14,16 @@ class CommandParser(argparse.ArgumentParser):
     """argparse, saying ``error:`` and ``hint:`` as the rest of us does."""
 
     def error(self, message: str) -> NoReturn:
-        """Exit with 2."""
-        hint = "quote a message of several words; " if "unrecognized arguments" in message else ""
-        self.exit(Exit.USAGE, f"error: {message}\n  hint: {hint}see {self.prog} --help\n")
+        """Raises Failure (usage)."""
+        raise Failure("usage", message, f"{self._advice(message)}see {self.prog} --help")
+
+    def _advice(self, message: str) -> str:
+        """What whoever sends a message most likely meant."""
+        if not any(action.dest == "message" for action in self._actions):
+            return ""
+        if message.startswith("unrecognized arguments"):
+            return "quote a message of several words; "
+        return "a message that begins with - goes last, after --; " if message.endswith("MESSAGE") else ""
 
 
 def parser_for(command: Command, program: str, configure: Configure) -> CommandParser:

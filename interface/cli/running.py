@@ -70,7 +70,9 @@ class Run:
         try:
             self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}")
         except (Failure, Unreachable) as error:
-            self._context.out.note(f"note: {self.name} was not stopped: {error}")
+            early = not accepted and isinstance(error, Failure) and error.code == "workflow_not_running"
+            told = "had not begun, and will not" if early else f"was not stopped: {error}"
+            self._context.out.note(f"note: {self.name} {told}")
             return accepted
         return True
 

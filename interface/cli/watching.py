@@ -38,9 +38,9 @@ def watch(context: Context) -> int:
     """Draw until ``q``. Raises Failure (no_kernel) where the kernel does not come back."""
     signals: queue.Queue[Signal] = queue.Queue()
     threading.Thread(target=_listen, args=(context, signals), name="events", daemon=True).start()
-    console = Console(width=context.out.width(), no_color=not context.out.screen.colour, highlight=False, markup=False)
+    console = Console(no_color=not context.out.screen.colour, highlight=False, markup=False)
     with _keys(signals), Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
-        screen = _Screen(context, live)
+        screen = _Screen(context, console, live)
         signal: Signal | None = "changed"
         while signal != "quit":
             if signal == "gone":
@@ -69,8 +69,9 @@ def _next(signals: "queue.Queue[Signal]") -> Signal | None:
 class _Screen:
     """What was drawn last, and how to draw it anew."""
 
-    def __init__(self, context: Context, live: Live) -> None:
+    def __init__(self, context: Context, console: Console, live: Live) -> None:
         self._context = context
+        self._console = console
         self._live = live
         self._client: Client | None = None
         self._agents: Ps = Ps(agents=())
@@ -79,7 +80,7 @@ class _Screen:
     def draw(self) -> None:
         """Ask for the table and draw it; while the kernel is away, what it said last."""
         self._ask()
-        width = self._context.out.width()
+        width = self._console.width = self._context.out.width()  # the window may have another size by now
         rows = self._agents.agents
         busy = sum(row.state == "running" for row in rows)
         head = Text(f"{len(rows)} agents, {busy} running{self._state}   q quits", style="dim", no_wrap=True)

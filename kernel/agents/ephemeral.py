@@ -5,8 +5,10 @@ from typing import Any, Final
 import msgspec
 
 from kernel.agents.definition import AGENT_SHAPES, Named, check_agent, convert_agent
+from kernel.agents.providers import MOCK
 from kernel.source.files import tree_of
 from kernel.source.located import Converter
+from kernel.source.problems import fail
 from protocol.agent import AgentDefinition
 from protocol.api import AgentRequest
 from protocol.project import ProjectDefinition
@@ -15,7 +17,9 @@ _SHOWN: Final = "request"
 
 
 def agent_from_request(request: AgentRequest, name: str, project: ProjectDefinition) -> AgentDefinition:
-    """The definition that ``request`` asks for, under ``name``. Raises BadDefinition, NameRejected is the caller's."""
+    """The definition that ``request`` asks for, under ``name``. Raises BadDefinition."""
+    if request.system is None and request.mock is None and not _is_mock(request):
+        raise fail(_SHOWN, "is missing", "give one: new -s TEXT, or system in the request", where="prompt")
     keys: dict[str, Any] = {"model": request.model}
     keys |= {
         key: value
@@ -34,3 +38,8 @@ def agent_from_request(request: AgentRequest, name: str, project: ProjectDefinit
     problems.check()
     assert definition is not None
     return definition
+
+
+def _is_mock(request: AgentRequest) -> bool:
+    """Whether it plays a script, and needs no prompt."""
+    return request.backend == MOCK or request.model.startswith(f"{MOCK}/")

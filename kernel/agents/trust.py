@@ -10,7 +10,7 @@ from protocol.agent import AgentDefinition
 from protocol.errors import Refused
 from protocol.project import ProjectDefinition
 
-HINT = "look at it, then repeat with --trust (or set AGENT_WORKER_TRUST=1)"
+HINT = "look at it, then repeat with AGENT_WORKER_TRUST=1 set (start and run also take --trust)"
 _SHOWN = 5
 
 

@@ -40,6 +40,10 @@ def parse_arguments(words: list[str]) -> Arguments:
     project = os.path.realpath(given.project)
     if not os.path.isdir(project):
         parser.error(f"--project {given.project}: no such directory")
+    try:
+        project.encode()
+    except UnicodeEncodeError:
+        parser.error(f"--project {project!a}: the path is not UTF-8 text")
     home = os.path.abspath(state_home(os.environ.get("AGENT_WORKER_HOME"), os.path.expanduser("~")))
     return Arguments(
         project=project, home=home, state=project_state(home, project), foreground=given.foreground, trusted=given.trust

@@ -10,7 +10,10 @@ from protocol.state_paths import RECORD
 
 
 def publish(boot: Boot) -> None:
-    """Write the project's record, and the one that names the newest kernel for outside programs."""
+    """Write the project's record, and the one that names the newest kernel for outside programs.
+
+    Raises OSError, with no record left half-written.
+    """
     text = json.dumps(_record(boot)).encode()
     for directory in (boot.arguments.state, boot.arguments.home):
         _write_atomically(os.path.join(directory, RECORD), text)
@@ -64,8 +67,12 @@ def _write_atomically(path: str, content: bytes) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise

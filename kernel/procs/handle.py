@@ -55,6 +55,10 @@ class Handle:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    def is_quiet(self) -> bool:
+        """Whether nothing has been heard of its end."""
+        return self._exited is None and self._link.is_quiet()
+
     def assign(self, attempt: str) -> None:
         """Make this the run of ``attempt``. Raises FileExistsError if that is in use."""
         self._directory = self._directory.rename(attempt)

@@ -1,5 +1,6 @@
 """The kernel's end of a keeper's lifeline. As long as it is open, the keeper's tree may live."""
 
+import os
 import socket
 from array import array
 from collections import deque
@@ -21,6 +22,7 @@ class KeeperLink:
 
     def __init__(self, end: socket.socket, spare: "Callable[[KeeperLink], None] | None" = None) -> None:
         self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(end))
+        self._sending = trio.Lock()
         self._spare = spare
         self.served = 0
         """Orders given after the first."""
@@ -44,7 +46,8 @@ class KeeperLink:
     async def send(self, frame: Fork | Kill) -> None:
         """Tell the keeper; one that is gone needs no telling, its end is seen by ``receive``."""
         try:
-            await self._stream.send_all(encode(frame))
+            async with self._sending:
+                await self._stream.send_all(encode(frame))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             await trio.lowlevel.checkpoint()
 
@@ -66,6 +69,19 @@ class KeeperLink:
         except BaseException:
             self.close()
             raise
+
+    def is_quiet(self) -> bool:
+        """Whether its keeper has nothing to report: neither an end, nor its own."""
+        if self._arrived:
+            return False
+        with socket.socket(fileno=os.dup(self._stream.socket.fileno())) as end:
+            try:
+                end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return True
+            except OSError:
+                pass
+        return False
 
     def free(self) -> None:
         """Its tree is gone, as it said itself: have it serve again if somebody wants it to, or else end."""

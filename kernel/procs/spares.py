@@ -34,8 +34,13 @@ class Spares:
         self._parked.set()
 
     def take(self) -> KeeperLink | None:
-        """One that has served, if there is any. It may have been killed meanwhile: then it answers nothing."""
-        return self._waiting.pop()[1] if self._waiting else None
+        """One that has served, if there is any. It may be killed at any time: then it answers nothing."""
+        while self._waiting:
+            link = self._waiting.pop()[1]
+            if link.is_quiet():
+                return link
+            link.close()
+        return None
 
     async def thin_out(self) -> None:
         """End those that had nothing to do for IDLE_SECONDS. Runs until cancelled."""

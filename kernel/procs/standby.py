@@ -6,11 +6,11 @@ ended too.
 
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import trio
 
-from kernel.procs import process_table
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.handle import Handle
 from kernel.procs.spec import Spec
@@ -30,8 +30,8 @@ class Standby:
     def take(self) -> Handle | None:
         """The worker, if there is one and it lives."""
         handle, self._handle = self._handle, None
-        if handle is not None and process_table.identify(handle.pid) is None:
-            self._handle, handle = handle, None  # killed by somebody: closed by who made it
+        if handle is not None and not handle.is_quiet():
+            self._handle, handle = handle, None  # killed by somebody: ``_offer`` closes it
         self._settled.set()
         return handle
 
@@ -41,16 +41,13 @@ class Standby:
 
     async def run(self, start: Callable[[Spec], Awaitable[Handle]]) -> None:
         """Make one when asked to. Runs until closed or cancelled; then none is left."""
-        while True:
-            self._asked = trio.Event()
+        while not self._closed:
             await self._asked.wait()
-            if self._closed:
-                return
-            try:
-                handle = await start(Spec(attempt=f"standby-{secrets.token_hex(4)}"))
-            except SpawnTransient:
-                continue
-            await self._offer(handle)
+            if not self._closed:
+                with suppress(SpawnTransient):
+                    await self._offer(await start(Spec(attempt=f"standby-{secrets.token_hex(4)}")))
+            # What was asked for meanwhile was had; the end of an unused one asks too, and must not be heard.
+            self._asked = trio.Event()
 
     async def _offer(self, handle: Handle) -> None:
         self._handle, self._settled = handle, trio.Event()

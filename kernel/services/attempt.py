@@ -25,6 +25,7 @@ from kernel.services.briefing import Briefing, Briefings, CannotStart
 from kernel.services.dialogue import Dialogue, Ears
 from kernel.services.link import Link, Tail, WorkerDeaf
 from kernel.services.outcome import Ending, of_bug, of_exit
+from kernel.services.patience import commit_patiently
 from kernel.store.commits.journal import journal
 from kernel.store.commits.lease import Leased, lease, started
 from kernel.store.commits.note import note
@@ -56,8 +57,8 @@ class Live:
     """Its ending is being booked: nobody takes it away any more."""
     stop_reason: StopReason | None = None
     grace_seconds: float = 0.0
+    spawning: trio.CancelScope = field(default_factory=trio.CancelScope)
     stopping: trio.Event = field(default_factory=trio.Event)
-    gone: trio.Event = field(default_factory=trio.Event)
 
     def stop(self, reason: StopReason, grace_seconds: float) -> None:
         """Ask the worker to leave, and have its tree killed ``grace_seconds`` later. The first reason wins."""
@@ -65,6 +66,7 @@ class Live:
             self.stop_reason = reason
             self.grace_seconds = grace_seconds
             self.stopping.set()
+            self.spawning.cancel()
 
 
 class Attempts:
@@ -88,6 +90,7 @@ class Attempts:
         self._now_text = now_text
         self.live: dict[str, Live] = {}
         """By instruction id."""
+        self._closing_grace_seconds: float | None = None
 
     async def run(self, instruction: str) -> None:
         """Make one attempt, from its lease until its whole tree is gone and its ending is booked.
@@ -100,6 +103,8 @@ class Attempts:
         if leased is None:
             return
         live = self.live[leased.instruction] = Live(leased)
+        if self._closing_grace_seconds is not None:
+            live.stop("shutdown", self._closing_grace_seconds)
         try:
             await self._attempt(live, token)
         except StorageFailed:
@@ -110,7 +115,12 @@ class Attempts:
             await self._books.settle(leased, of_bug(error), Retry(), None, "")
         finally:
             del self.live[leased.instruction]
-            live.gone.set()
+
+    def stop_all(self, grace_seconds: float) -> None:
+        """Stop every attempt, also those whose lease is being committed."""
+        self._closing_grace_seconds = grace_seconds
+        for live in self.live.values():
+            live.stop("shutdown", grace_seconds)
 
     async def _attempt(self, live: Live, token: str) -> None:
         leased = live.leased
@@ -121,14 +131,26 @@ class Attempts:
             briefing = self._briefings.prepare(leased, token)
             retry = briefing.definition.retry
             self._launcher.need(briefing.sdks)
-            async with await self._launcher.spawn(Spec(attempt=leased.attempt)) as handle:
-                ending, exited = await self._supervise(live, briefing, handle, tail)
+            handle = await self._spawn(live)
+            if handle is None:
+                ending = Ending("stopped", str(live.stop_reason))
+            else:
+                async with handle:
+                    ending, exited = await self._supervise(live, briefing, handle, tail)
         except CannotStart as error:
             ending = Ending("failed", str(error), cause=error.cause)
         except SpawnTransient as error:
             ending = Ending("failed", f"the worker could not be started: {error}", cause="spawn_transient")
         live.settling = True
         await self._books.settle(leased, ending, retry, exited, tail.text)
+
+    async def _spawn(self, live: Live) -> Handle | None:
+        """The worker's process; None where the attempt was stopped before it was there. Raises SpawnTransient."""
+        handle: Handle | None = None
+        with live.spawning:
+            if live.stop_reason is None:
+                handle = await self._launcher.spawn(Spec(attempt=live.leased.attempt))
+        return handle
 
     async def _supervise(self, live: Live, briefing: Briefing, handle: Handle, tail: Tail) -> tuple[Ending, Exited]:
         link = Link(handle)
@@ -150,11 +172,12 @@ class Attempts:
         leased = live.leased
 
         async def entry(entry: Entry) -> Go | Stop:
-            await self._writer.commit(journal, leased.instruction, leased.epoch, entry)
+            await commit_patiently(self._writer, journal, leased.instruction, leased.epoch, entry)
             return Go(k=entry.k)
 
         async def log(line: Log) -> None:
-            await self._note("worker.log", leased, {"level": line.level, "text": line.text})
+            with contextlib.suppress(Refused):  # a line of log is not worth waiting for
+                await self._note("worker.log", leased, {"level": line.level, "text": line.text})
 
         async def ready(_: Ready) -> None:
             live.pid = handle.pid

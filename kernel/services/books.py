@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from kernel.policy.retry import Again, decide
 from kernel.services.outcome import Ending, describe_exit
+from kernel.services.patience import commit_patiently
 from kernel.store.commits.close import EndStatus, close
 from kernel.store.commits.lease import Leased
 from kernel.store.commits.park import park
@@ -61,7 +62,8 @@ class Books:
         if not isinstance(decision, Again):
             await self._close(leased, ending, decision.status, exit_text, stderr)
             return
-        await self._writer.commit(
+        await commit_patiently(
+            self._writer,
             park,
             leased.instruction,
             leased.epoch,
@@ -76,7 +78,8 @@ class Books:
 
     async def _back(self, leased: Leased, ending: Ending, exit_text: str | None, stderr: str | None) -> None:
         """Back to its place in its lane, at no charge: the attempt did nothing wrong."""
-        await self._writer.commit(
+        await commit_patiently(
+            self._writer,
             park,
             leased.instruction,
             leased.epoch,
@@ -90,7 +93,8 @@ class Books:
     async def _close(
         self, leased: Leased, ending: Ending, status: EndStatus, exit_text: str | None, stderr: str | None
     ) -> None:
-        await self._writer.commit(
+        await commit_patiently(
+            self._writer,
             close,
             leased.instruction,
             leased.epoch,

@@ -15,11 +15,14 @@ from kernel.services.attempt import Attempts, Live
 from kernel.store import instructions
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
+from protocol.errors import Refused
 
 logger = logging.getLogger(__name__)
 
 LONGEST_NAP_SECONDS: Final = 60.0
 CANCEL_GRACE_SECONDS: Final = 2.0
+REFUSED_PAUSE_SECONDS: Final = 1.0
+"""Before an agent's next lease, where the store could not take the last one."""
 
 
 class Dispatcher:
@@ -35,6 +38,7 @@ class Dispatcher:
         self._now_ms = now_ms
         self._busy: set[str] = set()
         """Agents with an attempt under way: from its choice until its tree is gone."""
+        self._less_busy = trio.Event()
         self._closed = False
         self.running = False
         """Whether work is leased."""
@@ -68,19 +72,23 @@ class Dispatcher:
         self._closed = True
         self.running = False
         self._wake.set()
-        for live in list(self._attempts.live.values()):
-            live.stop("shutdown", grace_seconds)
-        for live in list(self._attempts.live.values()):
-            await live.gone.wait()
+        self._attempts.stop_all(grace_seconds)
+        while self._busy:
+            self._less_busy = trio.Event()
+            await self._less_busy.wait()
 
     async def _attempt(self, instruction: str, agent: str) -> None:
         """The boundary: whatever goes wrong in one attempt, the others do not notice (promise P9)."""
         try:
             await self._attempts.run(instruction)
+        except Refused as refused:
+            logger.warning("lease.refused %s: %s", instruction, refused.text)
+            await trio.sleep(REFUSED_PAUSE_SECONDS)
         except Exception:
             logger.exception("attempt.lost %s", instruction)
         finally:
             self._busy.discard(agent)
+            self._less_busy.set()
             self._wake.set()
 
     def _stop_orphaned(self) -> None:

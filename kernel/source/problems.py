@@ -35,7 +35,8 @@ class BadDefinition(Refused):
     def __init__(self, errors: tuple[FileError, ...]) -> None:
         first = errors[0]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        text = f"{first.path}:{first.line}:{first.column} {first.where}: {first.message}{more}"
+        place = f"{first.path}:{first.line}:{first.column} {first.where}".rstrip()
+        text = f"{place}: {first.message}{more}"
         super().__init__("bad_definition", text, first.hint)
         self.errors: tuple[FileError, ...] = errors
 

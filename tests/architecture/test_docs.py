@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from interface.cli.help import commands_page
 from interface.cli.table import BY_WORD
 from tests.architecture.sources import ROOT
 
@@ -27,6 +28,11 @@ def test_every_command_in_the_readme_exists() -> None:
     named = {word for block in BLOCK.findall(text) for word in COMMAND.findall(block)} | set(INLINE.findall(text))
     assert named, "the pattern no longer finds the README's commands"
     assert named - set(BY_WORD) == set()
+
+
+def test_the_page_of_commands_is_what_the_table_says() -> None:
+    """Generated: python -c 'from interface.cli.help import commands_page as p; print(p(), end="")' >docs/commands.md."""
+    assert commands_page() == _read("docs/commands.md")
 
 
 def test_every_script_in_the_readme_exists() -> None:

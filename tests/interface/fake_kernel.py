@@ -1,7 +1,7 @@
 """A process that starts as a kernel does: lock, port, record, health. What it does beyond is in its arguments.
 
 Run as a script: ``fake_kernel.py STATE_DIR BEHAVIOUR``, with BEHAVIOUR one of serve, brief (ends with 5 when its
-first client has gone), fail, fail-config.
+first client has gone), fail, fail-config, gives-way (to a kernel that has the lock).
 """
 
 import fcntl
@@ -52,6 +52,8 @@ class Health(BaseHTTPRequestHandler):
 
 def main(state: Path, behaviour: str) -> int:
     """Behave."""
+    if behaviour == "gives-way":
+        return 0
     if behaviour.startswith("fail"):
         sys.stderr.write("the database is newer than this program\n")
         return 78 if behaviour == "fail-config" else 1

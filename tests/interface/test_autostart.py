@@ -86,11 +86,13 @@ def test_a_kernel_is_started_detached(cli: Cli, project: Project, behave: Callab
 
 
 def test_its_state_is_closed_to_others(cli: Cli, project: Project, behave: Callable[[str], None]) -> None:
-    """contracts 3: 0700 and 0600."""
+    """contracts 3: 0700, from AGENT_WORKER_HOME down, and 0600."""
     behave("serve")
+    cli.home.rmdir()
     starter = _starter(project, cli.environ)
     starter.client().close()
-    assert os.stat(project.state).st_mode & 0o777 == 0o700
+    for directory in (cli.home, cli.home / "projects", project.state):
+        assert os.stat(directory).st_mode & 0o777 == 0o700
     assert os.stat(Path(project.state) / "kernel.log").st_mode & 0o777 == 0o600
 
 
@@ -209,6 +211,26 @@ def test_start_and_stop_leave_nothing(cli: Cli, project: Project, behave: Callab
     assert Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] == "Z"
     again = cli("stop")
     assert (again.code, "no kernel runs" in again.err) == (0, True)
+
+
+def test_a_kernel_whose_record_is_not_believed_is_told_of(
+    cli: Cli, project: Project, behave: Callable[[str], None], kernel: KernelDouble
+) -> None:
+    """PF12: it has the lock, so none can be started; half a minute of waiting would not say why."""
+    behave("gives-way")
+    record = kernel.publish(cli.home, cli.root)
+    record.chmod(0o644)
+    began = time.monotonic()
+    with pytest.raises(Failure, match="mode 0644"):
+        _starter(project, cli.environ).client()
+    assert time.monotonic() - began < 10
+
+
+def test_trust_for_a_kernel_that_runs_already_is_not_swallowed(cli: Cli, kernel: KernelDouble) -> None:
+    """start --trust: granted for a start; nothing is started here."""
+    ran = cli("start", "--trust")
+    assert (ran.code, "--trust changes nothing" in ran.err) == (0, True)
+    assert cli("start").err == ""
 
 
 def test_a_workflow_is_started_and_named(cli: Cli, kernel: KernelDouble) -> None:

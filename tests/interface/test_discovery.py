@@ -54,7 +54,9 @@ def test_a_record_whose_port_is_dead_means_no_kernel(cli: Cli) -> None:
 def test_a_record_that_others_can_touch_is_not_believed(cli: Cli, kernel: KernelDouble, mode: int) -> None:
     """contracts 3: 0600 and ours; otherwise somebody else could name the server that gets the token."""
     kernel.publish(cli.home, cli.root).chmod(mode)
-    assert cli("ps").code == 69
+    for word, code in (("ps", 69), ("status", 3), ("stop", 0)):
+        ran = cli(word)
+        assert (ran.code, f"mode {mode:04o}" in ran.err, "daemon.json" in ran.err) == (code, True, True)
     assert kernel.asked == []
 
 
@@ -138,3 +140,21 @@ def test_a_project_that_does_not_exist_is_a_usage_error(cli: Cli) -> None:
     """contracts 7: exit 2."""
     ran = cli("ps", "--project", "nowhere")
     assert (ran.code, ran.err.splitlines()[0]) == (2, "error: --project nowhere: no such directory")
+
+
+def test_a_kernel_that_the_environment_names_is_named_where_it_is_down(cli: Cli) -> None:
+    """Errors say what to do: starting one of our own would not help."""
+    cli.environ |= {"AGENT_WORKER_URL": "http://127.0.0.1:1", "AGENT_WORKER_TOKEN": "t"}
+    assert "unset that" in cli("ps").err
+    assert "127.0.0.1:1" in cli("status").err
+    assert "127.0.0.1:1" in cli("stop").err
+
+
+def test_a_project_whose_path_is_no_text_is_refused(cli: Cli) -> None:
+    """Its path would have to travel in JSON: told at once, not by the first worker."""
+    cli.root = Path(os.fsdecode(bytes(cli.root) + b"/caf\xe9/.git"))
+    cli.root.mkdir(parents=True)
+    cli.root = cli.root.parent
+    ran = cli("start")
+    assert (ran.code, "is not UTF-8 text" in ran.err) == (2, True)
+    assert list(cli.home.iterdir()) == []

@@ -78,13 +78,40 @@ def test_a_message_that_says_nothing_is_a_usage_error(message: str, stdin: str, 
     assert kernel.asked == []
 
 
-def test_a_message_of_several_words_wants_quotes(
-    cli: Cli, kernel: KernelDouble, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_message_of_several_words_wants_quotes(cli: Cli, kernel: KernelDouble) -> None:
     """Errors say what to do."""
-    assert cli("send", "alice", "look", "at", "X").code == 2
-    assert "quote a message of several words" in capsys.readouterr().err
+    ran = cli("send", "alice", "look", "at", "X")
+    assert (ran.code, "quote a message of several words" in ran.err) == (2, True)
+    assert "after --" in cli("send", "alice", "-x").err
+    assert "message" not in cli("ps", "alice").err
     assert kernel.asked == []
+
+
+@pytest.mark.parametrize(("message", "stdin"), [("caf\udce9", ""), ("-", "caf\udce9")], ids=["argument", "input"])
+def test_a_message_that_is_no_text_starts_nothing(message: str, stdin: str, cli: Cli) -> None:
+    """contracts 7: bytes of another encoding reach us as lone surrogates; the error speaks of the message."""
+    ran = cli("send", "alice", message, stdin=stdin)
+    assert (ran.code, ran.err) == (2, "error: the message is not UTF-8 text\n")
+    assert list(cli.home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "caf\udce9"), ("start", "review", "--", "caf\udce9")], ids=["name", "params"]
+)
+def test_other_words_that_are_no_text_are_a_usage_error(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
+    """As above, for names and parameters."""
+    ran = cli(*words)
+    assert (ran.code, "not UTF-8 text" in ran.err) == (2, True)
+    assert cli("show", "caf\udce9").code == 5
+
+
+def test_a_message_is_sent_in_as_many_bytes_as_it_has(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 4: the limit is 4 MiB of text as it is; escapes would triple most alphabets."""
+    kernel.answers["POST /messages"] = {"message_id": "m1", "instruction_ids": ["i1"]}
+    assert cli("send", "alice", "é" * 1000).code == 0
+    (asked,) = kernel.of("POST", "/messages")
+    assert asked.body["text"] == "é" * 1000
+    assert int(asked.headers["content-length"]) < 2100
 
 
 def test_who_is_not_woken_is_told(cli: Cli, kernel: KernelDouble) -> None:

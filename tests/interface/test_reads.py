@@ -250,3 +250,38 @@ def test_the_fast_path_loads_no_heavy_module(cli: Cli, kernel: KernelDouble) -> 
         "trio",
     }
     assert loaded & heavy == set()
+
+
+def test_one_mistake_in_a_file_is_told_once(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: the kernel's own line has place and hint in it, for those who see nothing else."""
+    error = {
+        "path": ".agents/a.yaml", "line": 2, "column": 1, "where": "modle", "message": "unknown key 'modle'",
+        "hint": "did you mean model?", "source": "modle: x",
+    }  # fmt: skip
+    told = ".agents/a.yaml:2:1 modle: unknown key 'modle'"
+    kernel.answers["GET /ps"] = problem(422, "bad_definition", told, hint="did you mean model?", errors=[error])
+    assert cli("ps").err.splitlines() == [
+        "error: modle: unknown key 'modle'",
+        "  at .agents/a.yaml:2:1 modle",
+        "    modle: x",
+        "    ^",
+        "  hint: did you mean model?",
+    ]
+
+
+def test_logs_of_a_name_that_nobody_has_are_an_error(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: exit 5; silence would look like an agent that did nothing."""
+    kernel.answers |= {
+        "GET /events": Stream([]),
+        "GET /agents/nobody": problem(404, "unknown_agent", "there is no agent 'nobody'"),
+        "GET /spaces/nope:main/members": problem(404, "workflow_not_running", "nothing was ever started"),
+        "GET /agents/alice": {},
+    }
+    assert [cli("logs", name).code for name in ("nobody", "@nope", "alice")] == [5, 5, 0]
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "1001"])
+def test_a_count_of_messages_is_bounded(count: str, cli: Cli, kernel: KernelDouble) -> None:
+    """Errors name what the user typed."""
+    ran = cli("peek", "alice", "-n", count)
+    assert (ran.code, ran.err) == (2, "error: -n is from 1 to 1000\n")

@@ -205,3 +205,17 @@ def test_a_signal_cancels_the_run_and_it_is_reported(
     assert '"status":"cancelled"' in out
     assert "Traceback" not in err
     assert len(stopped) == 1
+
+
+def test_a_run_that_is_interrupted_during_its_setup_had_not_begun(cli: Cli, kernel: KernelDouble) -> None:
+    """The kernel gives up a start whose client is gone: there is nothing to stop, and that is no failure."""
+    kernel.answers |= {
+        "POST /run": lambda asked: Stream(PING for _ in iter(int, 1)),
+        "DELETE /workflows/review/main": problem(404, "workflow_not_running", "not running"),
+    }
+    words, pipe = [*AWK, "run", "review"], subprocess.PIPE
+    with subprocess.Popen(words, cwd=cli.root, env=cli.environ, stdout=pipe, stderr=pipe, text=True) as process:
+        assert kernel.arrived.get(timeout=10).path == "/run"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err.splitlines()[-1]) == (130, "note: review:main had not begun, and will not")

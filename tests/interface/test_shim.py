@@ -216,3 +216,18 @@ def test_only_lower_case_words_are_taken_for_typos(word: str) -> None:
         assert all(c.isascii() and (c.islower() or c.isdigit() or c in "_-") for c in word)
         assert word[0].isalpha()
         assert not set(word.split("-")) & shim.AWK_WORDS
+
+
+def test_ctrl_c_while_our_modules_are_read_is_no_traceback(script: Path, tmp_path: Path) -> None:
+    """contracts 7: 130, and a traceback only with -vv."""
+    slow = tmp_path / "slow" / "interface" / "cli"
+    slow.mkdir(parents=True)
+    (slow / "main.py").write_text("raise KeyboardInterrupt\n")
+    shown = (
+        "import sys, interface.shim as shim, interface.cli as cli\n"
+        f"cli.__path__.insert(0, {str(slow)!r})\n"
+        "sys.argv[1:] = ['ps']\n"
+        "sys.exit(shim.main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, timeout=20, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")

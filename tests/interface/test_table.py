@@ -50,10 +50,12 @@ def test_what_reads_has_json_and_what_streams_has_jsonl(command: Command) -> Non
 
 
 @every
-def test_an_unknown_flag_is_a_usage_error(command: Command, cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
-    """contracts 7: exit 2, and no flag is guessed from its beginning."""
-    assert cli(command.word, *ARGUMENTS.get(command.word, []), "--projec", ".").code == 2
-    assert capsys.readouterr().err.startswith("error: unrecognized arguments: --projec")
+def test_an_unknown_flag_is_a_usage_error(command: Command, cli: Cli) -> None:
+    """contracts 7: exit 2, and no flag is guessed from its beginning; with --json in a document too."""
+    ran = cli(command.word, *ARGUMENTS.get(command.word, []), "--projec", ".", "--json")
+    assert (ran.code, ran.err.startswith("error: unrecognized arguments: --projec")) == (2, True)
+    document = ran.json()
+    assert (document["schema"], document["code"], document["exit_code"]) == ("awk/error/1", "usage", 2)
 
 
 @pytest.mark.parametrize(

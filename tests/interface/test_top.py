@@ -1,10 +1,15 @@
 """top: the live table, drawn for 200 and for 60 columns, and watched on a real terminal."""
 
+import fcntl
 import io
 import os
 import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -125,11 +130,40 @@ def test_it_is_drawn_anew_on_events_and_ends_with_q(cli: Cli, kernel: KernelDoub
     assert b"\x1b[?1049l" in seen
 
 
-def _on_a_terminal(cli: Cli, words: list[str], script: list[tuple[bytes, bytes]]) -> tuple[bytes, int]:
+def test_it_follows_the_size_of_the_window(cli: Cli, kernel: KernelDouble) -> None:
+    """issue: degrades in a narrow window, also in one that became narrow: lines too long would scroll it away."""
+    shown = {"name": "first"}
+    kernel.answers |= {
+        "GET /ps": lambda asked: Ps(agents=(ps_row(shown["name"]),)),
+        "GET /events": Stream(b": ping\n\n" for _ in iter(int, 1)),
+    }
+
+    def narrow(leader: int) -> None:
+        _resize(leader, 40)
+        shown["name"] = "second"
+
+    cli.environ |= {"COLUMNS": "", "NO_COLOR": "1"}
+    seen, code = _on_a_terminal(cli, ["top"], [(b"first", narrow), (b"second", b"q")])
+    last = seen.rpartition(b"q quits")[0].rpartition(b"\x1b[H")[2] + seen.rpartition(b"q quits")[2]
+    drawn = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", last.partition(b"\x1b[?1049l")[0])
+    assert code == 0, seen
+    assert max(len(line.rstrip(b"\r")) for line in drawn.split(b"\n")) <= 40
+
+
+def _resize(leader: int, columns: int) -> None:
+    fcntl.ioctl(leader, termios.TIOCSWINSZ, struct.pack("HHHH", 12, columns, 0, 0))
+
+
+Typed = bytes | Callable[[int], None]
+"""Keys, or what is done to the terminal (by its descriptor)."""
+
+
+def _on_a_terminal(cli: Cli, words: list[str], script: list[tuple[bytes, Typed]]) -> tuple[bytes, int]:
     """Run a command on a pty; wait for each text, then type what goes with it. Returns what was drawn, and the code."""
     leader, follower = pty.openpty()
+    _resize(leader, 150)
     command = [sys.executable, "-c", "import sys; from interface.shim import main; sys.exit(main())", *words]
-    environ = {**cli.environ, "TERM": "xterm", "COLUMNS": "150", "LINES": "30"}
+    environ = {"COLUMNS": "150", "LINES": "30", **cli.environ, "TERM": "xterm"}
     with subprocess.Popen(
         command, cwd=cli.root, env=environ, stdin=follower, stdout=follower, stderr=follower
     ) as process:
@@ -138,7 +172,10 @@ def _on_a_terminal(cli: Cli, words: list[str], script: list[tuple[bytes, bytes]]
         for text, keys in script:
             while text not in seen:
                 seen += os.read(leader, 65536)
-            os.write(leader, keys)
+            if callable(keys):
+                keys(leader)
+            else:
+                os.write(leader, keys)
         code = process.wait(timeout=10)
     with suppress(OSError):  # EIO: the other end is closed and all of it is read (pty(7))
         while True:

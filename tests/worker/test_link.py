@@ -161,6 +161,13 @@ async def test_a_kernel_that_hangs_up_is_left_quietly(moment: str) -> None:
     assert errors == b""
 
 
+async def test_the_reply_that_ends_the_work_waits_for_no_answer() -> None:
+    """The kernel makes it durable before it hears the result behind it; every other entry is waited for (P5)."""
+    ended = await attempt(make_start(mock=script({"text": "x"})), answer=lambda _entry: None)
+    assert [entry.last for entry in ended.entries] == [True]
+    assert ended.result == Result(status="done", text="x")
+
+
 async def test_a_whole_attempt_in_a_process_of_its_own() -> None:
     """The same bytes over real stdio, as the exec launcher starts it; exit 0 after the terminal frame."""
     made = await attempt_process(make_start(mock=script({"shell": "echo on stdout"}, {"text": "done"})))

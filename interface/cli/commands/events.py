@@ -4,6 +4,7 @@ import argparse
 
 from interface.cli import event_reading
 from interface.cli.context import Context
+from interface.cli.exits import Exit
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -13,4 +14,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     """Print the events that are kept, or those that come; live ones only with ``-f``."""
-    return event_reading.show(context, None, lambda event: True)
+    event_reading.show(context, None, lambda event: True)
+    return Exit.OK

@@ -5,7 +5,9 @@ from typing import Final
 
 from interface.cli import event_reading
 from interface.cli.context import Context
+from interface.cli.exits import Exit
 from interface.cli.targets import target
+from interface.client import quoted
 from protocol.names import name_of
 from protocol.target import Target
 
@@ -25,7 +27,18 @@ def run(context: Context) -> int:
     """Print them."""
     asked = None if context.args.target is None else target(context.args.target)
     space = asked.space if asked is not None and asked.workflow is not None else None
-    return event_reading.show(context, space, lambda event: is_shown(event, asked))
+    shown = event_reading.show(context, space, lambda event: is_shown(event, asked))
+    if asked is not None and not shown:
+        _check_there(context, asked)
+    return Exit.OK
+
+
+def _check_there(context: Context, asked: Target) -> None:
+    """Nothing to show of somebody who is there is fine; of a name nobody has it is a mistake. Raises Failure."""
+    if asked.workflow is not None:
+        context.kernel().get(f"/spaces/{quoted(asked.space)}/members")
+    else:
+        context.kernel().get(f"/agents/{quoted(str(asked.agent))}")
 
 
 def is_shown(event: event_reading.Event, asked: Target | None) -> bool:

@@ -32,6 +32,8 @@ def run(context: Context) -> int:
     workflow = None if context.args.workflow is None else context.workflow(context.args.workflow)
     if context.args.foreground:
         return _foreground(context, workflow)
+    if workflow is None and context.args.trust:
+        _tell_if_it_runs(context)
     client = context.started_kernel(*_flags(context, workflow))
     context.out.lines([f"kernel {client.endpoint.pid or ''} at http://{client.endpoint.address.authority}"])
     if workflow is not None:
@@ -42,6 +44,16 @@ def run(context: Context) -> int:
 def _flags(context: Context, workflow: str | None) -> tuple[str, ...]:
     """Trust in a kernel that is started is for as long as it runs; with a workflow it is for that start."""
     return ("--trust",) if workflow is None and context.trusts else ()
+
+
+def _tell_if_it_runs(context: Context) -> None:
+    try:
+        running = context.find_kernel()
+    except Unreachable:
+        return
+    running.close()
+    again = f"to trust the project's files: {context.program} stop, then {context.program} start --trust"
+    context.out.note(f"note: a kernel runs already, and --trust changes nothing for it; {again}")
 
 
 def _start_workflow(context: Context, client: Client, workflow: str) -> None:

@@ -6,7 +6,6 @@ from typing import Final
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.parsing import json_flag
-from interface.discovery import Impostor
 from interface.failure import Unreachable
 
 _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":{},"workflows":[]}'
@@ -23,7 +22,5 @@ def run(context: Context) -> int:
         return context.answer(context.find_kernel().get("/status"), "status")
     except Unreachable as error:
         context.answer(_DOWN, "status")
-        context.out.note(
-            f"note: {error}" if isinstance(error, Impostor) else f"no kernel runs for {context.project.root}"
-        )
+        context.out.note(context.why_down(error))
         return Exit.NOT_RUNNING

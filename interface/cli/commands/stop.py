@@ -37,8 +37,8 @@ def run(context: Context) -> int:
         return _stop_targets(context, [target(text) for text in context.args.targets])
     try:
         client = context.find_kernel()
-    except Unreachable:
-        context.out.note(f"no kernel runs for {context.project.root}")
+    except Unreachable as error:
+        context.out.note(context.why_down(error))
         return Exit.OK
     if not _may_stop(context, client):
         raise Failure("failed", "nothing was stopped")

@@ -18,7 +18,7 @@ from kernel.store.agents import AgentRecord
 from kernel.store.commits.roster import AgentSpec, put_agent, remove_agent, set_agent_state
 from kernel.store.transaction import Transaction
 from protocol.agent import AgentDefinition
-from protocol.api import AgentInfo, AgentList, AgentPatch, AgentRequest, AgentRow, QueueReport
+from protocol.api import AgentInfo, AgentList, AgentMade, AgentPatch, AgentRequest, AgentRow, QueueReport
 from protocol.errors import Refused
 from protocol.names import AgentKey, NameRejected, check_name
 
@@ -50,13 +50,13 @@ async def create(services: Services, call: Call[AgentRequest]) -> Reply:
     request = call.body
     name = _free_name(services, request.name)
     definition = agent_from_request(request, name, services.catalog.project())
-    row = _row(definition, None, "idle")
+    made = AgentMade(**msgspec.structs.asdict(_row(definition, None, "idle")))
 
-    def make(tx: Transaction) -> AgentRow:
+    def make(tx: Transaction) -> AgentMade:
         if agents.row(tx.conn, name) is not None:
             raise _taken(name)
         put_agent(tx, _spec(definition))
-        return row
+        return made
 
     return Reply(201, await services.writer.commit(once, call.request_key, make, status=201))
 

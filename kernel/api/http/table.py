@@ -33,7 +33,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(method="GET", path="/agents", handler=agents.listing, answers=api.AgentList),
     Route(
-        method="POST", path="/agents", handler=agents.create, asks=api.AgentRequest, answers=api.AgentRow, status=201
+        method="POST", path="/agents", handler=agents.create, asks=api.AgentRequest, answers=api.AgentMade, status=201
     ),
     Route(method="GET", path="/agents/<name>", handler=agents.info, answers=api.AgentInfo),
     Route(method="PATCH", path="/agents/<name>", handler=agents.change, asks=api.AgentPatch, answers=api.AgentInfo),

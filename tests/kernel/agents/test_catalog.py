@@ -250,3 +250,16 @@ def test_the_project_file_goes_by_either_name_but_not_both(tmp_path: Path) -> No
     (tmp_path / "moniro.yaml").write_text("limits: {workers: 4}")
     with pytest.raises(BadDefinition, match=r"moniro\.yaml is there too"):
         Catalog(tmp_path).project()
+
+
+def test_what_is_kept_of_a_file_never_outlives_an_edit_of_it_or_of_the_project(tmp_path: Path) -> None:
+    """CF18: an edit counts from the next lease, whatever the clock of the file system says."""
+    catalog = project(tmp_path, alice="model: mine/x\nprompt: {system: a}\n")
+    (tmp_path / "moniro.yaml").write_text("providers: {mine: {base_url: 'http://x'}}")
+    kept = catalog.agent("alice")
+    assert catalog.agent("alice") is kept
+    (tmp_path / ".agents" / "alice.yaml").write_text("model: mine/x\nprompt: {system: b}\n")
+    assert catalog.agent("alice").definition.prompt.system == "b"
+    (tmp_path / "moniro.yaml").write_text("providers: {many: {base_url: 'http://x'}}")
+    with pytest.raises(BadDefinition, match="mine"):
+        catalog.agent("alice")

@@ -34,7 +34,7 @@ async def test_an_agent_made_at_run_time_can_be_sent_to_changed_and_ended(kernel
     """Issue: agent CRUD."""
     made = await kernel.ask("POST", "/agents", MOCK)
     name = made.json["name"]
-    assert (made.status, made.json["ephemeral"]) == (201, True)
+    assert (made.status, made.json["ephemeral"], made.json["schema"]) == (201, True, "awk/new/1")
     changed = await kernel.ask("PATCH", f"/agents/{name}", {"model": "mock/y"})
     assert changed.json["definition"]["model"] == "mock/y"
     assert changed.json["definition"]["mock"], "what was not given stays"
@@ -68,6 +68,8 @@ async def test_an_agent_of_a_file_is_changed_in_its_file(kernel: House, method: 
         (MOCK | {"colour": "red"}, "bad_request"),
         ({"model": "nobody/x", "system": "s"}, "bad_definition"),
         ({"model": "mock/x", "mock": "no"}, "bad_definition"),
+        ({"model": "mock/x"}, "bad_definition"),
+        ({"model": "anthropic/claude-sonnet-4-5"}, "bad_definition"),
     ],
 )
 async def test_a_wrong_agent_is_not_made(kernel: House, asked: object, code: str) -> None:

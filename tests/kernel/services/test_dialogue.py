@@ -93,6 +93,16 @@ async def test_every_entry_is_heard_before_it_is_answered() -> None:
     assert said == encode(START) + encode(Go(k=0)) + encode(Go(k=1))
 
 
+async def test_the_last_entry_is_heard_before_the_end_and_not_answered() -> None:
+    """Promise P5: durable before the result counts; who sent it has left."""
+    scene = Scene()
+    await scene.say(READY, Entry(k=0, kind="reply", text="a", last=True), Result(status="done", text="a"))
+    ending = await scene.run()
+    assert ending == Ending("done", "a")
+    assert scene.entries == [0]
+    assert bytes(await scene.worker_in.receive_some(10_000)) == encode(START)
+
+
 async def test_the_first_terminal_frame_wins() -> None:
     """Fault IF09."""
     scene = Scene()

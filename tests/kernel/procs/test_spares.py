@@ -1,0 +1,116 @@
+"""Keepers that serve again, and the worker that stands by: fresh processes for each attempt all the same."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+import trio
+import trio.testing
+
+from kernel.procs.fork import ForkLauncher
+from kernel.procs.handle import Handle
+from kernel.procs.keeper_link import KeeperLink
+from kernel.procs.spares import IDLE_SECONDS, MOST, Spares
+from kernel.procs.spec import Spec
+from tests.kernel.procs.trees import ENV, PATIENCE, gone
+
+
+async def _worker(launcher: ForkLauncher, attempt: str) -> tuple[int, int]:
+    """Run one to its end; its pid and its keeper's. It ends because it is told nothing."""
+    with trio.fail_after(PATIENCE):
+        async with await launcher.spawn(Spec(attempt=attempt)) as handle:
+            await handle.stdout.receive_some()
+            await handle.stdin.aclose()
+            assert (await handle.wait()).code == 1
+    return handle.pid, handle.keeper_pid
+
+
+async def _standing_by(launcher: ForkLauncher) -> Handle:
+    """The worker that waits, as only the launcher knows it: nobody has asked for it yet."""
+    (zygote,) = launcher._zygotes
+    with trio.fail_after(PATIENCE):
+        while (handle := zygote.standby._handle) is None:
+            await trio.testing.wait_all_tasks_blocked(0.005)
+    return handle
+
+
+async def test_a_keeper_serves_again_and_each_attempt_has_a_fresh_process(forking: ForkLauncher) -> None:
+    """architecture: a keeper per attempt at a time."""
+    served = [await _worker(forking, f"i{number}-1") for number in range(6)]
+    assert len({pid for pid, _keeper in served}) == 6
+    assert len({keeper for _pid, keeper in served}) < 6
+
+
+async def test_a_keeper_that_knew_a_commands_environment_serves_no_worker(forking: ForkLauncher) -> None:
+    """contracts 6: a worker learns everything from start."""
+    spec = Spec(attempt="setup", argv=("true",), cwd="/", env=ENV | {"SECRET": "x"})
+    async with await forking.spawn(spec) as command:
+        await command.wait()
+    assert (await _worker(forking, "i1-1"))[1] != command.keeper_pid
+    await gone([command.keeper_pid])
+
+
+async def test_spare_keepers_and_a_standby_that_were_killed_harm_nobody(forking: ForkLauncher) -> None:
+    """promises P7: any process may be killed at any time."""
+    async with await forking.spawn(Spec(attempt="a")) as one, await forking.spawn(Spec(attempt="b")) as other:
+        keepers = [one.keeper_pid, other.keeper_pid]
+    waiting = await _standing_by(forking)
+    keepers.append(waiting.keeper_pid)
+    for pid in set(keepers):
+        os.kill(pid, signal.SIGKILL)
+    await gone([*keepers, waiting.pid])
+    assert (await _worker(forking, "c"))[1] not in keepers
+
+
+async def test_an_attempt_in_use_is_refused_to_a_standby_too(forking: ForkLauncher) -> None:
+    """The directory of an attempt is its own."""
+    await _worker(forking, "i1-1")
+    await _standing_by(forking)
+    async with await forking.spawn(Spec(attempt="i2-1")):
+        with pytest.raises(FileExistsError):
+            await forking.spawn(Spec(attempt="i2-1"))
+
+
+async def test_a_standby_carries_its_attempts_name_once_it_has_one(forking: ForkLauncher, run_dir: Path) -> None:
+    """The lock that proves an attempt's end is found under its name."""
+    await _worker(forking, "i1-1")
+    waiting = await _standing_by(forking)
+    before = waiting.directory
+    async with await forking.spawn(Spec(attempt="i2-1")) as handle:
+        assert handle is waiting
+        assert handle.attempt == "i2-1"
+        assert handle.directory == run_dir / "i2-1"
+        assert (handle.directory / "alive").exists()
+        assert not before.exists()
+    assert not handle.directory.exists()
+
+
+async def test_a_retired_zygote_keeps_no_spares(forking: ForkLauncher) -> None:
+    """architecture: the zygote can be replaced at any time."""
+    await _worker(forking, "i1-1")
+    await _standing_by(forking)
+    (old,) = psutil.Process().children()
+    forking.need(frozenset({"nothing-to-import"}))
+    with trio.fail_after(PATIENCE):
+        await trio.to_thread.run_sync(old.wait)
+
+
+async def test_spares_are_bounded_and_end_when_there_is_nothing_to_do(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    """promises 5: what waits is bounded, and an idle kernel holds nothing it does not need."""
+    spares = Spares()
+    nursery.start_soon(spares.thin_out)
+    pairs = [socket.socketpair() for _ in range(MOST + 1)]
+    for ours, _theirs in pairs:
+        spares.park(KeeperLink(ours))
+    assert pairs[-1][1].recv(1) == b""
+    await trio.sleep(IDLE_SECONDS + 1)
+    for _ours, theirs in pairs:
+        with theirs:
+            theirs.settimeout(1)
+            assert theirs.recv(1) == b""
+    assert spares.take() is None

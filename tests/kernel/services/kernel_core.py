@@ -1,0 +1,164 @@
+"""The kernel's core on a real store, with a launcher that starts nothing: the test plays the workers."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+import trio.testing
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.registry import register
+from kernel.procs.spec import Spec
+from kernel.rule.draft import Draft
+from kernel.services.attempt import Attempts
+from kernel.services.books import Books
+from kernel.services.briefing import Briefings
+from kernel.services.dispatcher import Dispatcher
+from kernel.store import instructions
+from kernel.store.commits.append import append
+from kernel.store.database import open_database
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+from protocol.codec import FrameReader, encode
+from protocol.ipc import Exited, KernelFrame, Ready, WorkerFrame
+
+
+class PlayedWorker:
+    """A handle without a process. The test says what the worker says, and when it is gone."""
+
+    def __init__(self) -> None:
+        self.stdin, self.inbox = trio.testing.memory_stream_one_way_pair()
+        self.outbox, self.stdout = trio.testing.memory_stream_one_way_pair()
+        self.complaints, self.stderr = trio.testing.memory_stream_one_way_pair()
+        self.pid = 4711
+        self._gone = trio.Event()
+        self._exited = Exited(code=0)
+        self._frames: FrameReader[KernelFrame] = FrameReader(KernelFrame)
+
+    async def say(self, *frames: WorkerFrame) -> None:
+        """Write frames, beginning with ``ready``."""
+        for frame in (Ready(pid=self.pid, version="t"), *frames):
+            await self.outbox.send_all(encode(frame))
+
+    async def leave(self, exited: Exited) -> None:
+        """Be gone, with the whole tree."""
+        self._exited = exited
+        self._gone.set()
+        await self.outbox.aclose()
+        await self.complaints.aclose()
+
+    async def wait(self) -> Exited:
+        """As the real one."""
+        await self._gone.wait()
+        return self._exited
+
+    async def kill(self, after_seconds: float = 0.0) -> None:
+        """As the real one: nothing withstands it."""
+        await self.leave(Exited(signal=9, killed=True))
+
+    async def destroy(self) -> Exited:
+        """As the real one."""
+        await self.kill()
+        return self._exited
+
+    async def __aenter__(self) -> "PlayedWorker":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with trio.CancelScope(shield=True):
+            await self.kill()
+
+
+@dataclass
+class PlayedLauncher:
+    """Hands out workers that the test plays. ``hangs``: spawn never answers."""
+
+    hangs: bool = False
+    spawned: list[PlayedWorker] = field(default_factory=list)
+    arrived: trio.Event = field(default_factory=trio.Event)
+
+    def need(self, modules: frozenset[str]) -> None:
+        """Nothing is preloaded."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Nothing to run."""
+        task_status.started()
+
+    async def spawn(self, spec: Spec) -> PlayedWorker:
+        """One worker."""
+        self.arrived.set()
+        if self.hangs:
+            await trio.sleep_forever()
+        worker = PlayedWorker()
+        self.spawned.append(worker)
+        return worker
+
+    async def next(self) -> PlayedWorker:
+        """The worker that was started last, once there is one."""
+        await self.arrived.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        return self.spawned[-1]
+
+
+class Core:
+    """What a test holds in its hands."""
+
+    def __init__(self, root: Path, launcher: PlayedLauncher) -> None:
+        self.now_ms = 1_000_000
+        self.launcher = launcher
+        self.database = open_database(str(root / "agent-worker.db"))
+        feed = Feed()
+        self.feed = feed
+        self.reader = Reader(database=self.database)
+        self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=feed.publish)
+        self.catalog = Catalog(root)
+        self.attempts = Attempts(
+            writer=self.writer,
+            feed=feed,
+            launcher=launcher,  # type: ignore[arg-type]
+            briefings=Briefings(
+                catalog=self.catalog, reader=self.reader, environ={}, own_bin=frozenset(), url="http://x", trusted=False
+            ),
+            books=Books(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
+            now_text=lambda: "",
+        )
+        self.dispatcher = Dispatcher(
+            reader=self.reader, wake=feed.new_wake(), attempts=self.attempts, workers=4, now_ms=lambda: self.now_ms
+        )
+
+    async def send(self, text: str = "x") -> str:
+        """A message to alice. Returns the instruction."""
+        draft = Draft(kind="said", space="dm:alice", sender="user", text=text, to=("alice",))
+        appended = await self.writer.commit(append, draft)
+        return appended.instruction_ids[0]
+
+    def status(self, instruction: str) -> str:
+        """How it stands."""
+        return self.reader.now(instructions.results, [instruction])[0].status
+
+    async def until(self, instruction: str, holds: Callable[[str], bool]) -> str:
+        """Wait for a status; read again after every event."""
+        with trio.fail_after(20), self.feed.subscribe() as events:
+            while not holds(status := self.status(instruction)):
+                await anext(events)
+        return status
+
+
+@asynccontextmanager
+async def core(root: Path, launcher: PlayedLauncher) -> AsyncIterator[Core]:
+    """A running core with alice in its project."""
+    (root / ".agents").mkdir()
+    (root / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - text: hi\n")
+    made = Core(root, launcher)
+    async with trio.open_nursery() as storage:
+        await storage.start(made.writer.run)
+        await register(made.catalog, made.writer, made.reader)
+        async with trio.open_nursery() as services:
+            await services.start(made.dispatcher.run)
+            yield made
+            services.cancel_scope.cancel()
+        made.writer.close()
+    made.database.close()

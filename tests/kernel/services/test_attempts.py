@@ -1,0 +1,105 @@
+"""Attempts and the dispatcher, on a real store: whatever happens, no work stays open for ever."""
+
+from pathlib import Path
+
+import apsw
+import trio
+
+from protocol.ipc import Entry, Error, Exited, Result
+from tests.kernel.services.kernel_core import PlayedLauncher, core
+
+DONE = Result(status="done", text="hi")
+
+
+async def test_a_result_is_booked_when_the_tree_is_gone(tmp_path: Path) -> None:
+    """The next attempt of an agent never meets the last one's processes."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        worker = await it.launcher.next()
+        await worker.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
+        await it.until(instruction, lambda status: status == "running")
+        await worker.leave(Exited(code=0))
+        assert await it.until(instruction, lambda status: status != "running") == "done"
+
+
+async def test_a_store_that_is_full_when_an_attempt_ends_only_delays_it(tmp_path: Path) -> None:
+    """Fault SF03: running agents are paused, not failed, and nothing stays open."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        worker = await it.launcher.next()
+        await worker.say()
+        await it.until(instruction, lambda status: status != "queued")
+
+        def fill(tx: object) -> None:
+            it.full = tx.conn.execute("PRAGMA page_count").get  # type: ignore[attr-defined]
+            tx.conn.execute(f"PRAGMA max_page_count = {it.full}")  # type: ignore[attr-defined]
+
+        def empty(tx: object) -> None:
+            tx.conn.execute("PRAGMA max_page_count = 1000000")  # type: ignore[attr-defined]
+
+        await it.writer.commit(fill)
+        await worker.say(Entry(k=0, kind="reply", text="x" * 200_000, stop_reason="end_turn"), DONE)
+        await worker.leave(Exited(code=0))
+        await trio.testing.wait_all_tasks_blocked(0.3)
+        assert it.status(instruction) == "leased"
+        await it.writer.commit(empty)
+        assert await it.until(instruction, lambda status: status in ("done", "dead", "failed")) == "done"
+
+
+async def test_a_foreign_lock_on_the_database_only_delays_what_is_booked(tmp_path: Path) -> None:
+    """Fault SF11: an external process holds the write lock."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        worker = await it.launcher.next()
+        stranger = apsw.Connection(str(tmp_path / "agent-worker.db"))
+        stranger.execute("BEGIN IMMEDIATE")
+        await worker.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
+        await worker.leave(Exited(code=0))
+        await trio.testing.wait_all_tasks_blocked(0.2)
+        stranger.execute("ROLLBACK")
+        stranger.close()
+        assert await it.until(instruction, lambda status: status in ("done", "dead", "failed")) == "done"
+
+
+async def test_a_stop_does_not_wait_for_a_process_that_never_starts(tmp_path: Path) -> None:
+    """Promise P8: the zygote hangs; the work stays queued and uncharged."""
+    async with core(tmp_path, PlayedLauncher(hangs=True)) as it:
+        instruction = await it.send()
+        await it.launcher.arrived.wait()
+        with trio.fail_after(5):
+            await it.dispatcher.drain(0.0)
+        assert it.status(instruction) == "queued"
+
+
+async def test_a_stop_reaches_work_that_is_being_leased(tmp_path: Path) -> None:
+    """Promise P8: whoever registers after the order to stop is stopped too."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        with trio.fail_after(10):
+            await it.dispatcher.drain(0.0)
+        assert it.status(instruction) == "queued"
+
+
+async def test_an_edit_that_needs_trust_is_not_run_for_a_message_that_was_sent_before(tmp_path: Path) -> None:
+    """Promise P19: what was vouched for is what was there."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        first = await it.send()
+        worker = await it.launcher.next()
+        second = await it.send()
+        (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - shell: 'touch pwned'\n")
+        await worker.say(DONE)
+        await worker.leave(Exited(code=0))
+        assert await it.until(first, lambda status: status == "done")
+        assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
+        assert len(it.launcher.spawned) == 1
+
+
+async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Path) -> None:
+    """promises.md 4.3: Retry-After is a floor."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        worker = await it.launcher.next()
+        await worker.say(Error(cause="rate_limited", text="slow down", http_status=429, retry_after=60.0))
+        await worker.leave(Exited(code=0))
+        await it.until(instruction, lambda status: status == "queued")
+        assert it.dispatcher._nap_seconds() == 60.0
