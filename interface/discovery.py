@@ -60,6 +60,8 @@ class Impostor(Unreachable):
 
 def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Project:
     """The project of a command run in ``cwd``, or the one ``asked`` for. Raises Failure (usage)."""
+    if not cwd and not (asked and os.path.isabs(asked)):
+        raise Failure("usage", "the working directory is gone", "cd to one that is there, or give --project")
     if asked is not None and not os.path.isdir(os.path.join(cwd, asked)):
         raise Failure("usage", f"--project {asked}: no such directory")
     root = os.path.realpath(os.path.join(cwd, asked)) if asked is not None else nearest_root(os.path.realpath(cwd))

@@ -125,13 +125,14 @@ class Context:
         """
         if os.sep not in named and not named.endswith((".yaml", ".yml")):
             return named
-        path = os.path.realpath(os.path.join(self.cwd, named))
+        root = self.project.root
+        path = os.path.realpath(os.path.join(self.cwd or root, named))
         if not os.path.isfile(path):
             raise Failure("not_found", f"{named}: no such file", self._workflow_hint(named))
-        if os.path.commonpath([path, self.project.root]) != self.project.root:
+        if os.path.commonpath([path, root]) != root:
             hint = "run it from its own project, or give --project"
-            raise Failure("usage", f"{named} is outside the project at {self.project.root}", hint)
-        return os.path.relpath(path, self.project.root)
+            raise Failure("usage", f"{named} is outside the project at {root}", hint)
+        return os.path.relpath(path, root)
 
     def _workflow_hint(self, named: str) -> str | None:
         name = os.path.splitext(os.path.basename(named))[0]

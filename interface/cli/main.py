@@ -5,10 +5,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import TextIO, cast
 
 from interface.cli.context import Context, World
 from interface.cli.exits import Exit, Interrupted, of_failure
-from interface.cli.output import Output
+from interface.cli.output import Output, OutputLost
 from interface.cli.parsing import parser_for, split_params
 from interface.cli.table import BY_WORD, COMMANDS, Command
 from interface.clock import Clock
@@ -20,6 +21,7 @@ SystemAwks = Callable[[], Sequence[str]]
 
 def main(words: Sequence[str], system_awks: SystemAwks | None) -> int:
     """Run the command line of this process. Returns the exit code."""
+    sys.stdin, sys.stdout, sys.stderr = _opened("r", sys.stdin), _opened("w", sys.stdout), _opened("w", sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -32,6 +34,11 @@ def main(words: Sequence[str], system_awks: SystemAwks | None) -> int:
         clock=Clock(time.monotonic, time.time, time.sleep),
     )
     return run(words, world, system_awks)
+
+
+def _opened(mode: str, stream: TextIO | None) -> TextIO:
+    """``stream``; where its descriptor was closed before we began (``>&-``) Python has None, and we have nothing."""
+    return cast(TextIO, open(os.devnull, mode)) if stream is None else stream
 
 
 def run(words: Sequence[str], world: World, system_awks: SystemAwks | None = None) -> int:
@@ -47,9 +54,17 @@ def run(words: Sequence[str], world: World, system_awks: SystemAwks | None = Non
         return interrupted.exit_code
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        world.out.silence()
+    except (BrokenPipeError, OutputLost) as lost:
+        return _unread(lost, world.out)
+
+
+def _unread(lost: Exception, out: Output) -> int:
+    """End where output has nowhere to go: quietly if its reader went away, loudly if it is lost."""
+    out.silence()
+    if isinstance(lost, BrokenPipeError):
         return Exit.BROKEN_PIPE
+    out.error(Failure("failed", f"the output cannot be written: {lost}"))
+    return Exit.FAILED
 
 
 def _command(command: Command, words: Sequence[str], world: World) -> int:
@@ -76,7 +91,7 @@ def _run(run_command: Callable[[Context], int], context: Context) -> int:
     except Unreachable as error:
         gone = Failure("no_kernel", f"the kernel went away: {error}", "try again")
         return _failed(gone, context.out, as_json=context.wants_json)
-    except (KeyboardInterrupt, BrokenPipeError):
+    except (KeyboardInterrupt, BrokenPipeError, OutputLost):
         raise
     except Exception as error:
         if context.args.verbose > 1:
@@ -105,10 +120,11 @@ def _failed(failure: Failure, out: Output, *, as_json: bool) -> int:
 
 
 def _directory() -> str:
+    """Where we are; empty where that directory has been deleted."""
     try:
         return os.getcwd()
     except FileNotFoundError:
-        return os.sep
+        return ""
 
 
 def _help(world: World, system_awks: SystemAwks | None) -> int:

@@ -5,7 +5,8 @@ control character reaches a terminal.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from typing import Final, NamedTuple, TextIO
 
 from interface.cli.escape import escape, escape_json
@@ -24,6 +25,20 @@ class Screen(NamedTuple):
     def style(self, text: str, style: str) -> str:
         """``text`` (already escaped) in a style, where there is colour."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour else text
+
+
+class OutputLost(Exception):
+    """The results cannot be written; the text says why. A reader that went away is BrokenPipeError instead."""
+
+
+@contextmanager
+def _writing() -> Generator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputLost(error.strerror or str(error)) from error
 
 
 class Output:
@@ -63,22 +78,25 @@ class Output:
 
     def lines(self, lines: Iterable[str]) -> None:
         """Print lines that are ready for a terminal, and show them now."""
-        for line in lines:
-            self._stdout.write(line + "\n")
-        self._stdout.flush()
+        with _writing():
+            for line in lines:
+                self._stdout.write(line + "\n")
+            self._stdout.flush()
 
     def text(self, text: str) -> None:
         """Print agents' words as they come: escaped, without a line end of ours."""
-        self._stdout.write(escape(text))
-        self._stdout.flush()
+        with _writing():
+            self._stdout.write(escape(text))
+            self._stdout.flush()
 
     def document(self, body: bytes | str) -> None:
         """Print one JSON document, or one line of a stream of them, as UTF-8 whatever the locale."""
         text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-        self._stdout.flush()
-        binary = self._stdout.buffer
-        binary.write(escape_json(text).rstrip("\n").encode() + b"\n")
-        binary.flush()
+        with _writing():
+            self._stdout.flush()
+            binary = self._stdout.buffer
+            binary.write(escape_json(text).rstrip("\n").encode() + b"\n")
+            binary.flush()
 
     def note(self, text: str) -> None:
         """Say something that is not the result."""

@@ -57,6 +57,7 @@ class Dialogue:
     async def _talk(self) -> Ending | None:
         while True:
             patience = self._patience_seconds()
+            frame = None
             with trio.move_on_after(patience) as silence:
                 frame = await self._link.receive()
             if silence.cancelled_caught:

@@ -95,6 +95,8 @@ def prepare(
         tag = check_tag(asked.tag)
     except NameRejected as error:
         raise Refused("bad_request", str(error)) from error
+    if asked.timeout_seconds is not None and asked.timeout_seconds <= 0:
+        raise Refused("bad_request", "the timeout must be more than 0", "leave it out for the workflow's own limit")
     loaded = load_workflow(catalog, asked.workflow, asked.cwd)
     params = parse_params(loaded.definition.params, asked.params)
     space = workflow_space(loaded.definition.name, tag)

@@ -31,7 +31,7 @@ def test_every_command_in_the_readme_exists() -> None:
 
 
 def test_the_page_of_commands_is_what_the_table_says() -> None:
-    """Generated: python -c 'from interface.cli.help import commands_page as p; print(p(), end="")' >docs/commands.md."""
+    """Made by: python -c 'from interface.cli.help import commands_page as p; print(p(), end="")' >docs/commands.md."""
     assert commands_page() == _read("docs/commands.md")
 
 

@@ -1,13 +1,18 @@
 """Who is our kernel, and who may see its token."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
+from interface.cli.context import World
+from interface.cli.main import run
+from interface.cli.output import Output
+from interface.clock import Clock
 from interface.discovery import find_project, nearest_root
 from protocol.api import Ps
-from tests.interface.conftest import Cli
+from tests.interface.conftest import Cli, Terminal
 from tests.interface.kernel_double import KernelDouble
 
 
@@ -158,3 +163,20 @@ def test_a_project_whose_path_is_no_text_is_refused(cli: Cli) -> None:
     ran = cli("start")
     assert (ran.code, "is not UTF-8 text" in ran.err) == (2, True)
     assert list(cli.home.iterdir()) == []
+
+
+def test_a_deleted_working_directory_is_no_project(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody meant the root of the file system, least of all to start a kernel for it."""
+
+    def gone() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("interface.cli.main.os.getcwd", gone)
+    assert [run(["send", "alice", "x"], _world(cli)), run(["version"], _world(cli))] == [2, 0]
+    assert run(["status", "--project", str(cli.root)], _world(cli)) == 3
+    assert list(cli.home.iterdir()) == []
+
+
+def _world(cli: Cli) -> World:
+    out = Output(Terminal(), Terminal(), cli.environ)
+    return World("awk", Terminal(), out, cli.environ, Clock(time.monotonic, time.time, cli.pause))

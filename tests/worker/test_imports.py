@@ -7,7 +7,7 @@ import pytest
 
 OURS = {"trio", "msgspec", "h11"}
 THEIRS = {"attr", "attrs", "outcome", "sortedcontainers", "sniffio", "idna", "_cffi_backend", "typing_extensions"}
-ALLOWED = OURS | THEIRS | {"_distutils_hack"}
+ALLOWED = OURS | THEIRS | {"setproctitle", "_distutils_hack"}
 """The last one is loaded by setuptools into every interpreter of an environment."""
 
 

@@ -31,7 +31,7 @@ def report_of_latest(conn: apsw.Connection, space: str, now_ms: int) -> RunRepor
     """What came of the run of ``space`` that was started last. Raises Refused (not_found)."""
     record = workflows.latest(conn, space)
     if record is None:
-        raise Refused("not_found", f"there was no run {space[:100]!r}", hint="they are called NAME:TAG, like review:main")
+        raise Refused("not_found", f"there was no run {space[:100]!r}", hint="runs are called like review:main")
     return report_of(conn, record, now_ms)
 
 

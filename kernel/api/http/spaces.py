@@ -5,7 +5,7 @@ from kernel.api.http.route import Call
 from kernel.store import agents, messages, workflows
 from protocol.api import Channel, MemberList, MemberRow
 from protocol.errors import Refused
-from protocol.names import SpaceId, is_personal, split_space
+from protocol.names import DEFAULT_TAG, SpaceId, is_personal, split_space
 
 
 async def channel(services: Services, call: Call[None]) -> Channel:
@@ -36,5 +36,7 @@ def _known_space(services: Services, text: str) -> SpaceId:
         if services.reader.now(agents.row, tag) is None:
             raise Refused("unknown_agent", f"there is no agent {tag[:60]!r}", hint="awk ls lists the agents")
     elif services.reader.now(workflows.latest, space) is None:
-        raise Refused("workflow_not_running", f"nothing was ever started as {space[:100]!r}", f"awk start {name[:32]}")
+        flag = "" if tag == DEFAULT_TAG else f" --tag {tag[:64]}"
+        start = f"start it: awk start {name[:32]}{flag}"
+        raise Refused("workflow_not_running", f"nothing was ever started as {space[:100]!r}", start)
     return space

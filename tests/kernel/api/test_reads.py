@@ -125,3 +125,10 @@ async def test_providers_tell_whether_a_key_is_set_and_never_the_key(tmp_path: o
     assert (rows["ours"]["source"], rows["ours"]["dialect"]) == ("project", "openai")
     assert b"sk-" not in answer.body
     assert [(row["name"], row["available"]) for row in backends] == [("sdk", True), ("mock", True)]
+
+
+async def test_a_space_that_never_was_says_how_to_start_it(kernel: House) -> None:
+    """Contracts section 2: the error names the command that starts it, with its tag."""
+    for space, command in (("nope:main", "awk start nope"), ("nope:pr-1", "awk start nope --tag pr-1")):
+        refused = await kernel.ask("GET", f"/spaces/{space}/channel")
+        assert (refused.status, refused.json["hint"]) == (404, f"start it: {command}")

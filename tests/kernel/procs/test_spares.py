@@ -30,9 +30,9 @@ async def _worker(launcher: ForkLauncher, attempt: str) -> tuple[int, int]:
 
 async def _standing_by(launcher: ForkLauncher) -> Handle:
     """The worker that waits, as only the launcher knows it: nobody has asked for it yet."""
-    (zygote,) = launcher._zygotes
+    (zygote,) = launcher._zygotes  # pyright: ignore[reportPrivateUsage]
     with trio.fail_after(PATIENCE):
-        while (handle := zygote.standby._handle) is None:
+        while (handle := zygote.standby._handle) is None:  # pyright: ignore[reportPrivateUsage]
             await trio.testing.wait_all_tasks_blocked(0.005)
     return handle
 

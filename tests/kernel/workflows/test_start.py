@@ -230,6 +230,8 @@ def test_wrong_words_and_tags_are_usage_errors(catalog: Catalog) -> None:
     """Contracts section 7: exit 2."""
     assert refusal(catalog, asked("--hwo", "x")).code == "bad_request"
     assert refusal(catalog, asked(tag="../x")).code == "bad_request"
+    assert refusal(catalog, asked(timeout=0.0)).code == "bad_request"
+    assert refusal(catalog, asked(timeout=-1.0)).code == "bad_request"
 
 
 @pytest.mark.parametrize(("timeout", "seconds"), [(None, 7200.0), (5.0, 5.0), (9000.0, 7200.0)])
