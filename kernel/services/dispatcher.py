@@ -51,7 +51,7 @@ class Dispatcher:
             while not self._closed:
                 self._wake.clear()
                 self.run_once(nursery)
-                with trio.move_on_after(self._nap_seconds()):
+                with trio.move_on_after(self.nap_seconds()):
                     await self._wake.wait()
 
     def run_once(self, nursery: trio.Nursery) -> int:
@@ -101,7 +101,8 @@ class Dispatcher:
             if live.leased.instruction not in held:
                 live.stop("cancelled", CANCEL_GRACE_SECONDS)
 
-    def _nap_seconds(self) -> float:
+    def nap_seconds(self) -> float:
+        """How long nothing can become ready by itself: until the next ``not_before``, at most a minute."""
         now_ms = self._now_ms()
         due_ms = self._reader.now(instructions.next_due_ms, now_ms)
         return LONGEST_NAP_SECONDS if due_ms is None else min((due_ms - now_ms) / 1000, LONGEST_NAP_SECONDS)

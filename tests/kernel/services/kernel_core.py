@@ -1,6 +1,6 @@
 """The kernel's core on a real store, with a launcher that starts nothing: the test plays the workers."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,7 +148,7 @@ class Core:
 
 
 @asynccontextmanager
-async def core(root: Path, launcher: PlayedLauncher) -> AsyncIterator[Core]:
+async def core(root: Path, launcher: PlayedLauncher) -> AsyncGenerator[Core]:
     """A running core with alice in its project."""
     (root / ".agents").mkdir()
     (root / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - text: hi\n")

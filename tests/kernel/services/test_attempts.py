@@ -102,4 +102,4 @@ async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Pat
         await worker.say(Error(cause="rate_limited", text="slow down", http_status=429, retry_after=60.0))
         await worker.leave(Exited(code=0))
         await it.until(instruction, lambda status: status == "queued")
-        assert it.dispatcher._nap_seconds() == 60.0
+        assert it.dispatcher.nap_seconds() == 60.0

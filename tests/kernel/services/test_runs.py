@@ -1,6 +1,6 @@
 """The end of runs, on a real store."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import msgspec
@@ -52,7 +52,7 @@ class Scene:
 
 
 @contextmanager
-def scene() -> Iterator[Scene]:
+def scene() -> Generator[Scene]:
     """A scene that is closed in the end."""
     made = Scene()
     try:
