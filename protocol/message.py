@@ -13,6 +13,9 @@ MESSAGE_KINDS: Final[tuple[MessageKind, ...]] = get_args(MessageKind)
 FACT_KINDS: Final[frozenset[MessageKind]] = frozenset({"due", "done", "failed"})
 """Kinds that proposals listen to and people do not read: a channel leaves them out."""
 
+TEXT_LIMIT_BYTES: Final = 256 * 1024
+"""Of one message in UTF-8: what is longer would not fit a worker's first line beside its prompt."""
+
 SYSTEM: Final = "system"
 USER: Final = "user"
 

@@ -111,7 +111,7 @@ class Briefings:
             env=worker_environment(self._environ, definition.env, self._own_bin),
             idempotency_key=leased.instruction,
             mock=definition.mock,
-            source_text=leased.source_text,
+            source_text=leased.source_text if definition.mock else "",
         )
         return Briefing(definition, start, prompt.manifest, sdks_for((definition,), project))
 

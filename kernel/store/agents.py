@@ -96,7 +96,9 @@ SELECT a.key, a.name,
   a.input_tokens + coalesce(live.input_tokens, 0), a.output_tokens + coalesce(live.output_tokens, 0),
   a.cache_read_tokens + coalesce(live.cache_read_tokens, 0), a.cost_usd, live.cost_usd
 FROM agents AS a LEFT JOIN instructions AS live ON live.agent = a.key AND live.state IN ('leased', 'running')
-WHERE a.origin <> 'inline' OR EXISTS (SELECT 1 FROM workflows AS w WHERE w.space = a.home_space AND w.state = 'running')
+WHERE a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
+  CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
+  WHERE m.agent = a.key AND m.space = a.home_space)
 ORDER BY a.key
 """
 

@@ -42,6 +42,8 @@ def vouched(services: Services, name: str, *, trusted: bool) -> tuple[str, ...]:
 
 def _of_ephemeral(services: Services, name: str) -> tuple[str, ...]:
     record = services.reader.now(agents.row, name)
+    if record is not None and record.origin == "file":
+        services.catalog.agent(name)  # its file is gone: refused, with the names there are
     if record is None or record.definition is None or record.origin != "ephemeral":
         return ()
     return demands(_definition.decode(record.definition), services.catalog.project())

@@ -12,12 +12,14 @@ from kernel.rule.proposal import Proposal
 from kernel.rule.view import View, Workspace
 from protocol.instruction import Lane
 from protocol.mention import find_mentions, limit_mentions
-from protocol.message import SYSTEM, USER
+from protocol.message import SYSTEM, TEXT_LIMIT_BYTES, USER
 from protocol.names import DEFAULT_TAG, AgentKey, AgentName, is_personal, split_space
 
 
 def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Deliver and assign the message, or refuse it."""
+    if fact.kind == "said" and len(fact.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
+        return (_too_large(),)
     if is_personal(fact.space):
         return _personal(fact, view)
     workspace = view.workspace(fact.space)
@@ -93,6 +95,11 @@ def _limited(space: str, workspace: Workspace, limit: str) -> tuple[Effect, ...]
         return ()
     text = f"{limit} is reached: nobody was woken"
     return (Put(RunLimited(space=space)), Append(Draft(kind="system", space=space, sender=SYSTEM, text=text)))
+
+
+def _too_large() -> Refuse:
+    hint = "put the text into a file and name that"
+    return Refuse("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", hint)
 
 
 def _not_running(space: str) -> Refuse:

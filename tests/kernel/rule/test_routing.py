@@ -6,7 +6,7 @@ from kernel.rule.core import CORE_TABLE
 from kernel.rule.evaluate import evaluate
 from kernel.rule.fact import Fact
 from protocol.errors import Refused
-from protocol.message import MessageKind
+from protocol.message import TEXT_LIMIT_BYTES, MessageKind
 from protocol.names import AgentKey
 from tests.kernel.rule.stage import SPACE, Stage, team
 
@@ -130,3 +130,11 @@ def test_a_refusal_says_what_to_do(runs: bool, code: str, hint: str) -> None:
         said(Stage(team("alice"), runs=runs), "hi", to=("zoe",))
     assert caught.value.code == code
     assert hint in (caught.value.hint or "")
+
+
+def test_a_message_that_no_worker_could_be_given_is_refused() -> None:
+    """Bad input changes nothing: what was accepted can be delivered."""
+    stage = Stage()
+    with pytest.raises(Refused) as caught:
+        said(stage, "é" * TEXT_LIMIT_BYTES, space="dm:alice")
+    assert (caught.value.code, stage.recorded) == ("too_large", [])

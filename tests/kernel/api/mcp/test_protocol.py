@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from kernel.api.mcp.calls import Calls
+from protocol.message import TEXT_LIMIT_BYTES
 from tests.kernel.api.house import House
 from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
 
@@ -94,13 +95,15 @@ async def test_a_tool_that_is_not_there_is_invalid_params(kernel: House, name: s
     assert len(answer.body) < 1000
 
 
-async def test_a_string_as_long_as_the_body_allows_is_taken_whole(kernel: House) -> None:
-    """HF18: up to the limit of a body nothing is cut."""
+async def test_a_long_message_is_taken_whole_or_refused(kernel: House) -> None:
+    """HF18: up to the limit of a message nothing is cut; over it nothing is said."""
     await kernel.attempt()
-    text = "é" * 1_000_000
+    text = "é" * (TEXT_LIMIT_BYTES // 2)
     assert (await call(kernel, "channel_send", {"message": text}))["isError"] is False
     read = (await call(kernel, "channel_read", {"limit": 1}))["structuredContent"]
     assert read["messages"][0]["text"] == text
+    refused = await call(kernel, "channel_send", {"message": text + "!"})
+    assert (refused["isError"], "too_large" in str(refused)) == (True, True)
 
 
 async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: House) -> None:
