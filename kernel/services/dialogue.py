@@ -22,6 +22,9 @@ from protocol.ipc import PROTOCOL, Delta, Entry, Error, Go, Log, Pong, Progress,
 
 logger = logging.getLogger(__name__)
 
+LOG_LINES: Final = 1000
+"""How many lines a worker may log per attempt: each is a commit (fault IF15)."""
+
 NOISE_LINES: Final = 20
 """How many lines that are no frames are logged per attempt; the rest are dropped."""
 
@@ -46,6 +49,7 @@ class Dialogue:
         self._ears = ears
         self._ready = False
         self._tool_runs = False
+        self._logged = 0
         self._noise = 0
 
     async def run(self) -> Ending | None:
@@ -95,7 +99,7 @@ class Dialogue:
             case Delta() | Progress():
                 self._ears.live(frame)
             case Log():
-                await self._ears.log(frame)
+                await self._log(frame)
             case Noise():
                 await self._note(frame)
             case Pong():
@@ -114,6 +118,13 @@ class Dialogue:
                 await self._link.send(part)
             await self._ears.ready(ready)
         return None
+
+    async def _log(self, line: Log) -> None:
+        self._logged += 1
+        if self._logged == LOG_LINES:
+            line = Log(level="warning", text=f"{LOG_LINES} lines logged: the rest of this attempt's are dropped")
+        if self._logged <= LOG_LINES:
+            await self._ears.log(line)
 
     async def _note(self, noise: Noise) -> None:
         self._noise += 1

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import trio
 import trio.testing
 
-from kernel.services.dialogue import Dialogue, Ears
+from kernel.services.dialogue import LOG_LINES, Dialogue, Ears
 from kernel.services.link import Link
 from kernel.services.outcome import Ending
 from protocol.agent import Timeouts
@@ -129,6 +129,16 @@ async def test_noise_is_logged_with_a_limit_and_ends_nothing() -> None:
     ending = await scene.run()
     assert ending is not None and ending.ended_as == "done"
     assert len(scene.heard) == 21
+
+
+async def test_a_flood_of_log_lines_is_cut_and_the_work_goes_on() -> None:
+    """Fault IF15: each line is a commit, so their number is bounded."""
+    scene = Scene()
+    await scene.say(READY, *(Log(level="info", text=str(n)) for n in range(5000)), Result(status="done"))
+    ending = await scene.run()
+    assert ending is not None and ending.ended_as == "done"
+    assert len(scene.heard) == 1 + LOG_LINES
+    assert "dropped" in str(scene.heard[-1])
 
 
 async def test_silence_before_ready_is_a_startup_timeout(autojump_clock: trio.testing.MockClock) -> None:
