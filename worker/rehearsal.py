@@ -7,11 +7,13 @@ touches is copied in every worker. Done once before, workers share it.
 import os
 from typing import Final
 
+import msgspec
 import trio
 
 from protocol.agent import Action, MockExit, Rule
 from protocol.codec import FrameReader, encode
-from protocol.ipc import Entry, Go, Limits, McpAddress, Start
+from protocol.ipc import Entry, Go
+from worker.blank import BLANK
 from worker.main import work
 
 SECONDS: Final = 5.0
@@ -47,25 +49,4 @@ def _die(how: MockExit) -> None:
     raise AssertionError(f"the rehearsal's script has no exit: {how}")
 
 
-_START: Final = Start(
-    instruction="i0",
-    attempt="i0-0",
-    epoch=0,
-    agent="nobody",
-    space="dm:nobody",
-    backend="mock",
-    model="",
-    provider=None,
-    system="",
-    messages=(),
-    message="-",
-    entries=(),
-    limits=Limits(),
-    mcp=McpAddress(url="http://127.0.0.1:9/mcp"),
-    token="-",
-    cwd="/",
-    env={},
-    idempotency_key="-",
-    mock=(Rule(do=(Action(text="-"), Action(text="-"))),),
-    source_text="-",
-)
+_START: Final = msgspec.structs.replace(BLANK, mock=(Rule(do=(Action(text="-"), Action(text="-"))),))

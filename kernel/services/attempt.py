@@ -27,8 +27,9 @@ from kernel.services.link import Link, Tail, WorkerDeaf
 from kernel.services.outcome import Ending, of_bug, of_exit
 from kernel.services.patience import commit_patiently
 from kernel.store.commits.journal import journal
-from kernel.store.commits.lease import Leased, lease, started
+from kernel.store.commits.lease import Leased, lease
 from kernel.store.commits.note import note
+from kernel.store.commits.started import started
 from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
 from kernel.store.writer import Writer

@@ -11,7 +11,8 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-from protocol.ipc import Limits, McpAddress, Provider, Start
+from protocol.ipc import Provider
+from worker.blank import BLANK
 from worker.conversation import Conversation
 from worker.models.model import Model, ToolSpec
 
@@ -25,26 +26,7 @@ _LATE: Final = (
 """Imported by the asynchronous clients on their first real request."""
 
 NOBODY: Final = Provider(name="warm", dialect="mock", base_url="http://127.0.0.1:9")
-START: Final = Start(
-    instruction="i0",
-    attempt="i0-0",
-    epoch=0,
-    agent="nobody",
-    space="dm:nobody",
-    backend="sdk",
-    model="warm",
-    provider=NOBODY,
-    system="-",
-    messages=(),
-    message="-",
-    entries=(),
-    limits=Limits(),
-    mcp=McpAddress(url="http://127.0.0.1:9/mcp"),
-    token="-",
-    cwd="/",
-    env={},
-    idempotency_key="-",
-)
+START: Final = msgspec.structs.replace(BLANK, backend="sdk", provider=NOBODY)
 
 
 class _Unseen:

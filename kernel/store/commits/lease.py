@@ -1,11 +1,9 @@
-"""Give an instruction to an attempt, and say that its worker runs."""
+"""Give an instruction to an attempt."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from kernel.store.fence import held
 from kernel.store.transaction import Transaction
 from protocol.instruction import LANES, Lane
 from protocol.names import (
@@ -99,25 +97,3 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
     data = {"attempt": leased.attempt, "epoch": epoch, "n": leased.n}
     tx.emit("instruction.leased", space=space, agent=name, instruction=number, data=data)
     return leased
-
-
-SET_MANIFEST: Final = "UPDATE instructions SET manifest = ? WHERE id = ?"
-_encode: Final = msgspec.json.Encoder().encode
-
-
-def started(
-    tx: Transaction,
-    instruction: str,
-    epoch: int,
-    *,
-    pid: int,
-    backend: str,
-    model: str,
-    manifest: Sequence[str] = (),
-) -> None:
-    """Tell that the attempt's worker runs, and of what its prompt was made. Raises Refused (stale_attempt)."""
-    row = held(tx.conn, instruction, epoch)
-    if manifest:
-        tx.conn.execute(SET_MANIFEST, (_encode(manifest), row.number))
-    data = {"attempt": attempt_id(instruction, epoch), "pid": pid, "backend": backend, "model": model}
-    tx.emit("attempt.started", space=row.space, agent=row.name, instruction=row.number, data=data)
