@@ -11,6 +11,7 @@ from kernel.boot.arguments import Arguments, Boot, parse_arguments
 from kernel.boot.doorstep import Doorstep
 from kernel.boot.record import publish, withdraw
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, take_lock
+from kernel.fault import arm
 from protocol.state_paths import LOCK
 from protocol.version import VERSION
 
@@ -21,6 +22,7 @@ EX_CONFIG = 78
 def main() -> int:
     """Run the kernel of one project until it is stopped. Returns the exit code."""
     arguments = parse_arguments(sys.argv[1:])
+    arm(os.environ)
     os.umask(0o077)
     try:
         prepare_state_dir(arguments.state)

@@ -10,6 +10,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,16 +25,24 @@ from kernel.agents.registry import register
 from kernel.api.context import About, Activity, Services
 from kernel.api.serve import serve
 from kernel.boot.arguments import Boot
+from kernel.boot.clock import Clock
 from kernel.boot.doorstep import Doorstep
+from kernel.policy.boots import WAY_OUT
+from kernel.policy.choose import Limits
 from kernel.procs.launcher import VARIABLE, LauncherUnknown, choose_launcher
 from kernel.procs.sweep import sweep
+from kernel.services.admission import Admission
+from kernel.services.alarms import Alarms
 from kernel.services.attempt import Attempts
 from kernel.services.books import Books
 from kernel.services.briefing import Briefings
 from kernel.services.dispatcher import Dispatcher
+from kernel.services.purse import Purse
 from kernel.services.runs import Runs
 from kernel.services.stopping import Stopping, stop_on_signals
+from kernel.services.timers import WAKING, Timers
 from kernel.store.clock_text import rfc3339
+from kernel.store.commits.boots import asked_to_stop
 from kernel.store.commits.end_ephemeral import end_ephemeral
 from kernel.store.commits.recover import recover
 from kernel.store.database import Database, open_database
@@ -42,6 +51,7 @@ from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
 from protocol.errors import Refused
+from protocol.project import ProjectLimits
 from protocol.state_paths import DATABASE, RUN
 
 logger = logging.getLogger(__name__)
@@ -50,6 +60,8 @@ EX_CONFIG: Final = 78
 """sysexits.h: something was found in an unconfigured or misconfigured state."""
 EX_IOERR: Final = 74
 """sysexits.h: an error occurred while doing I/O."""
+INTERRUPT_SECONDS: Final = 2.0
+"""How long a worker may take to leave that a person restarts."""
 
 
 def run(boot: Boot, doorstep: Doorstep) -> int:
@@ -65,6 +77,7 @@ def run(boot: Boot, doorstep: Doorstep) -> int:
         code = _refuse(*leaves(refused))
     except* StorageFailed as failed:
         code = _fail(*leaves(failed))
+        database.keep_log()
     finally:
         database.close()
     return code
@@ -99,28 +112,38 @@ class House:
 
     services: Services
     dispatcher: Dispatcher
+    alarms: Alarms
+    timers: Timers
     runs: Runs
     stopping: Stopping
+    safe_mode: trio.Event
+    """Set where nothing is to be leased."""
     run_dir: Path
 
 
 def build(boot: Boot, database: Database) -> House:
     """Make everything and start nothing."""
     environ = dict(os.environ)
+    clock = Clock()
     own_bin = frozenset({os.path.dirname(sys.executable)})
     run_dir = Path(boot.arguments.state) / RUN
     about = About(pid=os.getpid(), url=_url(boot), version=boot.version, project=boot.arguments.project)
     feed = Feed()
     reader = Reader(database=database)
-    writer = Writer(database=database, clock_ms=_now_ms, publish=feed.publish)
+    writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish)
     catalog = Catalog(Path(about.project))
     launcher = choose_launcher(
         environ.get(VARIABLE), platform=sys.platform, run_dir=run_dir, environ=worker_environment(environ, (), own_bin)
     )
+    project = catalog.project()
+    purse = Purse(reader=reader, now_ms=clock.now_ms)
     attempts = Attempts(
         writer=writer,
+        reader=reader,
         feed=feed,
         launcher=launcher,
+        admission=Admission(reader=reader, purse=purse, now_ms=clock.now_ms),
+        purse=purse,
         briefings=Briefings(
             catalog=catalog,
             reader=reader,
@@ -129,13 +152,35 @@ def build(boot: Boot, database: Database) -> House:
             url=f"{about.url}/mcp",
             trusted=boot.arguments.trusted,
         ),
-        books=Books(writer=writer, now_ms=_now_ms, jitter=random.SystemRandom().random),
-        now_text=lambda: rfc3339(_now_ms()),
+        books=Books(writer=writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
+        now_text=lambda: rfc3339(clock.now_ms()),
     )
-    workers = catalog.project().limits.workers
-    wake = feed.new_wake()
-    dispatcher = Dispatcher(reader=reader, wake=wake, attempts=attempts, workers=workers, now_ms=_now_ms)
+    dispatcher = Dispatcher(
+        reader=reader,
+        wake=feed.new_wake(),
+        attempts=attempts,
+        limits=_limits(project.limits),
+        pressed=lambda: False,
+        now_ms=clock.now_ms,
+    )
+    alarms = Alarms(
+        reader=reader,
+        writer=writer,
+        wake=feed.new_wake(),
+        now_ms=clock.now_ms,
+        starvation_ms=int(project.starvation * 1000),
+    )
+    timers = Timers(
+        reader=reader,
+        writer=writer,
+        catalog=catalog,
+        wake=feed.new_wake(WAKING),
+        now_ms=clock.now_ms,
+        wall_ms=clock.wall_ms,
+        local=environ.get("TZ"),
+    )
     stopping = Stopping()
+    safe_mode = trio.Event()
     services = Services(
         writer=writer,
         reader=reader,
@@ -146,17 +191,35 @@ def build(boot: Boot, database: Database) -> House:
         token=boot.token,
         trusted=boot.arguments.trusted,
         about=about,
-        now_ms=_now_ms,
+        now_ms=clock.now_ms,
         uptime_seconds=partial(_since, time.monotonic()),
         activity=lambda: {name: Activity(pid=live.pid, doing=live.doing) for name, live in attempts.live.items()},
+        interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),
         ready=lambda: dispatcher.running,
+        safe_mode=safe_mode.is_set,
         closing=stopping.closing,
         shutdown=stopping.ask,
         stopping=stopping.begun,
         own_bin=own_bin,
     )
-    runs = Runs(reader=reader, writer=writer, wake=feed.new_wake(), now_ms=_now_ms)
-    return House(services=services, dispatcher=dispatcher, runs=runs, stopping=stopping, run_dir=run_dir)
+    runs = Runs(reader=reader, writer=writer, wake=feed.new_wake(), now_ms=clock.now_ms)
+    return House(
+        services=services,
+        dispatcher=dispatcher,
+        alarms=alarms,
+        timers=timers,
+        runs=runs,
+        stopping=stopping,
+        safe_mode=safe_mode,
+        run_dir=run_dir,
+    )
+
+
+def _limits(limits: ProjectLimits) -> Limits:
+    per = limits.per_provider
+    if isinstance(per, dict):
+        return Limits(limits.workers, per)
+    return Limits(limits.workers, each_provider=per)
 
 
 async def _live(house: House, boot: Boot, doorstep: Doorstep) -> None:
@@ -167,7 +230,9 @@ async def _live(house: House, boot: Boot, doorstep: Doorstep) -> None:
         logger.info("boot.swept %d attempts, survivors: %s", len(swept.attempts), swept.survivors or "none")
     async with trio.open_nursery() as storage:
         await storage.start(services.writer.run)
-        await services.writer.commit(recover, pid=services.about.pid, version=services.about.version)
+        recovered = await services.writer.commit(recover, pid=services.about.pid, version=services.about.version)
+        if recovered.safe_mode:
+            house.safe_mode.set()
         survey = await register(services.catalog, services.writer, services.reader)
         services.launcher.need(sdks_for((one.definition for one in survey.loaded), services.catalog.project()))
         async with trio.open_nursery() as processes:
@@ -182,11 +247,18 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
         rooms.start_soon(stop_on_signals, house.stopping)
         doorstep.close()
         await rooms.start(_serve_to_end, house.services, boot, rooms.cancel_scope)
-        await rooms.start(house.runs.run)
-        await rooms.start(house.dispatcher.run)
+        if house.safe_mode.is_set():
+            logger.warning("kernel.safe_mode %s", WAY_OUT)
+        else:
+            await rooms.start(house.runs.run)
+            await rooms.start(house.alarms.run)
+            await rooms.start(house.timers.run)
+            await rooms.start(house.dispatcher.run)
         logger.info("kernel.ready %s", house.services.about.url)
         grace_seconds = await house.stopping.asked()
         rooms.start_soon(_leave_when_hurried, house.stopping, rooms.cancel_scope)
+        with suppress(Refused):  # a disk that is full keeps nobody from leaving
+            await house.services.writer.commit(asked_to_stop)
         await house.dispatcher.drain(grace_seconds)
         await house.services.writer.commit(end_ephemeral)
         house.stopping.closing.set()
@@ -205,10 +277,6 @@ async def _leave_when_hurried(stopping: Stopping, scope: trio.CancelScope) -> No
     """Asked twice, no worker gets any grace: their trees are killed, the next kernel takes up their work."""
     await stopping.hurried()
     scope.cancel()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _since(start: float) -> float:

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from protocol.budget import AgentBudget
+
 Backend = Literal["sdk", "mock"]
 
 Duration = Annotated[float, msgspec.Meta(ge=0.1, le=2_592_000, extra={"duration": True})]
@@ -57,6 +59,19 @@ class Retry(_Strict, frozen=True, kw_only=True):
     multiplier: Annotated[float, msgspec.Meta(ge=1, le=10)] = 2.0
 
 
+class Schedule(_Strict, frozen=True, kw_only=True):
+    """When the agent is woken without being asked.
+
+    ``wakeup`` is a duration (``5m``: so long after it was last active) or a cron line (``0 9 * * 1-5``, in
+    ``timezone``, an IANA name; else the machine's). ``workspace`` (``review`` or ``review:tag``): where, if that runs.
+    """
+
+    wakeup: str
+    prompt: str | None = None
+    workspace: str | None = None
+    timezone: str | None = None
+
+
 class Endpoint(_Strict, frozen=True, kw_only=True):
     """An endpoint of the agent's own: OpenAI-compatible unless the model's prefix says otherwise."""
 
@@ -85,6 +100,15 @@ class MockExit(_Strict, frozen=True, kw_only=True):
     times: Times | None = None
 
 
+class MockUsage(_Strict, frozen=True, kw_only=True):
+    """What a step of a script is booked with. ``cost_usd`` stands for a price, which a mock has none of."""
+
+    input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
+    cache_read_tokens: Tokens = 0
+    cost_usd: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] | None = None
+
+
 class Action(_Strict, frozen=True, kw_only=True):
     """One action of a mock script: exactly one of the keys is set (``args`` goes with ``tool``)."""
 
@@ -94,7 +118,7 @@ class Action(_Strict, frozen=True, kw_only=True):
     sleep: Pause | None = None
     error: MockError | None = None
     exit: MockExit | None = None
-    usage: dict[str, Tokens] | None = None
+    usage: MockUsage | None = None
     text: str | None = None
 
     @property
@@ -128,5 +152,7 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     max_tokens: MaxTokens = 8192
     timeouts: Timeouts = Timeouts()
     retry: Retry = Retry()
+    budget: AgentBudget = AgentBudget()
+    schedule: Schedule | None = None
     env: tuple[str, ...] = ()
     mock: tuple[Rule, ...] = ()

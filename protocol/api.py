@@ -109,6 +109,12 @@ class AgentPatch(_Ask, frozen=True, kw_only=True):
     provider: Any = None
 
 
+class RetryRequest(_Ask, frozen=True, kw_only=True):
+    """POST /instructions/:id/retry. ``fresh``: forget what its earlier attempts finished."""
+
+    fresh: bool = False
+
+
 class ShutdownRequest(_Ask, frozen=True, kw_only=True):
     """POST /shutdown."""
 
@@ -131,17 +137,22 @@ class Ready(_Body, frozen=True, kw_only=True):
     """GET /ready: whether work that is accepted now is also begun."""
 
     ready: bool
-    status: Literal["starting", "ok", "stopping"]
+    status: Literal["starting", "ok", "stopping", "safe_mode"]
 
 
 class InstructionResult(_Body, frozen=True, kw_only=True):
-    """How one instruction ended."""
+    """How one instruction ended, or what keeps it: status ``waiting`` is shown once only a person can end that.
+
+    ``cause`` is of a failure, ``waits_for`` of a wait.
+    """
 
     instruction_id: str
     agent: str
     status: Status
     text: str
     usage: Usage = Usage()
+    cause: str | None = None
+    waits_for: str | None = None
 
 
 class SendReceipt(_Document, frozen=True, kw_only=True):
@@ -224,6 +235,8 @@ class AttemptInfo(_Body, frozen=True, kw_only=True):
     ended_at: str | None = None
     outcome: str | None = None
     exit: str | None = None
+    stderr_tail: str | None = None
+    """The last of what its worker complained, 64 KiB at most; where it failed."""
 
 
 class StepInfo(_Body, frozen=True, kw_only=True):
@@ -249,7 +262,45 @@ class InstructionInfo(_Document, frozen=True, kw_only=True):
     error_class: ErrorClass | None = msgspec.field(default=None, name="class")
     cause: str | None = None
     prompt_manifest: tuple[str, ...] = ()
+    standing: Literal["ended", "runnable", "time", "person"] = "runnable"
+    """Whether it goes on: now, by itself at ``until``, or once a person ends what it waits for."""
+    waits_for: str | None = None
+    until: str | None = None
+    preempted: int = 0
+    promoted: bool = False
+    continues: str | None = None
+    """The incomplete instruction whose thread it took up."""
+    message_ids: tuple[str, ...] = ()
+    """What it was made of: several where mentions were joined."""
+    enqueued_at: str = ""
     schema: str = "awk/show/1"
+
+
+class PromptMessage(_Body, frozen=True, kw_only=True):
+    """One turn of a prompt."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+class PromptReport(_Document, frozen=True, kw_only=True):
+    """GET /instructions/:id/prompt, ``awk show INSTRUCTION --prompt``: what the model is told before it begins.
+
+    ``frozen``: it was kept when the first entry was; else it is what a lease would assemble now.
+    """
+
+    id: str
+    frozen: bool
+    system: str
+    messages: tuple[PromptMessage, ...]
+    schema: str = "awk/prompt/1"
+
+
+class InstructionsChanged(_Document, frozen=True, kw_only=True):
+    """``awk cancel``, ``retry`` and ``promote``: the instructions as they are now."""
+
+    instructions: tuple[InstructionInfo, ...]
+    schema: str = "awk/instructions/1"
 
 
 class Channel(_Document, frozen=True, kw_only=True):
@@ -271,6 +322,11 @@ class QueueRow(_Body, frozen=True, kw_only=True):
     preempted: int
     enqueued_at: str
     not_before: str | None = None
+    waits_for: str | None = None
+    """What keeps it, where it is not just its turn: its own wait, or its agent's."""
+    until: str | None = None
+    """When that ends by itself; null: a person has to do something."""
+    promoted: bool = False
 
 
 class QueueReport(_Document, frozen=True, kw_only=True):
@@ -329,6 +385,15 @@ class InboxRow(_Body, frozen=True, kw_only=True):
     flag: str | None = None
 
 
+class Inbox(_Document, frozen=True, kw_only=True):
+    """``awk inbox``, GET /agents/:name/inbox: what the agent has not handled in one space."""
+
+    agent: str
+    space: str
+    deliveries: tuple[InboxRow, ...]
+    schema: str = "awk/inbox/1"
+
+
 class AgentRow(_Body, frozen=True, kw_only=True):
     """One agent in a list."""
 
@@ -368,6 +433,7 @@ class WorkflowRow(_Body, frozen=True, kw_only=True):
     members: tuple[str, ...]
     started_at: str
     run: str | None = None
+    paused: bool = False
 
 
 class WorkflowList(_Document, frozen=True, kw_only=True):
@@ -391,6 +457,8 @@ class StatusReport(_Document, frozen=True, kw_only=True):
     """``awk status``."""
 
     state: Literal["up", "degraded", "down"]
+    notice: str | None = None
+    """What a person should know and do, where the kernel does no work."""
     kernel: KernelInfo | None = None
     agents: dict[str, int] = {}
     workflows: tuple[WorkflowRow, ...] = ()
@@ -426,6 +494,21 @@ class AgentInfo(_Document, frozen=True, kw_only=True):
     schema: str = "awk/agent-info/1"
 
 
+class AgentChanged(_Document, frozen=True, kw_only=True):
+    """POST /agents/:name/{reset,pause,resume,stop,restart,continue}: the agent as it is now.
+
+    ``instructions``: those that had waited, and go on.
+    """
+
+    name: str
+    space: str | None
+    """Of an agent that lives inside a workflow."""
+    state: Literal["active", "paused", "stopped", "error"]
+    reason: str | None = None
+    instructions: tuple[str, ...] = ()
+    schema: str = "awk/agent-state/1"
+
+
 class InstructionRow(_Body, frozen=True, kw_only=True):
     """One instruction that has not ended, in a list."""
 
@@ -433,6 +516,7 @@ class InstructionRow(_Body, frozen=True, kw_only=True):
     agent: str
     status: Status
     not_before: str | None = None
+    waits_for: str | None = None
 
 
 class InstructionList(_Document, frozen=True, kw_only=True):
@@ -448,6 +532,8 @@ class MemberRow(_Body, frozen=True, kw_only=True):
 
     name: str
     state: str
+    agent: str = ""
+    """What its queue is called by: ``name``, or ``name@space`` where it lives inside the workflow."""
 
 
 class MemberList(_Document, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ ErrorClass = Literal["transient", "permanent", "resource", "crash"]
 Cause = Literal[
     "rate_limited", "overloaded", "network", "idle_timeout", "startup_timeout",
     "quota", "auth", "invalid", "definition_missing", "untrusted", "spawn_permanent", "spawn_transient",
-    "resource", "max_steps", "max_tokens", "context_overflow", "refusal", "total_timeout",
-    "crash", "protocol", "kernel_restart", "cancelled",
+    "resource", "max_steps", "max_tokens", "context_overflow", "refusal", "total_timeout", "budget",
+    "crash", "unresponsive", "protocol", "kernel_restart", "suspect_kernel_crash", "cancelled",
 ]  # fmt: skip
 
 CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
@@ -40,8 +40,11 @@ CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
         "max_tokens": "resource",
         "context_overflow": "resource",
         "total_timeout": "resource",
+        "budget": "resource",
         "crash": "crash",
         "protocol": "crash",
+        "unresponsive": "crash",
+        "suspect_kernel_crash": "crash",
     }
 )
 
@@ -87,6 +90,24 @@ REFUSALS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "internal": Meaning(500, 1),
     }
 )
+
+
+EXIT_OF_WAIT: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "credentials": 4,
+        "quota": 4,
+        "approval": 7,
+        "budget": 6,
+        "hops": 6,
+        "answer": 1,
+        "paused": 1,
+        "stopped": 1,
+        "error": 1,
+    }
+)
+"""What only a person can end -> exit code of a command that would have to wait for it."""
+EXIT_OF_CAUSE: Final[Mapping[str, int]] = MappingProxyType({"auth": 4, "quota": 4, "untrusted": 7})
+"""Cause of a failure -> exit code, where it says more than that the work failed."""
 
 
 class Refused(Exception):

@@ -41,11 +41,12 @@ class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
 
     ``k`` counts from 0 within the instruction, over all its attempts. ``reply`` carries the model's message
     (``native`` is the provider's own form, needed to replay it) and usage; ``tool`` one call and its result;
-    ``session`` the id under which a CLI can resume.
+    ``session`` the id under which a CLI can resume; ``note`` is written by the kernel alone, between attempts:
+    what the user or another agent adds to the conversation at this place.
     """
 
     k: int
-    kind: Literal["reply", "tool", "session"]
+    kind: Literal["reply", "tool", "session", "note"]
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     native: Json = NULL
@@ -122,6 +123,14 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     key ``rule.action`` as two indices, for example ``0.2``."""
     source_text: str = ""
     """The text of the message that caused the instruction, as sent: what mock rules match on."""
+    allowance: int | None = None
+    """Tokens reserved for the first model call, if limited; later ones come with ``go``."""
+    earlier_steps: int = 0
+    """Steps among ``entries`` that another instruction made, whose thread this one takes up: max_steps adds to them."""
+    compact: bool = False
+    """The conversation did not fit the model: show it shortened."""
+    first_k: int = 0
+    """The number of the first entry: earlier ones were made for another prompt, and are told in this one."""
     entries_follow: int = 0
     """How many more entries come as ``entry`` frames of their own, because ``entries`` would not fit into a line."""
 

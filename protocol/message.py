@@ -33,3 +33,5 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     hops: int = 0
     instruction: str | None = None
     """The instruction that said it, if an agent did."""
+    cleared: bool = False
+    """Its text was removed (``awk clear``): that it is empty says nothing."""

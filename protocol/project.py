@@ -4,6 +4,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from protocol.agent import Duration
+
+Workers = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     pass
@@ -18,9 +22,14 @@ class ProviderEntry(_Strict, frozen=True, kw_only=True):
 
 
 class ProjectLimits(_Strict, frozen=True, kw_only=True):
-    """Bounds for the whole kernel. ``workers`` is how many attempts run at once."""
+    """Bounds for the whole kernel. ``workers`` is how many attempts run at once, ``per_provider`` how many of them
+    call one provider: a number for each, or a number by name. ``memory_reserve`` is the part of the memory below which
+    nothing more is started (``10%`` in the file).
+    """
 
-    workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 32
+    workers: Workers = 32
+    per_provider: Workers | dict[str, Workers] | None = None
+    memory_reserve: Annotated[float, msgspec.Meta(ge=0, le=0.9)] = 0.1
 
 
 class ProjectDefinition(_Strict, frozen=True, kw_only=True):
@@ -30,3 +39,5 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     workflows: dict[str, str] = {}
     """Name to path of a workflow file, beside those found in ``.workflows/``."""
     limits: ProjectLimits = ProjectLimits()
+    starvation: Duration = 300.0
+    """Seconds after which waiting work is taken before what is more urgent."""

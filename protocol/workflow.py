@@ -4,7 +4,8 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from protocol.agent import AgentDefinition, Backend, Duration, Endpoint, MaxSteps, MaxTokens, Rule, Timeouts
+from protocol.agent import AgentDefinition, Backend, Duration, Endpoint, MaxSteps, MaxTokens, Rule, Schedule, Timeouts
+from protocol.budget import AgentBudget, RunBudget
 
 RESERVED_VARIABLES: Final = frozenset({"env", "params", "workflow", "workspace", "source", "message", "match"})
 """Names a setup step may not take in ``as``."""
@@ -34,6 +35,8 @@ class Ref(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
     max_tokens: MaxTokens | None = None
     max_steps: MaxSteps | None = None
     timeouts: Timeouts | None = None
+    budget: AgentBudget | None = None
+    schedule: Schedule | None = None
     mock: tuple[Rule, ...] | None = None
 
 
@@ -56,12 +59,16 @@ class SetupStep(_Strict, frozen=True, kw_only=True):
     timeout: Duration = 60.0
 
 
+RUN_SECONDS: Final = 7200.0
+"""Wall time of a run that says nothing else."""
+
+
 class RunLimits(_Strict, frozen=True, kw_only=True):
-    """Where a workflow ends. ``wall_time`` is seconds."""
+    """Where a workflow ends. ``wall_time`` is seconds: two hours for a run; what was started has none unless given."""
 
     hops: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 32
     instructions: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1000
-    wall_time: Duration = 7200.0
+    wall_time: Duration | None = None
 
 
 class Workspace(_Strict, frozen=True, kw_only=True):
@@ -80,3 +87,4 @@ class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
     setup: tuple[SetupStep, ...] = ()
     kickoff: str | None = None
     limits: RunLimits = RunLimits()
+    budget: RunBudget = RunBudget()

@@ -5,22 +5,33 @@ about what is done (promise P5). Results belong to calls by position: calls run 
 repeat ids.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from protocol.ipc import Entry, Start, ToolCall, Turn
+from worker.fit import shorten
 
 ID_LIMIT: Final = 64
 """How much of a provider's id goes into a call's key: it tells a fresh start from a resume, no more."""
+WHOLE_STEPS: Final = 2
+"""Of a conversation that is shown shortened, the last steps are shown as they were."""
+SHORT_RESULT_BYTES: Final = 500
+"""What is left of a tool's result in the steps before those."""
 
 
 @dataclass(slots=True)
 class Step:
-    """One reply and the results of its calls so far."""
+    """One reply, the results of its calls so far, and what others added before the next reply.
+
+    A note that came while calls were pending is shown after all of their results: no call is parted from its own.
+    """
 
     reply: Entry
     results: list[Entry] = field(default_factory=list)
+    notes: list[Entry] = field(default_factory=list)
 
     @property
     def pending(self) -> ToolCall | None:
@@ -36,16 +47,31 @@ class Step:
 
 
 class Conversation:
-    """What a model is shown: the frozen prompt, then the steps."""
+    """What a model is shown: the frozen prompt, then the steps.
+
+    ``first_k`` is the number of the first entry, ``earlier_steps`` how many of the steps do not count as this work's.
+    ``compact``: show it without the thread, and what older tool calls gave in a few words.
+    """
 
     def __init__(
-        self, *, system: str, thread: tuple[Turn, ...], message: str, source_text: str = "", entries: Iterable[Entry]
+        self,
+        *,
+        system: str,
+        thread: tuple[Turn, ...],
+        message: str,
+        source_text: str = "",
+        entries: Iterable[Entry],
+        first_k: int = 0,
+        earlier_steps: int = 0,
+        compact: bool = False,
     ) -> None:
         self.system = system
-        self.opening = (*thread, Turn(role="user", text=message))
+        self.opening = (*(() if compact else thread), Turn(role="user", text=message))
         self.source_text = source_text or message
         self.steps: list[Step] = []
-        self.next_k = 0
+        self.next_k = first_k
+        self._earlier_steps = earlier_steps
+        self._compact = compact
         for entry in entries:
             self.add(entry)
 
@@ -58,6 +84,9 @@ class Conversation:
             message=start.message,
             source_text=start.source_text,
             entries=start.entries,
+            first_k=start.first_k,
+            earlier_steps=start.earlier_steps,
+            compact=start.compact,
         )
 
     def add(self, entry: Entry) -> None:
@@ -67,6 +96,10 @@ class Conversation:
             self.steps.append(Step(entry))
         elif entry.kind == "tool" and self.steps:
             self.steps[-1].results.append(entry)
+        elif entry.kind == "note" and self.steps:
+            self.steps[-1].notes.append(entry)
+        elif entry.kind == "note":
+            self.opening = (*self.opening, Turn(role="user", text=entry.text))
 
     @property
     def last(self) -> Step | None:
@@ -74,11 +107,42 @@ class Conversation:
         return self.steps[-1] if self.steps else None
 
     @property
+    def shown(self) -> Sequence[Step]:
+        """The steps as a model is to see them."""
+        if not self._compact:
+            return self.steps
+        return [*map(_shortened, self.steps[:-WHOLE_STEPS]), *self.steps[-WHOLE_STEPS:]]
+
+    @property
+    def pending(self) -> bool:
+        """Whether a call waits to be run, before the model is asked again."""
+        return self.last is not None and self.last.pending is not None
+
+    @property
     def text(self) -> str:
-        """The last thing said that was not empty: the result, or what there is of it."""
-        return next((step.reply.text for step in reversed(self.steps) if step.reply.text), "")
+        """The last thing said, since the last note, that was not empty: the result, or what there is of it."""
+        for step in reversed(self.steps):
+            if step.notes:
+                break
+            if step.reply.text:
+                return step.reply.text
+        return ""
 
     @property
     def step_count(self) -> int:
-        """Steps as ``max_steps`` counts them: what the mock notes about its failures is none."""
-        return sum(step.reply.stop_reason != "fired" for step in self.steps)
+        """All steps; what the mock notes about its failures is none."""
+        return _count(self.steps)
+
+    @property
+    def own_step_count(self) -> int:
+        """Steps as ``max_steps`` counts them: without those of the work whose thread this one takes up."""
+        return _count(self.steps[self._earlier_steps :])
+
+
+def _count(steps: Iterable[Step]) -> int:
+    return sum(step.reply.stop_reason != "fired" for step in steps)
+
+
+def _shortened(step: Step) -> Step:
+    short = [msgspec.structs.replace(one, text=shorten(one.text, SHORT_RESULT_BYTES)) for one in step.results]
+    return Step(step.reply, short, step.notes)

@@ -34,8 +34,16 @@ class Recorder(Live, Protocol):
         ...
 
 
-async def run(*, conversation: Conversation, model: Model, hands: Hands, limits: Limits, link: Recorder) -> Result:
-    """Work until the end, a yield, or a limit. Raises Failed.
+async def run(
+    *,
+    conversation: Conversation,
+    model: Model,
+    hands: Hands,
+    limits: Limits,
+    link: Recorder,
+    allowance: int | None = None,
+) -> Result:
+    """Work until the end, a yield, or a limit. ``allowance`` is that of the first model call. Raises Failed.
 
     Cancellation is safe at any point: what was answered is durable, what was not is done again.
     """
@@ -43,7 +51,10 @@ async def run(*, conversation: Conversation, model: Model, hands: Hands, limits:
     while (ended := conclude(conversation, limits)) is None:
         if isinstance(answer, Yield):
             return Result(status="yielded")
-        entry = await _next(conversation, model, hands, link, answer.allowance if answer else None)
+        allowance = allowance if answer is None else answer.allowance
+        if allowance == 0 and not conversation.pending:
+            return Result(status="incomplete", text=conversation.text, cause="budget")
+        entry = await _next(conversation, model, hands, link, allowance)
         if _says_all(entry):
             await link.record_last(entry)
         else:
@@ -63,7 +74,7 @@ def conclude(conversation: Conversation, limits: Limits) -> Result | None:
     Usage is not repeated here: it was booked with the replies.
     """
     last = conversation.last
-    if last is None or last.pending is not None:
+    if last is None or last.pending is not None or last.notes:
         return None
     stop, text = last.reply.stop_reason or "", conversation.text
     if stop == "end_turn":
@@ -76,7 +87,7 @@ def conclude(conversation: Conversation, limits: Limits) -> Result | None:
         raise Failed("invalid", f"the model stopped for a reason this version does not know: {stop!r}")
     if stop == "tool_use" and not last.reply.calls:
         raise Failed("invalid", "the model stopped to use a tool but named none")
-    if conversation.step_count >= limits.max_steps and stop != "fired":
+    if conversation.own_step_count >= limits.max_steps and stop != "fired":
         return Result(status="incomplete", text=text, cause="max_steps")
     return None
 

@@ -13,6 +13,7 @@ from kernel.agents.environment import name_fault
 from kernel.agents.later import REFUSED_KEYS, REFUSED_VALUES
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
 from kernel.agents.providers import MOCK, ModelRejected, route
+from kernel.agents.schedule import faults
 from kernel.source.located import Converter, Shapes
 from kernel.source.nodes import MapNode, Node, ScalarNode
 from kernel.source.problems import Place, Problems
@@ -50,12 +51,13 @@ def convert_agent(
 def check_agent(
     definition: AgentDefinition, node: Node, project: ProjectDefinition, problems: Problems, where: str = ""
 ) -> None:
-    """Note what is wrong between the keys of ``definition``: model, prompt, mock, env."""
+    """Note what is wrong between the keys of ``definition``: model, prompt, mock, env, schedule."""
     check = _Check(definition, node, problems, where)
     check.model(project)
     check.prompt()
     check.mock()
     check.env()
+    check.schedule()
 
 
 def plain_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
@@ -105,6 +107,11 @@ class _Check:
             fault = name_fault(name)
             if fault is not None:
                 self._bad("env", fault, None, f"[{index}]")
+
+    def schedule(self) -> None:
+        if self._agent.schedule is not None:
+            for fault in faults(self._agent.schedule):
+                self._bad(f"schedule.{fault.key}", fault.message, fault.hint)
 
     def _keys(self) -> frozenset[str]:
         return frozenset(key.text for key, _ in self._node.entries) if isinstance(self._node, MapNode) else frozenset()

@@ -11,12 +11,10 @@ _REMOVE: Final = "remove it: nothing would act on it"
 
 _AGENT_KEYS: Final = (
     "memory",
-    "schedule",
     "tools",
     "scopes",
     "mcp_servers",
     "approval",
-    "budget",
     "skills",
     "sandbox",
     "command",

@@ -12,7 +12,6 @@ MAX_PATTERN: Final = 1000
 """Characters of a ``when``. It runs in the worker, where a slow one stalls only its own attempt."""
 
 _ACTIONS: Final = ("tool", "shell", "sleep", "error", "exit", "usage", "text")
-_USAGE: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens"})
 _SIGNALS: Final = frozenset(known.name.removeprefix("SIG") for known in signal.Signals)
 _RULE_KEYS: Final = frozenset({"do", "when"})
 _VARIABLE: Final = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
@@ -75,8 +74,6 @@ class _Check:
             self._exit(action.exit)
         if action.error is not None and action.error.http_status is None and action.error.code is None:
             self._bad(".error", "needs http_status or code")
-        for name in sorted(set(action.usage or ()) - _USAGE):
-            self._bad(f".usage.{name}", f"unknown key {name!r}", f"known keys: {', '.join(sorted(_USAGE))}")
         self._variables(self._node)
 
     def _exit(self, ending: MockExit) -> None:

@@ -1,16 +1,18 @@
 """The project file: ``moniro.yaml`` or ``.agents.yaml``. Optional; read anew whenever it is asked for."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kernel.agents.later import NOT_YET
-from kernel.agents.providers import ModelRejected, check_endpoint
+from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
 from kernel.source.files import FileMissing, read_bytes, tree_of
 from kernel.source.located import Converter, Shapes
-from kernel.source.nodes import MapNode
+from kernel.source.nodes import MapNode, Node, ScalarNode
 from kernel.source.problems import Problems, fail
+from kernel.source.spelling import suggest
 from protocol.names import NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition, ProjectLimits
 
@@ -21,12 +23,18 @@ _REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
     {
         (ProjectDefinition, "agents"): (f"agents {NOT_YET}", "put each agent in .agents/<name>.yaml"),
         (ProjectDefinition, "workspace"): (f"workspace {NOT_YET}", _REMOVE),
-        (ProjectDefinition, "starvation"): (f"starvation {NOT_YET}", _REMOVE),
-        (ProjectLimits, "per_provider"): (f"per_provider {NOT_YET}", _REMOVE),
-        (ProjectLimits, "memory_reserve"): (f"memory_reserve {NOT_YET}", _REMOVE),
     }
 )
-_SHAPES: Final = Shapes(refused=_REFUSED)
+_PERCENT: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)[ ]?%", re.ASCII)
+
+
+def _fraction(node: Node) -> Node:
+    """``10%`` as the number 0.1 that it stands for."""
+    match = _PERCENT.fullmatch(node.text) if isinstance(node, ScalarNode) else None
+    return node if match is None else ScalarNode(f"{float(match[1]) / 100:.6g}", plain=True, place=node.place)
+
+
+_SHAPES: Final = Shapes(short_forms=MappingProxyType({(ProjectLimits, "memory_reserve"): _fraction}), refused=_REFUSED)
 
 
 class ProjectFile(NamedTuple):
@@ -56,6 +64,7 @@ def parse_project(file: ProjectFile) -> ProjectDefinition:
     if definition is not None and isinstance(node, MapNode):
         _check_providers(definition, node, problems)
         _check_workflows(definition, node, problems)
+        _check_limits(definition, node, problems)
     problems.check()
     assert definition is not None
     return definition
@@ -83,3 +92,16 @@ def _check_workflows(definition: ProjectDefinition, node: MapNode, problems: Pro
             check_workflow_name(name)
         except NameRejected as error:
             problems.add(entries.place_of(name), f"workflows.{name}", str(error))
+
+
+def _check_limits(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
+    """A limit for a provider that nobody can mean would hold nothing back."""
+    limits = node.get("limits")
+    entries = limits.get("per_provider") if isinstance(limits, MapNode) else None
+    if not isinstance(entries, MapNode):
+        return
+    known = {*PROVIDERS, *definition.providers}
+    for key, _ in entries.entries:
+        if key.text not in known:
+            where = f"limits.per_provider.{key.text[:60]}"
+            problems.add(key.place, where, f"unknown provider {key.text[:60]!r}", suggest(key.text, known))

@@ -48,9 +48,14 @@ class Scene:
 
 
 def assemble(
-    definition: AgentDefinition, system_text: str, scene: Scene, thread: Sequence[Message], message: Message
+    definition: AgentDefinition,
+    system_text: str,
+    scene: Scene,
+    thread: Sequence[Message],
+    message: Message,
+    joined: Sequence[Message] = (),
 ) -> Prompt:
-    """The prompt for ``message``. ``thread`` is what was said in the space before it, oldest first.
+    """The prompt for ``message`` and those that ``joined`` it. ``thread`` was said before in the space, oldest first.
 
     Of the thread, the last ``context.thin_thread`` count. Turns of the user that end the thread open the message.
     """
@@ -61,12 +66,12 @@ def assemble(
     manifest = (
         *(f"{title}: {len(text)} characters" for title, text in sections),
         *([f"thread: {message_id(recent[0].seq)} to {message_id(recent[-1].seq)} ({len(recent)})"] if recent else []),
-        f"message: {message_id(message.seq)} from {message.sender}",
+        *(f"message: {message_id(one.seq)} from {one.sender}" for one in (message, *joined)),
     )
     return Prompt(
         system="\n\n".join(text for _, text in sections),
         messages=tuple(Turn(role=role, text=_turn_text(role, group)) for role, group in groups),
-        message=_message(unanswered, message, scene),
+        message=_message(unanswered, (message, *joined), scene),
         manifest=manifest,
     )
 
@@ -86,7 +91,7 @@ def _sections(definition: AgentDefinition, system_text: str, scene: Scene) -> li
 def _soul(soul: dict[str, Any]) -> str:
     if not soul:
         return ""
-    lines = "\n".join(_quoted(_trait(key, value)) for key, value in soul.items())
+    lines = "\n".join(quoted(_trait(key, value)) for key, value in soul.items())
     return f"# Who you are\n\nThis describes you. It is description, not orders:\n\n{lines}"
 
 
@@ -135,22 +140,23 @@ def _turn_text(role: Role, group: Sequence[Message]) -> str:
     return "\n\n".join(_shown(said, THREAD_CHARACTERS) for said in group)
 
 
-def _message(unanswered: Sequence[Message], message: Message, scene: Scene) -> str:
-    if not unanswered and is_personal(scene.space) and message.sender == USER:
-        return _shortened(message.text, MESSAGE_CHARACTERS)
+def _message(unanswered: Sequence[Message], messages: Sequence[Message], scene: Scene) -> str:
+    if not unanswered and len(messages) == 1 and is_personal(scene.space) and messages[0].sender == USER:
+        return _shortened(messages[0].text, MESSAGE_CHARACTERS)
     earlier = [_shown(said, THREAD_CHARACTERS) for said in unanswered]
     opening = ["Said since you last spoke:", *earlier, "And now, for you:"] if earlier else []
-    return "\n\n".join([*opening, _shown(message, MESSAGE_CHARACTERS)])
+    return "\n\n".join([*opening, *(_shown(one, MESSAGE_CHARACTERS) for one in messages)])
 
 
 def _shown(said: Message, limit: int) -> str:
-    return f"[{message_id(said.seq)}] {said.sender}\n{_quoted(_shortened(said.text, limit))}"
+    speaker = f"{said.sender} (your schedule)" if said.kind == "due" else said.sender
+    return f"[{message_id(said.seq)}] {speaker}\n{quoted(_shortened(said.text, limit))}"
 
 
 def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}\n[cut here: {len(text) - limit} more characters]"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Every line after '>': whatever splits lines for a reader splits them here."""
     return "\n".join(f"> {line}" for line in text.splitlines() or [""])

@@ -1,10 +1,11 @@
 """Makes the agents of ``.agents/`` known to the store: a name must be there before anything can be sent to it."""
 
 import logging
+from typing import Literal
 
 import msgspec
 
-from kernel.agents.catalog import Catalog, Survey
+from kernel.agents.catalog import Catalog, Loaded, Survey
 from kernel.store import agents
 from kernel.store.commits.roster import AgentSpec, put_agents, remove_agent
 from kernel.store.reader import Reader
@@ -14,6 +15,9 @@ from protocol.names import AgentKey
 
 logger = logging.getLogger(__name__)
 
+Known = Literal["same", "changed", "gone"]
+"""How what was known of an agent compares with its file."""
+
 
 async def register(catalog: Catalog, writer: Writer, reader: Reader) -> Survey:
     """Bring the store up to date with the files: new and edited agents in, deleted ones without work out.
@@ -21,21 +25,44 @@ async def register(catalog: Catalog, writer: Writer, reader: Reader) -> Survey:
     A file that is wrong leaves what was known of its agent. Raises BadDefinition only for the project file.
     """
     survey = catalog.survey()
-    specs = [
-        AgentSpec(
-            key=AgentKey(loaded.definition.name),
-            origin="file",
-            file=loaded.path,
-            definition=msgspec.json.encode(loaded.definition),
-        )
-        for loaded in survey.loaded
-    ]
-    await writer.commit(put_agents, specs)
+    await writer.commit(put_agents, [_spec(loaded) for loaded in survey.loaded])
     names = frozenset(catalog.names())
     for record in reader.now(agents.all):
         if record.origin == "file" and record.key not in names:
             await _forget(record.key, writer)
     return survey
+
+
+async def refresh(key: AgentKey, catalog: Catalog, writer: Writer, reader: Reader) -> Known:
+    """Bring what is known of one agent up to date with its file, if it has one.
+
+    Raises BadDefinition where the file is wrong.
+    """
+    record = reader.now(agents.row, key)
+    if record is None:
+        return "gone"
+    if record.origin != "file":
+        return "same"
+    try:
+        spec = _spec(catalog.agent(key))
+    except Refused as refused:
+        if refused.code != "unknown_agent":
+            raise
+        await _forget(key, writer)
+        return "gone"
+    if spec.definition == record.definition:
+        return "same"
+    await writer.commit(put_agents, [spec])
+    return "changed"
+
+
+def _spec(loaded: Loaded) -> AgentSpec:
+    return AgentSpec(
+        key=AgentKey(loaded.definition.name),
+        origin="file",
+        file=loaded.path,
+        definition=msgspec.json.encode(loaded.definition),
+    )
 
 
 async def _forget(key: AgentKey, writer: Writer) -> None:

@@ -52,8 +52,12 @@ class Services:
     uptime_seconds: Callable[[], float]
     activity: Callable[[], Mapping[str, Activity]]
     """Live attempts by instruction id."""
+    interrupt: Callable[[str], bool] = lambda _agent: False
+    """Stop what an agent (its key) does; its instruction goes back to its lane. Returns whether it did something."""
     ready: Callable[[], bool]
     """Whether work is leased."""
+    safe_mode: Callable[[], bool] = lambda: False
+    """Whether no work is begun because the kernels before this one kept dying."""
     shutdown: Callable[[float], None]
     """Begin to stop; attempts get that many seconds to end by themselves."""
     closing: trio.Event

@@ -11,8 +11,7 @@ from kernel.api.asgi import App, Fields, Receive, Scope, Send, fold
 from kernel.api.body import ClientGone, read_body, replay
 from kernel.api.context import Services
 from kernel.api.gate import Gate
-from kernel.api.http.answer import Asked, answer
-from kernel.api.http.app import ASKED
+from kernel.api.http.answer import ASKED, Asked, answer
 from kernel.api.http.route import Route
 from kernel.api.http.table import ROUTES
 from kernel.api.principal import Admin, Doorman, Principal, Worker

@@ -3,23 +3,22 @@
 import logging
 import socket
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 import trio
 from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.utils import wrap_app
 
-from kernel.api.asgi import App
 from kernel.api.connection import Connection
 from kernel.api.context import Services
 from kernel.api.front import Front
 from kernel.api.gate import Gate
-from kernel.api.http.app import build_app
 from kernel.api.http.sse import goodbye
 from kernel.api.mcp.calls import Calls
 from kernel.api.mcp.endpoint import Endpoint
 from kernel.api.principal import Doorman
+from kernel.api.rest import Rest
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ async def serve(
         doorman=Doorman(token=services.token, reader=services.reader),
         services=services,
         mcp=endpoint,
-        rest=cast(App, build_app(services)),
+        rest=Rest(services),
     )
     hall = Hall(front)
     async with endpoint.run(), trio.open_nursery() as serving:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from kernel.boot.arguments import Boot
+from kernel.fault import fault_hook
 from protocol.state_paths import RECORD
 
 
@@ -72,7 +73,9 @@ def _write_atomically(path: str, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        fault_hook("record.written")
         os.replace(temporary, path)
+        fault_hook("record.published")
     except OSError:
         os.unlink(temporary)
         raise

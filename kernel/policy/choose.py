@@ -1,29 +1,58 @@
-"""Which waiting instructions to lease next."""
+"""Which waiting instructions to lease next. Pure."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from protocol.names import AgentKey, InstructionId
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An instruction that could be leased. ``lane`` is an index into LANES, ``number`` the order of arrival."""
+    """An instruction that could be leased. ``lane`` is an index into LANES, ``number`` the order of arrival.
+
+    ``provider`` is whose limit its worker counts against; "" where it is not known, which no limit is about.
+    """
 
     id: InstructionId
     agent: AgentKey
     lane: int
     number: int
+    provider: str = ""
 
 
-def choose(ready: Iterable[Candidate], free_slots: int, busy: frozenset[str]) -> tuple[Candidate, ...]:
-    """Those to lease now, in order: more urgent lane first, then first come, at most one for each agent."""
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many workers may live at once: in all, and for a provider: as named, else ``each_provider``."""
+
+    workers: int
+    per_provider: Mapping[str, int] = field(default_factory=dict[str, int])
+    each_provider: int | None = None
+
+
+def choose(
+    ready: Iterable[Candidate], running: Mapping[str, int], limits: Limits, busy: frozenset[str]
+) -> tuple[Candidate, ...]:
+    """Those to lease now, in order: more urgent lane first, then first come, at most one for each agent.
+
+    ``running`` counts live workers by provider; ``busy`` are agents that have one. One whose provider has no room is
+    passed over and keeps its place: it holds up nobody who asks another provider.
+    """
+    live = Counter(running)
     taken = set(busy)
     chosen: list[Candidate] = []
     for candidate in sorted(ready, key=lambda one: (one.lane, one.number)):
-        if len(chosen) >= free_slots:
+        if live.total() >= limits.workers:
             break
-        if candidate.agent not in taken:
+        full = live[candidate.provider] >= _room(candidate.provider, limits)
+        if candidate.agent not in taken and not full:
             taken.add(candidate.agent)
+            live[candidate.provider] += 1
             chosen.append(candidate)
     return tuple(chosen)
+
+
+def _room(provider: str, limits: Limits) -> int:
+    """How many workers may call ``provider``; one that is not known yet has no limit of its own."""
+    each = limits.each_provider if provider and limits.each_provider is not None else limits.workers
+    return limits.per_provider.get(provider, each)

@@ -1,16 +1,52 @@
-"""Whether a failed attempt is tried again (decisions.md, Failure: the simple split by class)."""
+"""What follows a failed attempt, by its cause: again, waiting for somebody, or the end (promises.md 4.3). Pure.
 
+One owner of retries: worker, SDKs and command lines retry nothing. It knows no breaker and no restart budget of the
+agent; their delays and this one are combined by max().
+"""
+
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal
 
 from protocol.agent import Retry
-from protocol.errors import CLASS_OF_CAUSE, Cause
+from protocol.errors import Cause
+from protocol.instruction import WaitReason
 
-MAX_DELAY_SECONDS: Final = 120.0
-CRASH_RETRIES: Final = 1
-CRASH_DELAY_SECONDS: Final = (1.0, 3.0)
-_MAX_EXPONENT: Final = 64
+Charge = Literal["attempt", "crash", "none"]
+"""Which of the instruction's two counters a retry uses up."""
+EndStatus = Literal["incomplete", "failed", "dead"]
+
+LONGEST_SECONDS: Final = 7 * 86_400.0
+"""The latest a provider may tell us to come back; what says more is taken for this."""
+_MOST_DOUBLINGS: Final = 64
 """Clamped before the power is taken, so that no setting can overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed. ``retry_after_seconds`` is what the provider said, sense or nonsense."""
+
+    cause: Cause
+    retry_after_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the instruction has been through.
+
+    ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those before this one.
+    ``throttled_seconds`` and ``overloaded_seconds`` have passed since the first such refusal without an entry in
+    between; 0 for the first. ``unstarted`` counts spawns that failed for want of resources, before this one, in a row.
+    """
+
+    attempts: int
+    crashes: int
+    throttled_seconds: float
+    overloaded_seconds: float = 0.0
+    compacted: bool = False
+    unstarted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,49 +54,173 @@ class Again:
     """Back into its lane, to be leased in ``delay_seconds`` at the earliest."""
 
     delay_seconds: float
+    charge: Charge
+    compact: bool = False
+    """Show the conversation shortened: it did not fit the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Parked without a worker, uncharged, for ``delay_seconds``. None: until somebody does something about it."""
+
+    reason: WaitReason
+    delay_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
     """No further attempt: the instruction ends with ``status``."""
 
-    status: Literal["incomplete", "failed", "dead"]
+    status: EndStatus
 
 
-def decide(
-    cause: Cause,
-    attempts_used: int,
-    crash_attempts: int,
-    retry: Retry,
-    retry_after: float | None,
-    jitter: float,
-) -> Again | GiveUp:
-    """What to do after an attempt that ended with ``cause``.
+Pace = Literal["none", "agent", "between", "doubling", "told"]
+"""How a delay is found, before the provider's own word raises it. none: at once. agent: the agent's backoff times
+``least``, multiplied each time, up to ``most``, half of it by chance. between: anywhere from ``least`` to ``most``.
+doubling: from ``least``, doubled each time up to ``most``, half of it by chance. told: the provider's word alone."""
 
-    ``attempts_used`` counts the attempt that just ended, ``crash_attempts`` the crashes before it.
-    ``jitter`` is uniform in [0, 1). ``retry_after`` (seconds, as the provider said) is a floor.
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What follows a cause. The plain row ends the instruction as failed: nothing is tried again.
+
+    ``tries`` bounds the charged tries (of all causes that share the counter), the first included; None: they are not
+    counted. ``capped``: the agent's ``retry.attempts`` lowers it. ``within_seconds`` ends it by time.
     """
-    match CLASS_OF_CAUSE[cause]:
-        case "resource":
-            return GiveUp("incomplete")
-        case "permanent":
-            return GiveUp("failed" if attempts_used + crash_attempts <= 1 else "dead")
-        case "crash":
-            if crash_attempts >= CRASH_RETRIES:
-                return GiveUp("dead")
-            low, high = CRASH_DELAY_SECONDS
-            return Again(low + (high - low) * jitter)
-        case "transient":
-            if attempts_used >= retry.attempts:
-                return GiveUp("dead")
-            return Again(max(backoff(attempts_used, retry, jitter), retry_after or 0.0))
+
+    ends: EndStatus = "failed"
+    tries: int | None = 1
+    charge: Charge = "none"
+    capped: bool = False
+    pace: Pace = "none"
+    least: float = 0.0
+    most: float = 0.0
+    within_seconds: float = math.inf
+    waits: WaitReason | None = None
+    compact: bool = False
 
 
-def backoff(attempt: int, retry: Retry, jitter: float) -> float:
-    """Seconds to wait after the 1-based ``attempt``: exponential and capped, half of it by ``jitter``."""
-    exponent = min(max(attempt, 1) - 1, _MAX_EXPONENT)
+_CRASH: Final = Row("dead", tries=2, charge="crash", pace="between", least=1.0, most=3.0)
+_TIMEOUT: Final = Row("dead", tries=2, charge="attempt", capped=True, pace="between", least=5.0, most=5.0)
+_INCOMPLETE: Final = Row("incomplete")
+_PERMANENT: Final = Row("failed")
+
+TABLE: Final[Mapping[Cause, Row]] = MappingProxyType(
+    {
+        "rate_limited": Row(
+            "dead", tries=None, pace="doubling", least=2.0, most=120.0, within_seconds=6 * 3600.0, waits="provider"
+        ),
+        "overloaded": Row(
+            "dead", tries=8, charge="attempt", capped=True, pace="agent", least=2.0, most=120.0, within_seconds=900.0
+        ),
+        "network": Row("dead", tries=5, charge="attempt", capped=True, pace="agent", least=1.0, most=16.0),
+        "startup_timeout": _TIMEOUT,
+        "idle_timeout": _TIMEOUT,
+        "spawn_transient": Row("dead", tries=None, pace="doubling", least=2.0, most=30.0),
+        "kernel_restart": Row("dead", tries=None),
+        "quota": Row(tries=None, pace="told", waits="quota"),
+        "auth": Row(tries=None, waits="credentials"),
+        "invalid": _PERMANENT,
+        "definition_missing": _PERMANENT,
+        "untrusted": _PERMANENT,
+        "spawn_permanent": _PERMANENT,
+        "refusal": _PERMANENT,
+        "cancelled": _PERMANENT,
+        "context_overflow": Row("incomplete", tries=None, charge="attempt", compact=True),
+        "resource": _INCOMPLETE,
+        "max_steps": _INCOMPLETE,
+        "max_tokens": _INCOMPLETE,
+        "total_timeout": _INCOMPLETE,
+        "budget": _INCOMPLETE,
+        "crash": _CRASH,
+        "unresponsive": _CRASH,
+        "protocol": Row("dead", tries=2, charge="crash", pace="between", least=1.0, most=1.0),
+        "suspect_kernel_crash": Row("dead"),
+    }
+)
+"""Every cause. ``failed`` says that the first attempt was the last; after a retry it is ``dead`` (contracts.md 9)."""
+
+
+def decide(failure: Failure, history: History, retry: Retry, jitter: float) -> Again | Wait | GiveUp:
+    """What to do after an attempt that ended with ``failure``.
+
+    ``jitter`` is uniform in [0, 1). What the provider said (Retry-After) is a floor under every delay, cleaned of
+    nonsense. ``retry`` is the agent's.
+    """
+    row = TABLE[failure.cause]
+    if _is_over(row, history, retry):
+        return GiveUp(_end(row, history))
+    told = sensible_seconds(failure.retry_after_seconds)
+    if row.waits is not None:
+        return Wait(row.waits, _wait_seconds(row, history, told, jitter))
+    delay = max(_pause_seconds(row, history, retry, jitter), told or 0.0)
+    return Again(delay, row.charge, compact=row.compact)
+
+
+def sensible_seconds(said: float | None) -> float | None:
+    """What a provider said, from 0 to LONGEST_SECONDS; None where it said nothing that is a number."""
+    if said is None or math.isnan(said):
+        return None
+    return min(max(said, 0.0), LONGEST_SECONDS)
+
+
+def _is_over(row: Row, history: History, retry: Retry) -> bool:
+    if row.compact:
+        return history.compacted
+    used = history.crashes + 1 if row.charge == "crash" else history.attempts
+    return _elapsed_seconds(row, history) >= row.within_seconds or (
+        row.tries is not None and (row.charge == "none" or used >= _tries(row.tries, row, retry))
+    )
+
+
+def _tries(tries: int, row: Row, retry: Retry) -> int:
+    return min(tries, retry.attempts) if row.capped else tries
+
+
+def _elapsed_seconds(row: Row, history: History) -> float:
+    return history.overloaded_seconds if row.waits is None else history.throttled_seconds
+
+
+def _end(row: Row, history: History) -> EndStatus:
+    if row.ends == "failed" and history.attempts + history.crashes > 1:
+        return "dead"
+    return row.ends
+
+
+def _wait_seconds(row: Row, history: History, told: float | None, jitter: float) -> float | None:
+    match row.pace:
+        case "doubling":
+            # As long again as it has waited already: that doubles, and needs no counter.
+            full = min(row.least + max(history.throttled_seconds, 0.0), row.most)
+            return max(half_by_chance(full, jitter), told or 0.0)
+        case "told":
+            return told or None
+        case _:
+            return None
+
+
+def _pause_seconds(row: Row, history: History, retry: Retry, jitter: float) -> float:
+    match row.pace:
+        case "agent":
+            return half_by_chance(
+                grown(row.least * retry.backoff, retry.multiplier, history.attempts - 1, row.most), jitter
+            )
+        case "between":
+            return row.least + (row.most - row.least) * jitter
+        case "doubling":
+            return half_by_chance(grown(row.least, 2.0, history.unstarted, row.most), jitter)
+        case _:
+            return 0.0
+
+
+def grown(first: float, factor: float, times: int, most: float) -> float:
+    """``first`` multiplied by ``factor`` so many ``times``, at most ``most``. No argument makes it overflow."""
     try:
-        full = min(retry.backoff * retry.multiplier**exponent, MAX_DELAY_SECONDS)
+        return min(first * factor ** min(max(times, 0), _MOST_DOUBLINGS), most)
     except OverflowError:
-        full = MAX_DELAY_SECONDS
+        return most
+
+
+def half_by_chance(full: float, jitter: float) -> float:
+    """From half of ``full`` to all of it: what failed together does not come back together."""
     return full * (0.5 + 0.5 * jitter)

@@ -1,7 +1,15 @@
-"""When a run is over, and what its exit code is. Pure (promise P26, contracts.md section 7)."""
+"""When a run is over, and what its exit code is. Pure (promise P26, contracts.md section 7).
 
+What has not ended falls into three sets (kernel.policy.standing): what can go on now, what goes on by itself at some
+time, what waits for a person. A run is over when nothing is in the first, and in the second only what comes too late.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal
+
+from kernel.policy.standing import Reason
 
 RunStatus = Literal["done", "failed", "incomplete", "timeout"]
 
@@ -9,16 +17,27 @@ FOREVER_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
+class Waits:
+    """What of a run goes on at a known time, and what once a person does something; each with its reason."""
+
+    timed: tuple[tuple[int, Reason | None], ...] = ()
+    persons: tuple[Reason | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
-    """One snapshot of a run. Counts are of its instructions; times are wall milliseconds."""
+    """One snapshot of a run. Counts are of its instructions; times are the kernel's milliseconds.
+
+    ``waits`` is None while something can go on at once: then nothing else matters.
+    """
 
     run: int
     space: str
-    open: int
+    waits: Waits | None
     failed: int
     incomplete: int
     limited: bool
-    """A limit of the workflow (hops, instructions) kept somebody asleep."""
+    """A limit of the workflow was reached."""
     deadline_ms: int | None
 
 
@@ -31,24 +50,62 @@ class Verdict:
     reason: str
 
 
+_FAILED: Final = Verdict("failed", 1, "an agent is in error: see awk ps, then awk reset")
+_STOPPED: Final = Verdict("failed", 1, "an agent is stopped")
+_PAUSED: Final = Verdict("failed", 1, "somebody paused what is left to do")
+_LIMITED: Final = Verdict("incomplete", 6, "a limit of the workflow was reached")
+_BUDGET: Final = Verdict("incomplete", 6, "the budget is used up")
+_TIMEOUT: Final = Verdict("timeout", 124, "what is left to do goes on only after the time is up")
+
+BY_REASON: Final[Mapping[Reason | None, Verdict]] = MappingProxyType(
+    {
+        "error": _FAILED,
+        "stopped": _STOPPED,
+        "paused": _PAUSED,
+        "answer": Verdict("failed", 1, "an answer did not come"),
+        "credentials": Verdict("incomplete", 4, "credentials are missing or refused"),
+        "quota": Verdict("incomplete", 4, "a quota is used up"),
+        "approval": Verdict("incomplete", 7, "an approval is needed"),
+        "budget": _BUDGET,
+        "hops": _LIMITED,
+        "provider": _TIMEOUT,
+        "backoff": _TIMEOUT,
+        None: _TIMEOUT,
+    }
+)
+"""What a run is that this keeps from going on, in order: the worst first."""
+
+_ORDER: Final = {reason: place for place, reason in enumerate(BY_REASON)}
+
+
 def verdict(progress: Progress, now_ms: int) -> Verdict | int:
     """The verdict, or the milliseconds after which to look again though nothing happened.
 
-    The worst reason wins: a failure tells more than a limit.
+    The worst reason wins: a failure tells more than what somebody waits for, and that more than a limit.
     """
-    if progress.open:
-        return _going_on(progress, now_ms)
-    reasons = (
-        (progress.failed > 0, Verdict("failed", 1, f"{progress.failed} instructions failed")),
-        (progress.incomplete > 0, Verdict("incomplete", 6, f"{progress.incomplete} instructions ended incomplete")),
-        (progress.limited, Verdict("incomplete", 6, "a limit of the workflow was reached")),
-    )
-    return next((over for holds, over in reasons if holds), Verdict("done", 0, "nothing is left to do"))
+    waits = progress.waits
+    deadline_ms = progress.deadline_ms
+    if waits is None:
+        return _until(deadline_ms, deadline_ms, now_ms)
+    in_time = [until_ms for until_ms, _ in waits.timed if deadline_ms is None or until_ms < deadline_ms]
+    if in_time:
+        return _until(min(in_time), deadline_ms, now_ms)
+    if progress.failed:
+        return Verdict("failed", 1, f"{progress.failed} instructions failed")
+    worst = _worst((*waits.persons, *(reason for _, reason in waits.timed)))
+    if worst is not None:
+        return worst
+    if progress.incomplete:
+        return Verdict("incomplete", 6, f"{progress.incomplete} instructions ended incomplete")
+    return _LIMITED if progress.limited else Verdict("done", 0, "nothing is left to do")
 
 
-def _going_on(progress: Progress, now_ms: int) -> Verdict | int:
-    if progress.deadline_ms is None:
-        return FOREVER_MS
-    if now_ms < progress.deadline_ms:
-        return progress.deadline_ms - now_ms
-    return Verdict("timeout", 124, f"{progress.open} instructions were still open when the time was up")
+def _until(next_ms: int | None, deadline_ms: int | None, now_ms: int) -> Verdict | int:
+    if deadline_ms is not None and now_ms >= deadline_ms:
+        return Verdict("timeout", 124, "the time was up before all was done")
+    return FOREVER_MS if next_ms is None else max(1, next_ms - now_ms)
+
+
+def _worst(reasons: Iterable[Reason | None]) -> Verdict | None:
+    found = sorted(set(reasons), key=lambda reason: _ORDER[reason])
+    return BY_REASON[found[0]] if found else None

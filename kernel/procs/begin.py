@@ -8,6 +8,7 @@ from typing import Final
 
 import trio
 
+from kernel.fault import fault_hook
 from kernel.procs.attempt_dir import create
 from kernel.procs.errors import TRANSIENT, TRANSIENT_NAMES, KeeperLost, SpawnTransient
 from kernel.procs.handle import Handle
@@ -52,6 +53,7 @@ async def begin(spec: Spec, run_dir: Path, deliver: Deliver) -> Handle:
             cwd=spec.cwd,
             env=spec.env,
         )
+        fault_hook("procs.order")
         try:
             link = await deliver(order, theirs)
             undo.callback(link.close)
@@ -63,6 +65,7 @@ async def begin(spec: Spec, run_dir: Path, deliver: Deliver) -> Handle:
             with trio.move_on_after(TAKE_BACK_SECONDS, shield=True):
                 await link.hang_up()
             raise
+        fault_hook("procs.started")
         undo.pop_all()
     return Handle(
         attempt=spec.attempt,

@@ -1,15 +1,19 @@
 """A running process as its owner sees it: three streams, its end, and the means to bring that about."""
 
+import logging
 import signal
 from typing import Final
 
 import trio
 
+from kernel.fault import fault_hook
 from kernel.procs import process_table, remains
 from kernel.procs.attempt_dir import AttemptDir
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.process_table import ProcessId
 from protocol.ipc import Exited, Kill
+
+logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 3.0
 """For a keeper to kill its tree; one that takes longer is stuck and is killed too."""
@@ -45,6 +49,9 @@ class Handle:
         self._exited = exited
         self._tree_seen_gone = False
         """The keeper itself said so, after it had started something."""
+        self.survivors: tuple[int, ...] = ()
+        """What would not die (the system holds it in an uninterruptible wait). Its run directory stays, for the next
+        kernel to find it by."""
         self._kill_sent = False
         self._waiting = trio.Lock()
         self._processes = _named(pid, keeper_pid)
@@ -89,6 +96,13 @@ class Handle:
             self._kill_sent = True
             await self._link.send(Kill(after_seconds=after_seconds))
 
+    async def signal(self, number: int) -> None:
+        """Signal the child alone, and only if it still is the one that was started."""
+        await trio.lowlevel.checkpoint()
+        for process in self._processes:
+            if process.pid == self.pid:
+                process_table.kill(process, number)
+
     async def destroy(self) -> Exited:
         """Kill without the keeper's help, the keeper included: for one that does not answer ``kill``."""
         self._kill_sent = True
@@ -114,11 +128,16 @@ class Handle:
                 self._link.close()
             for stream in (self.stdin, self.stdout, self.stderr):
                 await stream.aclose()
-            self._directory.remove()
+            fault_hook("procs.gone")
+            if not self.survivors:
+                self._directory.remove()
 
     async def _bury(self) -> Exited:
         with trio.CancelScope(shield=True):
-            await remains.end(self._processes, {self.cookie})
+            left = await remains.end(self._processes, {self.cookie})
+        if left:
+            self.survivors = tuple(sorted(process.pid for process in left))
+            logger.error("procs.leak %s: %s would not die; the next kernel tries again", self.attempt, self.survivors)
         return Exited(signal=signal.SIGKILL, killed=self._kill_sent)
 
 

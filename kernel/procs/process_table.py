@@ -75,13 +75,13 @@ def carriers(cookies: Collection[str], rows: dict[int, Process]) -> set[ProcessI
     return {row.id for row in rows.values() if marks and _environment(row.id.pid).intersection(marks)}
 
 
-def kill(target: ProcessId) -> None:
-    """SIGKILL exactly this process; one that is gone, or not ours to signal, is left."""
+def kill(target: ProcessId, number: int = signal.SIGKILL) -> None:
+    """Signal exactly this process, to its end if not told otherwise; one that is gone, or not ours, is left."""
     with suppress(OSError):
         handle = os.pidfd_open(target.pid)
         try:
             if identify(target.pid) == target:
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                signal.pidfd_send_signal(handle, number)
         finally:
             os.close(handle)
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import trio
 
+from kernel.fault import fault_hook
 from kernel.procs import remains
 from kernel.procs.attempt_dir import LOCK_FILE, Signature, read_signature
 
@@ -37,6 +38,7 @@ async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Sw
     deadline = trio.current_time() + patience_seconds
     for path in left:
         await _lock_released(path / LOCK_FILE, deadline)
+    fault_hook("sweep.locked")
     signatures = [_signature(path / LOCK_FILE) for path in left]
     survivors = await remains.end(
         [process for signature in signatures for process in signature.processes],
@@ -45,6 +47,7 @@ async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Sw
     for path in left:
         if not survivors or _is_free(path / LOCK_FILE):
             shutil.rmtree(path, ignore_errors=True)
+    fault_hook("sweep.swept")
     return Swept(tuple(path.name for path in left), tuple(sorted(process.pid for process in survivors)))
 
 

@@ -9,10 +9,11 @@ from kernel.rule.proposal import Proposal
 from kernel.rule.proposals.failure import FAILURE
 from kernel.rule.proposals.reply import REPLY
 from kernel.rule.proposals.routing import ROUTING
+from kernel.rule.proposals.wakeup import WAKEUP
 from kernel.rule.proposals.workflow import WORKFLOW
 from protocol.message import MESSAGE_KINDS
 
-CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE)
+CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP)
 
 
 def by_kind(proposals: Iterable[Proposal]) -> Table:

@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from protocol.budget import RunBudget
 from protocol.errors import Cause, ErrorClass
 from protocol.instruction import Status
 from protocol.message import MessageKind
@@ -37,7 +38,8 @@ class MemberSpec(msgspec.Struct, frozen=True, kw_only=True):
 class WorkflowStarted(_Payload, frozen=True, kw_only=True):
     """Of ``status``: a workflow starts. With ``kickoff`` it is said in the same transaction.
 
-    ``kickoff_mentions`` are those of the template: what interpolation brought in wakes nobody.
+    ``kickoff_mentions`` are those of the template: what interpolation brought in wakes nobody. ``wall_time_ms`` is
+    what ``deadline_ms`` was made of, where the workflow may be continued after it.
     """
 
     name: str
@@ -48,6 +50,8 @@ class WorkflowStarted(_Payload, frozen=True, kw_only=True):
     members: tuple[MemberSpec, ...]
     params: dict[str, object] = {}
     deadline_ms: int | None = None
+    wall_time_ms: int | None = None
+    budget: RunBudget = RunBudget()
     vouched: tuple[str, ...] = ()
     kickoff: str | None = None
     kickoff_mentions: tuple[str, ...] | None = None
@@ -71,7 +75,17 @@ class Outcome(_Payload, frozen=True, kw_only=True):
     error_class: ErrorClass | None = None
 
 
-Payload = WorkflowStarted | WorkflowStopped | Outcome
+class WakeupDue(_Payload, frozen=True, kw_only=True):
+    """Of ``due``: the schedule of ``agent`` came; its words are the message's text.
+
+    ``workspace`` is where it would rather be than in the message's space: ``review`` or ``review:tag``.
+    """
+
+    agent: AgentKey
+    workspace: str | None = None
+
+
+Payload = WorkflowStarted | WorkflowStopped | Outcome | WakeupDue
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Effects: all that a proposal can do. A closed union; each is one row of one table."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
 from kernel.rule.draft import Draft, MemberSpec
-from protocol.instruction import Lane
+from protocol.instruction import Lane, WaitReason
 from protocol.names import AgentKey, AgentName
 
 
@@ -27,16 +28,27 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Give the agent an instruction made of the message."""
+    """Give the agent an instruction made of the message.
+
+    ``joins``: a mention, which may join those that still wait in the lane instead of making an instruction of its own.
+    """
 
     agent: AgentKey
     name: AgentName
     lane: Lane
     hops: int
+    joins: bool = False
+    waits_for: WaitReason | None = None
+    """Set where it may not begin before somebody lets it: it is kept, and not leased."""
+    continues: int | None = None
+    """The incomplete instruction whose thread it takes up."""
+
+
+LimitedBy = Literal["hops", "instructions", "budget", "wall_time"]
 
 
 class WorkflowBegin(msgspec.Struct, frozen=True, kw_only=True):
-    """The row of a workflow that starts. ``hops`` and ``instructions`` are its limits."""
+    """The row of a workflow that starts. ``hops``, ``instructions`` and the last three are its limits."""
 
     space: str
     name: str
@@ -49,6 +61,9 @@ class WorkflowBegin(msgspec.Struct, frozen=True, kw_only=True):
     deadline_ms: int | None
     hops: int
     instructions: int
+    wall_time_ms: int | None = None
+    budget_tokens: int | None = None
+    budget_usd: float | None = None
 
 
 class WorkflowEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,9 +82,10 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunLimited(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit of the workflow in ``space`` has kept somebody asleep."""
+    """A limit of the workflow in ``space`` was reached: what it held back waits until somebody continues it."""
 
     space: str
+    by: LimitedBy
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from protocol.names import AgentKey
 class Workspace:
     """A running workflow's space. ``file`` is its definition's path, ``assigned`` its instructions so far.
 
-    ``limited``: it has been told already that a limit is reached.
+    ``limited``: it has been told already that a limit is reached. ``limited_by`` says which (kernel.rule.effects).
     """
 
     name: str
@@ -20,6 +20,15 @@ class Workspace:
     instructions_limit: int
     assigned: int
     limited: bool
+    limited_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """An agent's place in the space of a running workflow, and what it is called there."""
+
+    space: str
+    name: str
 
 
 class View(Protocol):
@@ -43,4 +52,12 @@ class View(Protocol):
 
     def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
         """Agents to whom something that this instruction said was delivered, at most 256."""
+        ...
+
+    def seats(self, agent: AgentKey, workflow: str) -> tuple[Seat, ...]:
+        """Where ``agent`` is a member while ``workflow`` runs: tag main first, then by tag, at most 64."""
+        ...
+
+    def incomplete(self, space: str, agent: AgentKey) -> int | None:
+        """The instruction of ``agent`` that ended last in ``space``, if it is incomplete and nobody took it up."""
         ...

@@ -4,23 +4,27 @@ Read again at each lease, so an edited file takes effect with the next attempt (
 wrong with it is found here, before a process is spent on it.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
 from kernel.agents.preload import sdks_for
-from kernel.agents.prompt import Scene, assemble
-from kernel.agents.providers import CauseError, ModelRejected, resolve
+from kernel.agents.prompt import Prompt
+from kernel.agents.providers import CauseError, ModelRejected, Resolved, resolve
 from kernel.agents.trust import demands
-from kernel.store import agents, entries, messages
+from kernel.policy.breaker import Endpoint
+from kernel.services.opening import opening
+from kernel.store.commits.freeze import Freeze
 from kernel.store.commits.lease import Leased
 from kernel.store.reader import Reader
+from kernel.workflows.assembled import assembled
 from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
 from protocol.errors import Cause, Refused
 from protocol.ipc import Limits, McpAddress, Start
-from protocol.names import is_personal
 from protocol.project import ProjectDefinition
 
 
@@ -41,6 +45,10 @@ class Briefing:
     manifest: tuple[str, ...]
     sdks: frozenset[str]
     """What the worker will import."""
+    endpoint: Endpoint
+    """Whom its model calls go to, as breakers know it."""
+    freeze: Freeze | None = None
+    """What is to be kept with its first entry."""
 
 
 class Briefings:
@@ -80,12 +88,10 @@ class Briefings:
         project = self._catalog.project()
         self._check_trust(leased, definition, project)
         resolved = resolve(definition, project, self._environ)
-        message = self._reader.now(messages.report, leased.message_seq)
-        assert message is not None, leased
-        thread = self._reader.now(messages.thread, leased.space, leased.message_seq, definition.context.thin_thread)
-        prompt = assemble(
-            definition, self._catalog.system_text(definition), self._scene(leased), thread, message.message
+        opened = opening(
+            leased, definition.backend, resolved, self._reader, partial(self._assemble, leased, definition)
         )
+        prompt = opened.prompt
         start = Start(
             instruction=leased.instruction,
             attempt=leased.attempt,
@@ -98,7 +104,7 @@ class Briefings:
             system=prompt.system,
             messages=prompt.messages,
             message=prompt.message,
-            entries=self._reader.now(entries.of, leased.instruction) if leased.entries else (),
+            entries=opened.entries,
             limits=Limits(
                 max_steps=definition.max_steps,
                 max_tokens=definition.max_tokens,
@@ -111,9 +117,17 @@ class Briefings:
             env=worker_environment(self._environ, definition.env, self._own_bin),
             idempotency_key=leased.instruction,
             mock=definition.mock,
-            source_text=leased.source_text if definition.mock else "",
+            source_text=opened.source_text if definition.mock else "",
+            earlier_steps=opened.earlier_steps,
+            first_k=opened.first_k,
+            compact=leased.compacted,
         )
-        return Briefing(definition, start, prompt.manifest, sdks_for((definition,), project))
+        sdks = sdks_for((definition,), project)
+        return Briefing(definition, start, prompt.manifest, sdks, _endpoint(leased, resolved), opened.freeze)
+
+    def _assemble(self, leased: Leased, definition: AgentDefinition) -> Prompt:
+        """Today's prompt."""
+        return assembled(leased, definition, self._catalog, self._reader)
 
     def _check_trust(self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition) -> None:
         """What was edited since somebody vouched for it is not vouched for (promise P19)."""
@@ -121,8 +135,11 @@ class Briefings:
         if new and not self._trusted:
             raise CannotStart("untrusted", f"the files changed since they were trusted: {'; '.join(new)[:500]}")
 
-    def _scene(self, leased: Leased) -> Scene:
-        if is_personal(leased.space):
-            return Scene(name=leased.name, space=leased.space)
-        members = tuple(member.name for member in self._reader.now(agents.members, leased.space))
-        return Scene(name=leased.name, space=leased.space, members=members)
+
+def _endpoint(leased: Leased, resolved: Resolved) -> Endpoint:
+    """The mock backend calls nobody: a failure it plays is its own agent's."""
+    provider = resolved.provider
+    if provider is None:
+        return Endpoint(f"mock-{leased.agent}", "none", resolved.model)
+    credential = hashlib.sha256(provider.api_key.encode()).hexdigest()[:8] if provider.api_key else "none"
+    return Endpoint(provider.name, credential, resolved.model)

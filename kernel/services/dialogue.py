@@ -1,8 +1,10 @@
 """What is said between the kernel and one worker, from ``ready`` to the terminal frame.
 
 Every entry is committed before it is answered (promise P5). The first terminal frame wins; what comes
-after it is ignored. Silence is judged by monotonic time: before ``ready`` by the startup deadline, while a tool
-runs by the tool's, else by the idle one.
+after it is ignored. Two clocks, both monotonic, judge a worker that says nothing (promises.md 4.5): *progress* is a
+reply's text, an entry, or word of what is being done, and has until the startup deadline before ``ready``, the tool's
+while a tool runs, else the idle one; the *pulse* asks whether its loop still turns. Time that the kernel takes itself,
+for a commit or because it was stopped, counts for neither.
 """
 
 import logging
@@ -14,11 +16,27 @@ import trio
 
 from kernel.services.link import Link
 from kernel.services.outcome import Ending, of_error, of_result
+from kernel.services.pulse import Pulse
 from kernel.services.start_lines import in_lines
 from protocol.agent import Timeouts
 from protocol.codec import Noise
 from protocol.errors import Cause
-from protocol.ipc import PROTOCOL, Delta, Entry, Error, Go, Log, Pong, Progress, Ready, Result, Start, Stop, Yield
+from protocol.ipc import (
+    PROTOCOL,
+    Delta,
+    Entry,
+    Error,
+    Go,
+    Log,
+    Pong,
+    Progress,
+    Ready,
+    Result,
+    Start,
+    Stop,
+    WorkerFrame,
+    Yield,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +45,12 @@ LOG_LINES: Final = 1000
 
 NOISE_LINES: Final = 20
 """How many lines that are no frames are logged per attempt; the rest are dropped."""
+
+LATE_SECONDS: Final = 5.0
+"""A kernel that wakes up so late was stopped or suspended, and its workers maybe with it: they get their time again."""
+
+DUMP_SECONDS: Final = 2.0
+"""For a worker to write where its threads stand, before it is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +66,17 @@ class Ears:
 class Dialogue:
     """One conversation. ``run`` returns the ending, or None where the worker left without a terminal frame."""
 
-    def __init__(self, *, link: Link, start: Start, timeouts: Timeouts, ears: Ears) -> None:
+    def __init__(self, *, link: Link, start: Start, timeouts: Timeouts, ears: Ears, pulse: Pulse | None = None) -> None:
         self._link = link
         self._start = start
         self._timeouts = timeouts
         self._ears = ears
+        self._pulse = pulse or Pulse()
+        self._progress_at = 0.0
         self._ready = False
         self._tool_runs = False
+        self._spared = False
+        """The kernel was late, and nothing has been heard since."""
         self._logged = 0
         self._noise = 0
 
@@ -59,16 +87,21 @@ class Dialogue:
         return Ending("incomplete", f"still running after {self._timeouts.total:g} s", cause="total_timeout")
 
     async def _talk(self) -> Ending | None:
+        self._progress_at = trio.current_time()
         while True:
-            patience = self._patience_seconds()
+            wake_at = min(self._progress_at + self._patience_seconds(), self._pulse.due_at)
             frame = None
-            with trio.move_on_after(patience) as silence:
+            with trio.move_on_at(wake_at) as nap:
                 frame = await self._link.receive()
-            if silence.cancelled_caught:
-                return self._silent(patience)
-            if frame is None:
+            now = trio.current_time()
+            if nap.cancelled_caught:
+                ending = await self._judge(now, wake_at)
+            elif frame is None:
                 return None
-            ending = await self._hear(frame)
+            else:
+                self._mark(frame, now)
+                ending = await self._hear(frame)
+                self._forgive(trio.current_time() - now)
             if ending is not None:
                 return ending
 
@@ -77,14 +110,46 @@ class Dialogue:
             return self._timeouts.startup
         return max(self._timeouts.idle, self._timeouts.tool) if self._tool_runs else self._timeouts.idle
 
+    async def _judge(self, now: float, wake_at: float) -> Ending | None:
+        """Nothing was said until ``wake_at``: what of it? None: the worker still has time."""
+        if now - wake_at > LATE_SECONDS and not self._spared:
+            self._spared = True
+            self._forgive(now - wake_at + self._pulse.within_seconds)
+            return None
+        if now >= self._progress_at + self._patience_seconds():
+            return self._silent(self._patience_seconds())
+        ping = self._pulse.ask(now)
+        if ping is None:
+            return await self._dead()
+        await self._link.send(ping)
+        return None
+
     def _silent(self, seconds: float) -> Ending:
         cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
-        return Ending("failed", f"the worker was silent for {seconds:g} s", cause=cause)
+        return Ending("failed", f"the worker made no progress for {seconds:g} s", cause=cause)
 
-    async def _hear(
-        self, frame: Ready | Entry | Delta | Progress | Log | Pong | Result | Error | Noise
-    ) -> Ending | None:
-        self._tool_runs = isinstance(frame, Progress) and frame.tool
+    async def _dead(self) -> Ending:
+        await self._link.ask_for_dump()
+        await trio.sleep(DUMP_SECONDS)
+        text = f"the worker did not answer a ping for {self._pulse.within_seconds:g} s"
+        return Ending("failed", text, cause="unresponsive")
+
+    def _mark(self, frame: WorkerFrame | Noise, now: float) -> None:
+        """What ``frame`` shows of its worker, whatever it says."""
+        self._spared = False
+        if isinstance(frame, Pong):
+            self._pulse.pong(frame.n, now)
+            return
+        self._pulse.heard(now)
+        if isinstance(frame, Ready | Entry | Delta | Progress):
+            self._progress_at = now
+            self._tool_runs = isinstance(frame, Progress) and frame.tool
+
+    def _forgive(self, seconds: float) -> None:
+        self._progress_at += seconds
+        self._pulse.forgive(seconds)
+
+    async def _hear(self, frame: WorkerFrame | Noise) -> Ending | None:
         match frame:
             case Result():
                 return of_result(frame)
@@ -117,6 +182,7 @@ class Dialogue:
             for part in in_lines(self._start):
                 await self._link.send(part)
             await self._ears.ready(ready)
+            self._pulse.begin(trio.current_time())
         return None
 
     async def _log(self, line: Log) -> None:

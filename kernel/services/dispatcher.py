@@ -5,13 +5,15 @@ Level-triggered: it reads rows whenever something changed and before it sleeps, 
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 import trio
 
-from kernel.policy.choose import choose
-from kernel.services.attempt import Attempts, Live
+from kernel.policy.choose import Limits, choose
+from kernel.services.attempt import Attempts
+from kernel.services.live import Live
 from kernel.store import instructions
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
@@ -23,23 +25,37 @@ LONGEST_NAP_SECONDS: Final = 60.0
 CANCEL_GRACE_SECONDS: Final = 2.0
 REFUSED_PAUSE_SECONDS: Final = 1.0
 """Before an agent's next lease, where the store could not take the last one."""
+PRESSED_NAP_SECONDS: Final = 1.0
+"""Memory that gets free wakes nobody: so look again."""
+LOOKED_AT: Final = 1000
+"""Agents whose work is weighed at once, where providers have limits of their own."""
 
 
 class Dispatcher:
     """Starts attempts under the worker limit, one per agent, and stops those whose instruction was taken away."""
 
     def __init__(
-        self, *, reader: Reader, wake: Wake, attempts: Attempts, workers: int, now_ms: Callable[[], int]
+        self,
+        *,
+        reader: Reader,
+        wake: Wake,
+        attempts: Attempts,
+        limits: Limits,
+        pressed: Callable[[], bool],
+        now_ms: Callable[[], int],
     ) -> None:
+        """``pressed``: whether memory is so short that no worker should be added."""
         self._reader = reader
         self._wake = wake
         self._attempts = attempts
-        self._workers = workers
+        self._limits = limits
+        self._pressed = pressed
         self._now_ms = now_ms
-        self._busy: set[str] = set()
-        """Agents with an attempt under way: from its choice until its tree is gone."""
+        self._busy: dict[str, str] = {}
+        """Agents with an attempt under way, from its choice until its tree is gone, and their providers."""
         self._less_busy = trio.Event()
         self._closed = False
+        self._short = False
         self.running = False
         """Whether work is leased."""
 
@@ -57,15 +73,22 @@ class Dispatcher:
     def run_once(self, nursery: trio.Nursery) -> int:
         """Start what may start now; the attempts run in ``nursery``. Returns how many were started."""
         self._stop_orphaned()
-        free = self._workers - len(self._busy)
-        if free <= 0:
+        if len(self._busy) >= self._limits.workers:
             return 0
-        ready = self._reader.now(instructions.ready, self._now_ms(), free + len(self._busy))
-        chosen = choose(ready, free, frozenset(self._busy))
+        looked_at = LOOKED_AT if self._limits.per_provider else self._limits.workers
+        ready = self._reader.now(instructions.ready, self._now_ms(), looked_at)
+        if not ready or self._held_by_memory():
+            return 0
+        chosen = choose(ready, Counter(self._busy.values()), self._limits, frozenset(self._busy))
         for pick in chosen:
-            self._busy.add(pick.agent)
+            self._busy[pick.agent] = pick.provider
             nursery.start_soon(self._attempt, pick.id, pick.agent)
         return len(chosen)
+
+    def _held_by_memory(self) -> bool:
+        """Somebody always works: what else would give memory back?"""
+        self._short = bool(self._busy) and self._pressed()
+        return self._short
 
     async def drain(self, grace_seconds: float) -> None:
         """Lease nothing more, ask every worker to leave, and return when all trees are gone."""
@@ -87,7 +110,7 @@ class Dispatcher:
         except Exception:
             logger.exception("attempt.lost %s", instruction)
         finally:
-            self._busy.discard(agent)
+            del self._busy[agent]
             self._less_busy.set()
             self._wake.set()
 
@@ -98,11 +121,15 @@ class Dispatcher:
             return
         held = self._reader.now(instructions.live)
         for live in working:
-            if live.leased.instruction not in held:
+            state = held.get(live.leased.instruction)
+            if state is None:
                 live.stop("cancelled", CANCEL_GRACE_SECONDS)
+            elif state == "stopped":
+                live.stop("stopped", CANCEL_GRACE_SECONDS)
 
     def nap_seconds(self) -> float:
         """How long nothing can become ready by itself: until the next ``not_before``, at most a minute."""
         now_ms = self._now_ms()
         due_ms = self._reader.now(instructions.next_due_ms, now_ms)
-        return LONGEST_NAP_SECONDS if due_ms is None else min((due_ms - now_ms) / 1000, LONGEST_NAP_SECONDS)
+        longest = PRESSED_NAP_SECONDS if self._short else LONGEST_NAP_SECONDS
+        return longest if due_ms is None else min((due_ms - now_ms) / 1000, longest)

@@ -3,6 +3,7 @@
 No queue between pipe and store: a slow commit throttles the worker. What is not a frame is noise for the log.
 """
 
+import signal
 from collections import deque
 from typing import Final
 
@@ -47,6 +48,10 @@ class Link:
                 return self._fragment()
             self._arrived.extend(self._reader.feed(bytes(chunk)))
         return self._arrived.popleft()
+
+    async def ask_for_dump(self) -> None:
+        """Have the worker write to its stderr where each of its threads stands. It need not be able to hear."""
+        await self._handle.signal(signal.SIGUSR1)
 
     def _fragment(self) -> Noise | None:
         """What was left of a frame when the output ended, once."""

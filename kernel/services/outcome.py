@@ -25,6 +25,8 @@ class Ending:
     usage: Usage = Usage()
     cause: Cause | None = None
     retry_after_seconds: float | None = None
+    ours: bool = False
+    """The kernel went wrong, not the worker: nobody's restart budget pays for it."""
 
 
 def of_result(result: Result) -> Ending:
@@ -50,7 +52,10 @@ def of_exit(exited: Exited) -> Ending:
 def of_bug(error: Exception) -> Ending:
     """The ending of an attempt in which the kernel itself went wrong: a crash, so it is tried once more."""
     return Ending(
-        "failed", f"the kernel failed in this attempt ({type(error).__name__}); see kernel.log", cause="crash"
+        "failed",
+        f"the kernel failed in this attempt ({type(error).__name__}); see kernel.log",
+        cause="crash",
+        ours=True,
     )
 
 

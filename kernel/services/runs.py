@@ -1,7 +1,8 @@
 """Ends runs: a workflow started by ``run`` is over when nothing in it can go on by itself, or its time is up.
 
 Quiescence is one question to the store (promise P26): what follows from a message is in the message's own
-commit, so a space without open instructions stays without until somebody speaks.
+commit, so a space in which nothing can go on stays so until somebody does something. A workflow that was started
+does not end by itself: when its wall time is over it holds still, until somebody continues it.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import trio
 from kernel.policy.verdict import Verdict, verdict
 from kernel.store import workflows
 from kernel.store.commits.end_run import end_run
+from kernel.store.commits.limit import limit
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
@@ -37,12 +39,21 @@ class Runs:
                 await self._wake.wait()
 
     async def run_once(self) -> float:
-        """End every run that is over. Returns the seconds until the next one's time is up."""
-        nap = LONGEST_NAP_SECONDS
-        for progress in self._reader.now(workflows.running_runs):
+        """End every run that is over. Returns the seconds until one may be over though nothing happens."""
+        nap = await self._hold_overdue()
+        for progress in self._reader.now(workflows.running_runs, self._now_ms()):
             over = verdict(progress, self._now_ms())
             if isinstance(over, Verdict):
                 await self._writer.commit(end_run, progress.run)
             else:
                 nap = min(nap, over / 1000)
         return nap
+
+    async def _hold_overdue(self) -> float:
+        """Hold the started workflows whose wall time is over. Returns the seconds until the next one's is."""
+        for run, deadline_ms in self._reader.now(workflows.deadlines):
+            left_ms = deadline_ms - self._now_ms()
+            if left_ms > 0:
+                return min(LONGEST_NAP_SECONDS, left_ms / 1000)
+            await self._writer.commit(limit, run, "wall_time")
+        return LONGEST_NAP_SECONDS

@@ -1,15 +1,17 @@
 """Questions about agents and who is where."""
 
-from typing import Final, Literal, cast
+from collections.abc import Iterable
+from typing import Any, Final, Literal, NamedTuple
 
 import apsw
 import msgspec
 
+from kernel.policy.appearance import Work, appearance
 from kernel.rule.draft import Origin
 from kernel.store.clock_text import optional_rfc3339
 from kernel.store.commits.roster import AgentState
 from protocol.api import PsRow, Queue
-from protocol.instruction import Usage
+from protocol.instruction import Usage, WaitReason
 from protocol.names import AgentKey, AgentName, InstructionId, instruction_id
 
 
@@ -87,15 +89,21 @@ SELECT a.key, a.name,
     CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running' WHERE m.agent = a.key LIMIT 1)),
   a.state, a.reason, a.backend, a.model, a.restarts, a.last_exit, a.last_event_ms,
   live.id, live.epoch, coalesce(live.steps, 0),
+  a.hold_reason, a.hold_until_ms, a.resume_at_ms, parked.waits_for, coalesce(parked.not_before_ms, 0),
   (SELECT min(q.not_before_ms) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded')),
-  (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded') AND q.lane = 0),
-  (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded') AND q.lane = 1),
-  (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded') AND q.lane = 2),
+  (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded') AND q.lane = 0)
+    + (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state = 'waiting' AND q.lane = 0),
+  (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded') AND q.lane = 1)
+    + (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state = 'waiting' AND q.lane = 1),
+  (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded') AND q.lane = 2)
+    + (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state = 'waiting' AND q.lane = 2),
   (SELECT count(*) FROM deliveries AS d
     WHERE d.agent = a.key AND d.state IN ('queued', 'leased', 'injected') AND d.state = 'queued'),
   a.input_tokens + coalesce(live.input_tokens, 0), a.output_tokens + coalesce(live.output_tokens, 0),
   a.cache_read_tokens + coalesce(live.cache_read_tokens, 0), a.cost_usd, live.cost_usd
 FROM agents AS a LEFT JOIN instructions AS live ON live.agent = a.key AND live.state IN ('leased', 'running')
+LEFT JOIN instructions AS parked ON parked.id = (
+  SELECT w.id FROM instructions AS w WHERE w.agent = a.key AND w.state = 'waiting' ORDER BY w.lane, w.id LIMIT 1)
 WHERE a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
   CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
   WHERE m.agent = a.key AND m.space = a.home_space)
@@ -108,53 +116,81 @@ def ps(conn: apsw.Connection, now_ms: int) -> tuple[Process, ...]:
     return tuple(_process(found, now_ms) for found in conn.execute(PS))
 
 
-PsState = Literal["idle", "running", "waiting", "backoff", "paused", "stopped", "error"]
-_DECIDED: Final = frozenset({"paused", "stopped", "error"})
+class _Row(NamedTuple):
+    """A row of PS."""
+
+    key: AgentKey
+    name: str
+    space: str | None
+    state: AgentState
+    reason: str | None
+    backend: str
+    model: str
+    restarts: int
+    last_exit: str | None
+    last_event_ms: int | None
+    number: int | None
+    epoch: int | None
+    step: int
+    hold_reason: WaitReason | None
+    hold_until_ms: int
+    resume_at_ms: int
+    parked_for: WaitReason | None
+    parked_until_ms: int
+    due_ms: int | None
+    immediate: int
+    normal: int
+    background: int
+    unread: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    ended_usd: float | None
+    live_usd: float | None
 
 
-def _process(found: tuple[object, ...], now_ms: int) -> Process:
-    key, name, space, state, reason, backend, model, restarts, last_exit, last_event_ms, *rest = found
-    number, epoch, steps, due_ms, immediate, normal, background, unread, *usage = rest
-    queue = Queue(immediate=cast(int, immediate), normal=cast(int, normal), background=cast(int, background))
+def _process(found: Iterable[Any], now_ms: int) -> Process:
+    row = _Row(*found)
+    looks = appearance(_work(row), now_ms)
     return Process(
-        key=cast(AgentKey, key),
-        instruction=None if number is None else instruction_id(cast(int, number)),
-        epoch=cast("int | None", epoch),
+        key=row.key,
+        instruction=None if row.number is None else instruction_id(row.number),
+        epoch=row.epoch,
         shown=PsRow(
-            name=cast(str, name),
-            space=cast("str | None", space),
-            state=_state(cast(str, state), number is not None, cast("int | None", due_ms), now_ms),
-            reason=cast("str | None", reason),
-            until=optional_rfc3339(_backoff_until(number is not None, cast("int | None", due_ms), now_ms)),
-            backend=cast(str, backend),
-            model=cast(str, model),
-            step=cast(int, steps),
-            queue=queue,
-            unread=cast(int, unread),
-            restarts=cast(int, restarts),
-            last_exit=cast("str | None", last_exit),
-            usage=_usage(*cast("tuple[int, int, int, float | None, float | None]", tuple(usage))),
-            last_event_at=optional_rfc3339(cast("int | None", last_event_ms)),
+            name=row.name,
+            space=row.space,
+            state=looks.state,
+            reason=looks.reason,
+            until=optional_rfc3339(looks.until_ms),
+            backend=row.backend,
+            model=row.model,
+            step=row.step,
+            queue=Queue(immediate=row.immediate, normal=row.normal, background=row.background),
+            unread=row.unread,
+            restarts=row.restarts,
+            last_exit=row.last_exit,
+            usage=_usage(row),
+            last_event_at=optional_rfc3339(row.last_event_ms),
         ),
     )
 
 
-def _state(state: str, live: bool, due_ms: int | None, now_ms: int) -> PsState:
-    """What the process table shows: work that runs, then what someone decided, then what it waits for."""
-    if live:
-        return "running"
-    if state in _DECIDED:
-        return cast(PsState, state)
-    return "idle" if _backoff_until(live, due_ms, now_ms) is None else "backoff"
+def _work(row: _Row) -> Work:
+    return Work(
+        live=row.number is not None,
+        state=row.state,
+        reason=row.reason,
+        due_ms=row.due_ms,
+        parked_for=row.parked_for,
+        parked_until_ms=row.parked_until_ms,
+        hold_reason=row.hold_reason,
+        hold_until_ms=row.hold_until_ms,
+        resume_at_ms=row.resume_at_ms,
+    )
 
 
-def _backoff_until(live: bool, due_ms: int | None, now_ms: int) -> int | None:
-    """When the agent's next work may start, where that is not now."""
-    return None if live or due_ms is None or due_ms <= now_ms else due_ms
-
-
-def _usage(
-    input_tokens: int, output_tokens: int, cache_read_tokens: int, ended_usd: float | None, live_usd: float | None
-) -> Usage:
-    tokens = Usage(input_tokens=input_tokens, output_tokens=output_tokens, cache_read_tokens=cache_read_tokens)
-    return tokens.plus(Usage(cost_usd=ended_usd)).plus(Usage(cost_usd=live_usd))
+def _usage(row: _Row) -> Usage:
+    tokens = Usage(
+        input_tokens=row.input_tokens, output_tokens=row.output_tokens, cache_read_tokens=row.cache_read_tokens
+    )
+    return tokens.plus(Usage(cost_usd=row.ended_usd)).plus(Usage(cost_usd=row.live_usd))

@@ -10,6 +10,7 @@ from typing import Final
 
 import apsw
 
+from kernel.fault import fault_hook
 from kernel.store.errors import CannotOpen
 
 Connection = apsw.Connection
@@ -26,6 +27,7 @@ PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
 PRAGMA temp_store = MEMORY;
 PRAGMA cache_size = -32768;
+PRAGMA secure_delete = ON;
 PRAGMA journal_size_limit = 67108864;
 """
 _READER_PRAGMAS: Final = "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 0;"
@@ -35,8 +37,9 @@ _numbers: Final = itertools.count(1)
 class Database:
     """Hands out connections. Made by ``open_database``."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, vfs: str | None = None) -> None:
         self.path = path
+        self._vfs = vfs
         # An address of its own in SQLite's shared memory, so that readers see what the writer commits.
         self._uri = f"file:/agent-worker-{next(_numbers)}?vfs=memdb" if path == MEMORY else path
         self._readers: list[apsw.Connection] = []
@@ -53,6 +56,11 @@ class Database:
         self._readers.append(connection)
         return connection
 
+    def keep_log(self) -> None:
+        """Do not copy the log back when closing: after a failed sync nobody knows what of it is on the disk."""
+        for connection in (*self._readers, self._writer):
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+
     def close(self) -> None:
         """Close every connection; the last one to close removes the WAL."""
         for connection in (*self._readers, self._writer):
@@ -61,7 +69,7 @@ class Database:
 
     def _connect(self, flags: int, pragmas: str) -> apsw.Connection:
         try:
-            connection = apsw.Connection(self._uri, flags=flags, statementcachesize=_STATEMENTS)
+            connection = apsw.Connection(self._uri, flags=flags, vfs=self._vfs, statementcachesize=_STATEMENTS)
             connection.set_busy_timeout(BUSY_MILLISECONDS)
             connection.execute(pragmas).fetchall()
         except apsw.Error as error:
@@ -69,9 +77,12 @@ class Database:
         return connection
 
 
-def open_database(path: str) -> Database:
-    """Open ``path`` (or ``:memory:``) and bring its schema up to date. Raises CannotOpen."""
-    return Database(path)
+def open_database(path: str, vfs: str | None = None) -> Database:
+    """Open ``path`` (or ``:memory:``) and bring its schema up to date. Raises CannotOpen.
+
+    ``vfs`` names a registered SQLite VFS to reach the disk by, None: the system's own.
+    """
+    return Database(path, vfs)
 
 
 _VERSION: Final = "PRAGMA user_version"
@@ -91,6 +102,7 @@ def migrate(connection: apsw.Connection, path: str) -> None:
 def _apply(connection: apsw.Connection, scripts: dict[int, str], path: str) -> None:
     """Apply each script above the schema's version inside BEGIN IMMEDIATE, where the version cannot change."""
     for number, script in scripts.items():
+        fault_hook("migrate.begin")
         connection.execute("BEGIN IMMEDIATE")
         try:
             found = int(connection.execute(_VERSION).fetchone()[0])  # type: ignore[index]
@@ -101,6 +113,7 @@ def _apply(connection: apsw.Connection, scripts: dict[int, str], path: str) -> N
                 )
             if found < number:
                 connection.execute(script).fetchall()
+            fault_hook("migrate.commit")
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:

@@ -10,10 +10,17 @@ from protocol.names import number_of
 
 _decoder: Final = msgspec.json.Decoder(Entry)
 
-OF: Final = "SELECT body FROM entries WHERE instruction = ? ORDER BY k"
+OF: Final = """
+SELECT CASE WHEN e.blob IS NULL THEN e.body ELSE b.body END
+FROM entries AS e LEFT JOIN blobs AS b ON b.hash = e.blob
+WHERE e.instruction = :id AND e.k >= :first AND e.k < :end ORDER BY e.k
+"""
+
+END: Final = 2**62
+"""Behind every entry."""
 
 
-def of(conn: apsw.Connection, instruction: str) -> tuple[Entry, ...]:
-    """The entries of an instruction over all its attempts, in order: what a new attempt resumes from."""
-    rows = conn.execute(OF, (number_of(instruction, "i"),))
+def of(conn: apsw.Connection, instruction: str, first: int = 0, end: int = END) -> tuple[Entry, ...]:
+    """The entries of an instruction over all its attempts, in order, from ``first`` up to and without ``end``."""
+    rows = conn.execute(OF, {"id": number_of(instruction, "i"), "first": first, "end": end})
     return tuple(_decoder.decode(row[0]) for row in rows)

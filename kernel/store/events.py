@@ -15,25 +15,27 @@ LIMIT: Final = 1000
 
 
 class EventFilter(NamedTuple):
-    """Only events with these values; None: any."""
+    """Only events with these values; None: any. ``type`` may name several, with commas between them."""
 
     space: str | None = None
     agent: str | None = None
     type: str | None = None
     instruction: str | None = None
+    beside: str | None = None
+    """Events of this type too, whatever their other values."""
 
 
 EVERYTHING: Final = EventFilter()
 
 SINCE: Final = """
 SELECT e.seq, e.type, e.at_ms, e.space, e.agent, e.instruction, e.data,
-  m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms
+  m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared
 FROM events AS e LEFT JOIN messages AS m ON m.seq = e.message
-WHERE e.seq > :since
-  AND (:space IS NULL OR e.space = :space)
+WHERE e.seq > :since AND (e.type = :beside
+  OR (:space IS NULL OR e.space = :space)
   AND (:agent IS NULL OR e.agent = :agent)
-  AND (:type IS NULL OR e.type = :type)
-  AND (:instruction IS NULL OR e.instruction = :instruction)
+  AND (:type IS NULL OR instr(',' || :type || ',', ',' || e.type || ','))
+  AND (:instruction IS NULL OR e.instruction = :instruction))
 ORDER BY e.seq LIMIT :limit
 """
 
@@ -48,6 +50,7 @@ def since(conn: apsw.Connection, seq: int, limit: int = LIMIT, wanted: EventFilt
         "space": wanted.space,
         "agent": wanted.agent,
         "type": wanted.type,
+        "beside": wanted.beside,
         "instruction": None if wanted.instruction is None else number_of(wanted.instruction, "i") or -1,
     }
     return tuple(_event(row) for row in conn.execute(SINCE, values))
@@ -71,13 +74,18 @@ def _event(row: object) -> Event:
 
 
 class Kept(NamedTuple):
-    """The sequence numbers of the oldest and the newest event that are kept; 0 and 0 when there is none."""
+    """From ``oldest`` to ``newest`` no event is missing. 0 and 0 where there never was one."""
 
     oldest: int
     newest: int
 
 
-KEPT: Final = "SELECT coalesce((SELECT min(seq) FROM events), 0), coalesce((SELECT max(seq) FROM events), 0)"
+# Of old events only those of work that has not ended are left: up to there something is missing.
+KEPT: Final = """
+SELECT max(coalesce((SELECT min(e.seq) FROM events AS e), 0), CASE WHEN k.events > 0 THEN k.events + 1 ELSE 0 END),
+  max(coalesce((SELECT max(e.seq) FROM events AS e), 0), k.events)
+FROM kept AS k WHERE k.id = 1
+"""
 
 
 def kept(conn: apsw.Connection) -> Kept:

@@ -13,7 +13,14 @@ import trio
 from protocol.events import Event
 
 WAKING: Final = frozenset(
-    {"instruction.queued", "instruction.ended", "agent.changed", "workflow.started", "workflow.stopped"}
+    {
+        "instruction.queued",
+        "instruction.ended",
+        "agent.changed",
+        "workflow.started",
+        "workflow.changed",
+        "workflow.stopped",
+    }
 )
 """Events after which there may be something new to lease."""
 
@@ -28,10 +35,12 @@ class Wake:
         """Wake who waits, or who waits next."""
         self._event.set()
 
-    def clear(self) -> None:
-        """Forget what was set: before looking, never after."""
-        if self._event.is_set():
+    def clear(self) -> bool:
+        """Forget what was set: before looking, never after. Returns whether anything was."""
+        was_set = self._event.is_set()
+        if was_set:
             self._event = trio.Event()
+        return was_set
 
     async def wait(self) -> None:
         """Return once ``set`` was called since the last ``clear``."""
@@ -71,23 +80,23 @@ class Subscription(AsyncIterator[Event]):
 
 
 class Feed:
-    """Hands committed events to every subscription, and sets every wake on those of WAKING."""
+    """Hands committed events to every subscription, and sets every wake on those it waits for."""
 
     def __init__(self) -> None:
-        self._wakes: list[Wake] = []
+        self._wakes: list[tuple[frozenset[str], Wake]] = []
         self._subscriptions: set[Subscription] = set()
 
-    def new_wake(self) -> Wake:
-        """A wake for one more who waits: each clears its own."""
+    def new_wake(self, kinds: frozenset[str] = WAKING) -> Wake:
+        """A wake for one more who waits for events of these ``kinds``: each clears its own."""
         wake = Wake()
-        self._wakes.append(wake)
+        self._wakes.append((kinds, wake))
         return wake
 
     def publish(self, events: Sequence[Event]) -> None:
         """Durable events, after their COMMIT."""
         for event in events:
-            if event.type in WAKING:
-                for wake in self._wakes:
+            for kinds, wake in self._wakes:
+                if event.type in kinds:
                     wake.set()
             self.live(event)
 

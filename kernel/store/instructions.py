@@ -1,17 +1,17 @@
 """Questions about instructions. Those the dispatcher asks do not depend on how much is queued."""
 
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final
 
 import apsw
 import msgspec
 
 from kernel.policy.choose import Candidate
-from kernel.store.clock_text import optional_rfc3339, rfc3339
-from protocol.api import AttemptInfo, Dead, DeadRow, InstructionInfo, InstructionResult, QueueReport, QueueRow, StepInfo
+from kernel.store.clock_text import rfc3339
+from protocol.api import Dead, DeadRow, InstructionResult
 from protocol.errors import Cause
-from protocol.instruction import LANES, Status, Usage
-from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, name_of, number_of
+from protocol.instruction import Status, Usage, WaitReason
+from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, number_of
 
 # A loose index scan: from agent to agent, and for each straight to the head of its queue.
 READY: Final = """
@@ -22,9 +22,9 @@ WITH RECURSIVE waiting (agent) AS (
     WHERE i.state IN ('queued', 'yielded') AND i.agent > waiting.agent)
   FROM waiting WHERE waiting.agent IS NOT NULL
 )
-SELECT head.id, head.agent, head.lane
+SELECT head.id, head.agent, head.lane, a.provider
 FROM waiting
-CROSS JOIN agents AS a ON a.key = waiting.agent AND a.state = 'active'
+CROSS JOIN agents AS a ON a.key = waiting.agent AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now
 CROSS JOIN instructions AS head ON head.id = (
   SELECT i.id FROM instructions AS i INDEXED BY instructions_queue
   WHERE i.state IN ('queued', 'yielded') AND i.agent = waiting.agent AND i.not_before_ms <= :now
@@ -36,115 +36,41 @@ ORDER BY head.lane, head.id LIMIT :limit
 
 
 def ready(conn: apsw.Connection, now_ms: int, limit: int) -> tuple[Candidate, ...]:
-    """What could be leased, most urgent first: the head of the queue of each active agent without a live attempt.
+    """What could be leased, most urgent first: the head of the queue of each agent that nothing holds back.
 
     An instruction whose ``not_before`` has not come is passed over, not waited for.
     """
     rows = conn.execute(READY, {"now": now_ms, "limit": limit})
-    return tuple(Candidate(instruction_id(number), agent, lane, number) for number, agent, lane in rows)
+    return tuple(
+        Candidate(instruction_id(number), agent, lane, number, provider) for number, agent, lane, provider in rows
+    )
 
 
 NEXT_DUE: Final = """
-SELECT not_before_ms FROM instructions INDEXED BY instructions_due
-WHERE state IN ('queued', 'yielded') AND not_before_ms > 0 AND not_before_ms > ? ORDER BY not_before_ms LIMIT 1
+SELECT min(
+  coalesce((SELECT min(i.not_before_ms) FROM instructions AS i INDEXED BY instructions_due
+    WHERE i.state IN ('queued', 'yielded') AND i.not_before_ms > 0 AND i.not_before_ms > :now), :never),
+  coalesce((SELECT min(a.resume_at_ms) FROM agents AS a INDEXED BY agents_resume
+    WHERE a.resume_at_ms > 0 AND a.resume_at_ms > :now), :never))
 """
+_NEVER: Final = 2**62
 
 
 def next_due_ms(conn: apsw.Connection, now_ms: int) -> int | None:
-    """When the next of those whose time has not come may be leased (wall time)."""
-    row = conn.execute(NEXT_DUE, (now_ms,)).fetchone()
-    return None if row is None else int(row[0])
+    """When the next of those whose time has not come may be leased, or the next agent restarted."""
+    row = conn.execute(NEXT_DUE, {"now": now_ms, "never": _NEVER}).fetchone()
+    return None if row is None or row[0] == _NEVER else int(row[0])
 
 
-LIVE: Final = "SELECT id FROM instructions WHERE state IN ('leased', 'running')"
-
-
-def live(conn: apsw.Connection) -> frozenset[InstructionId]:
-    """Instructions that an attempt holds: one for each agent at most."""
-    return frozenset(instruction_id(row[0]) for row in conn.execute(LIVE))
-
-
-INFO: Final = """
-SELECT name, space, state, lane, result_text, error_class, cause, manifest,
-  input_tokens, output_tokens, cache_read_tokens, cost_usd
-FROM instructions WHERE id = ?
-"""
-
-ATTEMPTS: Final = """
-SELECT n, epoch, started_ms, ended_ms, outcome, exit FROM attempts WHERE instruction = ? ORDER BY epoch
-"""
-
-STEPS: Final = """
-SELECT row_number() OVER (ORDER BY e.k), coalesce(a.n, 0), e.at_ms
-FROM entries AS e LEFT JOIN attempts AS a ON a.instruction = e.instruction AND a.epoch = e.epoch
-WHERE e.instruction = ? AND e.kind = 'reply' ORDER BY e.k
-"""
-
-_manifest: Final = msgspec.json.Decoder(tuple[str, ...])
-
-
-def info(conn: apsw.Connection, id: str) -> InstructionInfo | None:
-    """All about one instruction."""
-    number = number_of(id, "i")
-    row = conn.execute(INFO, (number,)).fetchone()
-    if row is None:
-        return None
-    name, space, state, lane, text, error_class, cause, manifest, *usage = row
-    steps = cast("list[tuple[int, int, int]]", conn.execute(STEPS, (number,)).fetchall())
-    return InstructionInfo(
-        id=id,
-        agent=name,
-        space=space,
-        status=state,
-        lane=LANES[lane],
-        attempts=tuple(_attempt(found) for found in conn.execute(ATTEMPTS, (number,))),
-        steps=tuple(StepInfo(n=n, attempt=attempt, at=rfc3339(at)) for n, attempt, at in steps),
-        usage=usage_of(*usage),
-        text=text,
-        error_class=error_class,
-        cause=cause,
-        prompt_manifest=() if manifest is None else _manifest.decode(manifest),
-    )
-
-
-def _attempt(row: object) -> AttemptInfo:
-    n, epoch, started, ended, outcome, how = cast("tuple[int, int, int, int | None, str | None, str | None]", row)
-    return AttemptInfo(
-        n=n,
-        epoch=epoch,
-        started_at=rfc3339(started),
-        ended_at=optional_rfc3339(ended),
-        outcome=outcome,
-        exit=how,
-    )
-
-
-QUEUE: Final = """
-SELECT id, lane, state, attempts + crashes, steps, preempted, enqueued_ms, not_before_ms FROM instructions
-WHERE agent = ? AND state IN ('leased', 'running')
-UNION ALL
-SELECT id, lane, state, attempts + crashes, steps, preempted, enqueued_ms, not_before_ms FROM instructions
-WHERE agent = ? AND state IN ('queued', 'yielded')
-ORDER BY 2, 1 LIMIT 1000
+LIVE: Final = """
+SELECT i.id, coalesce(a.state, 'active') FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent
+WHERE i.state IN ('leased', 'running')
 """
 
 
-def queue(conn: apsw.Connection, agent: str) -> QueueReport:
-    """What the agent does and what waits for it, in the order it will be done; at most 1000."""
-    rows = (
-        QueueRow(
-            id=instruction_id(number),
-            lane=LANES[lane],
-            status=state,
-            attempt=attempt,
-            step=step,
-            preempted=preempted,
-            enqueued_at=rfc3339(enqueued),
-            not_before=optional_rfc3339(not_before),
-        )
-        for number, lane, state, attempt, step, preempted, enqueued, not_before in conn.execute(QUEUE, (agent, agent))
-    )
-    return QueueReport(agent=name_of(agent), instructions=tuple(rows))
+def live(conn: apsw.Connection) -> dict[InstructionId, str]:
+    """Instructions that an attempt holds, one for each agent at most, with the states of their agents."""
+    return {instruction_id(number): state for number, state in conn.execute(LIVE)}
 
 
 DEAD: Final = """
@@ -175,7 +101,7 @@ def dead(conn: apsw.Connection) -> Dead:
 
 
 RESULT: Final = """
-SELECT name, state, result_text, input_tokens, output_tokens, cache_read_tokens, cost_usd
+SELECT name, state, result_text, cause, input_tokens, output_tokens, cache_read_tokens, cost_usd
 FROM instructions WHERE id = ?
 """
 
@@ -184,7 +110,9 @@ def results(conn: apsw.Connection, ids: Sequence[str]) -> tuple[InstructionResul
     """How instructions stand, in the order asked; unknown ids are left out."""
     found = ((asked, conn.execute(RESULT, (number_of(asked, "i"),)).fetchone()) for asked in ids)
     return tuple(
-        InstructionResult(instruction_id=asked, agent=row[0], status=row[1], text=row[2], usage=usage_of(*row[3:]))
+        InstructionResult(
+            instruction_id=asked, agent=row[0], status=row[1], text=row[2], cause=row[3], usage=usage_of(*row[4:])
+        )
         for asked, row in found
         if row is not None
     )
@@ -242,10 +170,11 @@ class Open(msgspec.Struct, frozen=True):
     status: Status
     epoch: int
     not_before_ms: int
+    waits_for: WaitReason | None
 
 
 OPEN_IN: Final = """
-SELECT id, agent, state, epoch, not_before_ms FROM instructions
+SELECT id, agent, state, epoch, not_before_ms, waits_for FROM instructions
 WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id LIMIT ?
 """
 
@@ -253,7 +182,7 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 def open_in(conn: apsw.Connection, space: str, limit: int = 1000) -> tuple[Open, ...]:
     """What has not ended in ``space``. Empty: nothing there runs, waits its turn or waits for time."""
     rows = conn.execute(OPEN_IN, (space, limit))
-    return tuple(Open(instruction_id(number), agent, state, epoch, due) for number, agent, state, epoch, due in rows)
+    return tuple(Open(instruction_id(number), *more) for number, *more in rows)
 
 
 def usage_of(

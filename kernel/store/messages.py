@@ -1,5 +1,6 @@
 """Questions about the log."""
 
+from collections.abc import Iterable
 from typing import Final, cast
 
 import apsw
@@ -13,12 +14,12 @@ from protocol.names import instruction_id
 LIMIT: Final = 1000
 """Messages in one answer at most."""
 
-Row = tuple[int, MessageKind, str, str, str, str, int, int | None, int]
+Row = tuple[int, MessageKind, str, str, str, str, int, int | None, int, int]
 
 
 def message_of(row: object) -> Message:
-    """A row (seq, kind, space, sender, addressed, text, hops, cause, at_ms) as a message."""
-    seq, kind, space, sender, addressed, text, hops, cause, at_ms = cast(Row, row)
+    """A row (seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared) as a message."""
+    seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared = cast(Row, row)
     return Message(
         seq=seq,
         kind=kind,
@@ -29,16 +30,17 @@ def message_of(row: object) -> Message:
         at=rfc3339(at_ms),
         hops=hops,
         instruction=None if cause is None else instruction_id(cause),
+        cleared=bool(cleared),
     )
 
 
 NEWEST: Final = """
-SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms FROM messages
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
 WHERE space = ? AND seq < ? AND kind NOT IN ('due', 'done', 'failed') ORDER BY seq DESC LIMIT ?
 """
 
 SINCE: Final = """
-SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms FROM messages
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
 WHERE space = ? AND seq > ? AND kind NOT IN ('due', 'done', 'failed') ORDER BY seq LIMIT ?
 """
 
@@ -60,8 +62,15 @@ def thread(conn: apsw.Connection, space: str, before_seq: int, limit: int) -> tu
 
 
 ONE: Final = """
-SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms FROM messages WHERE seq = ?
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages WHERE seq = ?
 """
+
+
+def these(conn: apsw.Connection, seqs: Iterable[int]) -> tuple[Message, ...]:
+    """The messages with these numbers, in their order; one that is not there is left out."""
+    found = (conn.execute(ONE, (seq,)).fetchone() for seq in seqs)
+    return tuple(message_of(row) for row in found if row is not None)
+
 
 RECEIPTS: Final = "SELECT name, state, instruction FROM deliveries WHERE message = ? ORDER BY name"
 
@@ -81,7 +90,7 @@ def _receipt(row: object) -> Receipt:
 
 
 OF_RUN: Final = """
-SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms FROM messages
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
 WHERE run = ? AND kind NOT IN ('due', 'done', 'failed') ORDER BY seq
 """
 

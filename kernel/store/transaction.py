@@ -18,12 +18,18 @@ _NO_DATA: Final[dict[str, Any]] = {}
 class Transaction:
     """Handed to a job by the writer. Rows and events are kept if the job returns, dropped if it raises."""
 
-    __slots__ = ("conn", "events", "now_ms")
+    __slots__ = ("conn", "events", "forgets", "now_ms")
 
     def __init__(self, conn: apsw.Connection, now_ms: int) -> None:
         self.conn = conn
         self.now_ms = now_ms
         self.events: list[Event] = []
+        self.forgets = False
+        """Whether no byte of what this removes may be left in the write-ahead log."""
+
+    def forget(self) -> None:
+        """Have the write-ahead log truncated after the commit, before its answer: what was removed is in it still."""
+        self.forgets = True
 
     @property
     def now(self) -> str:

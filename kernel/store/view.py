@@ -4,8 +4,8 @@ from typing import Final
 
 import apsw
 
-from kernel.rule.view import Workspace
-from protocol.names import AgentKey
+from kernel.rule.view import Seat, Workspace
+from protocol.names import DEFAULT_TAG, AgentKey
 
 
 class TransactionView:
@@ -38,11 +38,20 @@ class TransactionView:
         """See View."""
         return frozenset(AgentKey(row[0]) for row in self._conn.execute(ADDRESSED_BY, (instruction,)))
 
+    def incomplete(self, space: str, agent: AgentKey) -> int | None:
+        """See View."""
+        row = self._conn.execute(INCOMPLETE, (agent, space)).fetchone()
+        return None if row is None else int(row[0])
+
+    def seats(self, agent: AgentKey, workflow: str) -> tuple[Seat, ...]:
+        """See View."""
+        return tuple(Seat(*row) for row in self._conn.execute(SEATS, (agent, workflow, DEFAULT_TAG)))
+
 
 AGENT_EXISTS: Final = "SELECT 1 FROM agents WHERE key = ? AND home_space IS NULL"
 
 WORKSPACE: Final = """
-SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited
+SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by
 FROM workflows WHERE space = ? AND state = 'running'
 """
 
@@ -53,4 +62,16 @@ MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LI
 ADDRESSED_BY: Final = """
 SELECT d.agent FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq
 WHERE m.cause = ? AND m.kind = 'said' LIMIT 256
+"""
+
+SEATS: Final = """
+SELECT w.space, m.name FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
+WHERE m.agent = ? AND w.name = ? ORDER BY w.tag <> ?, w.tag LIMIT 64
+"""
+
+INCOMPLETE: Final = """
+SELECT last.id FROM (
+  SELECT id, state FROM instructions INDEXED BY instructions_ended
+  WHERE agent = ? AND space = ? AND ended_ms IS NOT NULL ORDER BY ended_ms DESC, id DESC LIMIT 1) AS last
+WHERE last.state = 'incomplete' AND NOT EXISTS (SELECT 1 FROM instructions AS i WHERE i.continues = last.id)
 """

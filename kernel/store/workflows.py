@@ -1,11 +1,14 @@
 """Questions about workflows. Each start is a row of its own: a *run*, by number inside, by its space outside."""
 
-from typing import Final, Literal
+from collections.abc import Iterator
+from typing import Final, Literal, cast
 
 import apsw
 import msgspec
 
-from kernel.policy.verdict import Progress
+from kernel.policy.standing import AgentState, Reason, Standing, standing
+from kernel.policy.verdict import Progress, Waits
+from protocol.instruction import Status, WaitReason
 from protocol.names import SpaceId
 
 
@@ -25,10 +28,13 @@ class WorkflowRecord(msgspec.Struct, frozen=True):
     ended_ms: int | None
     deadline_ms: int | None
     assigned: int
+    limited_by: str | None
+    """The limit that holds it until somebody continues it."""
 
 
 RUNNING: Final = """
-SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned
+SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
+  limited_by
 FROM workflows WHERE state = 'running' ORDER BY space
 """
 
@@ -38,27 +44,68 @@ def running(conn: apsw.Connection) -> tuple[WorkflowRecord, ...]:
     return tuple(WorkflowRecord(*row) for row in conn.execute(RUNNING))
 
 
-PROGRESS: Final = """
-SELECT w.id, w.space,
-  (SELECT count(*) FROM instructions AS i WHERE i.space = w.space
-    AND i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')),
+RUNS_UNDER_WAY: Final = """
+SELECT w.id, w.space, w.deadline_ms, CASE WHEN w.limited_by = 'budget'
+    THEN coalesce(w.spent_tokens > w.budget_tokens, 0) OR coalesce(w.spent_usd > w.budget_usd, 0) ELSE w.limited END,
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state IN ('failed', 'dead')),
-  (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state = 'incomplete'),
-  w.limited, w.deadline_ms
+  (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state = 'incomplete')
 FROM workflows AS w WHERE w.state = 'running' AND w.mode = 'run' AND coalesce(:run, w.id) = w.id ORDER BY w.id
 """
 
+LIVE_IN: Final = "SELECT 1 FROM instructions WHERE space = ? AND state IN ('leased', 'running') LIMIT 1"
 
-def running_runs(conn: apsw.Connection, run: int | None = None) -> tuple[Progress, ...]:
-    """How far those have come that end by themselves: all, or the one ``run``. One snapshot."""
+OPEN_IN: Final = """
+SELECT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason, coalesce(a.hold_until_ms, 0),
+  coalesce(a.resume_at_ms, 0)
+FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent
+WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+"""
+
+
+def running_runs(conn: apsw.Connection, now_ms: int, run: int | None = None) -> tuple[Progress, ...]:
+    """How far those have come that end by themselves: all, or the one ``run``. A verdict needs one transaction."""
     return tuple(
-        Progress(number, space, unended, failed, incomplete, bool(limited), deadline_ms)
-        for number, space, unended, failed, incomplete, limited, deadline_ms in conn.execute(PROGRESS, {"run": run})
+        Progress(number, space, _waits(conn, space, now_ms), failed, incomplete, bool(limited), deadline_ms)
+        for number, space, deadline_ms, limited, failed, incomplete in conn.execute(RUNS_UNDER_WAY, {"run": run})
     )
 
 
+def _waits(conn: apsw.Connection, space: str, now_ms: int) -> Waits | None:
+    """What everything open in ``space`` waits for; None as soon as something there can go on."""
+    if conn.execute(LIVE_IN, (space,)).fetchone() is not None:
+        return None
+    timed: set[tuple[int, Reason | None]] = set()
+    persons: set[Reason | None] = set()
+    rows = cast(
+        "Iterator[tuple[Status, WaitReason | None, int, AgentState, WaitReason | None, int, int]]",
+        conn.execute(OPEN_IN, (space,)),
+    )
+    for row in rows:
+        match standing(*row, now_ms):
+            case Standing("time", reason, int(until_ms)):
+                timed.add((until_ms, reason))
+            case Standing("person", reason):
+                persons.add(reason)
+            case _:
+                return None
+    return Waits(tuple(timed), tuple(persons))
+
+
+DEADLINES: Final = """
+SELECT id, deadline_ms FROM workflows
+WHERE state = 'running' AND mode = 'start' AND deadline_ms IS NOT NULL AND limited_by IS NOT 'wall_time'
+ORDER BY deadline_ms LIMIT 100
+"""
+
+
+def deadlines(conn: apsw.Connection) -> tuple[tuple[int, int], ...]:
+    """Started workflows whose wall time is limited and not yet over: number, and when it is; the next ones first."""
+    return tuple(conn.execute(DEADLINES))
+
+
 LATEST: Final = """
-SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned
+SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
+  limited_by
 FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1
 """
 
@@ -76,7 +123,8 @@ def by_space(conn: apsw.Connection, space: str) -> WorkflowRecord | None:
 
 
 BY_ID: Final = """
-SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned
+SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
+  limited_by
 FROM workflows WHERE id = ?
 """
 
@@ -88,7 +136,8 @@ def by_id(conn: apsw.Connection, run: int) -> WorkflowRecord | None:
 
 
 RUNS: Final = """
-SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned
+SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
+  limited_by
 FROM workflows ORDER BY id DESC LIMIT ?
 """
 
@@ -96,6 +145,15 @@ FROM workflows ORDER BY id DESC LIMIT ?
 def runs(conn: apsw.Connection, limit: int = 100) -> tuple[WorkflowRecord, ...]:
     """The newest runs, newest first."""
     return tuple(WorkflowRecord(*row) for row in conn.execute(RUNS, (limit,)))
+
+
+PAUSED: Final = "SELECT paused FROM workflows WHERE id = ?"
+
+
+def paused(conn: apsw.Connection, run: int) -> bool:
+    """Whether somebody holds its work back."""
+    row = conn.execute(PAUSED, (run,)).fetchone()
+    return row is not None and bool(row[0])
 
 
 class Source(msgspec.Struct, frozen=True):

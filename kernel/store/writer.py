@@ -16,6 +16,7 @@ import apsw
 import outcome
 import trio
 
+from kernel.fault import fault_hook
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
 from kernel.store.transaction import Transaction
@@ -69,6 +70,8 @@ class Writer:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._refusal: Exception | None = STOPPING
         self._token: trio.lowlevel.TrioToken | None = None
+        self._owes_truncation = False
+        """Something was removed whose bytes are still in the write-ahead log."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Write until cancelled or closed. Raises StorageFailed when the disk does.
@@ -138,6 +141,7 @@ class Writer:
             if failure is not None:
                 return failure
             if closing:
+                fault_hook("store.checkpoint")
                 self._conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 return None
 
@@ -182,18 +186,34 @@ class Writer:
             self._answer_all(group, BUSY)
         except apsw.Error as error:
             raise StorageFailed(f"writing failed: {error}") from error
+        fault_hook("store.committed")
+        if self._owes_truncation:
+            self._truncate_log()
         self._on_trio(partial(self._deliver, group, events))
         return True
+
+    def _truncate_log(self) -> None:
+        """Write the log back and cut it off. While somebody reads from it that stays owed. Raises StorageFailed."""
+        try:
+            busy = self._conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+        except (apsw.BusyError, apsw.FullError):
+            return
+        except apsw.Error as error:
+            raise StorageFailed(f"writing back the log failed: {error}") from error
+        self._owes_truncation = bool(busy)
 
     def _transact(self, group: list[_Job]) -> list[Event]:
         """One transaction, one fsync. Raises apsw.Error where the whole group is affected; then nothing was kept."""
         conn = self._conn
         now_ms = self._clock_ms()
         events: list[Event] = []
+        fault_hook("store.begin")
         conn.execute("BEGIN IMMEDIATE")
         try:
             for job in group:
                 events += self._run_job(job, now_ms)
+                fault_hook("store.job")
+            fault_hook("store.commit")
             conn.execute("COMMIT")
         except BaseException:
             if conn.in_transaction:
@@ -215,6 +235,7 @@ class Writer:
             conn.execute("ROLLBACK TO job")
             conn.execute("RELEASE job")
             return []
+        self._owes_truncation |= transaction.forgets
         return transaction.events
 
     def _answer_all(self, jobs: Sequence[_Job], error: Exception) -> None:

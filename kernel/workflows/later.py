@@ -14,8 +14,8 @@ from protocol.workflow import Ref, RefPrompt, WorkflowDefinition, Workspace
 _REMOVE: Final = "remove it: nothing would act on it"
 _OWN: Final = "it is the agent's own: change its file, or write an inline agent"
 
-_WORKFLOW_KEYS: Final = ("budget", "rules", "guard", "output_schema", "verdict")
-_REF_KEYS: Final = ("schedule", "budget", "approval")
+_WORKFLOW_KEYS: Final = ("rules", "guard", "output_schema", "verdict")
+_REF_KEYS: Final = ("approval",)
 _REF_OWN: Final = ("soul", "context", "retry", "env", "name", "memory", "tools", "scopes", "mcp_servers", "skills")
 _WORKSPACE_KEYS: Final = ("bind", "dir", "document", "documents", "document_owner", "git")
 

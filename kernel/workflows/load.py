@@ -136,6 +136,10 @@ class _Reading:
             self._check_shadow(name, where)
             member = Member(name, entry)
         check_agent(member.definition, node, self._project, self._problems, where)
+        if entry.schedule is not None and entry.schedule.workspace is not None:
+            message = "a schedule in a workflow wakes the agent in that workflow"
+            place = place_at(node, "schedule.workspace")
+            self._problems.add(place, f"{where}.schedule.workspace", message, "remove workspace:")
         return member
 
     def _referred(self, ref: Ref, node: Node, where: str) -> AgentDefinition | None:

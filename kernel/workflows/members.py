@@ -9,7 +9,7 @@ from protocol.agent import AgentDefinition
 from protocol.names import AgentKey, inline_key
 from protocol.workflow import Ref
 
-_OVERRIDES = ("model", "backend", "provider", "max_tokens", "max_steps", "timeouts", "mock")
+_OVERRIDES = ("model", "backend", "provider", "max_tokens", "max_steps", "timeouts", "budget", "schedule", "mock")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ A start that fails leaves no trace: the workflow's row, its members and its kick
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
+from kernel.agents.prices import NO_PRICE_HINT, has_price, has_usd_limit
 from kernel.agents.providers import CauseError, resolve
 from kernel.agents.trust import demands, require_trust
 from kernel.procs.launcher import Launcher
@@ -26,12 +27,15 @@ from kernel.workflows.params import Value, parse_params
 from kernel.workflows.scope import environment_names, start_values
 from kernel.workflows.setup import run_setup
 from protocol.api import FileError
+from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.mention import find_mentions
 from protocol.message import SYSTEM
 from protocol.names import DEFAULT_TAG, NameRejected, SpaceId, check_tag, workflow_space
+from protocol.workflow import RUN_SECONDS
 
 Mode = Literal["start", "run"]
+T = TypeVar("T", int, float)
 
 KICKOFF_CHARACTERS: Final = 400_000
 
@@ -46,6 +50,8 @@ class StartAsked:
     mode: Mode = "start"
     trusted: bool = False
     timeout_seconds: float | None = None
+    budget: RunBudget = RunBudget()
+    """Beside what its file says; of each, the stricter holds."""
     cwd: Path | None = None
 
 
@@ -60,6 +66,7 @@ class Prepared:
     values: Mapping[str, str]
     root: Path
     deadline_seconds: float | None
+    budget: RunBudget
     vouched: tuple[str, ...]
     """What its members may do, as far as somebody vouched for it."""
 
@@ -108,7 +115,11 @@ def prepare(
     require_trust(found, trusted=asked.trusted)
     values = _values(loaded, tag, params, environ)
     _check_credentials(loaded, environ)
-    return Prepared(loaded, tag, asked.mode, params, values, catalog.root, _deadline(loaded, asked), tuple(found))
+    budget = _stricter(loaded.definition.budget, asked.budget)
+    _check_prices(loaded, budget)
+    return Prepared(
+        loaded, tag, asked.mode, params, values, catalog.root, _deadline(loaded, asked), budget, tuple(found)
+    )
 
 
 async def start(
@@ -144,6 +155,8 @@ async def start(
         params=dict(prepared.params),
         vouched=prepared.vouched,
         deadline_ms=None if seconds is None else now_ms() + round(seconds * 1000),
+        wall_time_ms=None if seconds is None or prepared.mode == "run" else round(seconds * 1000),
+        budget=prepared.budget,
         kickoff=_kickoff(definition.kickoff, values),
         kickoff_mentions=find_mentions(definition.kickoff or ""),
     )
@@ -205,10 +218,28 @@ def _check_credentials(loaded: LoadedWorkflow, environ: Mapping[str, str]) -> No
 
 
 def _deadline(loaded: LoadedWorkflow, asked: StartAsked) -> float | None:
-    """Seconds until it is stopped. Only a run ends by the clock: what was started stays until it is stopped."""
+    """Seconds until a run is stopped, or a started workflow holds still. What was started has no end by default."""
+    own = loaded.definition.limits.wall_time
     if asked.mode != "run":
-        return None
-    return min(loaded.definition.limits.wall_time, asked.timeout_seconds or loaded.definition.limits.wall_time)
+        return own
+    limit = RUN_SECONDS if own is None else own
+    return min(limit, asked.timeout_seconds or limit)
+
+
+def _stricter(own: RunBudget, asked: RunBudget) -> RunBudget:
+    def lower(first: T | None, second: T | None) -> T | None:
+        return second if first is None else first if second is None else min(first, second)
+
+    return RunBudget(tokens=lower(own.tokens, asked.tokens), usd=lower(own.usd, asked.usd))
+
+
+def _check_prices(loaded: LoadedWorkflow, budget: RunBudget) -> None:
+    """A limit in USD holds nothing back where a price is unknown: that is said before anything starts."""
+    limited = [one for one in loaded.members if has_usd_limit(one.definition.budget, budget)]
+    unknown = [one.name for one in limited if not has_price(one.definition, loaded.project)]
+    if unknown:
+        names = ", ".join(f"{one.name} ({one.definition.model})" for one in limited if one.name in unknown)
+        raise Refused("bad_request", f"a budget in USD needs a price, and none is known for {names}", NO_PRICE_HINT)
 
 
 def _kickoff(template: str | None, values: Mapping[str, str]) -> str | None:

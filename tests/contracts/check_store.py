@@ -15,7 +15,7 @@ from kernel.store.commits.append import append
 from kernel.store.commits.close import close
 from kernel.store.commits.journal import journal
 from kernel.store.commits.lease import lease
-from kernel.store.commits.park import park
+from kernel.store.commits.park import Parking, park
 from kernel.store.commits.recover import recover
 from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.requests import RequestKey
@@ -67,7 +67,7 @@ async def an_agent_has_one_live_attempt(house: House) -> None:
     assert await house.writer.commit(lease, "i2", token_hash("i2")) is None
     assert await house.writer.commit(lease, "i1", token_hash("again")) is None
     assert house.reader.now(instructions.ready, house.clock.now_ms, 10) == ()
-    assert house.reader.now(instructions.live) == {"i1"}
+    assert house.reader.now(instructions.live) == {"i1": "active"}
 
 
 async def a_fenced_attempt_writes_nothing(house: House) -> None:
@@ -75,7 +75,9 @@ async def a_fenced_attempt_writes_nothing(house: House) -> None:
     await house.agents("alice")
     await house.said("dm:alice", "work")
     old = await house.take("i1")
-    await house.writer.commit(park, "i1", old.epoch, status="queued", outcome="crash", cause="crash", charge=True)
+    await house.writer.commit(
+        park, "i1", old.epoch, Parking(status="queued", outcome="crash", cause="crash", charge="attempt")
+    )
     house.clock.now_ms += 1
     new = await house.take("i1")
     draft = Draft(kind="said", space="dm:alice", sender="alice", text="late", author=Author(old.instruction, old.epoch))
@@ -83,7 +85,7 @@ async def a_fenced_attempt_writes_nothing(house: House) -> None:
         lambda: house.writer.commit(append, draft),
         lambda: house.writer.commit(journal, "i1", old.epoch, Entry(k=0, kind="reply")),
         lambda: house.writer.commit(close, "i1", old.epoch, status="done", text="late"),
-        lambda: house.writer.commit(park, "i1", old.epoch, status="queued", outcome="late", charge=True),
+        lambda: house.writer.commit(park, "i1", old.epoch, Parking(status="queued", outcome="late", charge="attempt")),
     ]
     for attempt in late:
         with pytest.raises(Refused) as caught:

@@ -57,9 +57,9 @@ def messages(conversation: Conversation) -> list[Block]:
         _add(turns, turn.role, [{"type": "text", "text": turn.text}] if turn.text.strip() else [])
     if not turns or turns[0][0] != "user":
         turns.insert(0, ("user", [{"type": "text", "text": "(The conversation so far.)"}]))
-    for step in conversation.steps:
+    for step in conversation.shown:
         _add(turns, "assistant", _said(step.reply))
-        _add(turns, "user", _results(step))
+        _add(turns, "user", [*_results(step), *({"type": "text", "text": note.text} for note in step.notes)])
     turns[-1][1][-1] = {**turns[-1][1][-1], "cache_control": _CACHE}
     return [{"role": role, "content": blocks} for role, blocks in turns]
 
@@ -73,7 +73,8 @@ def _add(turns: list[tuple[str, list[Block]]], role: str, blocks: list[Block]) -
 
 def _said(reply: Entry) -> list[Block]:
     blocks: list[Block] | None = native_of(reply, DIALECT)
-    if blocks is None:
+    if blocks is None or reply.stop_reason in CUT:
+        # What was cut off (half a call, a thought without its signature) would be refused.
         blocks = [{"type": "text", "text": reply.text}, *map(_asked, reply.calls)]
     return [block for block in blocks if block.get("type") != "text" or block.get("text", "").strip()]
 

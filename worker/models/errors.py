@@ -24,6 +24,7 @@ CODES: Final[Mapping[str, Cause]] = MappingProxyType(
         "invalid_api_key": "auth",
         "context_length_exceeded": "context_overflow",
         "model_context_window_exceeded": "context_overflow",
+        "exceed_context_size_error": "context_overflow",
         "content_filter": "refusal",
         "content_policy_violation": "refusal",
     }
@@ -31,9 +32,18 @@ CODES: Final[Mapping[str, Cause]] = MappingProxyType(
 """Codes that say more than the status they come with."""
 
 STATUSES: Final[Mapping[int, Cause]] = MappingProxyType(
-    {401: "auth", 402: "quota", 403: "auth", 408: "network", 409: "overloaded", 425: "overloaded", 429: "rate_limited"}
+    {
+        401: "auth",
+        402: "quota",
+        403: "auth",
+        408: "network",
+        409: "overloaded",
+        413: "context_overflow",
+        425: "overloaded",
+        429: "rate_limited",
+    }
 )
-"""Other 4xx are ``invalid``, 5xx ``overloaded``."""
+"""Other 4xx are ``invalid``, 5xx ``overloaded``. A request that is too large is like a context that is too small."""
 
 CATEGORIES: Final[Mapping[str, Cause]] = MappingProxyType(
     {
@@ -49,7 +59,7 @@ CATEGORIES: Final[Mapping[str, Cause]] = MappingProxyType(
         "invalid_request_error": "invalid",
         "not_found_error": "invalid",
         "conflict_error": "invalid",
-        "request_too_large": "invalid",
+        "request_too_large": "context_overflow",
     }
 )
 """Broad words, for errors that arrive inside a stream whose status was 200."""

@@ -120,6 +120,6 @@ def _play(action: Action, k: int, *, last: bool) -> Reply:
     elif action.shell is not None:
         args = msgspec.Raw(msgspec.json.encode({"command": action.shell}))
         calls = (ToolCall(id=f"mock-{k}", name=SHELL, args=args),)
-    usage = msgspec.convert(action.usage, Usage) if action.usage is not None else None
+    usage = None if action.usage is None else Usage(**msgspec.structs.asdict(action.usage))
     stop = "end_turn" if last else "tool_use" if calls else "pause_turn"
     return Reply(stop=stop, text=action.text or "", calls=calls, usage=usage)

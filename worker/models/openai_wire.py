@@ -62,11 +62,12 @@ def messages(conversation: Conversation) -> list[Message]:
     """The conversation as the API takes it."""
     out: list[Message] = [{"role": "system", "content": conversation.system}] if conversation.system else []
     out += [{"role": turn.role, "content": turn.text} for turn in conversation.opening]
-    for step in conversation.steps:
+    for step in conversation.shown:
         said = native_of(step.reply, DIALECT) or _neutral(step.reply)
         if said.get("content") or said.get("tool_calls"):
             out.append(said)
         out += [{"role": "tool", "tool_call_id": r.call_id, "content": r.text} for r in step.results]
+        out += [{"role": "user", "content": note.text} for note in step.notes]
     return out
 
 

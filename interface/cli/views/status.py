@@ -20,6 +20,7 @@ def lines(body: bytes, screen: Screen) -> list[str]:
         f"  kernel    {kernel.pid} at {one_line(kernel.url)}, version {one_line(kernel.version)}",
         f"  project   {one_line(kernel.project)}",
         f"  agents    {agents or 'none'}",
+        *([f"  {screen.style('notice', 'yellow')}    {one_line(report.notice)}"] if report.notice else ()),
         *(_workflow(row) for row in report.workflows),
     ]
 

@@ -13,14 +13,14 @@ from kernel.api.context import Services
 from kernel.api.http.once import once
 from kernel.api.http.route import Call
 from kernel.api.reply import Reply, json_reply
-from kernel.store import agents, instructions
+from kernel.store import agents, deliveries, shown
 from kernel.store.agents import AgentRecord
-from kernel.store.commits.roster import AgentSpec, put_agent, remove_agent, set_agent_state
+from kernel.store.commits.roster import AgentSpec, put_agent, remove_agent
 from kernel.store.transaction import Transaction
 from protocol.agent import AgentDefinition
-from protocol.api import AgentInfo, AgentList, AgentMade, AgentPatch, AgentRequest, AgentRow, QueueReport
+from protocol.api import AgentInfo, AgentList, AgentMade, AgentPatch, AgentRequest, AgentRow, Inbox, QueueReport
 from protocol.errors import Refused
-from protocol.names import AgentKey, NameRejected, check_name
+from protocol.names import AgentKey, NameRejected, check_name, name_of, split_space
 
 _decoder = msgspec.json.Decoder(AgentDefinition)
 
@@ -85,18 +85,29 @@ async def delete(services: Services, call: Call[None]) -> Reply:
     return json_reply({"deleted": record.key})
 
 
-async def reset(services: Services, call: Call[None]) -> AgentInfo:
-    """POST /agents/:name/reset: give it work again, whatever state it was in. Asking twice changes nothing."""
-    await services.writer.commit(set_agent_state, AgentKey(call.args["name"]), "active")
-    return await info(services, call)
-
-
 async def queue(services: Services, call: Call[None]) -> QueueReport:
     """GET /agents/:name/queue: what it does and what waits for it."""
     name = call.args["name"]
-    if services.reader.now(agents.row, name) is None:
-        services.catalog.agent(name.partition("@")[0])
-    return await services.reader.read(instructions.queue, name)
+    _check_known(services, name)
+    return await services.reader.read(shown.queue, name, services.now_ms())
+
+
+async def inbox(services: Services, call: Call[None]) -> Inbox:
+    """GET /agents/:name/inbox?space=: what it has not handled there; without a space, in the one it lives in."""
+    name = call.args["name"]
+    record = _check_known(services, name)
+    home = record.home_space if record is not None and record.home_space else f"dm:{name}"
+    space = ":".join(split_space(call.query.get("space", home)))
+    rows = services.reader.now(deliveries.inbox, name, space, call.number("limit", 200, low=1, high=deliveries.LIMIT))
+    return Inbox(agent=name_of(name), space=space, deliveries=rows)
+
+
+def _check_known(services: Services, name: str) -> AgentRecord | None:
+    """The agent, or None where only its file is there yet. Raises Refused (unknown_agent)."""
+    record = services.reader.now(agents.row, name)
+    if record is None:
+        services.catalog.agent(name)
+    return record
 
 
 def _file_rows(survey: Survey, states: Mapping[AgentKey, str]) -> Iterator[AgentRow]:

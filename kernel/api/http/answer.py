@@ -16,9 +16,12 @@ from kernel.api.http.route import Call, Route, Stream
 from kernel.api.principal import ADMIN_NAME
 from kernel.api.problems import problem_reply, refusal_of
 from kernel.api.reply import Reply, json_reply
+from kernel.fault import fault_hook
 from kernel.store.requests import RequestKey
 from protocol.errors import Refused
 
+ASKED: Final = "agent_worker.asked"
+"""Key of the ASGI scope under which the front leaves header fields and body for Quart."""
 KEY_LIMIT: Final = 200
 QUERY_FIELDS: Final = 32
 _NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -42,6 +45,8 @@ async def answer(services: Services, route: Route, asked: Asked) -> Reply | Stre
         result = await route.handler(services, _decode(route, asked))
     except Exception as error:  # noqa: BLE001 - the boundary: a handler that fails is answered
         return problem_reply(refusal_of(error))
+    if route.method != "GET":
+        fault_hook("api.answer")
     if isinstance(result, msgspec.Struct):
         return json_reply(result, route.status)
     return result

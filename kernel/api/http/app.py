@@ -4,7 +4,6 @@ It is reached only through the front, which has checked the token and read the b
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 from quart import Response, request
 from quart_trio import QuartTrio
@@ -12,15 +11,12 @@ from werkzeug.exceptions import HTTPException
 
 from kernel.api.asgi import Fields
 from kernel.api.context import Services
-from kernel.api.http.answer import Asked, answer
+from kernel.api.http.answer import ASKED, Asked, answer
 from kernel.api.http.route import Route, Stream
 from kernel.api.http.table import ROUTES
 from kernel.api.problems import problem_reply, refusal_of
 from kernel.api.reply import COMMON, Reply
 from protocol.errors import Refused
-
-ASKED: Final = "agent_worker.asked"
-"""Key of the ASGI scope under which the front leaves header fields and body."""
 
 
 def build_app(services: Services) -> QuartTrio:

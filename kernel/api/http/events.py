@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from kernel.api.context import Services
 from kernel.api.http.route import Call, Stream
-from kernel.api.http.sse import PING, follow, frame, stored
+from kernel.api.http.sse import PING, begin, follow, frame, stored
 from kernel.store import events
 from kernel.store.events import EventFilter
 from protocol.errors import Refused
@@ -39,6 +39,9 @@ async def _live(services: Services, after: int, wanted: EventFilter) -> AsyncGen
 
 async def _past(services: Services, after: int, upto: int, wanted: EventFilter) -> AsyncGenerator[bytes, None]:
     yield PING
-    async with aclosing(stored(services, after, upto, wanted)) as found:
+    last, gap = begin(services, after)
+    if gap is not None:
+        yield frame(gap)
+    async with aclosing(stored(services, last, upto, wanted)) as found:
         async for event in found:
             yield frame(event)

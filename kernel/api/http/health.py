@@ -25,9 +25,11 @@ async def health(services: Services, call: Call[None]) -> Health:
 
 
 async def ready(services: Services, _call: Call[None]) -> Reply:
-    """GET /ready: 200 once work that is accepted is also begun, 503 before and while stopping."""
+    """GET /ready: 200 once work that is accepted is also begun, 503 before, while stopping, and in safe mode."""
     if services.stopping() or services.closing.is_set():
         return json_reply(Ready(ready=False, status="stopping"), 503)
+    if services.safe_mode():
+        return json_reply(Ready(ready=False, status="safe_mode"), 503)
     if not services.ready():
         return json_reply(Ready(ready=False, status="starting"), 503)
     return json_reply(Ready(ready=True, status="ok"))

@@ -5,6 +5,7 @@ from collections import Counter
 from kernel.api.context import Services
 from kernel.api.http.route import Call
 from kernel.api.http.workflows import rows_of_running
+from kernel.policy.boots import WAY_OUT
 from kernel.store import agents
 from protocol.api import Health, KernelInfo, ShutdownRequest, StatusReport
 from protocol.errors import Refused
@@ -16,7 +17,8 @@ async def status(services: Services, _call: Call[None]) -> StatusReport:
     processes = await services.reader.read(agents.ps, services.now_ms())
     states: Counter[str] = Counter(process.shown.state for process in processes)
     return StatusReport(
-        state="degraded" if states["error"] else "up",
+        state="degraded" if states["error"] or services.safe_mode() else "up",
+        notice=WAY_OUT if services.safe_mode() else None,
         kernel=KernelInfo(
             pid=about.pid,
             url=about.url,

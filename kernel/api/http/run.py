@@ -16,19 +16,20 @@ from kernel.api.http.route import Call, Stream
 from kernel.api.http.runs import report_of
 from kernel.api.http.sse import BYE, document, follow, frame, stored
 from kernel.api.http.workflows import launch
-from kernel.store import events, instructions, workflows
+from kernel.policy.standing import Standing
+from kernel.store import events, instructions, standing, workflows
 from kernel.store.commits.append import Appended
 from kernel.store.events import EventFilter
 from kernel.workflows.start import StartAsked
-from protocol.api import Accepted, RunReport, RunRequest, SendReport
+from protocol.api import Accepted, InstructionResult, RunReport, RunRequest, SendReport
 from protocol.errors import Refused
 from protocol.events import LIVE, Event
-from protocol.instruction import ENDED
+from protocol.names import InstructionId
 from protocol.target import parse_target
 
 Report = RunReport | SendReport
-ENDINGS: Final = frozenset({"workflow.stopped", "instruction.ended"})
-"""Events after which the work may have ended."""
+TURNS: Final = frozenset({"workflow.stopped", "instruction.ended", "instruction.queued", "agent.changed"})
+"""Events after which the work may have ended, or come to where only a person can help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,10 @@ class Work:
 
     def concerns(self, event: Event) -> bool:
         """Whether an event of the space is of this work: all are of a run, of a message those of its instructions."""
+        if event.space not in (None, self.space):
+            return False
+        if event.type == "agent.changed" and event.space is None:
+            return False
         if self.accepted.run is not None or (event.type in (*LIVE, BYE) and event.instruction is None):
             return True
         return event.instruction in self.accepted.instruction_ids
@@ -77,12 +82,12 @@ async def _events(services: Services, work: Work) -> AsyncGenerator[bytes | Repo
     if over is not None:
         yield over  # nobody was woken, or the request is a repeat and the work was done before
         return
-    async with aclosing(follow(services, work.accepted.seq, EventFilter(space=work.space))) as ticks:
+    wanted = EventFilter(space=work.space, beside="agent.changed")
+    async with aclosing(follow(services, work.accepted.seq, wanted)) as ticks:
         async for tick in ticks:
-            if tick is not None and not work.concerns(tick):
-                continue
-            yield frame(tick)
-            report = await work.outcome() if tick is not None and tick.type in ENDINGS else None
+            if tick is None or work.concerns(tick):
+                yield frame(tick)
+            report = await work.outcome() if tick is not None and tick.type in TURNS else None
             if report is not None and tick is not None:
                 async with aclosing(_rest(services, work, tick.seq or 0)) as rest:
                     async for piece in rest:
@@ -105,7 +110,9 @@ async def _serve_message(services: Services, call: Call[RunRequest]) -> SendRepo
     ids: set[str] = set()
 
     def wanted(event: Event) -> bool:
-        return event.type == BYE or (event.type == "instruction.ended" and (not ids or event.instruction in ids))
+        if event.type not in TURNS:
+            return event.type == BYE
+        return not ids or event.type == "agent.changed" or event.instruction in ids
 
     with services.feed.subscribe(wanted=wanted) as ends:
         appended = await _say(services, call)
@@ -174,9 +181,18 @@ async def _say(services: Services, call: Call[RunRequest]) -> Appended:
 
 
 def _sent(services: Services, appended: Appended) -> SendReport | None:
-    """The report of a message, or None while something that it woke goes on."""
+    """The report of a message, or None while something that it woke goes on, or will by itself."""
     ids = appended.instruction_ids
-    results = services.reader.now(instructions.results, ids)
-    if any(result.status not in ENDED for result in results):
+    stands = services.reader.now(standing.of, ids, services.now_ms())
+    if any(one.kind not in ("ended", "person") for one in stands.values()):
         return None
-    return SendReport(message_id=appended.message_id, instruction_ids=ids, results=results)
+    results = services.reader.now(instructions.results, ids)
+    shown = tuple(_held(result, stands[InstructionId(result.instruction_id)]) for result in results)
+    return SendReport(message_id=appended.message_id, instruction_ids=ids, results=shown)
+
+
+def _held(result: InstructionResult, stands: Standing) -> InstructionResult:
+    """The result of what only a person can let go on: it waits, and for what."""
+    if stands.kind == "ended":
+        return result
+    return msgspec.structs.replace(result, status="waiting", waits_for=stands.reason)

@@ -21,10 +21,11 @@ async def members(services: Services, call: Call[None]) -> MemberList:
     space = _known_space(services, call.args["space"])
     if is_personal(space):
         processes = await services.reader.read(agents.ps, services.now_ms())
-        rows = (MemberRow(name=p.shown.name, state=p.shown.state) for p in processes if space == f"dm:{p.key}")
+        here = (one for one in processes if space == f"dm:{one.key}")
+        rows = (MemberRow(name=one.shown.name, state=one.shown.state, agent=one.key) for one in here)
     else:
         found = services.reader.now(agents.members, space)
-        rows = (MemberRow(name=member.name, state=member.state) for member in found)
+        rows = (MemberRow(name=member.name, state=member.state, agent=member.key) for member in found)
     return MemberList(space=space, members=tuple(rows))
 
 

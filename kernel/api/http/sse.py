@@ -63,7 +63,7 @@ async def follow(services: Services, after: int, wanted: EventFilter) -> AsyncGe
     None where nothing happened for PING_SECONDS. What is no longer kept is announced as ``gap``.
     """
     with services.feed.subscribe(wanted=lambda event: event.type == BYE or passes(wanted, event)) as live:
-        last, gap = _begin(services, after)
+        last, gap = begin(services, after)
         if gap is not None:
             yield gap
         behind = True
@@ -90,15 +90,15 @@ async def follow(services: Services, after: int, wanted: EventFilter) -> AsyncGe
 
 def passes(wanted: EventFilter, event: Event) -> bool:
     """The test that the store makes on stored events, for one that was published."""
-    return (
+    return event.type == wanted.beside or (
         wanted.space in (None, event.space)
         and wanted.agent in (None, event.agent)
-        and wanted.type in (None, event.type)
+        and (wanted.type is None or event.type in wanted.type.split(","))
         and wanted.instruction in (None, event.instruction)
     )
 
 
-def _begin(services: Services, after: int) -> tuple[int, Event | None]:
+def begin(services: Services, after: int) -> tuple[int, Event | None]:
     """Where a reader that has everything up to ``after`` goes on, and the gap before that if there is one."""
     kept = services.reader.now(events.kept)
     if after > kept.newest:

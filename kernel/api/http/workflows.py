@@ -1,13 +1,19 @@
 """Workflows that run: which, start one, stop one."""
 
+from collections.abc import Callable
+
 import apsw
 import trio
 
 from kernel.api.context import Services
+from kernel.api.http.once import once
 from kernel.api.http.route import Call
+from kernel.api.reply import Reply
 from kernel.store import agents, workflows
 from kernel.store.clock_text import rfc3339
+from kernel.store.commits.pause import continue_workflow, pause_workflow, resume_workflow
 from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.transaction import Transaction
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows.start import Prepared, StartAsked, Started, prepare, start
 from protocol.api import StartRequest, WorkflowList, WorkflowRow
@@ -68,6 +74,31 @@ async def stop(services: Services, call: Call[None]) -> WorkflowRow:
     )
 
 
+async def hold(services: Services, call: Call[None]) -> Reply:
+    """POST /workflows/:name[/:tag]/pause: nothing in it is begun; what runs gives way after its next entry."""
+    return await _change(services, call, pause_workflow)
+
+
+async def resume(services: Services, call: Call[None]) -> Reply:
+    """POST /workflows/:name[/:tag]/resume."""
+    return await _change(services, call, resume_workflow)
+
+
+async def go_on(services: Services, call: Call[None]) -> Reply:
+    """POST /workflows/:name[/:tag]/continue: its limits once more."""
+    return await _change(services, call, continue_workflow)
+
+
+async def _change(services: Services, call: Call[None], change: Callable[[Transaction, str], object]) -> Reply:
+    space = _space(call)
+
+    def make(tx: Transaction) -> WorkflowRow:
+        change(tx, space)
+        return _row_of(tx.conn, space)
+
+    return Reply(200, await services.writer.commit(once, call.request_key, make, status=200))
+
+
 def rows_of_running(conn: apsw.Connection) -> tuple[WorkflowRow, ...]:
     """Every workflow that runs, with its members."""
     return tuple(_shown(conn, record) for record in workflows.running(conn))
@@ -89,6 +120,7 @@ def _shown(conn: apsw.Connection, record: WorkflowRecord) -> WorkflowRow:
         members=tuple(member.name for member in agents.members(conn, record.space)),
         started_at=rfc3339(record.started_ms),
         run=record.space if record.mode == "run" else None,
+        paused=workflows.paused(conn, record.id),
     )
 
 

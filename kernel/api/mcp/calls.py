@@ -13,6 +13,7 @@ from kernel.api.context import Services
 from kernel.api.mcp.tool import Caller, Tool
 from kernel.api.mcp.tools import ATTEMPT_SCOPES, TOOLS
 from kernel.api.problems import refusal_of
+from kernel.fault import fault_hook
 from protocol.errors import Refused
 
 STOPPING: Final = Refused("stopping", "the kernel is stopping; whether this call took effect is not known")
@@ -65,7 +66,9 @@ class Calls:
     async def _run(self, tool: Tool, caller: Caller, arguments: object) -> Answer:
         try:
             asked = msgspec.convert(arguments, tool.asks)
-            return Answer(_encode(await tool.handler(self._services, caller, asked)))
+            answer = Answer(_encode(await tool.handler(self._services, caller, asked)))
+            fault_hook("mcp.answer")
+            return answer
         except msgspec.ValidationError as error:
             return _failed(Refused("bad_request", f"the arguments of {tool.name} do not fit: {error}"))
         except Exception as error:  # noqa: BLE001 - the boundary: a tool that fails is answered

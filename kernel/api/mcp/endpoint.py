@@ -1,22 +1,29 @@
-"""POST /mcp: plain modern calls are answered here, everything else goes through the SDK."""
+"""POST /mcp: plain requests are answered here, everything else goes through the SDK, imported when first needed."""
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+import trio
 
 from kernel.api.asgi import Fields, Message, Receive, Scope, Send
 from kernel.api.body import replay
 from kernel.api.http.answer import check_json
+from kernel.api.mcp import handshake, modern
+from kernel.api.mcp.about import IDENTITY
 from kernel.api.mcp.calls import Calls
-from kernel.api.mcp.modern import plain_call, reply_to
-from kernel.api.mcp.server import IDENTITY, build_server
+from kernel.api.mcp.plain import reply_to
 from kernel.api.mcp.tool import Caller
 from kernel.api.problems import problem_reply
-from kernel.api.reply import COMMON, send_reply
+from kernel.api.reply import COMMON, Reply, send_reply
 from kernel.store.attempts import Identity
 from protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+_Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Endpoint:
@@ -24,31 +31,61 @@ class Endpoint:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._manager = StreamableHTTPSessionManager(build_server(calls), stateless=True, json_response=True)
+        self._nursery: trio.Nursery | None = None
+        self._opening = trio.Lock()
+        self._sdk: _Serve | None = None
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None, None]:
         """Serve while the block lasts. Leave it in the task that entered it, after the last request."""
-        logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request of the older revisions
-        async with self._manager.run():
+        async with trio.open_nursery() as self._nursery:
             yield
+            self._nursery.cancel_scope.cancel()
 
     async def handle(
         self, identity: Identity, fields: Fields, body: bytes, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Answer one request of ``identity``."""
+        reply = await self._plain(identity, fields, body)
+        if reply is not None:
+            await send_reply(reply, send)
+            return
+        serve = await self._by_sdk()
+        scope[IDENTITY] = identity
+        await serve(scope, replay(body, receive), _uncached(send))
+
+    async def _plain(self, identity: Identity, fields: Fields, body: bytes) -> Reply | None:
+        """The answer to a request that needs nothing of the SDK."""
         try:
             check_json(fields.get(b"content-type", b""))
         except Refused as refused:
-            await send_reply(problem_reply(refused), send)
-            return
-        plain = plain_call(fields, body)
-        if plain is not None:
-            answer = await self._calls.call(plain.tool, Caller(identity, plain.call_key), plain.arguments)
-            await send_reply(reply_to(plain, answer), send)
-            return
-        scope[IDENTITY] = identity
-        await self._manager.handle_request(scope, replay(body, receive), _uncached(send))
+            return problem_reply(refused)
+        plain = modern.read(fields, body) or handshake.read(fields, body)
+        if plain is None or isinstance(plain, Reply):
+            return plain
+        answer = await self._calls.call(plain.tool, Caller(identity, plain.call_key), plain.arguments)
+        return reply_to(plain, answer)
+
+    async def _by_sdk(self) -> _Serve:
+        """The SDK's way. The first that needs it has it imported, in a thread; the others wait for the same."""
+        async with self._opening:
+            if self._sdk is None:
+                assert self._nursery is not None, "a request comes while run() lasts"
+                self._sdk = await self._nursery.start(self._serve_by_sdk)
+            return self._sdk
+
+    async def _serve_by_sdk(self, *, task_status: trio.TaskStatus[_Serve]) -> None:
+        manager = await trio.to_thread.run_sync(_build, self._calls)
+        logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request of the older revisions
+        async with manager.run():
+            task_status.started(manager.handle_request)
+            await trio.sleep_forever()
+
+
+def _build(calls: Calls) -> "StreamableHTTPSessionManager":
+    from kernel.api.mcp.server import build_manager  # noqa: PLC0415  (takes more than half a second)
+
+    return build_manager(calls)
 
 
 def _uncached(send: Send) -> Send:

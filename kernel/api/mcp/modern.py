@@ -1,24 +1,30 @@
-"""The plain tools/call of revision 2026-07-28, answered without the SDK's layers of validation.
+"""Plain requests of revision 2026-07-28: call, list, discover. Each is one self-contained POST."""
 
-Agents make thousands of these, and each is one self-contained POST. Only what is exactly in shape is taken here;
-whatever has one field more or a header less is left to the SDK, which knows the revision in full. Both ways give
-the same answer, byte for byte in meaning (a test compares them).
-"""
-
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import msgspec
 
 from kernel.api.asgi import Fields
-from kernel.api.mcp.calls import Answer, call_key, find
-from kernel.api.mcp.server import CALL_KEY, NAME
-from kernel.api.mcp.tool import Tool
+from kernel.api.mcp.about import CALL_KEY, CAPABILITIES, INSTRUCTIONS, LISTED, NAME
+from kernel.api.mcp.calls import call_key, find
+from kernel.api.mcp.plain import PlainCall, result_reply, wants_json
 from kernel.api.reply import Reply
 from protocol.version import VERSION
 
 REVISION: Final = "2026-07-28"
-_SERVER_INFO: Final = {"io.modelcontextprotocol/serverInfo": {"name": NAME, "version": VERSION}}
+_EXTRA: Final = {
+    "_meta": {"io.modelcontextprotocol/serverInfo": {"name": NAME, "version": VERSION}},
+    "resultType": "complete",
+}
+_UNCACHED: Final = {"cacheScope": "private", "ttlMs": 0}
+_LIST: Final = {**_EXTRA, **_UNCACHED, "tools": LISTED}
+_DISCOVERY: Final = {
+    **_EXTRA,
+    **_UNCACHED,
+    "supportedVersions": [REVISION],
+    "capabilities": CAPABILITIES,
+    "instructions": INSTRUCTIONS,
+}
 
 
 class _Meta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,56 +35,60 @@ class _Meta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class _Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    name: str
     meta: _Meta = msgspec.field(name="_meta")
+
+
+class _CallParams(_Params, frozen=True, kw_only=True):
+    name: str
     arguments: dict[str, Any] = {}
 
 
-class _Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="method"):
     jsonrpc: Literal["2.0"]
     id: int | str
-    method: Literal["tools/call"]
+
+
+class _Call(_Request, frozen=True, kw_only=True, tag="tools/call"):
+    params: _CallParams
+
+
+class _List(_Request, frozen=True, kw_only=True, tag="tools/list"):
     params: _Params
 
 
-_request: Final = msgspec.json.Decoder(_Request)
-_encode: Final = msgspec.json.Encoder().encode
+class _Discover(_Request, frozen=True, kw_only=True, tag="server/discover"):
+    params: _Params
 
 
-@dataclass(frozen=True, slots=True)
-class PlainCall:
-    """A call that needs nothing of the SDK."""
-
-    id: int | str
-    tool: Tool
-    arguments: dict[str, Any]
-    call_key: str | None
+_request: Final = msgspec.json.Decoder(_Call | _List | _Discover)
 
 
-def plain_call(fields: Fields, body: bytes) -> PlainCall | None:
-    """The call in ``body``, or None where it is anything but plain."""
-    if fields.get(b"mcp-protocol-version") != b"2026-07-28" or fields.get(b"mcp-method") != b"tools/call":
-        return None
-    if b"application/json" not in fields.get(b"accept", b"") or any(name.startswith(b"mcp-param-") for name in fields):
+def read(fields: Fields, body: bytes) -> PlainCall | Reply | None:
+    """The call in ``body``, or the answer where that is known at once; None where it is anything but plain."""
+    if fields.get(b"mcp-protocol-version") != b"2026-07-28" or not wants_json(fields):
         return None
     try:
         request = _request.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    params = request.params
-    tool = find(params.name)
-    if tool is None or fields.get(b"mcp-name") != params.name.encode():
+    name = request.params.name if isinstance(request, _Call) else None
+    if not _agree(fields, request.__struct_config__.tag, name):
         return None
-    return PlainCall(request.id, tool, params.arguments, call_key(params.meta.call_key))
+    match request:
+        case _Call(params=params):
+            return _call(request.id, params)
+        case _List():
+            return result_reply(request.id, _LIST)
+        case _Discover():
+            return result_reply(request.id, _DISCOVERY)
 
 
-def reply_to(call: PlainCall, answer: Answer) -> Reply:
-    """The JSON-RPC response that carries ``answer``."""
-    result = {
-        "_meta": _SERVER_INFO,
-        "resultType": "complete",
-        "content": [{"type": "text", "text": answer.body.decode()}],
-        "structuredContent": msgspec.Raw(answer.body),
-        "isError": answer.is_error,
-    }
-    return Reply(200, _encode({"jsonrpc": "2.0", "id": call.id, "result": result}))
+def _agree(fields: Fields, method: object, name: str | None) -> bool:
+    """Whether the headers say what the body says: two readers of one request must not see two requests."""
+    said = fields.get(b"mcp-method", b"").decode("latin-1"), fields.get(b"mcp-name", b"").decode("latin-1")
+    return said == (method, name or "")
+
+
+def _call(id_: int | str, params: _CallParams) -> PlainCall | None:
+    tool = find(params.name)
+    return None if tool is None else PlainCall(id_, tool, params.arguments, call_key(params.meta.call_key), _EXTRA)

@@ -1,33 +1,35 @@
-"""Our tools on the MCP SDK's low-level server: every revision and every corner of the protocol is the SDK's."""
+"""Our tools on the MCP SDK's low-level server: every revision and every corner of the protocol is the SDK's.
 
-from typing import Any, Final
+Importing this takes more than half a second: only the endpoint does, when a request needs it.
+"""
+
+from typing import Any
 
 import mcp_types as types
 import msgspec
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
+from kernel.api.mcp.about import CALL_KEY, IDENTITY, INSTRUCTIONS, LISTED, NAME
 from kernel.api.mcp.calls import Answer, Calls, call_key, find
-from kernel.api.mcp.tool import Caller, Tool, schema_of
-from kernel.api.mcp.tools import ATTEMPT_SCOPES, visible
+from kernel.api.mcp.tool import Caller
 from kernel.store.attempts import Identity
 from protocol.version import VERSION
-
-NAME: Final = "agent-worker"
-INSTRUCTIONS: Final = "Talk to your team: read and write the channel of your workspace, and see who is there."
-CALL_KEY: Final = "agent-worker/call"
-"""Key of ``_meta``: names one call, so that repeating it does not do it twice."""
-IDENTITY: Final = "agent_worker.identity"
-"""Key of the ASGI scope under which the endpoint leaves who asks."""
 
 Context = ServerRequestContext[Any, Any]
 
 
+def build_manager(calls: Calls) -> StreamableHTTPSessionManager:
+    """The SDK's way of serving, without sessions. Enter its ``run`` before the first request."""
+    return StreamableHTTPSessionManager(build_server(calls), stateless=True, json_response=True)
+
+
 def build_server(calls: Calls) -> "Server[Any]":
     """A server of all tools. Who asks is in the scope of each request, and nowhere else."""
-    listed = [_described(tool) for tool in visible(ATTEMPT_SCOPES)]
+    listed = [types.Tool.model_validate(tool) for tool in LISTED]
     schemas = {tool.name: tool.input_schema for tool in listed}
 
     async def list_tools(_context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -51,21 +53,6 @@ def build_server(calls: Calls) -> "Server[Any]":
     )
     server.middleware.clear()
     return server
-
-
-def _described(tool: Tool) -> types.Tool:
-    return types.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=schema_of(tool.asks),
-        output_schema=schema_of(tool.gives),
-        annotations=types.ToolAnnotations(
-            read_only_hint=not tool.mutating,
-            destructive_hint=False,
-            idempotent_hint=tool.idempotent,
-            open_world_hint=False,
-        ),
-    )
 
 
 def _result(answer: Answer) -> types.CallToolResult:

@@ -1,16 +1,21 @@
 """Who hears a message, and who is woken by it.
 
-A message without a direct addressee and without a mention wakes nobody. Nobody wakes itself.
+A message without a direct addressee and without a mention wakes nobody. Nobody wakes itself. Where a limit of the
+workflow holds, whoever would be woken gets the work all the same, but it waits until somebody continues the workflow.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
+from kernel.rule.continuation import taken_up
 from kernel.rule.draft import Draft
-from kernel.rule.effects import Append, Assign, Deliver, Effect, Put, Refuse, RunLimited
+from kernel.rule.effects import Append, Assign, Deliver, Effect, LimitedBy, Put, Refuse, RunLimited
 from kernel.rule.fact import Fact
 from kernel.rule.proposal import Proposal
 from kernel.rule.view import View, Workspace
-from protocol.instruction import Lane
+from protocol.instruction import Lane, WaitReason
 from protocol.mention import find_mentions, limit_mentions
 from protocol.message import SYSTEM, TEXT_LIMIT_BYTES, USER
 from protocol.names import DEFAULT_TAG, AgentKey, AgentName, is_personal, split_space
@@ -35,7 +40,8 @@ def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
     name = split_space(fact.space)[1]
     if not view.agent_exists(AgentKey(name)):
         return (Refuse("unknown_agent", f"there is no agent {name!r}", "awk ls lists the agents"),)
-    return _wake(AgentKey(name), name, "immediate", fact.hops)
+    continues = taken_up(fact, AgentKey(name), view)
+    return _wake(AgentKey(name), name, "immediate", fact.hops, continues=continues)
 
 
 def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ...]:
@@ -50,15 +56,18 @@ def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ..
         return ()
     woken, over = limit_mentions(named.values())
     limit = _limit_reached(fact, workspace, len(direct) + len(woken))
-    if limit is not None:
-        delivered = tuple(Deliver(key, AgentName(name)) for key, name in (direct | named).items())
-        return (*delivered, *_limited(fact.space, workspace, limit))
+    waits_for = None if limit is None else limit.waits_for
     effects: list[Effect] = []
     for key, name in direct.items():
-        effects.extend(_wake(key, name, "normal", fact.hops))
+        continues = taken_up(fact, key, view)
+        effects.extend(_wake(key, name, "normal", fact.hops, waits_for=waits_for, continues=continues))
     for key, name in named.items():
-        effects.extend((Deliver(key, AgentName(name)),) if name in over else _wake(key, name, "immediate", fact.hops))
-    return tuple(effects)
+        effects.extend(
+            (Deliver(key, AgentName(name)),)
+            if name in over
+            else _wake(key, name, "immediate", fact.hops, joins=True, waits_for=waits_for)
+        )
+    return (*effects, *(() if limit is None else _limited(fact.space, workspace, limit)))
 
 
 def _mentioned(fact: Fact, view: View) -> dict[AgentKey, str]:
@@ -77,24 +86,57 @@ def _mentioned(fact: Fact, view: View) -> dict[AgentKey, str]:
     return found
 
 
-def _wake(agent: AgentKey, name: str, lane: Lane, hops: int) -> tuple[Effect, ...]:
-    return (Assign(agent, AgentName(name), lane, hops), Deliver(agent, AgentName(name)))
+def _wake(
+    agent: AgentKey,
+    name: str,
+    lane: Lane,
+    hops: int,
+    *,
+    joins: bool = False,
+    waits_for: WaitReason | None = None,
+    continues: int | None = None,
+) -> tuple[Effect, ...]:
+    return (Assign(agent, AgentName(name), lane, hops, joins, waits_for, continues), Deliver(agent, AgentName(name)))
 
 
-def _limit_reached(fact: Fact, workspace: Workspace, more: int) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """A limit that holds: which, what the work it holds back waits for, and how it is told."""
+
+    by: LimitedBy
+    waits_for: WaitReason
+    text: str
+
+
+_SPENT: Final[Mapping[str, _Limit]] = MappingProxyType(
+    {
+        "budget": _Limit("budget", "budget", "the budget"),
+        "wall_time": _Limit("wall_time", "budget", "the wall time"),
+    }
+)
+"""Limits that hold whatever is said, until somebody continues the workflow."""
+
+
+def _limit_reached(fact: Fact, workspace: Workspace, more: int) -> _Limit | None:
+    if (spent := _SPENT.get(workspace.limited_by or "")) is not None:
+        return spent
     if fact.hops > workspace.hops_limit:
-        return f"the hop limit of {workspace.hops_limit}"
+        return _Limit("hops", "hops", f"the hop limit of {workspace.hops_limit}")
     if workspace.assigned + more > workspace.instructions_limit:
-        return f"the limit of {workspace.instructions_limit} instructions"
+        return _Limit("instructions", "budget", f"the limit of {workspace.instructions_limit} instructions")
     return None
 
 
-def _limited(space: str, workspace: Workspace, limit: str) -> tuple[Effect, ...]:
+def _limited(space: str, workspace: Workspace, limit: _Limit) -> tuple[Effect, ...]:
     """Told once in a run: a notice for every message would be a flood of its own."""
     if workspace.limited:
         return ()
-    text = f"{limit} is reached: nobody was woken"
-    return (Put(RunLimited(space=space)), Append(Draft(kind="system", space=space, sender=SYSTEM, text=text)))
+    target = f"@{workspace.name}:{workspace.tag}"
+    text = f"{limit.text} is reached: nobody is woken until somebody continues it (awk continue {target})"
+    return (
+        Put(RunLimited(space=space, by=limit.by)),
+        Append(Draft(kind="system", space=space, sender=SYSTEM, text=text)),
+    )
 
 
 def _too_large() -> Refuse:

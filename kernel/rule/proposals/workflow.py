@@ -48,6 +48,9 @@ def _begin(fact: Fact, started: WorkflowStarted, view: View) -> tuple[Effect, ..
         deadline_ms=started.deadline_ms,
         hops=limits.hops,
         instructions=limits.instructions,
+        wall_time_ms=started.wall_time_ms,
+        budget_tokens=started.budget.tokens,
+        budget_usd=started.budget.usd,
     )
     return (Put(begin), Put(Roster(space=fact.space, members=started.members)), *_kickoff(fact, started))
 

@@ -9,7 +9,10 @@ import msgspec
 from kernel.rule.draft import Outcome
 from kernel.rule.fact import Fact
 from kernel.store.commits.attempts import Ending, end_attempt
+from kernel.store.commits.crash import charge_crash
 from kernel.store.commits.recorder import record
+from kernel.store.commits.spend import spend
+from kernel.store.commits.trip import Trip, give_back, hold, trip
 from kernel.store.fence import stale
 from kernel.store.transaction import Transaction
 from protocol.errors import CLASS_OF_CAUSE, Cause
@@ -52,6 +55,10 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     usage: Usage = _NO_USAGE
     cause: Cause | None = None
+    crash_jitter: float | None = None
+    """Set where the worker left unasked: uniform in [0, 1)."""
+    failure: Trip | None = None
+    """Set where the provider failed."""
 
 
 def close(
@@ -66,10 +73,14 @@ def close(
     outcome: str | None = None,
     exit: str | None = None,
     stderr_tail: str | None = None,
+    crash_jitter: float | None = None,
+    failure: Trip | None = None,
 ) -> Closed:
     """End the instruction that ``epoch`` holds. Raises Refused (stale_attempt)."""
     number = number_of(instruction, "i")
-    conclusion = Conclusion(status=status, text=text, usage=usage, cause=cause)
+    conclusion = Conclusion(
+        status=status, text=text, usage=usage, cause=cause, crash_jitter=crash_jitter, failure=failure
+    )
     ending = Ending(outcome or status, exit, stderr_tail)
     closed = None if number is None else _conclude(tx, number, epoch, conclusion, ending)
     if closed is None:
@@ -83,25 +94,32 @@ def cancel(tx: Transaction, number: int, epoch: int) -> Closed | None:
     return _conclude(tx, number, epoch, conclusion, Ending("cancelled"), any_open=True)
 
 
+def give_up(tx: Transaction, number: int, epoch: int) -> Closed | None:
+    """End an instruction for which there is no budget left, thread kept. None: it moved meanwhile."""
+    conclusion = Conclusion(status="incomplete", cause="budget")
+    return _conclude(tx, number, epoch, conclusion, Ending("budget"), any_open=True)
+
+
 END: Final = """
 UPDATE instructions SET state = :status, result_text = :text, cause = :cause, error_class = :class, ended_ms = :now,
+  waits_for = NULL, wait_key = NULL, not_before_ms = 0,
   input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,
   cache_read_tokens = cache_read_tokens + :cache,
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END
 WHERE id = :id AND epoch = :epoch
   AND (state IN ('leased', 'running') OR (:any_open AND state IN ('queued', 'yielded', 'waiting')))
-RETURNING agent, name, space, message, hops, input_tokens, output_tokens, cache_read_tokens, cost_usd
+RETURNING agent, name, space, run, hops, input_tokens, output_tokens, cache_read_tokens, cost_usd
 """
 
 END_DELIVERY: Final = """
-UPDATE deliveries SET state = ? WHERE message = ? AND agent = ? AND state IN ('queued', 'leased', 'injected')
+UPDATE deliveries SET state = ? WHERE instruction = ? AND state IN ('queued', 'leased', 'injected')
 """
 
 BOOK: Final = """
 UPDATE agents SET input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,
   cache_read_tokens = cache_read_tokens + :cache,
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END,
-  last_exit = coalesce(:exit, last_exit), last_event_ms = :now
+  last_exit = coalesce(:exit, last_exit), last_event_ms = :now, stepped = stepped OR :worked
 WHERE key = :agent
 """
 
@@ -124,12 +142,21 @@ def _conclude(
     row = tx.conn.execute(END, values).fetchone()
     if row is None:
         return None
-    agent, name, space, message, hops, *amounts = row
+    agent, name, space, run, hops, *amounts = row
     total = _usage(*amounts)
+    spend(tx, agent=agent, run=run, usage=conclusion.usage)
     end = ENDS[conclusion.status]
-    tx.conn.execute(END_DELIVERY, (end.delivery, message, agent))
+    tx.conn.execute(END_DELIVERY, (end.delivery, number))
     end_attempt(tx, number, epoch, name, space, ending)
-    tx.conn.execute(BOOK, {"agent": agent, "exit": ending.exit, "now": tx.now_ms, **_amounts(total)})
+    give_back(tx, number)
+    worked = conclusion.status in ("done", "incomplete")
+    tx.conn.execute(BOOK, {"agent": agent, "exit": ending.exit, "now": tx.now_ms, "worked": worked, **_amounts(total)})
+    if conclusion.crash_jitter is not None:
+        charge_crash(tx, agent, conclusion.crash_jitter)
+    if conclusion.failure is not None:
+        breaker = trip(tx, conclusion.failure)
+        if breaker.state != "closed":
+            hold(tx, agent, breaker.key, breaker.reason, breaker.open_until_ms)
     data = {
         "status": conclusion.status,
         "class": error_class,

@@ -8,7 +8,7 @@ from kernel.store.workflows import running_runs
 
 def end_run(tx: Transaction, run: int) -> bool:
     """End ``run`` if it still runs and is over now. False: it goes on, or ended meanwhile."""
-    progress = next(iter(running_runs(tx.conn, run)), None)
+    progress = next(iter(running_runs(tx.conn, tx.now_ms, run)), None)
     over = None if progress is None else verdict(progress, tx.now_ms)
     if progress is None or not isinstance(over, Verdict):
         return False

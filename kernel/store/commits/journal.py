@@ -1,9 +1,12 @@
-"""Make one entry of an attempt durable."""
+"""Make one entry of an attempt durable, and see in the same moment whether something presses behind it."""
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
+from kernel.store.commits.entry_body import store_body
+from kernel.store.commits.freeze import Freeze, freeze
+from kernel.store.commits.spend import spend
 from kernel.store.fence import stale
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
@@ -19,19 +22,27 @@ ADVANCE: Final = """
 UPDATE instructions SET state = 'running', entries = entries + 1, steps = steps + :step,
   input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,
   cache_read_tokens = cache_read_tokens + :cache,
-  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END
+  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END, throttled_ms = 0
 WHERE id = :id AND epoch = :epoch AND entries = :k AND state IN ('leased', 'running')
-RETURNING agent, name, space, message, steps
+RETURNING agent, name, space, run, lane, steps
 """
 
-INSERT_ENTRY: Final = "INSERT INTO entries (instruction, k, epoch, kind, body, at_ms) VALUES (?, ?, ?, ?, ?, ?)"
+INSERT_ENTRY: Final = """
+INSERT INTO entries (instruction, k, epoch, kind, body, blob, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
 
-INJECTED: Final = "UPDATE deliveries SET state = 'injected' WHERE message = ? AND agent = ? AND state = 'leased'"
+INJECTED: Final = "UPDATE deliveries SET state = 'injected' WHERE instruction = ? AND state = 'leased'"
+
+Pressing = Literal["urgent", "paused"]
+"""Why an attempt should make room: work of its agent in a more urgent lane, or somebody paused it."""
 
 
-def journal(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> None:
-    """Write entry ``entry.k`` and book its usage. The same entry again changes nothing.
+def journal(
+    tx: Transaction, instruction: str, epoch: int, entry: Entry, *, first: int = 0, frozen: Freeze | None = None
+) -> Pressing | None:
+    """Write entry ``entry.k`` and book its usage. The same entry again changes nothing. Returns what presses.
 
+    ``first`` is the first entry of this attempt: with it ``frozen`` is kept, the prompt that it answers.
     Raises Refused (stale_attempt; conflict where k is not the next or holds another body).
     """
     number = number_of(instruction, "i")
@@ -49,17 +60,38 @@ def journal(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> None
     row = tx.conn.execute(ADVANCE, values).fetchone()
     if row is None:
         _check_repeated(tx, instruction, epoch, entry)
-        return
-    agent, name, space, message, steps = row
-    tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, _encode(entry), tx.now_ms))
-    if entry.k == 0:
-        tx.conn.execute(INJECTED, (message, agent))
+        return None
+    agent, name, space, run, lane, steps = row
+    tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *store_body(tx, _encode(entry)), tx.now_ms))
+    if entry.k == first:
+        tx.conn.execute(INJECTED, (number,))
+        if frozen is not None and number is not None:
+            freeze(tx, number, frozen)
     data = {"k": entry.k, "kind": entry.kind, "step": steps, "name": entry.name}
     tx.emit("instruction.step", space=space, agent=name, instruction=number, data=data)
+    spend(tx, agent=agent, run=run, usage=usage)
+    return None if entry.last else _pressing(tx, agent, run, lane)
+
+
+PRESSING: Final = """
+SELECT (SELECT 1 FROM instructions AS i INDEXED BY instructions_queue
+    WHERE i.state IN ('queued', 'yielded') AND i.agent = :agent AND i.lane < :lane AND i.not_before_ms <= :now LIMIT 1),
+  (SELECT a.state <> 'active' FROM agents AS a WHERE a.key = :agent),
+  (SELECT w.paused FROM workflows AS w WHERE w.id = :run)
+"""
+
+
+def _pressing(tx: Transaction, agent: str, run: int | None, lane: int) -> Pressing | None:
+    urgent, idle, paused = tx.conn.execute(
+        PRESSING, {"agent": agent, "lane": lane, "now": tx.now_ms, "run": run}
+    ).fetchone() or (None, None, None)
+    return "paused" if idle or paused else "urgent" if urgent else None
 
 
 STORED: Final = """
-SELECT i.entries, e.body FROM instructions AS i LEFT JOIN entries AS e ON e.instruction = i.id AND e.k = :k
+SELECT i.entries, CASE WHEN e.blob IS NULL THEN e.body ELSE b.body END
+FROM instructions AS i LEFT JOIN entries AS e ON e.instruction = i.id AND e.k = :k
+  LEFT JOIN blobs AS b ON b.hash = e.blob
 WHERE i.id = :id AND i.epoch = :epoch AND i.state IN ('leased', 'running')
 """
 

@@ -1,7 +1,8 @@
 """Give an instruction to an attempt."""
 
-from typing import Final
+from typing import Final, cast
 
+import apsw
 import msgspec
 
 from kernel.store.transaction import Transaction
@@ -21,8 +22,8 @@ class Leased(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt. ``n`` counts the tries that are charged, ``epoch`` all leases.
 
     ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those that did.
-    ``text`` is what the agent is told, ``source_text`` the message as sent; ``sender`` wrote it.
-    ``name`` is what the agent is called in the space.
+    ``text`` is what the agent is told, ``source_text`` the message as sent; ``sender`` wrote it. Mentions that joined
+    the instruction while it was queued are in both. ``name`` is what the agent is called in the space.
     """
 
     instruction: InstructionId
@@ -41,40 +42,65 @@ class Leased(msgspec.Struct, frozen=True, kw_only=True):
     hops: int
     message_seq: int
     entries: int
+    run: int | None = None
+    joined: tuple[int, ...] = ()
+    """Further messages it was made of, by their numbers."""
+    throttled_ms: int = 0
+    """Since when a provider refuses it for its rate, without an entry in between; 0: it does not."""
+    promoted: bool = False
+    """It makes a step before it is preempted again."""
+    preempted: int = 0
+    compacted: bool = False
+    carried_steps: int = 0
+    continues: int | None = None
     vouched: frozenset[str] = frozenset()
     """What the message, or the start of the workflow, was trusted to have done."""
 
 
 LEASE: Final = """
 UPDATE instructions SET state = 'leased', epoch = epoch + 1, attempts = attempts + 1, not_before_ms = 0
-WHERE id = ? AND state IN ('queued', 'yielded') AND NOT EXISTS (
-  SELECT 1 FROM instructions AS live WHERE live.agent = instructions.agent AND live.state IN ('leased', 'running'))
-RETURNING epoch, attempts, crashes, agent, name, space, lane, hops, message, entries, vouched,
+WHERE id = :id AND state IN ('queued', 'yielded') AND NOT EXISTS (
+    SELECT 1 FROM instructions AS live WHERE live.agent = instructions.agent AND live.state IN ('leased', 'running'))
+  AND NOT EXISTS (
+    SELECT 1 FROM agents AS a WHERE a.key = instructions.agent
+      AND (a.state <> 'active' OR a.hold_key IS NOT NULL OR a.resume_at_ms > :now))
+RETURNING epoch, attempts, crashes, agent, name, space, lane, hops, message, entries, run, throttled_ms, promoted,
+  preempted, compacted, carried_steps, continues, by_mention, vouched,
   (SELECT w.vouched FROM workflows AS w WHERE w.id = instructions.run)
 """
 
-MESSAGE: Final = "SELECT text, sender FROM messages WHERE seq = ?"
+MESSAGE: Final = "SELECT seq, text, sender FROM messages WHERE seq = ?"
 
-DELIVERY: Final = "UPDATE deliveries SET state = 'leased' WHERE message = ? AND agent = ? AND state = 'queued'"
+MESSAGES: Final = """
+SELECT m.seq, m.text, m.sender FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message
+WHERE d.instruction = ? ORDER BY m.seq
+"""
+
+DELIVERIES: Final = "UPDATE deliveries SET state = 'leased' WHERE instruction = ? AND state = 'queued'"
 
 INSERT_ATTEMPT: Final = """
 INSERT INTO attempts (instruction, epoch, n, token_hash, started_ms) VALUES (?, ?, ?, ?, ?)
 """
 
-
 _vouched: Final = msgspec.json.Decoder(tuple[str, ...])
+_NOTHING: Final = (0, "", "")
 
 
 def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None:
-    """Start an attempt, charged until ``park`` says otherwise. None: no longer queued, or its agent has a live one."""
+    """Start an attempt, charged until ``park`` says otherwise.
+
+    None: it is no longer queued, or its agent has a live one, is paused, held back or waits to be restarted.
+    """
     number = number_of(instruction, "i")
-    row = tx.conn.execute(LEASE, (number,)).fetchone()
+    row = tx.conn.execute(LEASE, {"id": number, "now": tx.now_ms}).fetchone()
     if row is None or number is None:
         return None
-    epoch, attempts, crashes, agent, name, space, lane, hops, seq, entries, *vouched = row
-    text, sender = tx.conn.execute(MESSAGE, (seq,)).fetchone() or ("", "")
-    tx.conn.execute(DELIVERY, (seq, agent))
+    epoch, attempts, crashes, agent, name, space, lane, hops, seq, entries, run, *rest = row
+    throttled_ms, promoted, preempted, compacted, carried_steps, continues, by_mention, *vouched = rest
+    messages = _messages(tx.conn, number, seq, joined=bool(by_mention))
+    tx.conn.execute(DELIVERIES, (number,))
     tx.conn.execute(INSERT_ATTEMPT, (number, epoch, attempts + crashes, token_hash, tx.now_ms))
+    text = "\n\n".join(one[1] for one in messages)
     leased = Leased(
         instruction=InstructionId(instruction),
         attempt=attempt_id(instruction, epoch),
@@ -87,13 +113,27 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
         space=space,
         text=text,
         source_text=text,
-        sender=sender,
+        sender=messages[0][2],
         lane=LANES[lane],
         hops=hops,
         message_seq=seq,
+        joined=tuple(one[0] for one in messages[1:]),
         entries=entries,
+        run=run,
+        throttled_ms=throttled_ms,
+        promoted=bool(promoted),
+        preempted=preempted,
+        compacted=bool(compacted),
+        carried_steps=carried_steps,
+        continues=continues,
         vouched=frozenset(one for blob in vouched if blob is not None for one in _vouched.decode(blob)),
     )
     data = {"attempt": leased.attempt, "epoch": epoch, "n": leased.n}
     tx.emit("instruction.leased", space=space, agent=name, instruction=number, data=data)
     return leased
+
+
+def _messages(conn: apsw.Connection, number: int, seq: int, *, joined: bool) -> list[tuple[int, str, str]]:
+    """What the instruction was made of, oldest first; never empty."""
+    rows = conn.execute(MESSAGES, (number,)) if joined else conn.execute(MESSAGE, (seq,))
+    return cast("list[tuple[int, str, str]]", rows.fetchall()) or [_NOTHING]

@@ -1,58 +1,151 @@
 """Put an instruction back: to be tried again, to go on later, or to wait."""
 
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from kernel.policy.aging import lane_after
 from kernel.store.clock_text import optional_rfc3339
 from kernel.store.commits.attempts import Ending, end_attempt
+from kernel.store.commits.compact import compact
+from kernel.store.commits.crash import charge_crash
+from kernel.store.commits.trip import Trip, give_back, hold, trip
 from kernel.store.fence import stale
 from kernel.store.transaction import Transaction
 from protocol.errors import CLASS_OF_CAUSE, Cause
-from protocol.instruction import LANES
+from protocol.instruction import LANES, WaitReason
 from protocol.names import number_of
+
+Charge = Literal["attempt", "crash", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parking:
+    """How an instruction goes back.
+
+    ``not_before_ms`` is the kernel's time, 0 for at once (a waiting one: nobody knows when). ``charge`` says what the
+    attempt counts as. ``holds``: its agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set where the
+    worker left unasked, ``trip`` where its provider failed; either may hold it back longer.
+    """
+
+    status: Literal["queued", "yielded", "waiting"]
+    outcome: str
+    not_before_ms: int = 0
+    charge: Charge = "none"
+    cause: Cause | None = None
+    exit: str | None = None
+    stderr_tail: str | None = None
+    waits_for: WaitReason | None = None
+    wait_key: str | None = None
+    holds: bool = False
+    preempted: bool = False
+    compact: bool = False
+    throttled: bool = False
+    crash_jitter: float | None = None
+    trip: Trip | None = None
+
 
 # The lease has charged an attempt: a crash is charged as a crash instead, and what is not charged is given back.
 PARK: Final = """
-UPDATE instructions SET state = :status, not_before_ms = :not_before, cause = :cause, error_class = :class,
-  attempts = attempts - :refund, crashes = crashes + :crash, preempted = preempted + (:status = 'yielded')
+UPDATE instructions SET state = :status, not_before_ms = :not_before, parked_ms = :now, cause = :cause,
+  error_class = :class, waits_for = :waits_for, wait_key = :wait_key,
+  attempts = attempts - :refund, crashes = crashes + :crash, preempted = preempted + :preempted,
+  promoted = promoted AND NOT :preempted, compacted = compacted OR :compact,
+  throttled_ms = CASE WHEN NOT :throttled THEN throttled_ms WHEN throttled_ms > 0 THEN throttled_ms ELSE :now END
 WHERE id = :id AND epoch = :epoch AND state IN ('leased', 'running')
-RETURNING name, space, lane
+RETURNING agent, name, space, lane, preempted
+"""
+
+LAST_EXIT: Final = "UPDATE agents SET last_exit = ?, last_event_ms = ? WHERE key = ?"
+
+SET_LANE: Final = "UPDATE instructions SET lane = ?, promoted = 1 WHERE id = ?"
+
+
+def park(tx: Transaction, instruction: str, epoch: int, parking: Parking) -> None:
+    """End the attempt and return its instruction to its place in its lane (order is by lane, then id).
+
+    Raises Refused (stale_attempt).
+    """
+    number = number_of(instruction, "i")
+    parking = _paused(tx, number, _tripped(tx, parking))
+    row = tx.conn.execute(PARK, _values(number, epoch, parking, tx.now_ms)).fetchone()
+    if row is None or number is None:
+        raise stale(instruction, epoch)
+    agent, name, space, lane, preempted = row
+    lane = _aged(tx, number, lane, preempted)
+    end_attempt(tx, number, epoch, name, space, Ending(parking.outcome, parking.exit, parking.stderr_tail))
+    give_back(tx, number)
+    if parking.compact:
+        compact(tx, number)
+    if parking.exit is not None:
+        tx.conn.execute(LAST_EXIT, (parking.exit, tx.now_ms, agent))
+    if parking.wait_key is not None and parking.waits_for is not None and parking.holds:
+        hold(tx, agent, parking.wait_key, parking.waits_for, parking.not_before_ms)
+    if parking.crash_jitter is not None:
+        charge_crash(tx, agent, parking.crash_jitter)
+    data = {
+        "status": parking.status,
+        "lane": LANES[lane],
+        "not_before": optional_rfc3339(parking.not_before_ms),
+        "waits_for": parking.waits_for,
+    }
+    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
+
+
+def _tripped(tx: Transaction, parking: Parking) -> Parking:
+    """The parking once its provider's breaker has counted the failure: where that is open, it waits for it."""
+    if parking.trip is None:
+        return parking
+    breaker = trip(tx, parking.trip)
+    if breaker.state == "closed":
+        return parking
+    until_ms = max(parking.not_before_ms, breaker.open_until_ms) if breaker.open_until_ms else 0
+    return replace(
+        parking,
+        status="waiting",
+        waits_for=breaker.reason,
+        wait_key=breaker.key,
+        not_before_ms=until_ms,
+        holds=True,
+    )
+
+
+PAUSED: Final = """
+SELECT w.paused FROM instructions AS i CROSS JOIN workflows AS w ON w.id = i.run WHERE i.id = ?
 """
 
 
-def park(
-    tx: Transaction,
-    instruction: str,
-    epoch: int,
-    *,
-    status: Literal["queued", "yielded", "waiting"],
-    not_before_ms: int = 0,
-    outcome: str,
-    exit: str | None = None,
-    stderr_tail: str | None = None,
-    cause: Cause | None = None,
-    charge: bool,
-) -> None:
-    """End the attempt and return its instruction to its place in its lane (order is by lane, then id).
+def _paused(tx: Transaction, number: int | None, parking: Parking) -> Parking:
+    """The parking of one whose workflow was paused: it waits for that to end."""
+    if parking.status == "waiting":
+        return parking
+    row = tx.conn.execute(PAUSED, (number,)).fetchone()
+    return replace(parking, status="waiting", waits_for="paused") if row is not None and row[0] else parking
 
-    ``not_before_ms`` is wall time. ``charge`` False: this attempt does not count. Raises Refused (stale_attempt).
-    """
-    error_class = None if cause is None else CLASS_OF_CAUSE[cause]
-    crashed = charge and error_class == "crash"
-    values = {
-        "id": number_of(instruction, "i"),
+
+def _values(
+    number: int | None, epoch: int, parking: Parking, now_ms: int
+) -> dict[str, str | int | float | bytes | None]:
+    return {
+        "id": number,
         "epoch": epoch,
-        "status": status,
-        "not_before": not_before_ms,
-        "cause": cause,
-        "class": error_class,
-        "refund": not charge or crashed,
-        "crash": crashed,
+        "now": now_ms,
+        "status": parking.status,
+        "not_before": parking.not_before_ms,
+        "cause": parking.cause,
+        "class": None if parking.cause is None else CLASS_OF_CAUSE[parking.cause],
+        "waits_for": parking.waits_for,
+        "wait_key": parking.wait_key,
+        "refund": parking.charge != "attempt",
+        "crash": parking.charge == "crash",
+        "preempted": parking.preempted,
+        "compact": parking.compact,
+        "throttled": parking.throttled,
     }
-    row = tx.conn.execute(PARK, values).fetchone()
-    number = values["id"]
-    if row is None or not isinstance(number, int):
-        raise stale(instruction, epoch)
-    name, space, lane = row
-    end_attempt(tx, number, epoch, name, space, Ending(outcome, exit, stderr_tail))
-    data = {"status": status, "lane": LANES[lane], "not_before": optional_rfc3339(not_before_ms)}
-    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
+
+
+def _aged(tx: Transaction, number: int, lane: int, preempted: int) -> int:
+    """The lane it goes on in: who was sent away too often moves up."""
+    better = lane_after(lane, preempted)
+    if better != lane:
+        tx.conn.execute(SET_LANE, (better, number))
+    return better

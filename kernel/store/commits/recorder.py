@@ -1,7 +1,7 @@
 """The sink of an evaluation: messages and effects become rows of the open transaction."""
 
 from collections.abc import Iterable
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -11,14 +11,30 @@ from kernel.rule.effects import Assign, Deliver, Put, Roster, RunLimited, Workfl
 from kernel.rule.evaluate import evaluate
 from kernel.rule.fact import Fact
 from kernel.store.commits.roster import AgentSpec, put_agent
+from kernel.store.commits.take_up import take_up
 from kernel.store.transaction import Transaction
 from kernel.store.view import TransactionView
-from protocol.instruction import LANES
+from protocol.instruction import LANES, WaitReason
 from protocol.message import FACT_KINDS, Message
 from protocol.names import AgentKey, InstructionId, instruction_id, is_personal
 
 E = TypeVar("E")
+Values = dict[str, str | int | bytes | None]
+"""Bindings of a statement, by name."""
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class _Run(NamedTuple):
+    """The run a space belongs to, if any."""
+
+    number: int | None
+    paused: bool
+
+
+_NO_RUN: Final = _Run(None, paused=False)
+JOINED_BYTES: Final = 128 * 1024
+JOINED_MESSAGES: Final = 20
+"""So much may be made one instruction; what comes then makes another."""
 
 
 class Recorder:
@@ -36,7 +52,7 @@ class Recorder:
             self._put(put.row)
         deliveries = _of(Deliver, effects)
         run = self._run_of(fact.space)
-        seq = self._message(fact, run, deliveries)
+        seq = self._message(fact, run.number, deliveries)
         self.first_seq = self.first_seq or seq
         assigned = {one.agent: self._assign(seq, fact, run, one) for one in _of(Assign, effects)}
         for delivery in deliveries:
@@ -66,30 +82,54 @@ class Recorder:
             tx.emit_message(message, fact.cause)
         return seq
 
-    def _assign(self, seq: int, fact: Fact, run: int | None, assign: Assign) -> int:
+    def _assign(self, seq: int, fact: Fact, run: _Run, assign: Assign) -> int:
         tx = self._tx
-        vouched = _encode(fact.vouched) if fact.vouched else None
-        lane = LANES.index(assign.lane)
-        row = (assign.agent, assign.name, fact.space, run, lane, seq, assign.hops, tx.now_ms, vouched)
-        tx.conn.execute(INSERT_INSTRUCTION, row)
-        number = tx.conn.last_insert_rowid()
+        waits_for: WaitReason | None = "paused" if run.paused else assign.waits_for
+        values: Values = {
+            "agent": assign.agent,
+            "name": assign.name,
+            "space": fact.space,
+            "run": run.number,
+            "lane": LANES.index(assign.lane),
+            "state": "waiting" if waits_for else "queued",
+            "waits_for": waits_for,
+            "message": seq,
+            "hops": assign.hops,
+            "now": tx.now_ms,
+            "vouched": _encode(fact.vouched) if fact.vouched else None,
+            "joins": assign.joins,
+            "size": len(fact.text),
+            "bytes": JOINED_BYTES,
+            "most": JOINED_MESSAGES,
+        }
+        number = self._join(values) if assign.joins and waits_for is None else None
+        if number is None:
+            number = self._insert(values, fact.space, assign, run)
+        if assign.continues is not None:
+            take_up(tx, number, assign.continues, fact.text)
         self.instructions.append(instruction_id(number))
-        if run is not None:
-            tx.conn.execute(COUNT_ASSIGNED, (run,))
-        tx.emit(
-            "instruction.queued",
-            space=fact.space,
-            agent=assign.name,
-            instruction=number,
-            data={"status": "queued", "lane": assign.lane, "not_before": None},
-        )
         return number
 
-    def _run_of(self, space: str) -> int | None:
-        if is_personal(space):
-            return None
-        row = self._tx.conn.execute(LATEST_RUN, (space,)).fetchone()
+    def _join(self, values: Values) -> int | None:
+        """The instruction of earlier mentions that this one joins, if there is one that still waits for its lease."""
+        row = self._tx.conn.execute(JOIN, values).fetchone()
         return None if row is None else int(row[0])
+
+    def _insert(self, values: Values, space: str, assign: Assign, run: _Run) -> int:
+        tx = self._tx
+        tx.conn.execute(INSERT_INSTRUCTION, values)
+        number = tx.conn.last_insert_rowid()
+        if run.number is not None:
+            tx.conn.execute(COUNT_ASSIGNED, (run.number,))
+        data = {"status": values["state"], "lane": assign.lane, "not_before": None, "waits_for": values["waits_for"]}
+        tx.emit("instruction.queued", space=space, agent=assign.name, instruction=number, data=data)
+        return number
+
+    def _run_of(self, space: str) -> _Run:
+        if is_personal(space):
+            return _NO_RUN
+        row = self._tx.conn.execute(LATEST_RUN, (space,)).fetchone()
+        return _NO_RUN if row is None else _Run(int(row[0]), bool(row[1]))
 
     def _put(self, row: WorkflowBegin | WorkflowEnd | RunLimited | Roster) -> None:
         match row:
@@ -100,7 +140,12 @@ class Recorder:
             case WorkflowEnd():
                 self._end(row)
             case RunLimited():
-                self._tx.conn.execute(LIMIT_RUN, (row.space,))
+                self._limit(row)
+
+    def _limit(self, row: RunLimited) -> None:
+        self._tx.conn.execute(LIMIT_RUN, (row.by, row.space))
+        data = {"run": row.space, "state": "waiting", "reason": row.by}
+        self._tx.emit("workflow.changed", space=row.space, data=data)
 
     def _begin(self, row: WorkflowBegin) -> None:
         values = msgspec.structs.asdict(row) | {
@@ -150,21 +195,33 @@ INSERT INTO deliveries (message, agent, name, space, state, instruction) VALUES 
 """
 
 INSERT_INSTRUCTION: Final = """
-INSERT INTO instructions (agent, name, space, run, lane, state, message, hops, enqueued_ms, vouched)
-VALUES (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?)
+INSERT INTO instructions
+  (agent, name, space, run, lane, state, waits_for, message, hops, enqueued_ms, vouched, by_mention)
+VALUES (:agent, :name, :space, :run, :lane, :state, :waits_for, :message, :hops, :now, :vouched, :joins)
+"""
+
+JOIN: Final = """
+UPDATE instructions SET hops = max(hops, :hops) WHERE id = (
+  SELECT i.id FROM instructions AS i INDEXED BY instructions_joining
+  WHERE i.agent = :agent AND i.space = :space AND i.lane = :lane AND i.state = 'queued' AND i.by_mention = 1
+    AND i.epoch = 0 AND i.run IS :run AND i.vouched IS :vouched
+  ORDER BY i.id DESC LIMIT 1)
+AND (SELECT count(*) < :most AND coalesce(sum(length(m.text)), 0) + :size <= :bytes
+  FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message WHERE d.instruction = instructions.id)
+RETURNING id
 """
 
 COUNT_ASSIGNED: Final = "UPDATE workflows SET assigned = assigned + 1 WHERE id = ?"
 
-LATEST_RUN: Final = "SELECT id FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
+LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
 
 INSERT_WORKFLOW: Final = """
 INSERT INTO workflows
   (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms, hops_limit,
-  instructions_limit)
+  instructions_limit, wall_time_ms, budget_tokens, budget_usd)
 VALUES
   (:name, :tag, :space, :mode, :file, :definition, :params, :vouched, 'running', :now, :deadline_ms, :hops,
-  :instructions)
+  :instructions, :wall_time_ms, :budget_tokens, :budget_usd)
 """
 
 DELETE_MEMBERS: Final = "DELETE FROM members WHERE space = ?"
@@ -175,4 +232,4 @@ STOP_WORKFLOW: Final = """
 UPDATE workflows SET state = 'stopped', status = ?, exit_code = ?, ended_ms = ? WHERE space = ? AND state = 'running'
 """
 
-LIMIT_RUN: Final = "UPDATE workflows SET limited = 1 WHERE space = ? AND state = 'running'"
+LIMIT_RUN: Final = "UPDATE workflows SET limited = 1, limited_by = ? WHERE space = ? AND state = 'running'"

@@ -1,14 +1,21 @@
 """What a new kernel does first: nothing that the last one had begun is lost, and nothing runs twice.
 
+One transaction: a kernel that dies in it leaves everything as it was, for the next one to do the same (promises 4.7).
 Run it only when no worker of the last kernel is left (every keeper's lock was taken).
 """
 
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 import msgspec
 
+from kernel.fault import fault_hook
+from kernel.policy.boots import Deaths, one_more
+from kernel.store.commits.boots import died, in_a_loop, took_over
 from kernel.store.commits.close import close
-from kernel.store.commits.park import park
+from kernel.store.commits.park import Parking, park
+from kernel.store.commits.reclock import reclock
+from kernel.store.commits.reopen import reopen
 from kernel.store.entries import of
 from kernel.store.transaction import Transaction
 from protocol.ipc import Entry
@@ -16,38 +23,90 @@ from protocol.names import InstructionId, instruction_id
 
 FINAL_STOPS: Final = frozenset({"end_turn", "stop_sequence", "stop"})
 """Stop reasons after which a model has said all it wanted to say."""
+POISONOUS: Final = "the kernel died three times while this was being worked on, and it had not got any further"
+_REQUEUED: Final = Parking(status="queued", outcome="kernel_restart", cause="kernel_restart")
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
-    """What was open: put back into its lane, or closed because its last reply was durable already."""
+    """What was open: put back into its lane; closed because its last reply was durable; or given up.
+
+    ``safe_mode``: kernels have died one after the other without getting anything done, so this one does no work.
+    """
 
     requeued: tuple[InstructionId, ...] = ()
     closed: tuple[InstructionId, ...] = ()
-
-
-LIVE: Final = "SELECT id, epoch FROM instructions WHERE state IN ('leased', 'running') ORDER BY id"
-
-INSERT_BOOT: Final = "INSERT INTO boots (pid, version, at_ms, requeued) VALUES (?, ?, ?, ?)"
+    given_up: tuple[InstructionId, ...] = ()
+    safe_mode: bool = False
 
 
 def recover(tx: Transaction, *, pid: int = 0, version: str = "") -> Recovered:
     """Take over from a kernel that is gone. No attempt is charged for its death."""
-    requeued: list[InstructionId] = []
-    closed: list[InstructionId] = []
-    for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(LIVE).fetchall()):
-        instruction = instruction_id(number)
+    reclock(tx)
+    fault_hook("recover.reclocked")
+    looping = in_a_loop(tx)
+    left = _Left(tx, counts=died(tx))
+    left.settle()
+    fault_hook("recover.settled")
+    reopen(tx)
+    fault_hook("recover.reopened")
+    safe_mode = looping and not left.given_up  # who is given up is what they died of: without it, try again
+    took_over(tx, pid=pid, version=version, requeued=len(left.requeued), safe=safe_mode)
+    return Recovered(
+        requeued=tuple(left.requeued),
+        closed=tuple(left.closed),
+        given_up=tuple(left.given_up),
+        safe_mode=safe_mode,
+    )
+
+
+LIVE: Final = """
+SELECT id, epoch, kernel_deaths, progress_mark,
+  entries + (SELECT count(*) FROM effects AS e WHERE e.instruction = instructions.id)
+FROM instructions WHERE state IN ('leased', 'running') ORDER BY id
+"""
+
+SET_DEATHS: Final = "UPDATE instructions SET kernel_deaths = ?, progress_mark = ? WHERE id = ?"
+
+
+@dataclass
+class _Left:
+    """What the last kernel was working on, one by one. ``counts``: it died of itself."""
+
+    tx: Transaction
+    counts: bool
+    requeued: list[InstructionId] = field(default_factory=list)
+    closed: list[InstructionId] = field(default_factory=list)
+    given_up: list[InstructionId] = field(default_factory=list)
+
+    def settle(self) -> None:
+        rows = self.tx.conn.execute(LIVE).fetchall()
+        for number, epoch, count, mark, progress in cast("list[tuple[int, int, int, int, int]]", rows):
+            deaths = Deaths(count, mark)
+            if self.counts:
+                deaths = one_more(deaths, progress)
+                self.tx.conn.execute(SET_DEATHS, (deaths.count, deaths.mark, number))
+            self._settle(instruction_id(number), epoch, poisonous=self.counts and deaths.poisonous)
+
+    def _settle(self, instruction: InstructionId, epoch: int, *, poisonous: bool) -> None:
+        tx = self.tx
         text = _final_text(of(tx.conn, instruction))
-        if text is None:
-            park(
-                tx, instruction, epoch, status="queued", outcome="kernel_restart", cause="kernel_restart", charge=False
-            )
-            requeued.append(instruction)
-        else:
+        if text is not None:
             close(tx, instruction, epoch, status="done", text=text, outcome="kernel_restart")
-            closed.append(instruction)
-    tx.conn.execute(INSERT_BOOT, (pid, version, tx.now_ms, len(requeued)))
-    tx.emit("kernel.started", data={"pid": pid, "version": version, "requeued": len(requeued)})
-    return Recovered(requeued=tuple(requeued), closed=tuple(closed))
+            self.closed.append(instruction)
+        elif poisonous:
+            close(
+                tx,
+                instruction,
+                epoch,
+                status="dead",
+                text=POISONOUS,
+                cause="suspect_kernel_crash",
+                outcome="kernel_restart",
+            )
+            self.given_up.append(instruction)
+        else:
+            park(tx, instruction, epoch, _REQUEUED)
+            self.requeued.append(instruction)
 
 
 def _final_text(entries: tuple[Entry, ...]) -> str | None:

@@ -23,9 +23,23 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     definition: bytes | None = None
 
 
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
 class _Shown(msgspec.Struct, frozen=True):
     backend: str = "sdk"
     model: str = ""
+    provider: str | _Named | None = None
+
+    @property
+    def provider_name(self) -> str:
+        """Whose limit its workers count against, as far as the file says; an alias is resolved at its first attempt."""
+        if self.backend == "mock":
+            return "mock"
+        if self.provider is None:
+            return self.model.partition("/")[0]
+        return self.provider if isinstance(self.provider, str) else self.provider.name
 
 
 _shown: Final = msgspec.json.Decoder(_Shown)
@@ -38,11 +52,11 @@ def put_agents(tx: Transaction, specs: Iterable[AgentSpec]) -> None:
 
 
 UPSERT: Final = """
-INSERT INTO agents (key, name, home_space, origin, file, definition, backend, model, state)
-VALUES (:key, :name, :home_space, :origin, :file, :definition, :backend, :model, 'active')
+INSERT INTO agents (key, name, home_space, origin, file, definition, backend, model, provider, state)
+VALUES (:key, :name, :home_space, :origin, :file, :definition, :backend, :model, :provider, 'active')
 ON CONFLICT (key) DO UPDATE SET
   home_space = :home_space, origin = :origin, file = coalesce(:file, file), definition = :definition,
-  backend = :backend, model = :model
+  backend = :backend, model = :model, provider = :provider
 WHERE :definition IS NOT NULL
   AND (definition IS NOT :definition OR origin IS NOT :origin OR home_space IS NOT :home_space
     OR file IS NOT coalesce(:file, file))
@@ -54,7 +68,12 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
     """Add or update one agent. Its state, its queue and its usage stay."""
     shown = _Shown() if spec.definition is None else _shown.decode(spec.definition)
     values = msgspec.structs.asdict(spec)
-    values |= {"name": name_of(spec.key), "backend": shown.backend, "model": shown.model}
+    values |= {
+        "name": name_of(spec.key),
+        "backend": shown.backend,
+        "model": shown.model,
+        "provider": shown.provider_name,
+    }
     row = tx.conn.execute(UPSERT, values).fetchone()
     if row is not None:
         tx.emit("agent.changed", space=spec.home_space, agent=name_of(spec.key), data={"state": row[0], "reason": None})

@@ -7,8 +7,9 @@ import pytest
 
 from kernel.agents.catalog import Catalog
 from kernel.source.problems import BadDefinition
-from protocol.agent import Action, AgentDefinition, MockError, MockExit, Rule
+from protocol.agent import Action, AgentDefinition, MockError, MockExit, MockUsage, Rule
 from protocol.api import FileError
+from protocol.budget import AgentBudget, InstructionBudget
 from protocol.errors import Refused
 
 FULL = """\
@@ -87,9 +88,25 @@ mock:
         Action(exit=MockExit(signal="KILL")),
         Action(exit=MockExit(code=3)),
         Action(exit=MockExit(signal="TERM", times=1)),
-        Action(usage={"input_tokens": 1000, "output_tokens": 200}),
+        Action(usage=MockUsage(input_tokens=1000, output_tokens=200)),
         Action(text="done: ${{ message.text }}"),
     )
+
+
+def test_a_budget_is_read_with_its_window_and_what_each_instruction_may_cost(tmp_path: Path) -> None:
+    """Contracts section 1, budget."""
+    text = MINIMAL + "budget: {tokens: 5000, usd: 0.5, window: 12h, instruction: {tokens: 100, wall_time: 90s}}\n"
+    budget = project(tmp_path, alice=text).agent("alice").definition.budget
+    assert budget == AgentBudget(
+        tokens=5000, usd=0.5, window=43_200.0, instruction=InstructionBudget(tokens=100, wall_time=90.0)
+    )
+
+
+def test_a_script_may_say_what_a_step_costs(tmp_path: Path) -> None:
+    """Demos and tests spend money without a key."""
+    text = MOCK + "  - usage: {input_tokens: 5, cost_usd: 0.25}"
+    [rule] = project(tmp_path, alice=text).agent("alice").definition.mock
+    assert rule.do == (Action(usage=MockUsage(input_tokens=5, cost_usd=0.25)),)
 
 
 MOCK = "backend: mock\nmock:\n"
@@ -131,6 +148,12 @@ MOCK = "backend: mock\nmock:\n"
         (MOCK + "  - exit: SIGNOPE", "mock[0].do[0].exit", "NOPE is not a signal", "KILL"),
         (MOCK + "  - exit: {times: 1}", "mock[0].do[0].exit", "exactly one of signal and code", ""),
         (MOCK + "  - error: {text: x}", "mock[0].do[0].error", "needs http_status or code", ""),
+        ("budget: {tokens: 0}\n" + MINIMAL, "budget.tokens", "must be at least 1", ""),
+        ("budget: {usd: much}\n" + MINIMAL, "budget.usd", "needs a number", ""),
+        ("budget: {window: 1s}\n" + MINIMAL, "budget.window", "must be at least 1m", ""),
+        ("budget: {token: 1}\n" + MINIMAL, "budget.token", "unknown key", "did you mean tokens?"),
+        ("budget: {instruction: {wall_time: -1s}}\n" + MINIMAL, "budget.instruction.wall_time", "duration", "10m"),
+        (MOCK + "  - usage: {cost_usd: -1}", "mock[0].do[0].usage.cost_usd", "must be at least 0", ""),
         (MOCK + "  - usage: {tokens: 1}", "mock[0].do[0].usage.tokens", "unknown key", "input_tokens"),
         (MOCK + "  - text: ${{ message.body }}", "mock[0].do[0]", "unknown variable 'message.body'", "message.text"),
         (MOCK + "  - text: ${{ match.1 }}", "mock[0].do[0]", "when has no group", "add when:"),
@@ -221,12 +244,33 @@ def test_a_system_prompt_comes_from_its_file_at_each_reading(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "per_provider", "reserve", "starvation"),
+    [
+        ("limits: {}", None, 0.1, 300.0),
+        ("limits: {per_provider: 4, memory_reserve: 5%}\nstarvation: 30s", 4, 0.05, 30.0),
+        ("limits: {per_provider: {openai: 2}, memory_reserve: 0.25}", {"openai": 2}, 0.25, 300.0),
+    ],
+)
+def test_limits_of_the_project(
+    text: str, per_provider: object, reserve: float, starvation: float, tmp_path: Path
+) -> None:
+    """Contracts section 1, project."""
+    (tmp_path / "moniro.yaml").write_text(text)
+    definition = Catalog(tmp_path).project()
+    assert (definition.limits.per_provider, definition.limits.memory_reserve) == (per_provider, reserve)
+    assert definition.starvation == starvation
+
+
+@pytest.mark.parametrize(
     ("text", "where", "message"),
     [
         ("agents: {}", "agents", "agents is not supported in this version"),
-        ("starvation: 5m", "starvation", "not supported"),
+        ("starvation: soon", "starvation", "needs a duration"),
         ("limits: {workers: 0}", "limits.workers", "must be at least 1"),
-        ("limits: {per_provider: 2}", "limits.per_provider", "not supported"),
+        ("limits: {per_provider: 0}", "limits.per_provider", "must be at least 1"),
+        ("limits: {per_provider: {opnai: 2}}", "limits.per_provider.opnai", "unknown provider 'opnai'"),
+        ("limits: {memory_reserve: 95%}", "limits.memory_reserve", "must be at most 0.9"),
+        ("limits: {memory_reserve: -1%}", "limits.memory_reserve", "needs a number"),
         ("providers: {mine: {}}", "providers.mine", "provider mine has no base_url"),
         ("providers: {mine: {base_url: x}}", "providers.mine", "not an http(s) URL"),
         ("providers: {Mine: {base_url: 'http://x'}}", "providers.Mine", "is not a name"),

@@ -8,7 +8,7 @@ import pytest
 
 from kernel.api.http.route import Route
 from kernel.api.http.table import ROUTES
-from kernel.api.mcp.server import NAME
+from kernel.api.mcp.about import NAME
 from kernel.api.mcp.tool import Ask, Tool, schema_of
 from kernel.api.mcp.tools import TOOLS
 from tests.kernel.api.house import House

@@ -1,40 +1,61 @@
-"""The table of an instruction's states."""
+"""The tables of the states of instructions and deliveries, and that the store keeps to them."""
 
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy.lifecycle import TRANSITIONS, IllegalTransition, Step, after
-from protocol.instruction import ENDED, LIVE, STATUSES
+import kernel.store.commits
+from kernel.policy.lifecycle import (
+    BEGINNINGS,
+    DELIVERIES,
+    TRANSITIONS,
+    DeliveryStep,
+    IllegalTransition,
+    Step,
+    after,
+    delivery_after,
+)
+from protocol.instruction import ENDED, LIVE, STATUSES, DeliveryState, Status
 
 STEPS = get_args(Step)
+DELIVERY_STATES = frozenset(get_args(DeliveryState))
 
 
-def test_the_table_knows_every_state_and_no_other() -> None:
+def test_the_tables_know_every_state_and_no_other() -> None:
     """style.md 13."""
     assert set(TRANSITIONS) == set(STATUSES)
     assert {state for row in TRANSITIONS.values() for state in row.values()} <= set(STATUSES)
+    assert {step for row in TRANSITIONS.values() for step in row} == set(STEPS)
+    assert set(DELIVERIES) == DELIVERY_STATES == {state for row in DELIVERIES.values() for state in row.values()}
+    assert {step for row in DELIVERIES.values() for step in row} == set(get_args(DeliveryStep))
 
 
-@given(st.lists(st.sampled_from(STEPS)))
-def test_what_has_ended_stays_ended(steps: list[Step]) -> None:
+@given(st.sampled_from(sorted(BEGINNINGS)), st.lists(st.sampled_from(STEPS)))
+def test_what_has_ended_stays_ended_unless_a_person_revives_it(state: Status, steps: list[Step]) -> None:
     """Promise P3: exactly one terminal state."""
-    state = TRANSITIONS["queued"].get("lease", "leased")
     ended = False
     for step in steps:
         try:
             state = after(state, step)
         except IllegalTransition:
             continue
-        assert not ended
+        assert not ended or step == "revive"
         ended = state in ENDED
 
 
-def test_every_state_that_has_not_ended_can_be_cancelled() -> None:
-    """Promise P3: nothing is stuck."""
+def test_every_state_can_come_to_an_end_and_be_reached() -> None:
+    """Promise P3: nothing is stuck, nothing is dead code."""
     assert {state for state, row in TRANSITIONS.items() if "cancel" in row} == set(STATUSES) - ENDED
+    reached = set(BEGINNINGS)
+    for _ in STATUSES:
+        reached |= {state for known in reached for state in TRANSITIONS[known].values()}
+    assert reached == set(STATUSES)
 
 
 def test_only_what_is_held_can_write() -> None:
@@ -42,7 +63,51 @@ def test_only_what_is_held_can_write() -> None:
     assert {state for state, row in TRANSITIONS.items() if "entry" in row} == LIVE
 
 
+def test_only_what_was_given_up_can_be_retried() -> None:
+    """contracts.md section 9: retry takes failed and dead."""
+    assert {state for state, row in TRANSITIONS.items() if "revive" in row} == {"failed", "dead"}
+
+
 def test_a_missing_step_says_what_and_where() -> None:
     """style.md 13: a missing key raises and changes nothing."""
-    with pytest.raises(IllegalTransition, match="done cannot lease"):
+    with pytest.raises(IllegalTransition, match="an instruction that is done cannot lease"):
         after("done", "lease")
+    with pytest.raises(IllegalTransition, match="a delivery that is acked cannot die"):
+        delivery_after("acked", "die")
+
+
+def test_a_delivery_that_was_shown_is_not_shown_as_new_again() -> None:
+    """decisions.md: queued, leased, injected, acked or dead, in this order; only a retry begins again."""
+    order = ("queued", "leased", "injected", "acked", "dead")
+    for state, row in DELIVERIES.items():
+        for step, then in row.items():
+            assert step == "revive" or order.index(then) > order.index(state)
+
+
+def updates(table: str) -> Iterator[tuple[str, frozenset[str], frozenset[str]]]:
+    """Every literal guarded change of state in the store's commits: where, from which states, to which."""
+    for module in pkgutil.iter_modules(kernel.store.commits.__path__, "kernel.store.commits."):
+        for name, sql in vars(importlib.import_module(module.name)).items():
+            if name.isupper() and isinstance(sql, str) and re.match(rf"\s*UPDATE {table} SET", sql):
+                assignment, _, guard = sql.partition("WHERE")
+                to = frozenset(re.findall(r"\bstate = '(\w+)'", assignment))
+                if to:
+                    yield f"{module.name}.{name}", frozenset(_states(guard)), to
+
+
+def _states(guard: str) -> Iterator[str]:
+    guard = re.split(r"NOT EXISTS|EXISTS", guard)[0]
+    for one, several in re.findall(r"\bstate (?:= '(\w+)'|IN \(([^)]*)\))", guard):
+        yield from [one] if one else re.findall(r"'(\w+)'", several)
+
+
+@pytest.mark.parametrize(("table", "allowed"), [("instructions", TRANSITIONS), ("deliveries", DELIVERIES)])
+def test_the_store_changes_no_state_that_the_table_does_not(table: str, allowed: dict[str, dict[str, str]]) -> None:
+    """Promise P3: the guards of the commits and the table say the same."""
+    found = list(updates(table))
+    assert found, "no guarded update was recognised"
+    for where, sources, targets in found:
+        assert sources, f"{where} changes the state of {table} without asking for the one it is in"
+        for source in sources:
+            reachable = set(allowed[source].values()) | {source}
+            assert targets <= reachable, f"{where}: {source} to {sorted(targets)} is not in the table"

@@ -1,61 +1,168 @@
 """Retry is a pure decision."""
 
+import math
+from typing import get_args
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.policy.retry import CRASH_DELAY_SECONDS, MAX_DELAY_SECONDS, Again, GiveUp, backoff, decide
+from kernel.policy.retry import LONGEST_SECONDS, TABLE, Again, Failure, GiveUp, History, Wait, decide, sensible_seconds
 from protocol.agent import Retry
 from protocol.errors import CLASS_OF_CAUSE, Cause
 
-causes = st.sampled_from(sorted(CLASS_OF_CAUSE))
-counts = st.integers(min_value=0, max_value=10_000)
+DEFAULT = Retry()
+PATIENT = Retry(attempts=20)
+HOUR = 3600.0
+
+causes = st.sampled_from(get_args(Cause))
+told = st.none() | st.floats() | st.sampled_from([-1.0, 0.0, 1e300, math.inf, -math.inf, math.nan])
 jitters = st.floats(min_value=0, max_value=1, exclude_max=True)
+counts = st.integers(min_value=0, max_value=10_000)
+seconds = st.floats(min_value=0, max_value=1e7)
+histories = st.builds(History, st.integers(0, 30), st.integers(0, 5), seconds, seconds, st.booleans(), counts)
 retries = st.builds(
     Retry,
-    attempts=st.integers(min_value=0, max_value=100),
-    backoff=st.floats(min_value=0, max_value=1e6),
-    multiplier=st.floats(min_value=0, max_value=1e6),
+    attempts=st.integers(min_value=1, max_value=20),
+    backoff=st.floats(min_value=0, max_value=86_400),
+    multiplier=st.floats(min_value=1, max_value=10),
 )
 
 
-@given(causes, counts, counts, retries, st.none() | st.floats(min_value=0, max_value=1e6), jitters)
-def test_every_failure_has_a_decision_within_bounds(
-    cause: Cause, used: int, crashes: int, retry: Retry, after: float | None, jitter: float
+def test_the_table_has_a_row_for_every_cause_and_no_other() -> None:
+    """promises.md 4.3: no failure is left to chance."""
+    assert set(TABLE) == set(get_args(Cause)) == set(CLASS_OF_CAUSE)
+
+
+@settings(max_examples=1000)
+@given(causes, told, histories, retries, jitters)
+def test_what_the_provider_said_is_never_undercut(
+    cause: Cause, said: float | None, history: History, retry: Retry, jitter: float
 ) -> None:
-    """Promise P12: never more than the table's attempts; Retry-After is a floor."""
-    match decide(cause, used, crashes, retry, after, jitter):
-        case Again(delay_seconds=delay):
-            assert CLASS_OF_CAUSE[cause] in ("transient", "crash")
-            assert 0 <= delay <= max(MAX_DELAY_SECONDS, after or 0)
-            if CLASS_OF_CAUSE[cause] == "transient":
-                assert used < retry.attempts
-                assert delay >= (after or 0)
-            else:
-                assert crashes == 0
-                assert CRASH_DELAY_SECONDS[0] <= delay <= CRASH_DELAY_SECONDS[1]
-        case GiveUp(status=status):
-            assert (status == "incomplete") == (CLASS_OF_CAUSE[cause] == "resource")
+    """Promise P12: Retry-After is a floor, nonsense apart; and no delay is endless, negative or not a number."""
+    match decide(Failure(cause, said), history, retry, jitter):
+        case Again(delay_seconds=delay) | Wait(delay_seconds=float(delay)):
+            assert 0 <= delay <= LONGEST_SECONDS
+            assert delay >= (sensible_seconds(said) or 0)
+        case Wait(reason=reason, delay_seconds=None):
+            assert reason == "credentials" or not sensible_seconds(said)
 
 
-@given(st.integers(min_value=1, max_value=200), st.floats(min_value=0, max_value=100), st.floats(1, 10))
-def test_backoff_never_shrinks_and_is_capped(attempt: int, seconds: float, multiplier: float) -> None:
-    """style.md 15."""
-    retry = Retry(backoff=seconds, multiplier=multiplier)
-    assert backoff(attempt, retry, 1.0) <= backoff(attempt + 1, retry, 1.0) <= MAX_DELAY_SECONDS
-    assert backoff(attempt, retry, 0.0) == pytest.approx(backoff(attempt, retry, 1.0) / 2)
+@settings(max_examples=1000)
+@given(causes, told, histories, retries, jitters)
+def test_nothing_is_tried_more_often_than_the_table_says(
+    cause: Cause, said: float | None, history: History, retry: Retry, jitter: float
+) -> None:
+    """Promise P12: at most the table's attempts, and at most the agent's for what passes by itself."""
+    row = TABLE[cause]
+    match decide(Failure(cause, said), history, retry, jitter):
+        case Again(charge="attempt", compact=False):
+            assert row.tries is not None and history.attempts < min(row.tries, retry.attempts)
+        case Again(charge="crash"):
+            assert CLASS_OF_CAUSE[cause] == "crash" and history.crashes == 0
+        case Again(compact=True):
+            assert cause == "context_overflow" and not history.compacted
+        case Again(charge="none"):
+            assert cause in {"spawn_transient", "kernel_restart"}
+        case Wait():
+            assert cause in {"rate_limited", "quota", "auth"}
+
+
+@settings(max_examples=1000)
+@given(causes, told, histories, retries, jitters)
+def test_permanent_failures_and_used_up_budgets_are_never_retried(
+    cause: Cause, said: float | None, history: History, retry: Retry, jitter: float
+) -> None:
+    """Promise P12: permanent errors have 0 retries; what ran into a limit keeps its thread (incomplete)."""
+    decision = decide(Failure(cause, said), history, retry, jitter)
+    if CLASS_OF_CAUSE[cause] == "permanent" and cause not in {"quota", "auth"}:
+        assert decision == GiveUp("failed" if history.attempts + history.crashes <= 1 else "dead")
+    if CLASS_OF_CAUSE[cause] == "resource" and cause != "context_overflow":
+        assert decision == GiveUp("incomplete")
 
 
 @pytest.mark.parametrize(
-    ("cause", "used", "crashes", "status"),
+    ("cause", "retry", "delays"),
     [
-        ("auth", 1, 0, "failed"),
-        ("invalid", 2, 0, "dead"),
-        ("network", 3, 0, "dead"),
-        ("crash", 1, 1, "dead"),
-        ("max_steps", 1, 0, "incomplete"),
+        ("network", PATIENT, [1, 2, 4, 8]),
+        ("overloaded", PATIENT, [2, 4, 8, 16, 32, 64, 120]),
+        ("network", DEFAULT, [1, 2]),
+        ("overloaded", DEFAULT, [2, 4]),
+        ("network", Retry(attempts=20, backoff=3, multiplier=10), [3, 16, 16, 16]),
+        ("network", Retry(attempts=20, backoff=0), [0, 0, 0, 0]),
+        ("startup_timeout", PATIENT, [5]),
+        ("idle_timeout", DEFAULT, [5]),
+        ("idle_timeout", Retry(attempts=1), []),
     ],
 )
-def test_how_an_instruction_ends_when_it_is_given_up(cause: Cause, used: int, crashes: int, status: str) -> None:
-    """contracts.md section 9: failed is permanent at the first try, dead is attempts used up."""
-    assert decide(cause, used, crashes, Retry(), None, 0.5) == GiveUp(status)  # type: ignore[arg-type]
+def test_transient_failures_are_tried_again_after_growing_delays(
+    cause: Cause, retry: Retry, delays: list[float]
+) -> None:
+    """promises.md 4.3, and decisions.md: the agent's attempts cap them. Then the instruction is dead."""
+    seen: list[float] = []
+    while isinstance(decision := decide(Failure(cause), History(len(seen) + 1, 0, 0), retry, 0.999999), Again):
+        seen.append(decision.delay_seconds)
+    assert seen == pytest.approx(delays, rel=1e-3)
+    assert decision == GiveUp("dead")
+
+
+def test_an_overload_that_lasts_is_given_up_by_the_clock() -> None:
+    """promises.md 4.3: 8 tries or 15 minutes."""
+    assert isinstance(decide(Failure("overloaded"), History(2, 0, 0, 899), PATIENT, 0), Again)
+    assert decide(Failure("overloaded"), History(2, 0, 0, 900), PATIENT, 0) == GiveUp("dead")
+
+
+@pytest.mark.parametrize(("cause", "least", "most"), [("crash", 1, 3), ("unresponsive", 1, 3), ("protocol", 1, 1)])
+def test_a_crash_is_tried_once_more_and_then_dead(cause: Cause, least: float, most: float) -> None:
+    """promises.md 4.3, fault PF01."""
+    assert decide(Failure(cause), History(1, 0, 0), DEFAULT, 0.0) == Again(least, "crash")
+    last = decide(Failure(cause), History(1, 0, 0), Retry(attempts=1), 0.999999)
+    assert isinstance(last, Again) and last.delay_seconds == pytest.approx(most, rel=1e-3)
+    assert decide(Failure(cause), History(0, 1, 0), DEFAULT, 0.0) == GiveUp("dead")
+
+
+@given(st.lists(jitters, min_size=200, max_size=200))
+@settings(max_examples=50)
+def test_a_throttled_instruction_waits_uncharged_ever_longer_for_six_hours(chances: list[float]) -> None:
+    """promises.md 4.3: rate_limited, capped at 120 s; at the end it is dead and not parked for ever."""
+    waited, delays = 0.0, []
+    for jitter in [*chances, *([0.0] * 400)]:
+        decision = decide(Failure("rate_limited"), History(1, 0, waited), Retry(attempts=1), jitter)
+        if isinstance(decision, GiveUp):
+            break
+        assert isinstance(decision, Wait) and decision.reason == "provider"
+        assert decision.delay_seconds is not None and 1 <= decision.delay_seconds <= 120
+        delays.append(decision.delay_seconds)
+        waited += decision.delay_seconds
+    assert decision == GiveUp("dead") and waited >= 6 * HOUR
+    assert sum(delays[:12]) >= 120, "it is at the cap after a dozen, whatever chance says"
+
+
+def test_no_quota_waits_for_its_reset_or_for_a_person_and_costs_nothing() -> None:
+    """promises.md 4.3: quota."""
+    assert decide(Failure("quota", 7200.0), History(9, 9, 0), DEFAULT, 0) == Wait("quota", 7200.0)
+    for unknown in (None, 0.0, -5.0, math.nan):
+        assert decide(Failure("quota", unknown), History(1, 0, 0), DEFAULT, 0) == Wait("quota", None)
+    assert decide(Failure("quota", math.inf), History(1, 0, 0), DEFAULT, 0) == Wait("quota", LONGEST_SECONDS)
+
+
+def test_bad_credentials_wait_for_a_person_whatever_the_provider_says() -> None:
+    """promises.md 4.3, fault PF03: no retry, no attempt."""
+    assert decide(Failure("auth", 5.0), History(1, 0, 0), DEFAULT, 0) == Wait("credentials", None)
+
+
+def test_a_context_that_is_too_long_is_compacted_once() -> None:
+    """promises.md 4.3: then incomplete, with its thread."""
+    assert decide(Failure("context_overflow"), History(1, 0, 0), Retry(attempts=1), 0) == Again(0, "attempt", True)
+    compacted = History(2, 0, 0, compacted=True)
+    assert decide(Failure("context_overflow"), compacted, DEFAULT, 0) == GiveUp("incomplete")
+
+
+def test_a_machine_short_of_processes_is_waited_for_without_end_and_without_charge() -> None:
+    """Fault PF17: 1 to 30 s."""
+    delays = []
+    for unstarted in range(1000):
+        decision = decide(Failure("spawn_transient"), History(50, 1, 0, unstarted=unstarted), DEFAULT, 0.0)
+        assert isinstance(decision, Again) and decision.charge == "none"
+        delays.append(decision.delay_seconds)
+    assert delays[:6] == [1, 2, 4, 8, 15, 15] and max(delays) == 15

@@ -4,13 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy.verdict import Progress, Verdict, verdict
+from kernel.policy.verdict import BY_REASON, Progress, Verdict, Waits, verdict
+from protocol.errors import EXIT_OF_WAIT
+
+NOTHING = Waits()
+SOON = Waits(timed=((2000, "provider"),))
+NOW_MS = 1000
 
 
 def progress(**changes: object) -> Progress:
     """A run in which everything ended well."""
     facts: dict[str, object] = {
-        "run": 1, "space": "review:main", "open": 0,
+        "run": 1, "space": "review:main", "waits": NOTHING,
         "failed": 0, "incomplete": 0, "limited": False, "deadline_ms": None,
     }  # fmt: skip
     return Progress(**(facts | changes))  # type: ignore[arg-type]
@@ -24,23 +29,36 @@ def progress(**changes: object) -> Progress:
         ({"incomplete": 2}, "incomplete", 6),
         ({"limited": True}, "incomplete", 6),
         ({"failed": 1, "incomplete": 1, "limited": True}, "failed", 1),
-        ({"open": 1, "deadline_ms": 1000, "failed": 1}, "timeout", 124),
+        ({"waits": None, "deadline_ms": NOW_MS, "failed": 1}, "timeout", 124),
+        ({"waits": Waits(persons=("hops", "credentials"))}, "incomplete", 4),
+        ({"waits": Waits(persons=("budget", "approval")), "incomplete": 1}, "incomplete", 7),
+        ({"waits": Waits(persons=("credentials", "error"))}, "failed", 1),
+        ({"waits": Waits(persons=("paused",))}, "failed", 1),
+        ({"waits": Waits(persons=("quota",)), "failed": 1}, "failed", 1),
+        ({"waits": Waits(timed=((9000, "quota"),)), "deadline_ms": 8000}, "incomplete", 4),
+        ({"waits": Waits(timed=((9000, "backoff"),)), "deadline_ms": 8000}, "timeout", 124),
     ],
 )
 def test_the_worst_reason_gives_the_exit_code(changes: dict[str, object], status: str, exit_code: int) -> None:
-    """contracts.md section 7, exit codes."""
-    over = verdict(progress(**changes), now_ms=1000)
+    """contracts.md section 7, exit codes; decisions.md, ``run`` ends when."""
+    over = verdict(progress(**changes), NOW_MS)
     assert isinstance(over, Verdict)
     assert (over.status, over.exit_code) == (status, exit_code)
 
 
-@given(st.integers(1, 50), st.integers(0, 9), st.integers(0, 9), st.booleans(), st.integers(0, 10**6))
-def test_a_run_with_open_work_goes_on_until_its_time_is_up(
-    open_: int, failed: int, incomplete: int, limited: bool, now_ms: int
+def test_a_run_ends_with_the_code_that_any_command_would_end_with() -> None:
+    """One table for ``send --wait`` and one for runs say the same."""
+    known = {reason: over.exit_code for reason, over in BY_REASON.items() if reason in EXIT_OF_WAIT}
+    assert known == dict(EXIT_OF_WAIT)
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.booleans(), st.integers(0, 10**6), st.sampled_from([None, SOON]))
+def test_a_run_with_work_that_can_go_on_lasts_until_its_time_is_up(
+    failed: int, incomplete: int, limited: bool, now_ms: int, waits: Waits | None
 ) -> None:
-    """Promise P26: never while work is pending."""
-    facts = progress(open=open_, failed=failed, incomplete=incomplete, limited=limited, deadline_ms=500_000)
+    """Promise P26: never while work is pending; the nap ends when something may have changed."""
+    facts = progress(waits=waits, failed=failed, incomplete=incomplete, limited=limited, deadline_ms=500_000)
     over = verdict(facts, now_ms)
     assert isinstance(over, Verdict) == (now_ms >= 500_000)
     if isinstance(over, int):
-        assert over == 500_000 - now_ms
+        assert over == max(1, (500_000 if waits is None else 2000) - now_ms)

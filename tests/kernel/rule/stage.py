@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from kernel.rule.effects import Assign, Deliver, Put
 from kernel.rule.fact import Fact
-from kernel.rule.view import Workspace
+from kernel.rule.view import Seat, Workspace
 from protocol.names import AgentKey
 
 SPACE = "review:main"
@@ -16,11 +16,13 @@ class Stage:
 
     members: dict[str, str] = field(default_factory=dict)
     agents: frozenset[str] = frozenset({"alice", "bob"})
+    left_incomplete: dict[tuple[str, str], int] = field(default_factory=dict)
     runs: bool = True
     hops: int = 32
     instructions: int = 1000
     assigned: int = 0
     limited: bool = False
+    limited_by: str | None = None
     addressed: frozenset[str] = frozenset()
     recorded: list[tuple[Fact, tuple[Deliver | Assign | Put, ...]]] = field(default_factory=list)
 
@@ -30,7 +32,8 @@ class Stage:
     def workspace(self, space: str) -> Workspace | None:
         if space != SPACE or not self.runs:
             return None
-        return Workspace("review", "main", "flow.yaml", self.hops, self.instructions, self.assigned, self.limited)
+        limits = (self.hops, self.instructions, self.assigned, self.limited, self.limited_by)
+        return Workspace("review", "main", "flow.yaml", *limits)
 
     def member(self, space: str, name: str) -> AgentKey | None:
         key = self.members.get(name) if space == SPACE else None
@@ -42,12 +45,26 @@ class Stage:
     def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
         return frozenset(AgentKey(key) for key in self.addressed)
 
+    def incomplete(self, space: str, agent: AgentKey) -> int | None:
+        return self.left_incomplete.get((space, agent))
+
+    def seats(self, agent: AgentKey, workflow: str) -> tuple[Seat, ...]:
+        seated = self.runs and workflow == SPACE.partition(":")[0]
+        return tuple(Seat(SPACE, name) for name, key in self.members.items() if seated and key == agent)
+
     def record(self, fact: Fact, effects: tuple[Deliver | Assign | Put, ...]) -> None:
         self.recorded.append((fact, effects))
 
     def woken(self) -> list[tuple[str, str]]:
         """Who was given work by anything recorded, and in which lane."""
-        return [(one.agent, one.lane) for _, effects in self.recorded for one in effects if isinstance(one, Assign)]
+        return [(one.agent, one.lane) for one in self._assigned() if one.waits_for is None]
+
+    def held_back(self) -> list[tuple[str, str | None]]:
+        """Who was given work that waits, and for what."""
+        return [(one.agent, one.waits_for) for one in self._assigned() if one.waits_for is not None]
+
+    def _assigned(self) -> list[Assign]:
+        return [one for _, effects in self.recorded for one in effects if isinstance(one, Assign)]
 
     def delivered(self) -> list[str]:
         return [one.agent for _, effects in self.recorded for one in effects if isinstance(one, Deliver)]

@@ -109,15 +109,33 @@ def test_mentions_that_were_given_replace_those_in_the_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "hops"), [(Stage(team("bob"), hops=3), 4), (Stage(team("bob"), instructions=2, assigned=2), 0)]
+    ("stage", "hops", "waits_for"),
+    [
+        (Stage(team("bob"), hops=3), 4, "hops"),
+        (Stage(team("bob"), instructions=2, assigned=2), 0, "budget"),
+    ],
 )
-def test_a_limit_wakes_nobody_and_says_so_once(stage: Stage, hops: int) -> None:
-    """Promise P27."""
+def test_a_limit_wakes_nobody_says_so_once_and_keeps_the_work(stage: Stage, hops: int, waits_for: str) -> None:
+    """Promise P27: what it holds back waits for a person, and is not lost."""
     said(stage, "@bob go", hops=hops)
     stage.limited = True
     said(stage, "@bob go", hops=hops)
     assert stage.woken() == []
+    assert stage.held_back() == [("bob@review:main", waits_for)] * 2
     assert [fact.kind for fact, _ in stage.recorded] == ["said", "system", "said"]
+
+
+@pytest.mark.parametrize("by", ["budget", "wall_time"])
+def test_where_the_budget_is_used_up_nobody_is_woken_whatever_is_said(by: str) -> None:
+    """Promise P27: also the user's own message waits; it was told when the budget ended."""
+    stage = said(Stage(team("bob"), limited=True, limited_by=by), "@bob go")
+    assert (stage.woken(), stage.held_back()) == ([], [("bob@review:main", "budget")])
+
+
+def test_under_the_hop_limit_of_one_chain_another_goes_on() -> None:
+    """The guard is for the chain: what the user says is a chain of its own."""
+    stage = said(Stage(team("bob"), hops=3, limited=True, limited_by="hops"), "@bob go")
+    assert stage.woken() == [("bob@review:main", "immediate")]
 
 
 @pytest.mark.parametrize(

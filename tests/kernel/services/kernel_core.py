@@ -1,5 +1,6 @@
 """The kernel's core on a real store, with a launcher that starts nothing: the test plays the workers."""
 
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,20 +11,24 @@ import trio.testing
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.registry import register
+from kernel.policy.choose import Limits
 from kernel.procs.spec import Spec
 from kernel.rule.draft import Draft
+from kernel.services.admission import Admission
+from kernel.services.alarms import Alarms
 from kernel.services.attempt import Attempts
 from kernel.services.books import Books
 from kernel.services.briefing import Briefings
 from kernel.services.dispatcher import Dispatcher
+from kernel.services.purse import Purse
 from kernel.store import instructions
 from kernel.store.commits.append import append
 from kernel.store.database import open_database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
-from protocol.codec import FrameReader, encode
-from protocol.ipc import Exited, KernelFrame, Ready, WorkerFrame
+from protocol.codec import FrameReader, Noise, encode
+from protocol.ipc import Exited, KernelFrame, Ping, Ready, WorkerFrame
 
 
 class PlayedWorker:
@@ -34,14 +39,24 @@ class PlayedWorker:
         self.outbox, self.stdout = trio.testing.memory_stream_one_way_pair()
         self.complaints, self.stderr = trio.testing.memory_stream_one_way_pair()
         self.pid = 4711
+        self.signals: list[int] = []
         self._gone = trio.Event()
         self._exited = Exited(code=0)
         self._frames: FrameReader[KernelFrame] = FrameReader(KernelFrame)
+        self._heard: deque[KernelFrame | Noise] = deque()
 
     async def say(self, *frames: WorkerFrame) -> None:
         """Write frames, beginning with ``ready``."""
         for frame in (Ready(pid=self.pid, version="t"), *frames):
             await self.outbox.send_all(encode(frame))
+
+    async def hear(self) -> KernelFrame:
+        """The next frame it is sent, but for pings."""
+        while not self._heard:
+            self._heard.extend(frame for frame in self._frames.feed(bytes(await self.inbox.receive_some())))
+        frame = self._heard.popleft()
+        assert not isinstance(frame, Noise)
+        return await self.hear() if isinstance(frame, Ping) else frame
 
     async def leave(self, exited: Exited) -> None:
         """Be gone, with the whole tree."""
@@ -63,6 +78,11 @@ class PlayedWorker:
         """As the real one."""
         await self.kill()
         return self._exited
+
+    async def signal(self, number: int) -> None:
+        """As the real one; what came is kept."""
+        self.signals.append(number)
+        await trio.lowlevel.checkpoint()
 
     async def __aenter__(self) -> "PlayedWorker":
         return self
@@ -89,18 +109,22 @@ class PlayedLauncher:
 
     async def spawn(self, spec: Spec) -> PlayedWorker:
         """One worker."""
-        self.arrived.set()
         if self.hangs:
+            self.arrived.set()
             await trio.sleep_forever()
         worker = PlayedWorker()
         self.spawned.append(worker)
+        self.arrived.set()
         return worker
 
-    async def next(self) -> PlayedWorker:
-        """The worker that was started last, once there is one."""
-        await self.arrived.wait()
+    async def next(self, number: int = 1) -> PlayedWorker:
+        """The worker that was started as the ``number``-th, once there is one."""
+        with trio.fail_after(20):
+            while len(self.spawned) < number:
+                self.arrived = trio.Event()
+                await self.arrived.wait()
         await trio.testing.wait_all_tasks_blocked()
-        return self.spawned[-1]
+        return self.spawned[number - 1]
 
 
 class Core:
@@ -115,9 +139,13 @@ class Core:
         self.reader = Reader(database=self.database)
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=feed.publish)
         self.catalog = Catalog(root)
+        purse = Purse(reader=self.reader, now_ms=lambda: self.now_ms)
         self.attempts = Attempts(
             writer=self.writer,
+            reader=self.reader,
             feed=feed,
+            admission=Admission(reader=self.reader, purse=purse, now_ms=lambda: self.now_ms),
+            purse=purse,
             launcher=launcher,  # type: ignore[arg-type]
             briefings=Briefings(
                 catalog=self.catalog, reader=self.reader, environ={}, own_bin=frozenset(), url="http://x", trusted=False
@@ -126,7 +154,19 @@ class Core:
             now_text=lambda: "",
         )
         self.dispatcher = Dispatcher(
-            reader=self.reader, wake=feed.new_wake(), attempts=self.attempts, workers=4, now_ms=lambda: self.now_ms
+            reader=self.reader,
+            wake=feed.new_wake(),
+            attempts=self.attempts,
+            limits=Limits(4),
+            pressed=lambda: False,
+            now_ms=lambda: self.now_ms,
+        )
+        self.alarms = Alarms(
+            reader=self.reader,
+            writer=self.writer,
+            wake=feed.new_wake(),
+            now_ms=lambda: self.now_ms,
+            starvation_ms=300_000,
         )
 
     async def send(self, text: str = "x") -> str:
@@ -158,6 +198,7 @@ async def core(root: Path, launcher: PlayedLauncher) -> AsyncGenerator[Core]:
         await register(made.catalog, made.writer, made.reader)
         async with trio.open_nursery() as services:
             await services.start(made.dispatcher.run)
+            await services.start(made.alarms.run)
             yield made
             services.cancel_scope.cancel()
         made.writer.close()

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import apsw
+import pytest
 import trio
 
+from kernel.store import breakers
 from protocol.ipc import Entry, Error, Exited, Result
 from tests.kernel.services.kernel_core import PlayedLauncher, core
 
@@ -101,5 +103,13 @@ async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Pat
         worker = await it.launcher.next()
         await worker.say(Error(cause="rate_limited", text="slow down", http_status=429, retry_after=60.0))
         await worker.leave(Exited(code=0))
-        await it.until(instruction, lambda status: status == "queued")
-        assert it.dispatcher.nap_seconds() == 60.0
+        await it.until(instruction, lambda status: status == "waiting")
+        it.now_ms += 59_999
+        assert await it.alarms.run_once() == pytest.approx(0.001)
+        it.now_ms += 1
+        await it.alarms.run_once()
+        probe = await it.launcher.next(2)
+        await probe.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
+        await probe.leave(Exited(code=0))
+        assert await it.until(instruction, lambda status: status == "done")
+        assert it.reader.now(breakers.breakers) == ()

@@ -1,23 +1,30 @@
 """The conversation of kernel and worker, over memory streams and a virtual clock."""
 
+import signal
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+import pytest
 import trio
 import trio.testing
 
-from kernel.services.dialogue import LOG_LINES, Dialogue, Ears
+from kernel.services.dialogue import DUMP_SECONDS, LOG_LINES, Dialogue, Ears
 from kernel.services.link import Link
 from kernel.services.outcome import Ending
+from kernel.services.pulse import EVERY_SECONDS, WITHIN_SECONDS
 from protocol.agent import Timeouts
-from protocol.codec import encode
+from protocol.codec import FrameReader, encode
 from protocol.ipc import (
     Delta,
     Entry,
     Error,
     Go,
+    KernelFrame,
     Limits,
     Log,
     McpAddress,
+    Ping,
+    Pong,
     Progress,
     Ready,
     Result,
@@ -38,6 +45,11 @@ class Streams:
 
     stdin: trio.abc.SendStream
     stdout: trio.abc.ReceiveStream
+    signals: list[int] = field(default_factory=list)
+
+    async def signal(self, number: int) -> None:
+        """Keep what came."""
+        self.signals.append(number)
 
 
 @dataclass
@@ -47,21 +59,42 @@ class Scene:
     timeouts: Timeouts = Timeouts()
     entries: list[int] = field(default_factory=list)
     heard: list[object] = field(default_factory=list)
+    commit_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        self.to_worker, self.worker_in = trio.testing.memory_stream_one_way_pair()
-        self.worker_out, self.from_worker = trio.testing.memory_stream_one_way_pair()
+        to_worker, self.worker_in = trio.testing.memory_stream_one_way_pair()
+        self.worker_out, from_worker = trio.testing.memory_stream_one_way_pair()
+        self.handle = Streams(to_worker, from_worker)
 
     async def say(self, *frames: WorkerFrame) -> None:
         """Write frames as the worker."""
         for frame in frames:
             await self.worker_out.send_all(encode(frame))
 
+    async def answer_pings(self, shift: int = 0) -> None:
+        """Be a worker whose loop turns: each ping is answered, by a number ``shift`` too high."""
+        frames: FrameReader[KernelFrame] = FrameReader(KernelFrame)
+        async for chunk in self.worker_in:
+            for frame in frames.feed(bytes(chunk)):
+                if isinstance(frame, Ping):
+                    await self.say(Pong(n=frame.n + shift))
+
+    async def run_beside(self, *others: Callable[[], Awaitable[None]]) -> Ending | None:
+        """Run the kernel's side to its end, while ``others`` play the worker."""
+        async with trio.open_nursery() as nursery:
+            for other in others:
+                nursery.start_soon(other)
+            ending = await self.run()
+            nursery.cancel_scope.cancel()
+        return ending
+
     async def run(self) -> Ending | None:
         """Run the kernel's side to its end."""
 
         async def entry(frame: Entry) -> Go:
             self.entries.append(frame.k)
+            if self.commit_seconds:
+                await trio.sleep(self.commit_seconds)
             return Go(k=frame.k)
 
         async def log(frame: Log) -> None:
@@ -73,7 +106,7 @@ class Scene:
         def live(frame: Delta | Progress) -> None:
             self.heard.append(frame)
 
-        link = Link(Streams(self.to_worker, self.from_worker))  # type: ignore[arg-type]
+        link = Link(self.handle)  # type: ignore[arg-type]
         return await Dialogue(
             link=link, start=START, timeouts=self.timeouts, ears=Ears(entry=entry, log=log, live=live, ready=ready)
         ).run()
@@ -149,12 +182,110 @@ async def test_silence_before_ready_is_a_startup_timeout(autojump_clock: trio.te
     assert trio.current_time() == Timeouts().startup
 
 
-async def test_silence_after_ready_is_an_idle_timeout(autojump_clock: trio.testing.MockClock) -> None:
-    """promises.md 4.3: no progress in 600 s."""
+@pytest.mark.parametrize("tool", [False, True])
+async def test_heartbeats_without_progress_are_an_idle_timeout(
+    autojump_clock: trio.testing.MockClock, tool: bool
+) -> None:
+    """Fault IF12: a pong is no progress; while a tool runs its deadline counts, whatever else is heard."""
+    scene = Scene()
+    await scene.say(READY, Progress(what="x", tool=tool))
+    ending = await scene.run_beside(scene.answer_pings)
+    assert ending is not None and ending.cause == "idle_timeout"
+    assert trio.current_time() == (Timeouts().tool if tool else Timeouts().idle)
+
+
+async def test_a_flood_of_log_lines_is_no_progress(autojump_clock: trio.testing.MockClock) -> None:
+    """Fault IF12: only text, entries and word of what is being done are."""
+    scene = Scene()
+
+    async def chatter() -> None:
+        await scene.say(READY)
+        while True:
+            await trio.sleep(1)
+            await scene.say(Log(level="info", text="still here"))
+
+    ending = await scene.run_beside(chatter)
+    assert ending is not None and ending.cause == "idle_timeout"
+    assert trio.current_time() == Timeouts().idle
+
+
+@pytest.mark.parametrize("shift", [None, -1, 1])
+async def test_a_worker_that_does_not_answer_is_asked_for_a_dump_and_given_up(
+    autojump_clock: trio.testing.MockClock, shift: int | None
+) -> None:
+    """promises.md 4.5, fault IF13: dead after 30 s; an answer to another ping is none."""
     scene = Scene()
     await scene.say(READY)
-    ending = await scene.run()
-    assert ending is not None and ending.cause == "idle_timeout"
+    ending = await scene.run_beside(*([] if shift is None else [lambda: scene.answer_pings(shift)]))
+    assert ending is not None and (ending.ended_as, ending.cause) == ("failed", "unresponsive")
+    assert scene.handle.signals == [signal.SIGUSR1]
+    assert trio.current_time() == EVERY_SECONDS + WITHIN_SECONDS + DUMP_SECONDS
+
+
+async def test_a_result_after_the_verdict_is_ignored(autojump_clock: trio.testing.MockClock) -> None:
+    """Fault IF16: exactly one ending."""
+    scene = Scene()
+
+    async def wakes_up() -> None:
+        await scene.say(READY)
+        await trio.sleep(EVERY_SECONDS + WITHIN_SECONDS + DUMP_SECONDS / 2)
+        await scene.say(Result(status="done", text="sorry"))
+
+    ending = await scene.run_beside(wakes_up)
+    assert ending is not None and ending.cause == "unresponsive"
+
+
+async def test_a_worker_that_answers_late_but_in_time_goes_on(autojump_clock: trio.testing.MockClock) -> None:
+    """promises.md 4.5: a busy machine is no reason."""
+    scene = Scene()
+
+    async def slow() -> None:
+        await scene.say(READY)
+        for n in range(1, 10):
+            await trio.sleep(EVERY_SECONDS + WITHIN_SECONDS - 1)
+            await scene.say(Pong(n=n))
+        await scene.say(Result(status="done"))
+
+    ending = await scene.run_beside(slow)
+    assert ending is not None and ending.ended_as == "done"
+
+
+async def test_a_commit_that_takes_long_is_nobodys_silence(autojump_clock: trio.testing.MockClock) -> None:
+    """Fault SF03: while the disk is full workers are paused, not failed."""
+    scene = Scene(commit_seconds=5000.0)
+    await scene.say(READY, Progress(what="x"), Entry(k=0, kind="reply", text="a"))
+
+    async def goes_on() -> None:
+        await trio.sleep(5000.0 + EVERY_SECONDS - 1)
+        await scene.say(Result(status="done"))
+
+    ending = await scene.run_beside(goes_on)
+    assert ending is not None and ending.ended_as == "done"
+    assert scene.handle.signals == []
+
+
+async def test_a_kernel_that_was_stopped_itself_gives_its_worker_its_time_again_once(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    """promises.md 4.5, fault TF03: both may have been suspended together."""
+    scene = Scene()
+    await scene.say(READY)
+    endings: list[Ending | None] = []
+
+    async def run() -> None:
+        endings.append(await scene.run())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        for seconds in (3000.0, WITHIN_SECONDS - 1, 2.0, WITHIN_SECONDS - 1):
+            await trio.testing.wait_all_tasks_blocked()
+            mock_clock.jump(seconds)
+            await trio.testing.wait_all_tasks_blocked()
+            assert (endings, scene.handle.signals) == ([], [])
+        mock_clock.jump(100.0)
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(DUMP_SECONDS)
+    assert endings[0] is not None and endings[0].cause == "unresponsive"
 
 
 async def test_a_worker_that_talks_for_ever_ends_at_the_total_deadline(autojump_clock: trio.testing.MockClock) -> None:

@@ -15,7 +15,7 @@ from kernel.store.commits.append import append
 from kernel.store.commits.close import cancel, close
 from kernel.store.commits.journal import journal
 from kernel.store.commits.lease import lease
-from kernel.store.commits.park import park
+from kernel.store.commits.park import Parking, park
 from kernel.store.commits.roster import put_agents, remove_agent, set_agent_state
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
@@ -46,7 +46,7 @@ async def test_a_parked_instruction_keeps_its_place(house: House) -> None:
     for text in ("one", "two"):
         await house.said("dm:alice", text)
     await house.take("i1")
-    await house.writer.commit(park, "i1", 1, status="yielded", outcome="yielded", charge=False)
+    await house.writer.commit(park, "i1", 1, Parking(status="yielded", outcome="yielded", charge="none"))
     assert ready(house) == ["i1"]
     report = house.reader.now(instructions.queue, "alice")
     assert [(one.id, one.status, one.preempted) for one in report.instructions] == [
@@ -62,7 +62,7 @@ async def test_what_waits_for_its_time_is_passed_over_until_then(house: House) -
     await house.take("i1")
     due = START_MS + 5000
     await house.writer.commit(
-        park, "i1", 1, status="queued", not_before_ms=due, outcome="network", cause="network", charge=True
+        park, "i1", 1, Parking(status="queued", not_before_ms=due, outcome="network", cause="network", charge="attempt")
     )
     assert ready(house) == []
     assert house.reader.now(instructions.next_due_ms, house.clock.now_ms) == due
@@ -75,16 +75,16 @@ async def test_what_waits_for_its_time_is_passed_over_until_then(house: House) -
 
 @pytest.mark.parametrize(
     ("cause", "charge", "expected"),
-    [("network", True, (2, 2, 0)), ("crash", True, (2, 1, 1)), ("kernel_restart", False, (1, 1, 0))],
+    [("network", "attempt", (2, 2, 0)), ("crash", "crash", (2, 1, 1)), ("kernel_restart", "none", (1, 1, 0))],
 )
 async def test_an_attempt_is_charged_where_it_belongs(
-    house: House, cause: str, charge: bool, expected: tuple[int, int, int]
+    house: House, cause: str, charge: str, expected: tuple[int, int, int]
 ) -> None:
     """promises.md 4.2: counters that are never mixed."""
     await house.agents("alice")
     await house.said("dm:alice", "one")
     await house.take("i1")
-    await house.writer.commit(park, "i1", 1, status="queued", outcome=cause, cause=cause, charge=charge)  # type: ignore[arg-type]
+    await house.writer.commit(park, "i1", 1, Parking(status="queued", outcome=cause, cause=cause, charge=charge))  # type: ignore[arg-type]
     house.clock.now_ms += 1
     again = await house.take("i1")
     assert (again.n, again.attempts, again.crashes) == expected
@@ -258,9 +258,9 @@ RESET = "DELETE FROM entries; DELETE FROM attempts; UPDATE instructions SET entr
 COMMITS: dict[Step, Callable[[Transaction], object]] = {
     "lease": lambda tx: lease(tx, "i1", b"t"),
     "entry": lambda tx: journal(tx, "i1", 1, Entry(k=0, kind="reply")),
-    "retry": lambda tx: park(tx, "i1", 1, status="queued", outcome="x", charge=True),
-    "yield": lambda tx: park(tx, "i1", 1, status="yielded", outcome="x", charge=False),
-    "wait": lambda tx: park(tx, "i1", 1, status="waiting", outcome="x", charge=False),
+    "retry": lambda tx: park(tx, "i1", 1, Parking(status="queued", outcome="x", charge="attempt")),
+    "yield": lambda tx: park(tx, "i1", 1, Parking(status="yielded", outcome="x", charge="none")),
+    "wait": lambda tx: park(tx, "i1", 1, Parking(status="waiting", outcome="x", charge="none")),
     "done": lambda tx: close(tx, "i1", 1, status="done"),
     "incomplete": lambda tx: close(tx, "i1", 1, status="incomplete"),
     "fail": lambda tx: close(tx, "i1", 1, status="failed"),

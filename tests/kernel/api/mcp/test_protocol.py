@@ -1,9 +1,12 @@
 """Bad JSON-RPC, wrong types, unknown tools, old and unknown revisions: spec errors, never a 5xx (HF17-HF19)."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 import trio
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from kernel.api.mcp.calls import Calls
 from protocol.message import TEXT_LIMIT_BYTES
@@ -164,6 +167,57 @@ async def test_the_short_way_and_the_sdks_way_give_the_same_answer(kernel: House
     assert short.json == sdk.json
     assert short.headers["content-type"] == sdk.headers["content-type"]
     assert short.headers["cache-control"] == sdk.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("method", ["tools/list", "server/discover"])
+async def test_what_is_listed_is_the_same_both_ways(kernel: House, method: str) -> None:
+    """The list and the discovery that are answered without the SDK are the SDK's, key for key."""
+    await kernel.attempt()
+    short = await post(kernel, {"jsonrpc": "2.0", "id": "a", "method": method, "params": {"_meta": ENVELOPE}})
+    longer = {"_meta": ENVELOPE | {"progressToken": 1}}
+    sdk = await post(kernel, {"jsonrpc": "2.0", "id": "a", "method": method, "params": longer})
+    assert short.status == sdk.status == 200
+    assert short.json == sdk.json
+
+
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "cli", "version": "1"}}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"id": 1, "method": "initialize", "params": HELLO},
+        {"method": "notifications/initialized"},
+        {"id": 1, "method": "ping"},
+        {"id": "list", "method": "tools/list"},
+        {"id": "list", "method": "tools/list", "params": {}},
+        {"id": 2, "method": "tools/call", "params": {"name": "team_members", "arguments": {}}},
+        {"id": 2, "method": "tools/call", "params": {"name": "channel_read", "arguments": {"limit": "x"}}},
+    ],
+    ids=lambda message: str(message["method"]),
+)
+async def test_plain_requests_of_the_handshake_revisions_are_the_same_both_ways(
+    kernel: House, message: dict[str, Any]
+) -> None:
+    """HF19: a greeting, a ping, a list or a call answered without the SDK is the SDK's answer, key for key."""
+    await kernel.attempt()
+    headers = kernel.headers("worker-token") | {"Accept": "application/json, text/event-stream"}
+    for revision in (None, *HANDSHAKE_PROTOCOL_VERSIONS):
+        body = {"jsonrpc": "2.0", **message}
+        named = {} if revision is None else {"MCP-Protocol-Version": revision}
+        if revision is not None and message["method"] == "initialize":
+            body["params"] = {**HELLO, "protocolVersion": revision}
+        short = await kernel.ask("POST", "/mcp", body, headers=headers | named)
+        sdk = await kernel.ask("POST", "/mcp", {**body, "more": "than plain"}, headers=headers | named)
+        assert (short.status, short.body and short.json) == (sdk.status, sdk.body and sdk.json)
+        assert short.headers["content-type"] == sdk.headers["content-type"]
+
+
+def test_the_sdk_is_not_imported_before_a_request_needs_it() -> None:
+    """Architecture: it takes more than half a second, which every start of a kernel would pay."""
+    code = "import sys, kernel.app; print([name for name in ('mcp', 'mcp_types', 'quart') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]"
 
 
 async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: House) -> None:

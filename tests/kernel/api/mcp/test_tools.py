@@ -137,10 +137,12 @@ async def test_no_other_field_makes_a_call_somebody_elses(kernel: House) -> None
 async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: House) -> None:
     """HF07: attempt k while k+1 runs; its token is refused at the door."""
     from kernel.store.commits.lease import lease
-    from kernel.store.commits.park import park
+    from kernel.store.commits.park import Parking, park
 
     instruction = await kernel.attempt(token="first")
-    await kernel.services.writer.commit(park, instruction, 1, status="queued", outcome="crash", charge=True)
+    await kernel.services.writer.commit(
+        park, instruction, 1, Parking(status="queued", outcome="crash", charge="attempt")
+    )
     assert await kernel.services.writer.commit(lease, instruction, b"2" * 32) is not None
     answer = await post(kernel, {}, "first")
     assert (answer.status, answer.code) == (401, "stale_attempt")

@@ -1,0 +1,73 @@
+"""What model calls cost, by the price list that comes with genai-prices. A model it does not know has no price.
+
+The list is part of the package: nothing is fetched. It is imported when the first price is asked for (0.2 s).
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from kernel.agents.providers import MOCK, PROVIDERS, route
+from protocol.agent import AgentDefinition
+from protocol.budget import AgentBudget, RunBudget
+from protocol.instruction import Usage
+from protocol.project import ProjectDefinition
+
+NO_PRICE_HINT: Final = "set a budget in tokens instead (budget: {tokens: ...}, or --max-tokens)"
+
+_SAMPLE: Final = 1_000
+"""Tokens by which the price of one is found: below every tier of a price list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """USD for one token of input and of output, for calls of ordinary size."""
+
+    input_usd: float
+    output_usd: float
+
+
+def cost_usd(provider: str, model: str, usage: Usage) -> float | None:
+    """What ``usage`` cost at ``provider``; None where the price of ``model`` there is not known, never 0 for that.
+
+    An endpoint under a name of its own has no list price, whatever model it serves.
+    """
+    if provider not in PROVIDERS:
+        return None
+    from genai_prices import Usage as Amounts, calc_price  # noqa: PLC0415  (0.2 s, and only where money is counted)
+
+    amounts = Amounts(
+        input_tokens=usage.input_tokens + usage.cache_read_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        output_tokens=usage.output_tokens,
+    )
+    try:
+        return float(calc_price(amounts, model, provider_id=provider).total_price)
+    except (LookupError, ValueError):  # not in the list; or listed without a price for this kind of token
+        return None
+
+
+@lru_cache(maxsize=256)
+def rate(provider: str, model: str) -> Rate | None:
+    """The price of ``model`` for each token, to see ahead with; None where it is not known."""
+    read = cost_usd(provider, model, Usage(input_tokens=_SAMPLE))
+    written = cost_usd(provider, model, Usage(output_tokens=_SAMPLE))
+    if read is None or written is None:
+        return None
+    return Rate(read / _SAMPLE, written / _SAMPLE)
+
+
+def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
+    """Whether what the calls of ``definition`` cost will be known: a mock's is what its script says.
+
+    Raises ModelRejected.
+    """
+    if definition.backend == MOCK:
+        return True
+    found = route(definition, project)
+    return found.dialect == MOCK or rate(found.name, found.model) is not None
+
+
+def has_usd_limit(agent: AgentBudget, run: RunBudget) -> bool:
+    """Whether one of the limits that hold for an agent in a run is in USD."""
+    return any(limit is not None for limit in (agent.usd, agent.instruction.usd, run.usd))

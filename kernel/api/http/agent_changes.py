@@ -1,0 +1,76 @@
+"""What people do to an agent's work: hold it back, let it go on, begin it anew. Agents are named by their keys."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from kernel.api.context import Services
+from kernel.api.http.once import once
+from kernel.api.http.route import Call
+from kernel.api.reply import Reply
+from kernel.store import agents
+from kernel.store.commits import pause
+from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.store.transaction import Transaction
+from protocol.api import AgentChanged
+from protocol.names import AgentKey, InstructionId
+
+Change = Callable[[Transaction, AgentKey], tuple[InstructionId, ...] | None]
+
+
+async def reset(services: Services, call: Call[None]) -> Reply:
+    """POST /agents/:name/reset: give it work again at once, whatever state it was in."""
+    return await _change(services, call, pause.reset_agent)
+
+
+async def stop(services: Services, call: Call[None]) -> Reply:
+    """POST /agents/:name/stop: end what it does; no work until it is resumed or reset."""
+    answer = await _change(services, call, pause.stop_agent)
+    services.interrupt(call.args["name"])
+    return answer
+
+
+async def restart(services: Services, call: Call[None]) -> Reply:
+    """POST /agents/:name/restart: as reset, and what it does goes on in a new worker, after its last entry."""
+    answer = await _change(services, call, pause.reset_agent)
+    services.interrupt(call.args["name"])
+    return answer
+
+
+async def hold(services: Services, call: Call[None]) -> Reply:
+    """POST /agents/:name/pause: no new work; what runs gives way after its next entry."""
+    return await _change(services, call, pause.pause_agent)
+
+
+async def resume(services: Services, call: Call[None]) -> Reply:
+    """POST /agents/:name/resume: after a pause or a stop, or where it waits for a provider or a key."""
+    return await _change(services, call, pause.resume_agent)
+
+
+async def go_on(services: Services, call: Call[None]) -> Reply:
+    """POST /agents/:name/continue: its budget once more."""
+    return await _change(services, call, pause.continue_agent)
+
+
+async def _change(services: Services, call: Call[None], change: Change) -> Reply:
+    key = AgentKey(call.args["name"])
+    await make_known(services, key)
+
+    def make(tx: Transaction) -> AgentChanged:
+        freed = change(tx, key) or ()
+        record = agents.row(tx.conn, key)
+        assert record is not None, key
+        return AgentChanged(
+            name=record.name, space=record.home_space, state=record.state, reason=record.reason, instructions=freed
+        )
+
+    return Reply(200, await services.writer.commit(once, call.request_key, make, status=200))
+
+
+async def make_known(services: Services, key: str) -> None:
+    """Register an agent whose file came after the kernel last looked. Raises Refused (unknown_agent), BadDefinition."""
+    if services.reader.now(agents.row, key) is None:
+        loaded = services.catalog.agent(key)
+        definition = msgspec.json.encode(loaded.definition)
+        spec = AgentSpec(key=AgentKey(key), origin="file", file=loaded.path, definition=definition)
+        await services.writer.commit(put_agents, [spec])

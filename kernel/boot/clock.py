@@ -1,0 +1,27 @@
+"""The kernel's own time: the wall clock as it stood at boot, and what has passed since, suspension included.
+
+So somebody who sets the wall clock changes no order, no deadline and no lease while a kernel lives (promise P21);
+what was stored by an earlier kernel is set right by recovery. Only a schedule that names hours asks for the wall.
+"""
+
+import time
+from typing import Final
+
+_ELAPSING: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux stops CLOCK_MONOTONIC while suspended; macOS does not, and has no other."""
+_PER_MS: Final = 1_000_000
+
+
+class Clock:
+    """Milliseconds since 1970."""
+
+    def __init__(self) -> None:
+        self._offset_ns = time.time_ns() - time.clock_gettime_ns(_ELAPSING)
+
+    def now_ms(self) -> int:
+        """The kernel's time: never goes back, never jumps."""
+        return (self._offset_ns + time.clock_gettime_ns(_ELAPSING)) // _PER_MS
+
+    def wall_ms(self) -> int:
+        """What a person would read off the machine's clock now."""
+        return time.time_ns() // _PER_MS

@@ -1,0 +1,118 @@
+"""What the next model call may cost: every scope that has a limit is asked. Pure.
+
+A call is let through while something is left, and what it may need is reserved, so that calls that begin while others
+are under way are cut to what those leave over. So the limit is overshot by one call of each running worker at most.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+ScopeName = Literal["instruction", "agent", "workflow", "run"]
+Measure = Literal["tokens", "usd", "seconds"]
+
+SMALLEST_ANSWER: Final = 256
+"""Tokens a call is always allowed to answer with: fewer would be paid for and say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One limit, and what is gone of it. ``reserved`` is what calls under way may still use.
+
+    ``until_ms`` is when there will be some left again by itself; None: only once a person grants more.
+    """
+
+    scope: ScopeName
+    measure: Measure
+    limit: float
+    used: float
+    reserved: float = 0.0
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The next call, as far as it can be foreseen. Prices in USD for each token; None where unknown."""
+
+    input_tokens: int
+    output_tokens: int
+    """The most it may answer with."""
+    input_usd: float | None = None
+    output_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """The call may be made. ``tokens`` caps its answer, None where nothing is limited."""
+
+    tokens: int | None
+    reserved_tokens: int = 0
+    reserved_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """No further call. ``until_ms`` is when to try again, None where a person has to grant more."""
+
+    scope: ScopeName
+    text: str
+    until_ms: int | None
+
+
+def next_call(accounts: Iterable[Account], call: Call) -> Allowance | Exhausted:
+    """Whether ``call`` may be made, and how long its answer may be."""
+    known = tuple(accounts)
+    spent = [account for account in known if account.used >= account.limit]
+    if spent:
+        # A wait for a person outlasts every other, and of times the last one counts.
+        last = max(spent, key=lambda one: float("inf") if one.until_ms is None else one.until_ms)
+        return Exhausted(last.scope, _text(last), last.until_ms)
+    if not any(account.measure in _TOKENS_OF for account in known):
+        return Allowance(None)
+    room = min(_TOKENS_OF[one.measure](one, call) for one in known if one.measure in _TOKENS_OF)
+    answer = min(call.output_tokens, max(SMALLEST_ANSWER, room))
+    return Allowance(answer, call.input_tokens + answer, _usd(call, answer))
+
+
+def regained_ms(spent: Iterable[tuple[int, float]], limit: float, window_ms: int) -> int | None:
+    """When so much will have left the window that less than ``limit`` is in it.
+
+    ``spent`` are amounts with the time they were complete, in order. None: never, for nothing is in it.
+    """
+    known = tuple(spent)
+    left = sum(amount for _, amount in known)
+    for at_ms, amount in known:
+        left -= amount
+        if left < limit:
+            return at_ms + window_ms
+    return None
+
+
+def _left(account: Account) -> float:
+    return account.limit - account.used - account.reserved
+
+
+def _by_tokens(account: Account, call: Call) -> int:
+    return int(_left(account)) - call.input_tokens
+
+
+def _by_usd(account: Account, call: Call) -> int:
+    """How many tokens of answer the money is enough for; all of them where the price is not known."""
+    if not call.output_usd:
+        return call.output_tokens
+    return int((_left(account) - call.input_tokens * (call.input_usd or 0.0)) / call.output_usd)
+
+
+_TOKENS_OF: Final = {"tokens": _by_tokens, "usd": _by_usd}
+
+
+def _usd(call: Call, answer: int) -> float:
+    return call.input_tokens * (call.input_usd or 0.0) + answer * (call.output_usd or 0.0)
+
+
+_WORDS: Final = {"tokens": "{:,.0f} of {:,.0f} tokens", "usd": "{:.4g} of {:.4g} USD", "seconds": "{:.0f} of {:.0f} s"}
+
+
+def _text(account: Account) -> str:
+    amounts = _WORDS[account.measure].format(account.used, account.limit)
+    return f"the budget of the {account.scope} is used up: {amounts}"

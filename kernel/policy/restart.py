@@ -1,0 +1,58 @@
+"""When an agent whose worker crashed gets another one (promises.md 4.2). Pure.
+
+Fed by every exit nobody asked for. It does not know instructions: one that crashes its worker is given up by the retry
+table, an agent that crashes on all of them by this budget.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from kernel.policy.retry import grown, half_by_chance
+
+FIRST_SECONDS: Final = 1.0
+LONGEST_SECONDS: Final = 30.0
+CALM_MS: Final = 600_000
+"""After so long without a crash, and with a step made, the delays begin at the first again."""
+HOUR_MS: Final = 3_600_000
+BUDGET: Final = ((5, 60_000), (20, HOUR_MS))
+"""Crashes, and the milliseconds within which the last of so many stops the agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrashRecord:
+    """What is remembered of an agent, before the crash at hand.
+
+    ``streak`` counts crashes since the delays began at the first; ``last_ms`` is when the last one was (0: none);
+    ``stepped`` whether a step was completed since. ``recent_ms`` are the times of the last hour.
+    """
+
+    streak: int = 0
+    last_ms: int = 0
+    stepped: bool = False
+    recent_ms: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Nothing of the agent is leased for ``seconds``. ``streak`` is to be stored."""
+
+    seconds: float
+    streak: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The budget is used up: the agent is in ``error``, its queue kept, until a person resets it."""
+
+    reason: str
+    streak: int
+
+
+def after_crash(record: CrashRecord, now_ms: int, jitter: float) -> Backoff | Stop:
+    """What follows a crash at ``now_ms``. ``jitter`` is uniform in [0, 1)."""
+    calm = record.stepped and now_ms - record.last_ms > CALM_MS
+    streak = 0 if calm else max(record.streak, 0)
+    for crashes, window_ms in BUDGET:
+        if 1 + sum(abs(now_ms - at) <= window_ms for at in record.recent_ms) >= crashes:
+            return Stop(f"{crashes} crashes within {window_ms // 1000} s", streak + 1)
+    return Backoff(half_by_chance(grown(FIRST_SECONDS, 2.0, streak, LONGEST_SECONDS), jitter), streak + 1)

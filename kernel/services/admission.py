@@ -1,0 +1,51 @@
+"""Whether an attempt may begin: its provider is not left alone just now, and there is money for a first call.
+
+What may not is put back before a process is spent on it, uncharged, and the rest of its agent's queue with it where
+the provider is the reason (decisions.md: a 429 pauses the provider, not each instruction).
+"""
+
+from collections.abc import Callable
+
+from kernel.policy.breaker import hold_until_ms, keys_of
+from kernel.policy.budget import Allowance, Exhausted
+from kernel.services.briefing import Briefing
+from kernel.services.outcome import Ending
+from kernel.services.purse import Purse
+from kernel.store.breakers import closed_for
+from kernel.store.commits.lease import Leased
+from kernel.store.commits.park import Parking
+from kernel.store.reader import Reader
+
+
+class Admission:
+    """Asks the breakers and the purse."""
+
+    def __init__(self, *, reader: Reader, purse: Purse, now_ms: Callable[[], int]) -> None:
+        self._reader = reader
+        self._purse = purse
+        self._now_ms = now_ms
+
+    async def admit(self, leased: Leased, briefing: Briefing) -> Allowance | Ending | Parking:
+        """What the first model call may take; or how the instruction is put back, or ends. Raises CannotStart."""
+        shut = self._reader.now(closed_for, keys_of(briefing.endpoint), leased.agent)
+        if shut is not None:
+            return Parking(
+                status="waiting",
+                outcome="held back",
+                waits_for=shut.reason,
+                wait_key=shut.key,
+                not_before_ms=hold_until_ms(shut, self._now_ms()),
+                holds=True,
+            )
+        await self._purse.ready(leased, briefing.definition, briefing.start)
+        self._purse.open(leased, briefing.definition, briefing.start)
+        allowance = self._purse.allowance(leased.instruction)
+        return _over(allowance) if isinstance(allowance, Exhausted) else allowance
+
+
+def _over(exhausted: Exhausted) -> Ending | Parking:
+    """An instruction's own budget never comes back; others do with time, or when somebody grants more."""
+    if exhausted.scope == "instruction":
+        return Ending("incomplete", exhausted.text, cause="budget")
+    until_ms = exhausted.until_ms or 0
+    return Parking(status="waiting", outcome="over budget", waits_for="budget", cause="budget", not_before_ms=until_ms)

@@ -1,0 +1,39 @@
+"""An attempt under way, as those see it who show it or want to stop it."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import trio
+
+from kernel.store.commits.lease import Leased
+
+StopReason = Literal["cancelled", "stopped", "restarted", "shutdown"]
+
+
+@dataclass(slots=True)
+class Live:
+    """An attempt under way, as those see it who may want to stop it."""
+
+    leased: Leased
+    pid: int | None = None
+    doing: str = ""
+    settling: bool = False
+    """Its ending is being booked: nobody takes it away any more."""
+    steps: int = 0
+    """Replies it has made."""
+    probing: bool = False
+    """Its first reply tells that a provider answers again."""
+    preempted: bool = False
+    """It was told to make room for something more urgent."""
+    stop_reason: StopReason | None = None
+    grace_seconds: float = 0.0
+    spawning: trio.CancelScope = field(default_factory=trio.CancelScope)
+    stopping: trio.Event = field(default_factory=trio.Event)
+
+    def stop(self, reason: StopReason, grace_seconds: float) -> None:
+        """Ask the worker to leave, and have its tree killed ``grace_seconds`` later. The first reason wins."""
+        if self.stop_reason is None:
+            self.stop_reason = reason
+            self.grace_seconds = grace_seconds
+            self.stopping.set()
+            self.spawning.cancel()

@@ -1,0 +1,196 @@
+"""Money while it is spent: before every model call, whether there is enough left, and what the call may need reserved.
+
+What was spent is asked of the store; only reservations are kept here, one for each attempt under way. So a kernel
+that dies loses nothing but reservations, and with them the calls they were for.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+import trio
+
+from kernel.agents.prices import NO_PRICE_HINT, Rate, cost_usd, has_usd_limit, rate
+from kernel.policy.budget import Account, Allowance, Call, Exhausted, Measure, ScopeName, next_call, regained_ms
+from kernel.services.briefing import CannotStart
+from kernel.store import spending
+from kernel.store.commits.lease import Leased
+from kernel.store.reader import Reader
+from kernel.store.spending import RunMoney, Spent
+from protocol.agent import AgentDefinition
+from protocol.budget import RunBudget
+from protocol.instruction import Usage
+from protocol.ipc import Start
+
+BYTES_PER_TOKEN: Final = 4
+"""By which a prompt is guessed at before the provider has counted one."""
+_MOCK: Final = "mock"
+
+
+@dataclass(slots=True)
+class _Open:
+    """An attempt under way. ``input_tokens`` is what its next call is guessed to send."""
+
+    leased: Leased
+    definition: AgentDefinition
+    provider: str
+    model: str
+    input_tokens: int
+    opened_ms: int
+    worked_ms: int
+    reserved: Allowance = field(default_factory=lambda: Allowance(None))
+
+    @property
+    def mocked(self) -> bool:
+        return self.provider == _MOCK
+
+
+class Purse:
+    """Says of every model call whether it may be made. One for the kernel."""
+
+    def __init__(self, *, reader: Reader, now_ms: Callable[[], int]) -> None:
+        self._reader = reader
+        self._now_ms = now_ms
+        self._open: dict[str, _Open] = {}
+
+    async def ready(self, leased: Leased, definition: AgentDefinition, start: Start) -> None:
+        """See to it that prices are known where a limit is in USD. The first price takes 0.2 s, in a thread.
+
+        Raises CannotStart (invalid) for a model without a known price. Cancellation: nothing is left behind.
+        """
+        money = self._money(leased)
+        limits = RunBudget() if money is None else RunBudget(usd=money.budget_usd)
+        if _provider(start) == _MOCK or not has_usd_limit(definition.budget, limits):
+            return
+        if await trio.to_thread.run_sync(rate, _provider(start), start.model) is None:
+            text = f"a budget in USD needs a price, and none is known for {definition.model}: {NO_PRICE_HINT}"
+            raise CannotStart("invalid", text)
+
+    def open(self, leased: Leased, definition: AgentDefinition, start: Start) -> None:
+        """An attempt begins; ``start`` is what its worker will be told."""
+        self._open[leased.instruction] = _Open(
+            leased=leased,
+            definition=definition,
+            provider=_provider(start),
+            model=start.model,
+            input_tokens=_bytes(start) // BYTES_PER_TOKEN,
+            opened_ms=self._now_ms(),
+            worked_ms=self._reader.now(spending.worked_ms, leased.instruction),
+        )
+
+    def close(self, instruction: str) -> None:
+        """The attempt is over, if there was one: what was reserved for it is free."""
+        self._open.pop(instruction, None)
+
+    def allowance(self, instruction: str) -> Allowance | Exhausted:
+        """Whether the next model call may be made. What was reserved for the last one is given back first."""
+        attempt = self._open[instruction]
+        attempt.reserved = Allowance(None)
+        accounts = tuple(self._accounts(attempt))
+        decided = next_call(accounts, _call(attempt, counts_usd=any(one.measure == "usd" for one in accounts)))
+        if isinstance(decided, Allowance):
+            attempt.reserved = decided
+        return decided
+
+    def priced(self, usage: Usage, instruction: str) -> Usage:
+        """``usage`` with what it cost, as far as that is known; a price that came with it stays."""
+        attempt = self._open.get(instruction)
+        if attempt is None:
+            return usage
+        attempt.input_tokens = usage.input_tokens + usage.cache_read_tokens + usage.output_tokens
+        if usage.cost_usd is not None or attempt.mocked:
+            return usage
+        return msgspec.structs.replace(usage, cost_usd=cost_usd(attempt.provider, attempt.model, usage))
+
+    def seconds_left(self, instruction: str) -> float | None:
+        """How long the attempt may still work before a limit of time is reached; None where there is none."""
+        accounts = self._times(self._open[instruction])
+        return min((one.limit - one.used for one in accounts), default=None)
+
+    def _accounts(self, attempt: _Open) -> Iterator[Account]:
+        yield from self._times(attempt)
+        yield from self._of_instruction(attempt)
+        yield from self._of_agent(attempt)
+        yield from self._of_run(attempt)
+
+    def _times(self, attempt: _Open) -> Iterator[Account]:
+        now_ms = self._now_ms()
+        own = attempt.definition.budget.instruction.wall_time
+        if own is not None:
+            yield Account("instruction", "seconds", own, (attempt.worked_ms + now_ms - attempt.opened_ms) / 1000)
+        money = self._money(attempt.leased)
+        if money is not None and money.deadline_ms is not None and money.wall_time_ms is not None:
+            used_ms = money.wall_time_ms - (money.deadline_ms - now_ms)
+            yield Account("workflow", "seconds", money.wall_time_ms / 1000, used_ms / 1000)
+
+    def _of_instruction(self, attempt: _Open) -> Iterator[Account]:
+        own = attempt.definition.budget.instruction
+        if own.tokens is None and own.usd is None:
+            return
+        spent = self._reader.now(spending.of_instruction, attempt.leased.instruction)
+        yield from _limits("instruction", own.tokens, own.usd, spent, ())
+
+    def _of_agent(self, attempt: _Open) -> Iterator[Account]:
+        """An agent has one attempt at a time, so nobody else has reserved anything of its budget."""
+        own = attempt.definition.budget
+        if own.tokens is None and own.usd is None:
+            return
+        agent, since_ms = attempt.leased.agent, self._now_ms() - round(own.window * 1000)
+        spent = self._reader.now(spending.of_agent, agent, since_ms)
+        for account in _limits("agent", own.tokens, own.usd, spent, ()):
+            yield account if account.used < account.limit else self._regained(account, agent, since_ms, own.window)
+
+    def _regained(self, account: Account, agent: str, since_ms: int, window_seconds: float) -> Account:
+        minutes = self._reader.now(spending.by_minute, agent, since_ms)
+        amounts = tuple((end_ms, _amount(account.measure, spent)) for end_ms, spent in minutes)
+        until_ms = regained_ms(amounts, account.limit, round(window_seconds * 1000))
+        return Account(account.scope, account.measure, account.limit, account.used, until_ms=until_ms)
+
+    def _of_run(self, attempt: _Open) -> Iterator[Account]:
+        money = self._money(attempt.leased)
+        if money is None or (money.budget_tokens is None and money.budget_usd is None):
+            return
+        others = [
+            one.reserved for one in self._open.values() if one is not attempt and one.leased.run == attempt.leased.run
+        ]
+        scope: ScopeName = "run" if money.mode == "run" else "workflow"
+        spent = Spent(money.spent_tokens, money.spent_usd)
+        yield from _limits(scope, money.budget_tokens, money.budget_usd, spent, others)
+
+    def _money(self, leased: Leased) -> RunMoney | None:
+        return None if leased.run is None else self._reader.now(spending.of_run, leased.run)
+
+
+def _limits(
+    scope: ScopeName, tokens: int | None, usd: float | None, spent: Spent, others: Sequence[Allowance]
+) -> Iterator[Account]:
+    if tokens is not None:
+        yield Account(scope, "tokens", tokens, spent.tokens, sum(one.reserved_tokens for one in others))
+    if usd is not None:
+        yield Account(scope, "usd", usd, spent.usd, sum(one.reserved_usd for one in others))
+
+
+def _amount(measure: Measure, spent: Spent) -> float:
+    return spent.usd if measure == "usd" else spent.tokens
+
+
+def _call(attempt: _Open, *, counts_usd: bool) -> Call:
+    known: Rate | None = rate(attempt.provider, attempt.model) if counts_usd and not attempt.mocked else None
+    return Call(
+        input_tokens=attempt.input_tokens,
+        output_tokens=attempt.definition.max_tokens,
+        input_usd=None if known is None else known.input_usd,
+        output_usd=None if known is None else known.output_usd,
+    )
+
+
+def _provider(start: Start) -> str:
+    """Its name; ``mock`` for all that has no price, whatever it is called."""
+    return _MOCK if start.provider is None or start.provider.dialect == _MOCK else start.provider.name
+
+
+def _bytes(start: Start) -> int:
+    """How much the first call will send, about: what is the kernel's own in it counts little."""
+    said = sum(len(turn.text) for turn in start.messages) + len(start.system) + len(start.message)
+    return said + sum(len(entry.text) + len(bytes(entry.native)) for entry in start.entries)

@@ -1,0 +1,190 @@
+"""One worker while it lives: what it is told, what it says, until its whole tree is gone.
+
+It decides nothing: what an entry is answered follows from the commit that wrote it and from the purse, and what an
+ending means is for the books.
+"""
+
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import trio
+
+from kernel.policy.aging import may_yield
+from kernel.policy.budget import Allowance, Exhausted
+from kernel.procs.handle import Handle
+from kernel.procs.stop import stop
+from kernel.services.briefing import Briefing
+from kernel.services.dialogue import Dialogue, Ears
+from kernel.services.link import Link, Tail, WorkerDeaf
+from kernel.services.live import Live
+from kernel.services.outcome import Ending, of_exit
+from kernel.services.patience import commit_patiently
+from kernel.services.purse import Purse
+from kernel.store.commits.freeze import Freeze
+from kernel.store.commits.journal import Pressing, journal
+from kernel.store.commits.lease import Leased
+from kernel.store.commits.note import note
+from kernel.store.commits.started import started
+from kernel.store.commits.trip import answered
+from kernel.store.feed import Feed
+from kernel.store.writer import Writer
+from protocol.agent import Timeouts
+from protocol.codec import LineTooLong
+from protocol.errors import Refused
+from protocol.events import Event
+from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Start, Stop, Yield
+
+LEAVE_SECONDS: Final = 2.0
+"""How long a worker may take to leave after its last frame, and its stderr to end after it left."""
+
+
+class Supervision:
+    """Sees workers through their lives. One instance serves the whole kernel."""
+
+    def __init__(self, *, writer: Writer, feed: Feed, purse: Purse, now_text: Callable[[], str]) -> None:
+        self._writer = writer
+        self._feed = feed
+        self._purse = purse
+        self._now_text = now_text
+
+    async def run(
+        self, live: Live, briefing: Briefing, start: Start, handle: Handle, tail: Tail
+    ) -> tuple[Ending, Exited]:
+        """Talk with the worker behind ``handle`` to its end, and see it leave.
+
+        Cancellation kills its tree (``handle`` does, as a context).
+        """
+        link = Link(handle)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tail.drain, handle.stderr)
+            nursery.start_soon(self._stop_when_asked, live, link, handle)
+            ending = await self._talk(live, briefing, start, handle, link, nursery)
+            exited = await stop(handle, grace_seconds=LEAVE_SECONDS)
+            with trio.move_on_after(LEAVE_SECONDS):
+                await tail.ended.wait()
+            nursery.cancel_scope.cancel()
+        if live.stop_reason is not None and (ending is None or ending.ended_as == "failed"):
+            return Ending("stopped", live.stop_reason), exited
+        return ending or of_exit(exited), exited
+
+    async def _talk(
+        self, live: Live, briefing: Briefing, start: Start, handle: Handle, link: Link, nursery: trio.Nursery
+    ) -> Ending | None:
+        leased = live.leased
+
+        async def entry(entry: Entry) -> Go | Yield:
+            return await self._entry(live, entry, briefing.freeze)
+
+        async def log(line: Log) -> None:
+            with contextlib.suppress(Refused):  # a line of log is not worth waiting for
+                await self._note("worker.log", leased, {"level": line.level, "text": line.text})
+
+        async def ready(_: Ready) -> None:
+            live.pid = handle.pid
+            # Nothing the worker does next depends on it, and the writer keeps the order.
+            nursery.start_soon(self._tell_started, leased, briefing, handle.pid)
+
+        def show(frame: Delta | Progress) -> None:
+            if isinstance(frame, Progress):
+                live.doing = frame.what
+            self._show(leased, frame)
+
+        ears = Ears(entry=entry, log=log, live=show, ready=ready)
+        try:
+            ending = await Dialogue(link=link, start=start, timeouts=self._timeouts(leased, briefing), ears=ears).run()
+            return self._blamed(leased, ending)
+        except WorkerDeaf as deaf:
+            return Ending("failed", str(deaf), cause="protocol")
+        except LineTooLong as long:
+            return Ending("failed", f"the prompt is too long: {long}", cause="invalid")
+        except Refused as refused:
+            return Ending("failed", refused.text, cause="protocol")
+
+    def _timeouts(self, leased: Leased, briefing: Briefing) -> Timeouts:
+        """The agent's, cut to what a budget of time leaves over."""
+        timeouts = briefing.definition.timeouts
+        left = self._purse.seconds_left(leased.instruction)
+        return (
+            timeouts if left is None else msgspec.structs.replace(timeouts, total=max(0.0, min(timeouts.total, left)))
+        )
+
+    def _blamed(self, leased: Leased, ending: Ending | None) -> Ending | None:
+        """Whose time was up: the attempt's own, or that of a budget."""
+        if ending is None or ending.cause != "total_timeout":
+            return ending
+        left = self._purse.seconds_left(leased.instruction)
+        return ending if left is None or left > 0 else Ending("incomplete", ending.text, cause="budget")
+
+    async def _entry(self, live: Live, entry: Entry, freeze: Freeze | None) -> Go | Yield:
+        """Make ``entry`` durable, the first one with the prompt it answers, and say what its worker may do next."""
+        leased = live.leased
+        if entry.usage is not None:
+            usage = self._purse.priced(entry.usage, leased.instruction)
+            entry = msgspec.structs.replace(entry, usage=usage)
+        first = leased.entries
+        pressing = await commit_patiently(
+            self._writer, journal, leased.instruction, leased.epoch, entry, first=first, frozen=freeze
+        )
+        if entry.kind == "reply":
+            live.steps += 1
+            if live.probing:
+                live.probing = False
+                await self._writer.commit(answered, leased.agent)
+        return self._answer(live, entry, pressing)
+
+    def _answer(self, live: Live, entry: Entry, pressing: Pressing | None) -> Go | Yield:
+        leased = live.leased
+        if pressing is not None and may_yield(leased.promoted and pressing == "urgent", live.steps):
+            live.preempted = pressing == "urgent"
+            return Yield(k=entry.k)
+        allowance = None if entry.last else self._purse.allowance(leased.instruction)
+        return Go(k=entry.k, allowance=_tokens(allowance))
+
+    async def _tell_started(self, leased: Leased, briefing: Briefing, pid: int) -> None:
+        with contextlib.suppress(Refused):  # stale: whoever took the instruction away has told
+            await self._writer.commit(
+                started,
+                leased.instruction,
+                leased.epoch,
+                pid=pid,
+                backend=briefing.definition.backend,
+                model=briefing.definition.model,
+                manifest=briefing.manifest,
+            )
+
+    async def _note(self, event: str, leased: Leased, data: dict[str, str]) -> None:
+        await self._writer.commit(
+            note, event, space=leased.space, agent=leased.name, instruction=leased.instruction, data=data
+        )
+
+    def _show(self, leased: Leased, frame: Delta | Progress) -> None:
+        match frame:
+            case Delta(text=text):
+                kind, data = "delta", {"text": text}
+            case Progress(what=what):
+                kind, data = "progress", {"what": what}
+        self._feed.live(
+            Event(
+                type=kind,
+                at=self._now_text(),
+                space=leased.space,
+                agent=leased.name,
+                instruction=leased.instruction,
+                data=data,
+            )
+        )
+
+    async def _stop_when_asked(self, live: Live, link: Link, handle: Handle) -> None:
+        await live.stopping.wait()
+        with contextlib.suppress(WorkerDeaf):
+            await link.send(Stop(reason=str(live.stop_reason), deadline_seconds=live.grace_seconds))
+        await stop(handle, grace_seconds=live.grace_seconds)
+
+
+def _tokens(allowance: Allowance | Exhausted | None) -> int | None:
+    """What a ``go`` says: 0 where there is money for no further call."""
+    if allowance is None:
+        return None
+    return 0 if isinstance(allowance, Exhausted) else allowance.tokens

@@ -1,0 +1,181 @@
+"""Lets schedules come: keeps a timer for each that counts, and sleeps until the next one is due.
+
+It looks at the rows whenever an agent or a workflow changed, when a timer is due, and once a minute while there are
+any: so long may pass until it sees that the wall clock was set. Without a schedule it sleeps for good (fault LF01).
+"""
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.registry import Known, refresh
+from kernel.agents.schedule import DEFAULT_PROMPT, Every, ScheduleRejected, cadence
+from kernel.policy.cadence import rearmed_ms, sought_from_ms
+from kernel.source.problems import BadDefinition
+from kernel.store import timers
+from kernel.store.commits.arm import arm, fire, postpone
+from kernel.store.feed import Wake
+from kernel.store.reader import Reader
+from kernel.store.timers import Timer
+from kernel.store.writer import Writer
+from kernel.workflows.schedules import Scheduled, schedules
+from protocol.agent import Schedule
+from protocol.errors import Refused
+
+logger = logging.getLogger(__name__)
+
+WAKING: Final = frozenset({"agent.changed", "workflow.started", "workflow.stopped"})
+"""Events after which other schedules may count, or an agent may hear its own again."""
+LONGEST_NAP_SECONDS: Final = 60.0
+REFUSED_PAUSE_SECONDS: Final = 1.0
+CLOCK_SET_MS: Final = 1000
+"""So much the two clocks may drift apart between two looks before the wall clock counts as set."""
+
+_decoder: Final = msgspec.json.Decoder(Schedule)
+
+
+class Timers:
+    """One task. ``wake`` is for events of WAKING; ``local`` is the variable TZ of the kernel's environment."""
+
+    def __init__(
+        self,
+        *,
+        reader: Reader,
+        writer: Writer,
+        catalog: Catalog,
+        wake: Wake,
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+        local: str | None,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._catalog = catalog
+        self._wake = wake
+        self._now_ms = now_ms
+        self._wall_ms = wall_ms
+        self._local = local
+        self._offset_ms = wall_ms() - now_ms()
+        wake.set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Watch until cancelled."""
+        task_status.started()
+        while True:
+            with trio.move_on_after(await self.run_once()):
+                await self._wake.wait()
+
+    async def run_once(self) -> float:
+        """Arm what changed and let come what is due. Returns the seconds until there may be something to do."""
+        changed = self._wake.clear()
+        try:
+            if self._clock_was_set() or changed:
+                await self._arm()
+            for timer in self._reader.now(timers.due, self._now_ms(), self._wall_ms()):
+                await self._come(timer)
+        except Refused as refused:
+            logger.warning("wakeup.refused %s", refused.text)
+            self._wake.set()
+            await trio.sleep(REFUSED_PAUSE_SECONDS)
+            return 0.0
+        return self._nap_seconds()
+
+    def _clock_was_set(self) -> bool:
+        offset_ms = self._wall_ms() - self._now_ms()
+        if abs(offset_ms - self._offset_ms) < CLOCK_SET_MS:
+            return False
+        self._offset_ms = offset_ms
+        return True
+
+    def _nap_seconds(self) -> float:
+        steady_ms, wall_ms = self._reader.now(timers.upcoming)
+        waits = [
+            *([] if steady_ms is None else [steady_ms - self._now_ms()]),
+            *([] if wall_ms is None else [wall_ms - self._wall_ms()]),
+        ]
+        return max(min(min(waits) / 1000, LONGEST_NAP_SECONDS), 0.0) if waits else math.inf
+
+    # -- which timers there are --------------------------------------------------------------------------
+
+    async def _arm(self) -> None:
+        declared = await self._reader.read(timers.declared)
+        armed = {(timer.agent, timer.home): timer for timer in declared.armed}
+        wanted = [
+            timer
+            for one in schedules(declared.agents, declared.workflows)
+            if (timer := self._timer(one, armed.get((one.agent, one.home)))) is not None
+        ]
+        kept = {(timer.agent, timer.home) for timer in wanted}
+        put = [timer for timer in wanted if timer != armed.get((timer.agent, timer.home))]
+        drop = [timer for key, timer in armed.items() if key not in kept]
+        if put or drop:
+            await self._writer.commit(arm, put, drop)
+
+    def _timer(self, one: Scheduled, armed: Timer | None) -> Timer | None:
+        """The timer of a schedule; where it is ``armed`` already and comes as often as before, its time stays."""
+        fired_ms = None if armed is None else armed.fired_ms
+        try:
+            period_ms, fresh_ms = self._fresh(one.schedule, fired_ms)
+        except ScheduleRejected as error:
+            logger.warning("schedule.rejected %s in %s: %s", one.agent, one.home, error.message)
+            return None
+        same = armed is not None and _pace_of(armed) == _pace(one.schedule)
+        return Timer(
+            agent=one.agent,
+            home=one.home,
+            schedule=msgspec.json.encode(one.schedule),
+            period_ms=period_ms,
+            next_ms=rearmed_ms(armed.next_ms, fresh_ms) if armed is not None and same else fresh_ms,
+            fired_ms=fired_ms,
+        )
+
+    def _fresh(self, schedule: Schedule, fired_ms: int | None) -> tuple[int | None, int]:
+        """The period (None: cron), and when a timer comes that is armed now."""
+        pace = cadence(schedule, self._local)
+        if isinstance(pace, Every):
+            return pace.period_ms, self._now_ms() + pace.period_ms
+        return None, pace.next_after(sought_from_ms(self._wall_ms(), fired_ms))
+
+    # -- what comes --------------------------------------------------------------------------------------
+
+    async def _come(self, timer: Timer) -> None:
+        """Let ``timer`` come, unless the agent's file was edited: then its new schedule is armed first."""
+        known = await self._compared(timer)
+        if known == "changed":
+            self._wake.set()
+            return
+        schedule = _decoder.decode(timer.schedule)
+        at_ms = self._wall_ms() if timer.period_ms is None else self._now_ms()
+        following_ms = self._fresh(schedule, at_ms)[1]
+        if known == "gone":
+            await self._writer.commit(postpone, timer, following_ms)
+            return
+        words = (schedule.prompt or "").strip() or DEFAULT_PROMPT
+        decision = await self._writer.commit(
+            fire, timer, at_ms=at_ms, following_ms=following_ms, text=words, workspace=schedule.workspace
+        )
+        logger.debug("wakeup.%s %s in %s", decision, timer.agent, timer.home)
+
+    async def _compared(self, timer: Timer) -> Known:
+        """How what is stored of the agent compares with its file. One that is wrong now counts as gone."""
+        try:
+            return await refresh(timer.agent, self._catalog, self._writer, self._reader)
+        except BadDefinition as error:
+            logger.warning("wakeup.put_off %s: %s", timer.agent, error.text)
+            return "gone"
+
+
+def _pace(schedule: Schedule) -> tuple[str, str | None]:
+    return schedule.wakeup, schedule.timezone
+
+
+def _pace_of(timer: Timer) -> tuple[str, str | None] | None:
+    try:
+        return _pace(_decoder.decode(timer.schedule))
+    except msgspec.MsgspecError:  # stored by a kernel that knew other keys
+        return None

@@ -1,0 +1,49 @@
+"""The log of starts: that a kernel took over, that it was asked to stop, and whether those before it kept dying."""
+
+from typing import Final
+
+from kernel.policy.boots import LOOP_BOOTS, PastBoot, keeps_dying
+from kernel.store.transaction import Transaction
+
+LAST: Final = "SELECT at_ms, stopped_ms IS NOT NULL, progress_seq FROM boots ORDER BY id DESC LIMIT ?"
+
+PROGRESS: Final = """
+SELECT 1 FROM events WHERE seq > ? AND type IN ('instruction.step', 'instruction.ended') LIMIT 1
+"""
+
+
+def died(tx: Transaction) -> bool:
+    """Whether the kernel before us ended without being asked to."""
+    row = tx.conn.execute(LAST, (1,)).fetchone()
+    return row is not None and not row[1]
+
+
+def in_a_loop(tx: Transaction) -> bool:
+    """Whether the last kernels died one after the other and none got anything done."""
+    rows = tx.conn.execute(LAST, (LOOP_BOOTS,)).fetchall()
+    if not keeps_dying([PastBoot(int(at), bool(clean)) for at, clean, _seq in rows], tx.now_ms):
+        return False
+    return tx.conn.execute(PROGRESS, (rows[-1][2],)).fetchone() is None
+
+
+INSERT: Final = """
+INSERT INTO boots (pid, version, at_ms, requeued, safe, progress_seq)
+VALUES (?, ?, ?, ?, ?, coalesce((SELECT max(seq) FROM events), 0))
+"""
+
+
+def took_over(tx: Transaction, *, pid: int, version: str, requeued: int, safe: bool) -> None:
+    """Write down that this kernel runs. What it has done so far counts for those before it."""
+    data = {"pid": pid, "version": version, "requeued": requeued, "safe_mode": safe}
+    tx.emit("kernel.started", data=data)
+    tx.conn.execute(INSERT, (pid, version, tx.now_ms, requeued, safe))
+
+
+STOPPED: Final = """
+UPDATE boots SET stopped_ms = ? WHERE id = (SELECT max(id) FROM boots) AND stopped_ms IS NULL
+"""
+
+
+def asked_to_stop(tx: Transaction) -> None:
+    """However it ends now, it is no death: somebody wanted it to end."""
+    tx.conn.execute(STOPPED, (tx.now_ms,))

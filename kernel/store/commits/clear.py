@@ -1,0 +1,45 @@
+"""A person has what was said and done in a space removed, or an agent deleted with all of it."""
+
+from typing import Final
+
+import msgspec
+
+from kernel.store.commits.roster import remove_agent
+from kernel.store.commits.wipe import wipe
+from kernel.store.transaction import Transaction
+from protocol.errors import Refused
+from protocol.names import AgentKey, is_personal, personal_space, split_space
+
+OPEN: Final = """
+SELECT count(*) FROM instructions
+WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+"""
+
+
+class Cleared(msgspec.Struct, frozen=True, kw_only=True):
+    """How many messages and instructions of ``space`` have no words any more."""
+
+    space: str
+    messages: int
+    instructions: int
+
+
+def clear(tx: Transaction, space: str) -> Cleared:
+    """Remove the words of ``space``. Raises Refused (conflict) while something there has not ended."""
+    count = int(tx.conn.execute(OPEN, (space,)).get)
+    if count:
+        name = split_space(space)[1] if is_personal(space) else f"@{space}"
+        raise Refused(
+            "conflict",
+            f"{count} instructions in {space} have not ended",
+            f"wait for them, or end them first: awk cancel ID, or awk stop {name}",
+        )
+    wiped = wipe(tx, space)
+    tx.emit("space.cleared", space=space, data={"messages": wiped.messages, "instructions": wiped.instructions})
+    return Cleared(space=space, messages=wiped.messages, instructions=wiped.instructions)
+
+
+def delete_agent(tx: Transaction, key: AgentKey) -> None:
+    """Forget an agent that has nothing to do, and what was said to it. Raises Refused (unknown_agent, conflict)."""
+    remove_agent(tx, key)
+    wipe(tx, personal_space(key))

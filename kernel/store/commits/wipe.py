@@ -1,0 +1,78 @@
+"""Remove what was said and done in one space: texts, journals, prompts, effects. Part of a commit, never a job itself.
+
+What stays tells that something was there: messages with their kind and number, instructions with their status and
+cost, events without their words. It reads the log from end to end, so it takes as long as the log is.
+"""
+
+from typing import Final, NamedTuple
+
+from kernel.store.transaction import Transaction
+
+WORDS: Final = "UPDATE messages SET text = '', cleared = 1 WHERE space = ? AND cleared = 0 AND text <> ''"
+
+# What entries and prompts refer to, before they are gone.
+REFERRED: Final = """
+SELECT e.blob FROM instructions AS i CROSS JOIN entries AS e ON e.instruction = i.id
+WHERE i.space = :space AND e.blob IS NOT NULL
+UNION SELECT i.prefix FROM instructions AS i WHERE i.space = :space AND i.prefix IS NOT NULL
+UNION SELECT b.part FROM instructions AS i CROSS JOIN blobs AS b ON b.hash = i.prefix
+WHERE i.space = :space AND b.part IS NOT NULL
+"""
+
+ENTRIES: Final = "DELETE FROM entries WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space = ?)"
+EFFECTS: Final = "DELETE FROM effects WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space = ?)"
+COMPLAINTS: Final = """
+UPDATE attempts SET stderr_tail = NULL
+WHERE stderr_tail IS NOT NULL AND instruction IN (SELECT i.id FROM instructions AS i WHERE i.space = ?)
+"""
+
+RESULTS: Final = """
+UPDATE instructions SET result_text = '', manifest = NULL, prefix = NULL, vouched = NULL, entries = 0, aside = 0,
+  carried_steps = 0
+WHERE space = ?
+"""
+
+PARAMS: Final = "UPDATE workflows SET params = x'7b7d' WHERE space = ?"
+
+EVENTS: Final = """
+UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL) AS BLOB)
+WHERE space = ? AND data IS NOT NULL AND type IN ('instruction.ended', 'attempt.ended', 'worker.log')
+"""
+
+BLOB: Final = """
+DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
+  AND hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
+  AND hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
+  AND hash NOT IN (SELECT b.part FROM blobs AS b WHERE b.part IS NOT NULL)
+"""
+
+MAKE_LIST: Final = "CREATE TEMP TABLE IF NOT EXISTS wiped (value BLOB PRIMARY KEY) WITHOUT ROWID"
+ADD_TO_LIST: Final = "INSERT INTO wiped (value) VALUES (?)"
+EMPTY_LIST: Final = "DELETE FROM wiped"
+
+
+class Wiped(NamedTuple):
+    """How many messages and instructions lost their words."""
+
+    messages: int
+    instructions: int
+
+
+def wipe(tx: Transaction, space: str) -> Wiped:
+    """Remove the words of ``space``. Once the transaction is committed no byte of them is left in the database."""
+    conn = tx.conn
+    referred = conn.execute(REFERRED, {"space": space}).fetchall()
+    conn.execute(WORDS, (space,))
+    messages = conn.changes()
+    for statement in (ENTRIES, EFFECTS, COMPLAINTS, PARAMS, EVENTS):
+        conn.execute(statement, (space,))
+    conn.execute(RESULTS, (space,))
+    instructions = conn.changes()
+    conn.execute(MAKE_LIST)
+    conn.executemany(ADD_TO_LIST, referred)
+    # Prompts first: what only they needed is needed by nobody then.
+    conn.execute(BLOB)
+    conn.execute(BLOB)
+    conn.execute(EMPTY_LIST)
+    tx.forget()
+    return Wiped(messages, instructions)

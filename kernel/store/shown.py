@@ -1,0 +1,195 @@
+"""Instructions as people see them: all about one, and what waits for an agent."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, cast
+
+import apsw
+import msgspec
+
+from kernel.store.clock_text import optional_rfc3339, rfc3339
+from kernel.store.instructions import usage_of
+from kernel.store.standing import of_row
+from protocol.api import AttemptInfo, InstructionInfo, QueueReport, QueueRow, StepInfo
+from protocol.errors import ErrorClass
+from protocol.instruction import LANES, Status
+from protocol.names import AgentKey, AgentName, SpaceId, instruction_id, message_id, name_of, number_of
+
+INFO: Final = """
+SELECT i.name, i.space, i.lane, i.result_text, i.error_class, i.cause, i.manifest,
+  i.preempted, i.promoted, i.continues, i.enqueued_ms, i.message,
+  i.input_tokens, i.output_tokens, i.cache_read_tokens, i.cost_usd,
+  i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
+  coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0)
+FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
+"""
+
+ATTEMPTS: Final = """
+SELECT n, epoch, started_ms, ended_ms, outcome, exit, stderr_tail FROM attempts WHERE instruction = ? ORDER BY epoch
+"""
+
+STEPS: Final = """
+SELECT row_number() OVER (ORDER BY e.k), coalesce(a.n, 0), e.at_ms
+FROM entries AS e LEFT JOIN attempts AS a ON a.instruction = e.instruction AND a.epoch = e.epoch
+WHERE e.instruction = ? AND e.kind = 'reply' ORDER BY e.k
+"""
+
+MESSAGES: Final = "SELECT message FROM deliveries WHERE instruction = ? ORDER BY message"
+
+_manifest: Final = msgspec.json.Decoder(tuple[str, ...])
+
+
+class _Row(NamedTuple):
+    """A row of INFO, without what its standing is told by."""
+
+    name: str
+    space: str
+    lane: int
+    text: str
+    error_class: ErrorClass | None
+    cause: str | None
+    manifest: bytes | None
+    preempted: int
+    promoted: int
+    continues: int | None
+    enqueued_ms: int
+    message: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cost_usd: float | None
+
+
+_WIDTH: Final = len(_Row._fields)
+
+
+def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
+    """All about one instruction, as it stands at ``now_ms``."""
+    number = number_of(id, "i")
+    found = conn.execute(INFO, (number,)).fetchone()
+    if found is None:
+        return None
+    row = _Row(*found[:_WIDTH])
+    stands = of_row(found[_WIDTH:], now_ms)
+    steps = cast("list[tuple[int, int, int]]", conn.execute(STEPS, (number,)).fetchall())
+    joined = tuple(message_id(seq) for (seq,) in conn.execute(MESSAGES, (number,)))
+    return InstructionInfo(
+        id=id,
+        agent=row.name,
+        space=row.space,
+        status=found[_WIDTH],
+        lane=LANES[row.lane],
+        attempts=tuple(_attempt(one) for one in conn.execute(ATTEMPTS, (number,))),
+        steps=tuple(StepInfo(n=n, attempt=attempt, at=rfc3339(at)) for n, attempt, at in steps),
+        usage=usage_of(row.input_tokens, row.output_tokens, row.cache_read_tokens, row.cost_usd),
+        text=row.text,
+        error_class=row.error_class,
+        cause=row.cause,
+        prompt_manifest=() if row.manifest is None else _manifest.decode(row.manifest),
+        standing=stands.kind,
+        waits_for=stands.reason,
+        until=optional_rfc3339(stands.until_ms),
+        preempted=row.preempted,
+        promoted=bool(row.promoted),
+        continues=None if row.continues is None else instruction_id(row.continues),
+        message_ids=joined or (message_id(row.message),),
+        enqueued_at=rfc3339(row.enqueued_ms),
+    )
+
+
+def _attempt(row: object) -> AttemptInfo:
+    n, epoch, started, ended, outcome, how, tail = cast(
+        "tuple[int, int, int, int | None, str | None, str | None, str | None]", row
+    )
+    return AttemptInfo(
+        n=n,
+        epoch=epoch,
+        started_at=rfc3339(started),
+        ended_at=optional_rfc3339(ended),
+        outcome=outcome,
+        exit=how,
+        stderr_tail=tail or None,
+    )
+
+
+class Addressed(msgspec.Struct, frozen=True):
+    """What an instruction asks of whom. ``agent`` is a key, ``name`` what it is called in the space."""
+
+    agent: AgentKey
+    name: AgentName
+    space: SpaceId
+    message_seq: int
+    joined: tuple[int, ...]
+    begun: bool
+    """It has entries, so that its prompt was frozen."""
+
+
+ADDRESSED: Final = "SELECT agent, name, space, message, entries > 0 FROM instructions WHERE id = ?"
+
+
+def addressed(conn: apsw.Connection, id: str) -> Addressed | None:
+    """What one instruction asks, for its prompt."""
+    number = number_of(id, "i")
+    row = conn.execute(ADDRESSED, (number,)).fetchone()
+    if row is None:
+        return None
+    agent, name, space, message, begun = row
+    joined = tuple(seq for (seq,) in conn.execute(MESSAGES, (number,)) if seq != message)
+    return Addressed(agent, name, space, message, joined, bool(begun))
+
+
+QUEUE: Final = """
+SELECT i.id, i.lane, i.state, i.attempts + i.crashes, i.steps, i.preempted, i.promoted, i.enqueued_ms, i.not_before_ms,
+  i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
+  coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0)
+FROM (
+  SELECT id FROM instructions WHERE agent = :agent AND state IN ('leased', 'running')
+  UNION ALL
+  SELECT id FROM (
+    SELECT id FROM instructions WHERE agent = :agent AND state IN ('queued', 'yielded') ORDER BY lane, id LIMIT 1000)
+  UNION ALL
+  SELECT id FROM (SELECT id FROM instructions WHERE agent = :agent AND state = 'waiting' ORDER BY lane, id LIMIT 1000)
+) AS unended
+CROSS JOIN instructions AS i ON i.id = unended.id LEFT JOIN agents AS a ON a.key = i.agent
+ORDER BY i.lane, i.id LIMIT 1000
+"""
+
+
+class _Queued(NamedTuple):
+    """A row of QUEUE, without what its standing is told by."""
+
+    number: int
+    lane: int
+    state: Status
+    attempt: int
+    step: int
+    preempted: int
+    promoted: int
+    enqueued_ms: int
+    not_before_ms: int
+
+
+_QUEUED_WIDTH: Final = len(_Queued._fields)
+
+
+def queue(conn: apsw.Connection, agent: str, now_ms: int) -> QueueReport:
+    """What the agent does and what waits for it, in the order it will be done; at most 1000."""
+    rows = conn.execute(QUEUE, {"agent": agent})
+    return QueueReport(agent=name_of(agent), instructions=tuple(_queued(row, now_ms) for row in rows))
+
+
+def _queued(found: Sequence[Any], now_ms: int) -> QueueRow:
+    row = _Queued(*found[:_QUEUED_WIDTH])
+    stands = of_row(found[_QUEUED_WIDTH:], now_ms)
+    return QueueRow(
+        id=instruction_id(row.number),
+        lane=LANES[row.lane],
+        status=row.state,
+        attempt=row.attempt,
+        step=row.step,
+        preempted=row.preempted,
+        enqueued_at=rfc3339(row.enqueued_ms),
+        not_before=optional_rfc3339(row.not_before_ms),
+        waits_for=stands.reason,
+        until=optional_rfc3339(stands.until_ms),
+        promoted=bool(row.promoted),
+    )

@@ -1,0 +1,135 @@
+"""The judge: what was promised against what is there. It reads the database and the files, never the kernel's word."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from protocol.names import number_of
+from tests.crash.scenario import Request
+
+ENDED: Final = ("done", "incomplete", "failed", "dead", "cancelled")
+
+
+def judge(database: Path, asked: Iterable[Request], steps: Path | None = None) -> list[str]:
+    """Every promise that was broken, in words; empty: none. The kernel must be gone."""
+    conn = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        whole = _integrity(conn)
+        if whole:
+            return whole
+        return [
+            *_accepted(conn, asked),
+            *_instructions(conn),
+            *_entries(conn),
+            *_log(conn),
+            *([] if steps is None else _steps(conn, steps)),
+        ]
+    finally:
+        conn.close()
+
+
+def _rows(conn: apsw.Connection, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    return conn.execute(statement, values).fetchall()
+
+
+def _integrity(conn: apsw.Connection) -> list[str]:
+    """P20: the file is whole."""
+    return [f"integrity_check: {text}" for (text,) in _rows(conn, "PRAGMA integrity_check") if text != "ok"]
+
+
+def _accepted(conn: apsw.Connection, asked: Iterable[Request]) -> Iterator[str]:
+    """P1, P2: what was accepted is there once, as it was told; what was not answered is there at most once."""
+    said = Counter(text for (text,) in _rows(conn, "SELECT text FROM messages WHERE sender = 'user'"))
+    for request in asked:
+        told = request.answer is not None and request.answer.accepted
+        if request.text is not None and not (told <= said[request.text] <= 1):
+            yield f"{request.text!r} is there {said[request.text]} times, accepted: {told}"
+        if told and request.text is not None and request.answer is not None:
+            yield from _receipt(conn, request.text, request.answer.body)
+
+
+def _receipt(conn: apsw.Connection, text: str, receipt: dict[str, Any]) -> Iterator[str]:
+    seq = number_of(receipt["message_id"], "m")
+    if _rows(conn, "SELECT text FROM messages WHERE seq = ?", (seq,)) != [(text,)]:
+        yield f"{receipt['message_id']} is not {text!r}, as its sender was told"
+    for name in receipt["instruction_ids"]:
+        made = _rows(conn, "SELECT 1 FROM deliveries WHERE message = ? AND instruction = ?", (seq, number_of(name, "i")))
+        if not made:
+            yield f"{name}, which {text!r} was told to have caused, did not come of it"
+
+
+def _instructions(conn: apsw.Connection) -> Iterator[str]:
+    """P3: each has ended, once, with one word about it; nothing of it is left open."""
+    told: defaultdict[int, list[str]] = defaultdict(list)
+    for number, kind in _rows(conn, "SELECT cause, kind FROM messages WHERE kind IN ('done', 'failed')"):
+        told[number].append(kind)
+    replies = Counter(cause for (cause,) in _rows(conn, "SELECT cause FROM messages WHERE kind = 'reply'"))
+    ends = Counter(one for (one,) in _rows(conn, "SELECT instruction FROM events WHERE type = 'instruction.ended'"))
+    rows = _rows(conn, "SELECT id, name, state, cause, kernel_deaths FROM instructions")
+    for number, name, state, cause, deaths in rows:
+        if state not in ENDED:
+            yield f"i{number} of {name} is still {state}"
+        elif len(told[number]) != 1 or ends[number] != 1:
+            yield f"i{number} of {name} ({state}) ended {ends[number]} times and was told of {len(told[number])} times"
+        if replies[number] > 1 or (state == "done" and replies[number] != 1):
+            yield f"i{number} of {name} ({state}) was answered {replies[number]} times"
+        poisonous = cause == "suspect_kernel_crash" and deaths >= 3
+        if state not in {"done", "cancelled"} and not poisonous:
+            yield f"i{number} of {name} is {state} ({cause}), and nothing was wrong with it"
+    for count, message, agent in _rows(
+        conn,
+        "SELECT count(*), message, agent FROM deliveries WHERE state NOT IN ('acked', 'dead') AND instruction IS NOT NULL"
+        " GROUP BY message, agent",
+    ):
+        yield f"{count} delivery of m{message} to {agent} is open"
+    for number, epoch in _rows(conn, "SELECT instruction, epoch FROM attempts WHERE ended_ms IS NULL"):
+        yield f"attempt i{number}-{epoch} never ended"
+
+
+def _entries(conn: apsw.Connection) -> Iterator[str]:
+    """P5: entries follow each other without a gap, and there are as many as were counted."""
+    rows = _rows(
+        conn,
+        "SELECT i.id, i.entries, count(e.k), coalesce(max(e.k), -1) FROM instructions AS i"
+        " LEFT JOIN entries AS e ON e.instruction = i.id GROUP BY i.id",
+    )
+    for number, counted, there, last in rows:
+        if not counted == there == last + 1:
+            yield f"i{number} counts {counted} entries, has {there}, the last is {last}"
+
+
+def _log(conn: apsw.Connection) -> Iterator[str]:
+    """P4, P22: the log has no gap, and what an agent said by a tool was said once."""
+    for table in ("events", "messages"):
+        for oldest, newest, count in _rows(conn, f"SELECT min(seq), max(seq), count(*) FROM {table}"):
+            if count and newest - oldest + 1 != count:
+                yield f"{table} has {count} rows from {oldest} to {newest}"
+    said = "SELECT text, count(*) FROM messages WHERE kind = 'said' AND cause IS NOT NULL GROUP BY text HAVING count(*) > 1"
+    for text, count in _rows(conn, said):
+        yield f"{text!r} was said {count} times by one call"
+
+
+def _steps(conn: apsw.Connection, steps: Path) -> Iterator[str]:
+    """P4, P5: a step that is durable was never made again; one that was interrupted may have been, by another worker."""
+    started = {
+        (number, msgspec.json.decode(data)["attempt"]): msgspec.json.decode(data)["pid"]
+        for number, data in _rows(conn, "SELECT instruction, data FROM events WHERE type = 'attempt.started'")
+    }
+    made: defaultdict[str, list[int]] = defaultdict(list)
+    for line in steps.read_text().splitlines() if steps.exists() else ():
+        key, pid = line.split()
+        made[key].append(int(pid))
+    for key, pids in made.items():
+        if len(set(pids)) != len(pids):
+            yield f"one worker made step {key} more than once"
+    durable = _rows(conn, "SELECT instruction, epoch, body FROM entries WHERE kind = 'tool'")
+    for number, epoch, body in durable:
+        call = msgspec.json.decode(body)
+        pid = started.get((number, f"i{number}-{epoch}"))
+        for key in (one for one in made if one.startswith(f"i{number}:") and one.endswith(f":{call['call_id']}")):
+            if pid is not None and made[key][-1] != pid:
+                yield f"step {key} was made again after it was durable"

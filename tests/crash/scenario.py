@@ -1,0 +1,145 @@
+"""What the clients ask for in one round, and the client that asks until it is told.
+
+Every text and every key is used once, so that what is there can be counted against what was said.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.crash.life import Answer, Life
+from tests.project import Project
+
+STEPS: Final = "steps.log"
+"""Each scripted shell step writes one line: its key, and the worker it ran in."""
+STEP: Final = f'shell: "echo $AGENT_IDEMPOTENCY_KEY $PPID >> {STEPS}"'
+
+ALICE: Final = f"""
+backend: mock
+mock:
+  - when: 'first (?P<n>\\d+)'
+    do:
+      - {{ {STEP} }}
+      - {{ {STEP} }}
+      - {{ text: "alice did ${{{{ match.n }}}}" }}
+  - when: 'ack (?P<id>m\\d+)'
+    do:
+      - {{ tool: my_inbox }}
+      - {{ tool: my_inbox_ack, args: {{ ids: ["${{{{ match.id }}}}"] }} }}
+      - {{ text: "acked ${{{{ match.id }}}}" }}
+"""
+TEAM: Final = f"""
+agents:
+  carol:
+    backend: mock
+    mock:
+      - when: 'go (?P<n>\\d+)'
+        do:
+          - {{ {STEP} }}
+          - {{ tool: channel_send, args: {{ message: "@dave look at ${{{{ match.n }}}}" }} }}
+          - {{ {STEP} }}
+          - {{ text: "carol asked ${{{{ match.n }}}}" }}
+  dave:
+    backend: mock
+    mock:
+      - when: 'look at (?P<n>\\d+)'
+        do:
+          - {{ {STEP} }}
+          - {{ text: "dave looked at ${{{{ match.n }}}}" }}
+"""
+IDLE: Final = """
+agents:
+  erin:
+    backend: mock
+    mock:
+      - sleep: 600
+kickoff: "@erin wait"
+"""
+
+
+def furnish(project: Project) -> None:
+    """Write the agents and workflows that the rounds need."""
+    project.write(".agents/alice.yaml", ALICE)
+    project.write(".workflows/team.yaml", TEAM)
+    project.write(".workflows/idle.yaml", IDLE)
+
+
+@dataclass
+class Request:
+    """One thing asked for, and what was answered at last. ``settled_by``: refusals that mean it has happened."""
+
+    method: str
+    path: str
+    body: dict[str, str] | None
+    key: str
+    settled_by: frozenset[str] = frozenset()
+    answer: Answer | None = None
+    tries: int = 0
+
+    @property
+    def text(self) -> str | None:
+        """The message, if it is one."""
+        return None if self.body is None else self.body.get("text")
+
+
+@dataclass
+class Client:
+    """Asks, and asks again with the same key where no answer came; remembers all it was told."""
+
+    asked: list[Request] = field(default_factory=list)
+    _round: Iterator[Request] | None = None
+    _open: Request | None = None
+
+    def play(self, life: Life, number: int) -> None:
+        """Finish what was interrupted, then round ``number``. Raises Gone."""
+        if self._open is not None:
+            self._settle(life, self._open)
+        if self._round is not None:
+            self._play_on(life, self._round)
+        self._round = self._requests(number)
+        self._play_on(life, self._round)
+
+    def finish(self, life: Life) -> None:
+        """Finish what was interrupted. Raises Gone."""
+        if self._open is not None:
+            self._settle(life, self._open)
+        if self._round is not None:
+            self._play_on(life, self._round)
+
+    def _play_on(self, life: Life, requests: Iterator[Request]) -> None:
+        for request in requests:
+            self.asked.append(request)
+            self._settle(life, request)
+
+    def _settle(self, life: Life, request: Request) -> None:
+        self._open = request
+        request.tries += 1
+        answer = life.ask(request.method, request.path, request.body, request.key)
+        settled = answer.accepted or (request.tries > 1 and answer.body.get("code") in request.settled_by)
+        assert settled, f"{request.method} {request.path} {request.body}: {answer}"
+        request.answer = answer
+        self._open = None
+
+    def _requests(self, number: int) -> Iterator[Request]:
+        if number == 0:
+            yield _begin("team", "main", number)
+        first = _say("alice", f"first {number}", number)
+        yield first
+        yield _say("@team", f"@carol go {number}", number)
+        if number % 3 == 0:
+            yield _begin("idle", f"t{number}", number)
+        assert first.answer is not None
+        yield _say("alice", f"ack {first.answer.body['message_id']}", number)
+        if number % 3 == 0:
+            path = f"/workflows/idle/t{number}"
+            yield Request("DELETE", path, None, f"{number} end", frozenset({"not_found", "workflow_not_running"}))
+
+
+def _say(to: str, text: str, number: int) -> Request:
+    return Request("POST", "/messages", {"to": to, "text": text}, f"{number} {to} {text}")
+
+
+def _begin(name: str, tag: str, number: int) -> Request:
+    return Request(
+        "POST", "/workflows", {"workflow": name, "tag": tag}, f"{number} {name}", frozenset({"already_running"})
+    )

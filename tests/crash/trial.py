@@ -1,0 +1,91 @@
+"""A lineage of kernels in one project: each dies where it is told to, the last one finishes what is left."""
+
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from protocol.state_paths import DATABASE
+from tests.crash.life import KERNEL, Gone, Life
+from tests.crash.oracle import judge
+from tests.crash.scenario import STEPS, Client, furnish
+from tests.e2e.processes import wait_until
+from tests.project import Project
+
+FINISH_SECONDS: Final = 30.0
+OPEN: Final = "SELECT count(*) FROM instructions WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting')"
+
+
+@dataclass
+class Outcome:
+    """What a lineage gave: broken promises, where kernels died, and where they were to die but never came."""
+
+    violations: list[str]
+    died_at: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+
+
+def lineage(project: Project, crash_at: Sequence[str], program: Sequence[str] = KERNEL) -> Outcome:
+    """One life for each place to die at, a round of requests in each; then one that finishes. Judged at the end."""
+    furnish(project)
+    client = Client()
+    outcome = Outcome([])
+    for number, place in enumerate(crash_at):
+        with Life(project, crash_at=place, program=program) as life:
+            with suppress(Gone):
+                life.wait_ready()
+                client.play(life, number)
+                wait_until(lambda life=life: life.is_dead() or _idle(project), FINISH_SECONDS)  # type: ignore[misc]
+            _end(life)
+            (outcome.died_at if life.wait_dead() == -signal.SIGKILL else outcome.missed).append(place)
+    with Life(project, program=program) as life:
+        life.wait_ready()
+        client.finish(life)
+        wait_until(lambda: _idle(project), FINISH_SECONDS)
+        _end(life)
+    outcome.violations = judge(project.state / DATABASE, client.asked, project.root / STEPS)
+    return outcome
+
+
+def count_points(project: Project, log: Path, rounds: int = 1) -> list[str]:
+    """The points that a kernel passes while it plays ``rounds`` and stops as asked, in the order of their first time."""
+    furnish(project)
+    client = Client()
+    with Life(project, points=log) as life:
+        life.wait_ready()
+        for number in range(rounds):
+            client.play(life, number)
+        wait_until(lambda: _idle(project), FINISH_SECONDS)
+        life.kill(signal.SIGTERM)
+        life.wait_dead()
+    assert judge(project.state / DATABASE, client.asked, project.root / STEPS) == []
+    return log.read_text().splitlines()
+
+
+def _end(life: Life) -> None:
+    """It is dying, or has done all there was to do and never came to its place: stop it gently, by way of its exit."""
+    with suppress(subprocess.TimeoutExpired):
+        life.wait_dead(0.0)
+        return
+    life.kill(signal.SIGTERM)
+    life.wait_dead()
+
+
+def _idle(project: Project) -> bool:
+    """Whether nothing is open: asked of the database, for the kernel may be dying."""
+    try:
+        conn = apsw.Connection(str(project.state / DATABASE), flags=apsw.SQLITE_OPEN_READWRITE)
+    except apsw.CantOpenError:
+        return False
+    try:
+        conn.set_busy_timeout(1000)
+        return conn.execute(OPEN).get == 0
+    except apsw.Error:
+        return False
+    finally:
+        conn.close()

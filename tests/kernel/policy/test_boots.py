@@ -1,0 +1,36 @@
+"""A kernel that keeps dying: whose fault, and when to stop trying."""
+
+import pytest
+
+from kernel.policy.boots import LOOP_MS, Deaths, PastBoot, keeps_dying, one_more
+
+NOW = 10_000_000
+
+
+def test_deaths_add_up_only_while_nothing_gets_further() -> None:
+    """Promise P13: three kernel deaths without a new entry or effect; progress begins a new count."""
+    deaths = Deaths(0, -1)
+    seen = []
+    for progress in (0, 0, 1, 1, 1):
+        deaths = one_more(deaths, progress)
+        seen.append((deaths.count, deaths.poisonous))
+    assert seen == [(1, False), (2, False), (1, False), (2, False), (3, True)]
+
+
+@pytest.mark.parametrize(
+    ("ages_ms", "clean", "loop"),
+    [
+        ((1, 2, 3), (False, False, False), True),
+        ((1, 2, 3, 4), (False, False, False, True), True),
+        ((1, 2), (False, False), False),
+        ((1, 2, 3), (False, True, False), False),
+        ((1, 2, LOOP_MS + 1), (False, False, False), False),
+        ((-5, -6, -7), (False, False, False), True),
+    ],
+)
+def test_three_unclean_boots_in_five_minutes_are_a_loop(
+    ages_ms: tuple[int, ...], clean: tuple[bool, ...], loop: bool
+) -> None:
+    """promises.md 4.2: in a row; also where the clock was put back since."""
+    boots = [PastBoot(NOW - age, ended) for age, ended in zip(ages_ms, clean, strict=True)]
+    assert keeps_dying(boots, NOW) is loop

@@ -1,0 +1,222 @@
+"""The breaker is a pure decision: what a provider's failures do to those who would ask it next."""
+
+import math
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernel.policy.breaker import (
+    FAILURES,
+    LONGEST_SECONDS,
+    TRIGGERS,
+    WINDOW_MS,
+    Breaker,
+    Endpoint,
+    abandoned,
+    admits,
+    failed,
+    hold_until_ms,
+    key_for,
+    keys_of,
+    probing,
+    release_times,
+    succeeded,
+)
+from protocol.errors import Cause
+
+ENDPOINT = Endpoint("anthropic", "0badcafe", "claude")
+KEY = "anthropic#0badcafe"
+NOW = 1_000_000
+
+causes = st.sampled_from(sorted(TRIGGERS))
+told = st.none() | st.floats()
+jitters = st.floats(min_value=0, max_value=1, exclude_max=True)
+
+
+def opened(cause: Cause = "rate_limited", retry_after: float | None = None, jitter: float = 0.0) -> Breaker:
+    """A breaker that one failure opened at NOW."""
+    return failed(None, KEY, cause, retry_after, NOW, jitter)
+
+
+@pytest.mark.parametrize("cause", ["rate_limited", "overloaded", "network"])
+def test_a_tired_model_does_not_stop_the_others(cause: Cause) -> None:
+    """decisions.md, breaker key: rate and overload by model."""
+    assert key_for(cause, ENDPOINT) == f"{KEY}/claude" in keys_of(ENDPOINT)
+
+
+@pytest.mark.parametrize("cause", ["quota", "auth"])
+def test_an_account_without_money_or_key_stops_all_its_models(cause: Cause) -> None:
+    """decisions.md, breaker key: auth and quota by credential."""
+    assert key_for(cause, ENDPOINT) == KEY in keys_of(ENDPOINT)
+
+
+@pytest.mark.parametrize("cause", ["crash", "invalid", "max_steps", "idle_timeout", "kernel_restart"])
+def test_what_is_not_the_providers_fault_is_not_booked_on_it(cause: Cause) -> None:
+    """promises.md 4.4."""
+    assert key_for(cause, ENDPOINT) is None
+
+
+@pytest.mark.parametrize("cause", ["rate_limited", "quota", "auth"])
+def test_one_refusal_opens_it(cause: Cause) -> None:
+    """promises.md 4.4: any 429, quota or auth."""
+    breaker = opened(cause, 30.0)
+    assert breaker.state == "open" and not admits(breaker, 1)
+    assert hold_until_ms(breaker, NOW) == (0 if cause == "auth" else NOW + 30_000)
+
+
+def test_a_quota_without_a_known_reset_is_held_until_a_person_helps() -> None:
+    """promises.md 4.3."""
+    for unknown in (None, 0.0, -1.0, math.nan):
+        assert hold_until_ms(opened("quota", unknown), NOW) == 0
+
+
+@pytest.mark.parametrize("cause", ["overloaded", "network"])
+def test_failures_have_to_add_up_within_a_minute(cause: Cause) -> None:
+    """promises.md 4.4: 5 in 60 s, and no others."""
+    breaker: Breaker | None = None
+    for number in range(4 * FAILURES):  # one every quarter of the window: never 5 in it
+        breaker = failed(breaker, KEY, cause, 99.0, NOW + number * WINDOW_MS // 4, 0.0)
+        assert breaker.state == "closed" and admits(breaker, 1) and len(breaker.failures) < FAILURES
+    at = NOW + 4 * FAILURES * WINDOW_MS
+    for _ in range(FAILURES):
+        assert breaker is not None and breaker.state == "closed"
+        breaker = failed(breaker, KEY, cause, None, at, 0.0)
+    assert breaker is not None and (breaker.state, breaker.failures) == ("open", ())
+
+
+@given(st.lists(st.tuples(causes, told, jitters, st.integers(0, 10_000)), max_size=40))
+def test_an_open_breaker_never_opens_earlier_than_it_said(
+    reports: list[tuple[Cause, float | None, float, int]],
+) -> None:
+    """Promise P12: Retry-After is a floor; those under way when it opened only move the time outward."""
+    breaker = opened("rate_limited", 3600.0)
+    now = NOW
+    for cause, said, jitter, passed in reports:
+        now += passed
+        before, breaker = breaker, failed(breaker, KEY, cause, said, now, jitter)
+        assert breaker.state == "open" and breaker.opens == 1
+        assert breaker.open_until_ms == 0 or 0 < before.open_until_ms <= breaker.open_until_ms
+        if cause == "rate_limited" and breaker.open_until_ms and said is not None and not math.isnan(said):
+            assert breaker.open_until_ms >= now + min(max(said, 0), 86_400) * 1000
+
+
+def test_a_probe_that_fails_opens_it_for_longer_up_to_five_minutes() -> None:
+    """promises.md 4.4: 2^k times 5 s, at most 300."""
+    breaker, now, delays = opened(), NOW, []
+    for instruction in range(10):
+        delays.append(breaker.open_until_ms - now)
+        now = breaker.open_until_ms
+        breaker = failed(probing(breaker, instruction), KEY, "rate_limited", None, now, 0.0)
+    assert delays == [2500, 5000, 10_000, 20_000, 40_000, 80_000, 150_000, 150_000, 150_000, 150_000]
+    assert (
+        failed(probing(breaker, 1), KEY, "network", None, now, 0.999999).open_until_ms <= now + LONGEST_SECONDS * 1000
+    )
+
+
+def test_a_failure_after_its_time_counts_as_a_failed_probe() -> None:
+    """promises.md 4.4: a probe whose end is booked before its failure still makes it longer."""
+    breaker = opened()
+    now = breaker.open_until_ms
+    again = failed(abandoned(probing(breaker, 7), 7, now), KEY, "network", None, now, 0.0)
+    assert (again.state, again.opens, again.open_until_ms) == ("open", 2, now + 5000)
+
+
+def test_only_the_probes_success_closes_it() -> None:
+    """promises.md 4.4: an answer to a call from before says nothing about now."""
+    breaker = opened()
+    assert succeeded(breaker, 7) == breaker
+    half = probing(breaker, 8)
+    assert succeeded(half, 7) == half
+    assert succeeded(half, 8) == Breaker(KEY, "provider")
+    assert succeeded(opened("auth")).state == "closed", "a person closes it whatever its state"
+
+
+def test_success_of_others_does_not_forgive_failures_that_add_up() -> None:
+    """promises.md 4.4: 5 in 60 s, in a row or not."""
+    once = failed(None, KEY, "network", None, NOW, 0.0)
+    assert succeeded(once, 3) == once
+
+
+def test_a_probe_that_hears_nothing_from_the_provider_leaves_its_place_to_the_next() -> None:
+    """Promise P12: half open is never a dead end."""
+    half = probing(opened(), 8)
+    assert abandoned(half, 7, NOW) == half
+    free = abandoned(half, 8, NOW + 9)
+    assert (free.state, free.probe, hold_until_ms(free, NOW + 9)) == ("open", None, NOW + 9)
+
+
+@given(st.lists(st.sampled_from(["fail", "probe", "succeed", "abandon"]), max_size=30), st.integers(0, 4))
+def test_at_most_one_may_try_while_it_is_not_closed(steps: list[str], who: int) -> None:
+    """Promise P12: the breaker admits at most one probe."""
+    breaker, now = opened(), NOW
+    for number, step in enumerate(steps):
+        now += 1000
+        match step:
+            case "fail":
+                breaker = failed(breaker, KEY, "rate_limited", None, now, 0.5)
+            case "probe" if breaker.state == "open":
+                breaker = probing(breaker, number % 5)
+            case "succeed":
+                breaker = succeeded(breaker, who)
+            case "abandon":
+                breaker = abandoned(breaker, who, now)
+        admitted = [one for one in range(5) if admits(breaker, one)]
+        assert len(admitted) == {"closed": 5, "half_open": 1, "open": 0}[breaker.state]
+
+
+def test_waiters_are_released_two_a_second_in_their_order() -> None:
+    """Promise P12, fault TF15: of 50 agents no second sees more than a fifth."""
+    times = release_times(50, NOW)
+    assert list(times) == sorted(times) and times[0] == NOW
+    assert max(sum(start <= at < start + 1000 for at in times) for start in times) <= 10
+    assert max(times) - NOW == 24_500
+    assert release_times(0, NOW) == ()
+
+
+@dataclass
+class Herd:
+    """Fifty agents and one provider that refuses everybody until it is well again."""
+
+    well_at_ms: int
+    breaker: Breaker | None = None
+    under_way: set[int] = field(default_factory=lambda: set(range(50)))
+    """Those that asked before the first was refused: nobody could hold them back."""
+    calls: list[int] = field(default_factory=list)
+    early: int = 0
+
+    def call(self, agent: int, now: int, retry_after: float, jitter: float) -> bool:
+        """One agent asks. Returns whether it was answered."""
+        under_way = agent in self.under_way
+        self.under_way.discard(agent)
+        self.early += not under_way and not admits(self.breaker, agent)
+        self.calls.append(now)
+        if now >= self.well_at_ms:
+            return True
+        self.breaker = failed(self.breaker, KEY, "rate_limited", retry_after, now, jitter)
+        return False
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 600), st.integers(1, 120), st.randoms(use_true_random=False))
+def test_fifty_agents_that_were_refused_together_do_not_come_back_together(
+    ill_seconds: int, retry_after: int, chance: Random
+) -> None:
+    """Fault TF15: nobody early, one probe at a time, and no second with more than a fifth of the retries."""
+    herd = Herd(well_at_ms=NOW + ill_seconds * 1000)
+    for agent in range(50):
+        herd.call(agent, NOW + agent, float(retry_after), chance.random())
+    first = len(herd.calls)
+    while True:
+        assert herd.breaker is not None
+        now = herd.breaker.open_until_ms
+        herd.breaker = probing(herd.breaker, 0)
+        assert [agent for agent in range(50) if admits(herd.breaker, agent)] == [0]
+        if herd.call(0, now, float(retry_after), chance.random()):
+            break
+    herd.breaker = succeeded(herd.breaker, 0)
+    retries = [*herd.calls[first:], *release_times(49, now)]
+    assert herd.early == 0 and retries[0] >= NOW + retry_after * 1000
+    assert max(sum(start <= at < start + 1000 for at in retries) for start in retries) <= 10

@@ -1,0 +1,125 @@
+"""What the next model call may cost."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel.policy.budget import SMALLEST_ANSWER, Account, Allowance, Call, Exhausted, next_call, regained_ms
+
+CALL = Call(input_tokens=1000, output_tokens=8000)
+
+
+def tokens(limit: float, used: float, reserved: float = 0.0, until_ms: int | None = None) -> Account:
+    return Account("run", "tokens", limit, used, reserved, until_ms)
+
+
+def test_without_a_limit_nothing_is_held_back() -> None:
+    """Issue: budgets are optional."""
+    assert next_call((), CALL) == Allowance(None)
+
+
+def test_a_limit_of_time_alone_does_not_cut_an_answer() -> None:
+    """``wall_time`` says when, never how much."""
+    assert next_call((Account("instruction", "seconds", 60, 59),), CALL) == Allowance(None)
+
+
+@pytest.mark.parametrize(
+    ("account", "answer"),
+    [
+        (tokens(100_000, 0), 8000),
+        (tokens(10_000, 5000), 4000),
+        (tokens(10_000, 5000, reserved=2000), 2000),
+        (tokens(10_000, 9999), SMALLEST_ANSWER),
+        (tokens(10_000, 0, reserved=50_000), SMALLEST_ANSWER),
+        (Account("agent", "usd", 1.0, 0.5), 4000),
+        (Account("agent", "usd", 1.0, 0.999), SMALLEST_ANSWER),
+    ],
+)
+def test_an_answer_is_cut_to_what_is_left(account: Account, answer: int) -> None:
+    """decisions.md, budgets in a run: what others reserved is not free."""
+    call = Call(1000, 8000, input_usd=0.0001, output_usd=0.0001)
+    allowed = next_call((account,), call)
+    assert isinstance(allowed, Allowance)
+    assert (allowed.tokens, allowed.reserved_tokens) == (answer, 1000 + answer)
+    assert allowed.reserved_usd == pytest.approx((1000 + answer) * 0.0001)
+
+
+def test_money_without_a_price_does_not_cut_the_answer() -> None:
+    """A mock books what its script says: nobody can see it ahead."""
+    assert next_call((Account("run", "usd", 1.0, 0.5),), CALL) == Allowance(8000, 9000, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("accounts", "scope", "until_ms"),
+    [
+        ((tokens(10, 10),), "run", None),
+        ((tokens(10, 5), Account("agent", "usd", 1, 1.5, until_ms=7)), "agent", 7),
+        ((Account("agent", "tokens", 1, 1, until_ms=7), tokens(10, 11)), "run", None),
+        ((Account("agent", "tokens", 1, 1, until_ms=7), Account("agent", "usd", 1, 1, until_ms=9)), "agent", 9),
+        ((Account("instruction", "seconds", 60, 60),), "instruction", None),
+    ],
+)
+def test_what_is_used_up_says_who_can_grant_more(
+    accounts: tuple[Account, ...], scope: str, until_ms: int | None
+) -> None:
+    """A wait for a person outlasts a wait for time; of times the last one counts."""
+    over = next_call(accounts, CALL)
+    assert isinstance(over, Exhausted)
+    assert (over.scope, over.until_ms) == (scope, until_ms)
+    assert scope in over.text
+
+
+@given(
+    st.lists(st.integers(1, 100), min_size=1, max_size=30),
+    st.integers(1, 500),
+    st.integers(1, 100),
+)
+def test_a_window_gives_back_as_soon_as_less_than_the_limit_is_in_it(
+    amounts: list[int], limit: int, window_ms: int
+) -> None:
+    """Not a millisecond earlier, and not later than needed."""
+    spent = [(10 * number, float(amount)) for number, amount in enumerate(amounts)]
+    until_ms = regained_ms(spent, limit, window_ms)
+    assert until_ms is not None
+
+    def within(now_ms: int) -> float:
+        return sum(amount for at_ms, amount in spent if at_ms > now_ms - window_ms)
+
+    assert within(until_ms) < limit
+    assert sum(amounts) < limit or within(until_ms - 1) >= limit
+
+
+@dataclass
+class Worker:
+    """One of several that spend from one budget: what its call under way will really take, and what is reserved."""
+
+    takes: int = 0
+    reserved: int = 0
+    calls: list[int] = field(default_factory=list)
+
+
+@given(
+    st.integers(1, 50_000),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9000)), min_size=1, max_size=60),
+)
+def test_four_in_parallel_overshoot_by_one_call_each_at_most(limit: int, turns: list[tuple[int, int]]) -> None:
+    """Issue: the overshoot is one call per running worker, whatever the interleaving."""
+    workers = [Worker() for _ in range(4)]
+    spent, begun = 0, []
+    for number, size in turns:
+        worker = workers[number]
+        spent += worker.takes  # its call ends: what it took is booked, what was reserved is free
+        worker.takes = worker.reserved = 0
+        others = sum(other.reserved for other in workers)
+        decided = next_call((tokens(limit, spent, others),), Call(1000, 8000))
+        if isinstance(decided, Exhausted):
+            continue
+        assert decided.tokens is not None
+        worker.takes = min(size, 1000 + decided.tokens)
+        worker.reserved = decided.reserved_tokens
+        begun.append(spent)
+    spent += sum(worker.takes for worker in workers)
+    assert all(at < limit for at in begun)
+    assert spent < limit + 4 * 9000

@@ -1,0 +1,89 @@
+"""How often, and when, an agent that crashes is started again."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernel.policy.restart import BUDGET, CALM_MS, HOUR_MS, Backoff, CrashRecord, Stop, after_crash
+
+NOW = 10_000_000
+jitters = st.floats(min_value=0, max_value=1, exclude_max=True)
+
+
+def crashing(lifetimes_ms: Iterator[int], jitter: float, *, steps: bool = False) -> tuple[int, int, Stop | None]:
+    """Let an agent crash after each of ``lifetimes_ms``: starts, when it was last alive, and what stopped it."""
+    record, now, starts = CrashRecord(), NOW, 0
+    for lifetime in lifetimes_ms:
+        starts += 1
+        now += lifetime
+        decision = after_crash(record, now, jitter)
+        if isinstance(decision, Stop):
+            return starts, now, decision
+        recent = tuple(at for at in (*record.recent_ms, now) if at > now - HOUR_MS)
+        record = CrashRecord(decision.streak, now, steps, recent)
+        now += int(decision.seconds * 1000)
+    return starts, now, None
+
+
+def test_the_delays_are_one_two_four_up_to_thirty_seconds() -> None:
+    """decisions.md, Failure: restart as S0, with jitter of half."""
+    for jitter, factor in ((0.0, 0.5), (0.999999, 1.0)):
+        seen = [after_crash(CrashRecord(streak=n), NOW, jitter) for n in range(8)]
+        assert all(isinstance(one, Backoff) for one in seen)
+        delays = [one.seconds for one in seen if isinstance(one, Backoff)]
+        assert delays == pytest.approx([factor * each for each in (1, 2, 4, 8, 16, 30, 30, 30)], rel=1e-3)
+        assert [one.streak for one in seen] == list(range(1, 9))
+
+
+@given(jitters)
+def test_an_agent_that_always_crashes_is_started_exactly_as_often_as_its_budget_says(jitter: float) -> None:
+    """Promise P13: restarts == budget."""
+    starts, stopped_at, stop = crashing(iter([1] * 100), jitter)
+    assert starts == 5 and stop == Stop("5 crashes within 60 s", 5)
+    assert stopped_at - NOW < 60_000
+
+
+@settings(max_examples=30)
+@given(jitters)
+def test_an_agent_that_crashes_every_other_minute_is_stopped_by_the_hour(jitter: float) -> None:
+    """Promise P13: 20 in an hour, though never 5 in a minute."""
+    starts, _, stop = crashing(iter([120_000] * 100), jitter)
+    assert starts == 20 and stop is not None and stop.reason == "20 crashes within 3600 s"
+
+
+def test_an_agent_that_works_between_its_crashes_goes_on() -> None:
+    """Promise P13: one that crashes after 5 minutes of work is tried again each time, after the longest delay."""
+    starts, _, stop = crashing(iter([300_000] * 200), 0.5, steps=True)
+    assert (starts, stop) == (200, None)
+
+
+@pytest.mark.parametrize(
+    ("stepped", "calm_ms", "streak"), [(True, CALM_MS + 1, 1), (True, CALM_MS, 5), (False, CALM_MS * 10, 5)]
+)
+def test_the_delays_begin_again_after_ten_calm_minutes_and_a_step(stepped: bool, calm_ms: int, streak: int) -> None:
+    """promises.md 4.2: uptime alone lets an idle agent look stable."""
+    assert after_crash(CrashRecord(4, NOW - calm_ms, stepped), NOW, 0.0).streak == streak
+
+
+@settings(max_examples=500)
+@given(st.lists(st.integers(0, 400_000), max_size=60), jitters)
+def test_the_budget_is_exact_for_every_pattern_of_crashes(gaps: list[int], jitter: float) -> None:
+    """Promise P13: stopped by the first crash that is the 5th in a minute or the 20th in an hour, by no other."""
+    now, times = NOW, list[int]()
+    for gap in gaps:
+        now += gap
+        verdict = after_crash(CrashRecord(recent_ms=tuple(at for at in times if at > now - HOUR_MS)), now, jitter)
+        times.append(now)
+        over = any(sum(now - at <= window for at in times if at > now - HOUR_MS) >= most for most, window in BUDGET)
+        assert isinstance(verdict, Stop) == over
+        if over:
+            return
+
+
+@given(st.integers(-(10**13), 10**13), st.integers(0, 10**6))
+def test_times_from_another_life_of_the_clock_break_nothing(last_ms: int, streak: int) -> None:
+    """Promise P21: what an earlier kernel stored under another clock gives a delay as any other."""
+    decision = after_crash(CrashRecord(streak, last_ms, True, (last_ms, last_ms)), NOW, 0.5)
+    assert isinstance(decision, Backoff) and 0 < decision.seconds <= 30

@@ -1,0 +1,85 @@
+"""A schedule that came: whom it wakes, and where."""
+
+from kernel.rule.core import CORE_TABLE
+from kernel.rule.draft import WakeupDue
+from kernel.rule.effects import Assign, Deliver, Put, RunLimited
+from kernel.rule.evaluate import evaluate
+from kernel.rule.fact import Fact
+from protocol.names import AgentKey
+from tests.kernel.rule.stage import SPACE, Stage, team
+
+
+def come(stage: Stage, *, agent: str = "alice", home: str = "dm:alice", workspace: str | None = None) -> None:
+    payload = WakeupDue(agent=AgentKey(agent), workspace=workspace)
+    fact = Fact(kind="due", space=home, sender="system", text="@bob look around", payload=payload)
+    evaluate(fact, CORE_TABLE, stage, stage)
+
+
+def places(stage: Stage) -> list[tuple[str, str, str]]:
+    """Where who was given work, under which name."""
+    return [
+        (fact.space, one.agent, one.name)
+        for fact, effects in stage.recorded
+        for one in effects
+        if isinstance(one, Assign)
+    ]
+
+
+def test_it_wakes_its_agent_alone_in_the_background() -> None:
+    """S0: a wakeup yields to everything else; names in its words wake nobody."""
+    stage = Stage(members=team("bob"))
+    come(stage)
+    [(fact, effects)] = stage.recorded
+    assert (fact.space, fact.hops) == ("dm:alice", 0)
+    assert effects == (Assign(AgentKey("alice"), "alice", "background", 0), Deliver(AgentKey("alice"), "alice"))
+
+
+def test_it_wakes_in_the_workspace_it_names_if_that_runs_with_its_agent() -> None:
+    """Contracts section 1: schedule. No tag: any that runs."""
+    for wanted in ("review", "review:main"):
+        stage = Stage(members={"critic": "alice"})
+        come(stage, workspace=wanted)
+        assert places(stage) == [(SPACE, "alice", "critic")]
+
+
+def test_it_wakes_at_home_where_the_workspace_does_not_run_or_is_not_its_own() -> None:
+    """Contracts section 1: a workspace that does not run -> personal."""
+    member = {"critic": "alice"}
+    for stage, wanted in (
+        (Stage(members=member, runs=False), "review"),
+        (Stage(members=member), "review:other"),
+        (Stage(members=member), "deploy"),
+        (Stage(members=team("bob")), "review"),
+    ):
+        come(stage, workspace=wanted)
+        assert places(stage) == [("dm:alice", "alice", "alice")]
+
+
+def test_the_schedule_of_a_workflow_wakes_in_its_workspace_and_nowhere_else() -> None:
+    """An inline agent has no other place."""
+    stage = Stage(members=team("helper"))
+    come(stage, agent=f"helper@{SPACE}", home=SPACE)
+    assert places(stage) == [(SPACE, f"helper@{SPACE}", "helper")]
+    stopped = Stage(members=team("helper"), runs=False)
+    come(stopped, agent=f"helper@{SPACE}", home=SPACE)
+    assert places(stopped) == []
+
+
+def test_a_workspace_that_a_limit_holds_is_left_alone_and_told_once() -> None:
+    """P13: work that nobody asked for does not pile up behind a limit."""
+    stage = Stage(members=team("helper"), instructions=3, assigned=3)
+    come(stage, agent=f"helper@{SPACE}", home=SPACE)
+    (_, effects), (notice, _) = stage.recorded
+    assert effects == (Put(RunLimited(space=SPACE, by="instructions")),)
+    assert (notice.kind, notice.sender) == ("system", "system")
+    assert "awk continue @review:main" in notice.text
+    told = Stage(members=team("helper"), instructions=3, assigned=3, limited=True)
+    come(told, agent=f"helper@{SPACE}", home=SPACE)
+    assert [effects for _, effects in told.recorded] == [()]
+
+
+def test_an_agent_that_is_gone_is_not_woken() -> None:
+    """The timer comes too late: nothing happens."""
+    stage = Stage(agents=frozenset())
+    come(stage)
+    assert places(stage) == []

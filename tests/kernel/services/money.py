@@ -1,0 +1,127 @@
+"""A workflow with a budget on a real store, and attempts that spend from it without a process."""
+
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+import trio
+
+from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.services.purse import Purse
+from kernel.store import workflows
+from kernel.store.commits.append import append
+from kernel.store.commits.journal import journal
+from kernel.store.commits.lease import Leased, lease
+from kernel.store.database import open_database
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+from protocol.agent import AgentDefinition
+from protocol.budget import RunBudget
+from protocol.instruction import Usage
+from protocol.ipc import Entry, Limits, McpAddress, Provider, Start
+from protocol.names import AgentKey
+from protocol.workflow import RunLimits, WorkflowDefinition
+
+SPACE = "review:main"
+NAMES = ("ann", "bob", "cid", "dan")
+
+
+@dataclass
+class Money:
+    """The house of money tests. Time stands until a test moves it."""
+
+    now_ms: int = 1_000_000_000
+    entries: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.database = open_database(":memory:")
+        self.feed = Feed()
+        self.reader = Reader(database=self.database)
+        self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=self.feed.publish)
+        self.purse = Purse(reader=self.reader, now_ms=lambda: self.now_ms)
+
+    async def start(
+        self, kickoff: str, budget: RunBudget, *, mode: str = "run", limits: RunLimits | None = None,
+        wall_time_ms: int | None = None,
+    ) -> tuple[str, ...]:  # fmt: skip
+        """Start ``review:main`` with four agents. Returns the instructions of its kickoff."""
+        definition = msgspec.json.encode(WorkflowDefinition(name="review", agents={}, limits=limits or RunLimits()))
+        payload = WorkflowStarted(
+            name="review", tag="main", mode=mode, file="review.yaml", definition=definition,  # type: ignore[arg-type]
+            members=tuple(
+                MemberSpec(name=name, key=AgentKey(f"{name}@{SPACE}"), origin="inline", definition=b"{}")
+                for name in NAMES
+            ),
+            kickoff=kickoff, budget=budget, wall_time_ms=wall_time_ms,
+            deadline_ms=None if wall_time_ms is None else self.now_ms + wall_time_ms,
+        )  # fmt: skip
+        draft = Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload)
+        return (await self.writer.commit(append, draft)).instruction_ids
+
+    async def say(self, text: str) -> tuple[str, ...]:
+        """The user says something in the workspace."""
+        return (
+            await self.writer.commit(append, Draft(kind="said", space=SPACE, sender="user", text=text))
+        ).instruction_ids
+
+    async def lease(self, instruction: str) -> Leased:
+        """Begin an attempt in the store."""
+        token = secrets.token_bytes(16)
+        leased = await self.writer.commit(lease, instruction, token)
+        assert leased is not None
+        return leased
+
+    async def begin(self, instruction: str, definition: AgentDefinition, start: Start | None = None) -> Leased:
+        """Begin an attempt, in the store and in the purse."""
+        leased = await self.lease(instruction)
+        told = start or start_of(leased)
+        await self.purse.ready(leased, definition, told)
+        self.purse.open(leased, definition, told)
+        return leased
+
+    async def spend(self, leased: Leased, usage: Usage) -> None:
+        """One reply of its model."""
+        k = self.entries.get(leased.instruction, leased.entries)
+        self.entries[leased.instruction] = k + 1
+        entry = Entry(k=k, kind="reply", usage=self.purse.priced(usage, leased.instruction))
+        await self.writer.commit(journal, leased.instruction, leased.epoch, entry)
+
+    def run(self) -> workflows.WorkflowRecord:
+        """How the workflow stands."""
+        record = self.reader.now(workflows.latest, SPACE)
+        assert record is not None
+        return record
+
+    def states(self) -> dict[str, tuple[str, str | None]]:
+        """State and reason of every instruction."""
+        return self.reader.now(_states)
+
+
+def _states(conn: object) -> dict[str, tuple[str, str | None]]:
+    rows = conn.execute("SELECT id, state, waits_for FROM instructions ORDER BY id")  # type: ignore[attr-defined]
+    return {f"i{number}": (state, waits_for) for number, state, waits_for in rows}
+
+
+def start_of(leased: Leased, model: str = "mock", provider: str | None = None) -> Start:
+    """What a worker would be told."""
+    return Start(
+        instruction=leased.instruction, attempt=leased.attempt, epoch=leased.epoch, agent=leased.name,
+        space=leased.space, backend="sdk" if provider else "mock", model=model,
+        provider=None if provider is None else Provider(name=provider, dialect="openai"),
+        system="", messages=(), message="", entries=(), limits=Limits(), mcp=McpAddress(url=""), token="", cwd="/",
+        env={}, idempotency_key="",
+    )  # fmt: skip
+
+
+@asynccontextmanager
+async def money() -> AsyncGenerator[Money]:
+    """A store that writes, closed in the end."""
+    made = Money()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(made.writer.run)
+        yield made
+        made.writer.close()
+    made.database.close()

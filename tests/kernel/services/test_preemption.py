@@ -1,0 +1,89 @@
+"""Making room: what an attempt is told after each entry, and where its instruction goes on."""
+
+from pathlib import Path
+
+from kernel.rule.draft import Draft
+from kernel.store import entries, instructions
+from kernel.store.commits.append import append
+from kernel.store.commits.roster import set_agent_state
+from kernel.store.transaction import Transaction
+from protocol.ipc import Entry, Exited, Go, Result, Start, ToolCall, Yield
+from protocol.names import AgentKey
+from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core
+
+ASKS = Entry(k=0, kind="reply", calls=(ToolCall(id="c", name="shell"),), stop_reason="tool_use")
+TOOL = Entry(k=1, kind="tool", call_id="c", name="shell", text="ok")
+YIELDED = Result(status="yielded")
+
+
+async def send_background(it: Core) -> str:
+    """A message to alice whose instruction is in the last lane."""
+    draft = Draft(kind="said", space="dm:alice", sender="user", text="long work", to=("alice",))
+
+    def job(tx: Transaction) -> str:
+        (instruction,) = append(tx, draft).instruction_ids
+        tx.conn.execute("UPDATE instructions SET lane = 2").fetchall()
+        return instruction
+
+    return await it.writer.commit(job)
+
+
+async def told(worker: PlayedWorker) -> object:
+    """The kernel's next word that is neither a start nor a ping."""
+    while isinstance(frame := await worker.hear(), Start):
+        pass
+    return frame
+
+
+async def test_a_dm_takes_the_place_of_background_work_at_its_next_entry(tmp_path: Path) -> None:
+    """Promise P11, fault TF06: within one step; what was durable is not done again."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        long = await send_background(it)
+        first = await it.launcher.next()
+        await first.say(ASKS)
+        assert await told(first) == Go(k=0)
+        urgent = await it.send("urgent")
+        await first.say(TOOL)
+        assert await told(first) == Yield(k=1)
+        await first.say(YIELDED)
+        await first.leave(Exited(code=0))
+        second = await it.launcher.next(2)
+        assert it.status(urgent) == "leased" and it.status(long) == "yielded"
+        await second.say(Entry(k=0, kind="reply", text="done", stop_reason="end_turn"), Result(status="done"))
+        await second.leave(Exited(code=0))
+        third = await it.launcher.next(3)
+        await third.say()
+        start = await third.hear()
+        assert isinstance(start, Start) and start.instruction == long and len(start.entries) == 2
+        (row,) = it.reader.now(instructions.open_in, "dm:alice")
+        assert row.instruction == long and len(it.reader.now(entries.of, long)) == 2
+
+
+async def test_a_paused_agent_stops_after_its_entry_and_keeps_its_place(tmp_path: Path) -> None:
+    """decisions.md: paused; nothing is lost, nothing is leased, no preemption is counted."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        worker = await it.launcher.next()
+        await worker.say(ASKS)
+        assert await told(worker) == Go(k=0)
+        await it.writer.commit(set_agent_state, AgentKey("alice"), "paused")
+        await worker.say(TOOL)
+        assert await told(worker) == Yield(k=1)
+        await worker.say(YIELDED)
+        await worker.leave(Exited(code=0))
+        await it.until(instruction, lambda status: status == "yielded")
+        assert it.reader.now(instructions.ready, it.now_ms, 10) == ()
+        await it.writer.commit(set_agent_state, AgentKey("alice"), "active")
+        await it.launcher.next(2)
+
+
+async def test_work_that_is_as_urgent_waits_its_turn(tmp_path: Path) -> None:
+    """Promise P11: FIFO inside a lane."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        await it.send("one")
+        worker = await it.launcher.next()
+        await worker.say(ASKS)
+        assert await told(worker) == Go(k=0)
+        await it.send("two")
+        await worker.say(TOOL)
+        assert await told(worker) == Go(k=1)

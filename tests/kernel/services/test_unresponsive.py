@@ -1,0 +1,113 @@
+"""Real workers that stop answering: a process that is stopped, and the dump of one that is asked for it."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kernel.procs.fork import ForkLauncher
+from kernel.procs.spec import Spec
+from kernel.procs.stop import stop
+from kernel.services import dialogue
+from kernel.services.dialogue import Dialogue, Ears
+from kernel.services.link import Link, Tail
+from kernel.services.outcome import Ending
+from kernel.services.pulse import Pulse
+from protocol.agent import Action, Rule, Timeouts
+from protocol.ipc import Delta, Entry, Go, Limits, Log, McpAddress, Progress, Ready, Start
+from tests.kernel.procs.trees import ENV, gone
+
+SLEEPS = Start(
+    instruction="i1", attempt="i1-1", epoch=1, agent="alice", space="dm:alice", backend="mock", model="", provider=None,
+    system="", messages=(), message="hi", entries=(), limits=Limits(), mcp=McpAddress(url="http://127.0.0.1:9/mcp"),
+    token="t", cwd="/", env={}, idempotency_key="i1", mock=(Rule(do=(Action(sleep=1000.0),)),),
+)  # fmt: skip
+
+
+class Listener:
+    """Hears a worker out, and knows when it has begun to work."""
+
+    def __init__(self) -> None:
+        self.works = trio.Event()
+
+    async def entry(self, entry: Entry) -> Go:
+        return Go(k=entry.k)
+
+    async def log(self, line: Log) -> None:
+        raise AssertionError(f"nothing to say, but {line.text}")
+
+    async def ready(self, ready: Ready) -> None:
+        pass
+
+    def live(self, frame: Delta | Progress) -> None:
+        self.works.set()
+
+    @property
+    def ears(self) -> Ears:
+        return Ears(entry=self.entry, log=self.log, live=self.live, ready=self.ready)
+
+
+class FeltPulse(Pulse):
+    """Tells when three pings have been answered."""
+
+    def __init__(self, every_seconds: float, within_seconds: float) -> None:
+        super().__init__(every_seconds, within_seconds)
+        self.answered = trio.Event()
+
+    def pong(self, n: int, now: float) -> None:
+        super().pong(n, now)
+        if n == 3:
+            self.answered.set()
+
+
+async def test_a_worker_that_is_stopped_is_noticed_and_its_tree_is_gone(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """promises.md 4.5, issue "a worker that is stopped (SIGSTOP)", PF04 and P7: unresponsive, killed, nothing left."""
+    monkeypatch.setattr(dialogue, "DUMP_SECONDS", 0.1)
+    launcher = ForkLauncher(run_dir=tmp_path / "run", environ=ENV)
+    await nursery.start(launcher.run)
+    endings: list[Ending | None] = []
+    listener, pulse = Listener(), FeltPulse(0.05, 0.5)
+    async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
+        talk = Dialogue(link=Link(handle), start=SLEEPS, timeouts=Timeouts(), ears=listener.ears, pulse=pulse)
+
+        async def run() -> None:
+            endings.append(await talk.run())
+
+        with trio.fail_after(10):
+            async with trio.open_nursery() as talking:
+                talking.start_soon(run)
+                await listener.works.wait()
+                await pulse.answered.wait()
+                assert endings == []
+                os.kill(handle.pid, signal.SIGSTOP)
+            exited = await stop(handle, grace_seconds=0.0, term_seconds=1.0)
+        await gone([handle.pid])
+    assert endings[0] is not None and endings[0].cause == "unresponsive"
+    assert exited.killed
+
+
+async def test_a_worker_that_is_asked_writes_where_it_stands_and_lives_on(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    """promises.md 4.5: SIGUSR1 dumps every thread to stderr, which the kernel keeps the end of."""
+    launcher = ForkLauncher(run_dir=tmp_path / "run", environ=ENV)
+    await nursery.start(launcher.run)
+    listener, tail = Listener(), Tail()
+    async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
+        link = Link(handle)
+        talk = Dialogue(link=link, start=SLEEPS, timeouts=Timeouts(), ears=listener.ears, pulse=Pulse(0.05, 5.0))
+        with trio.fail_after(10):
+            async with trio.open_nursery() as talking:
+                talking.start_soon(tail.drain, handle.stderr)
+                talking.start_soon(talk.run)
+                await listener.works.wait()
+                await link.ask_for_dump()
+                while "most recent call first" not in tail.text:
+                    await trio.testing.wait_all_tasks_blocked(0.01)
+                assert handle.is_quiet()
+                talking.cancel_scope.cancel()

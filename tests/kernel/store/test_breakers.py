@@ -1,0 +1,150 @@
+"""A provider's trouble in the store: who waits, who may try, and in which order they go on."""
+
+from kernel.store import breakers, instructions
+from kernel.store.commits.close import close
+from kernel.store.commits.park import Parking, park
+from kernel.store.commits.tick import next_tick_ms, tick
+from kernel.store.commits.trip import Trip, answered
+from tests.kernel.store.house import START_MS, House
+
+STARVATION_MS = 300_000
+ACCOUNT = "anthropic#aa"
+MODEL = f"{ACCOUNT}/m"
+
+
+def refused(retry_after_seconds: float | None = None, key: str = MODEL) -> Parking:
+    """How an attempt is booked that its provider sent away for its rate."""
+    failure = Trip(key, "rate_limited", retry_after_seconds, 0.0)
+    return Parking(
+        status="waiting", outcome="rate_limited", cause="rate_limited", waits_for="provider", wait_key=key, trip=failure
+    )
+
+
+def ready(house: House) -> list[str]:
+    """What could be leased now."""
+    return [one.id for one in house.reader.now(instructions.ready, house.clock.now_ms, 100)]
+
+
+def statuses(house: House, *ids: str) -> list[str]:
+    """How instructions stand."""
+    return [one.status for one in house.reader.now(instructions.results, ids)]
+
+
+async def test_a_refusal_for_rate_holds_back_all_the_work_of_its_agent(house: House) -> None:
+    """decisions.md: a 429 pauses the provider, and uses up no attempt."""
+    await house.agents("alice", "bob")
+    await house.said("dm:alice", "one")
+    await house.said("dm:alice", "two")
+    await house.said("dm:bob", "three")
+    await house.take("i1")
+    await house.writer.commit(park, "i1", 1, refused(60.0))
+    assert statuses(house, "i1", "i2") == ["waiting", "queued"]
+    assert ready(house) == ["i3"]
+    assert house.reader.now(breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
+    assert house.reader.now(next_tick_ms, STARVATION_MS) == START_MS + 60_000
+
+
+async def test_one_tries_and_the_others_follow_when_it_is_answered(house: House) -> None:
+    """promises.md 4.4: at most one probe, then two a second, in lane order."""
+    names = ("alice", "bob", "carol")
+    await house.agents(*names)
+    for number, name in enumerate(names, 1):
+        await house.said(f"dm:{name}", "x")
+        await house.take(f"i{number}")
+        await house.writer.commit(park, f"i{number}", 1, refused(10.0))
+    house.clock.now_ms += 9_999
+    await house.writer.commit(tick, STARVATION_MS)
+    assert ready(house) == []
+    house.clock.now_ms += 1
+    await house.writer.commit(tick, STARVATION_MS)
+    assert ready(house) == ["i1"]
+    await house.writer.commit(tick, STARVATION_MS)
+    assert statuses(house, "i1", "i2", "i3") == ["queued", "waiting", "waiting"]
+    probe = await house.take("i1")
+    assert probe.attempts == 1, "a wait is no attempt"
+    assert house.reader.now(breakers.closed_for, (ACCOUNT, MODEL), "alice") is None
+    assert house.reader.now(breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
+    await house.writer.commit(answered, probe.agent)
+    assert ready(house) == ["i2"]
+    house.clock.now_ms += 500
+    assert ready(house) == ["i2", "i3"]
+    assert house.reader.now(breakers.breakers) == ()
+
+
+async def test_a_probe_that_is_refused_again_makes_everybody_wait_longer(house: House) -> None:
+    """promises.md 4.4: half open, refused: open again, for longer."""
+    await house.agents("alice")
+    await house.said("dm:alice", "x")
+    await house.take("i1")
+    await house.writer.commit(park, "i1", 1, refused())
+    first = house.reader.now(next_tick_ms, STARVATION_MS)
+    assert first is not None
+    house.clock.now_ms = first
+    await house.writer.commit(tick, STARVATION_MS)
+    await house.take("i1")
+    await house.writer.commit(park, "i1", 2, refused())
+    second = house.reader.now(next_tick_ms, STARVATION_MS)
+    assert second is not None and second - first > first - START_MS
+    assert statuses(house, "i1") == ["waiting"]
+
+
+async def test_a_probe_that_ends_without_an_answer_leaves_its_place_to_the_next(house: House) -> None:
+    """promises.md 4.4: nobody waits for ever for a probe that is gone."""
+    await house.agents("alice", "bob")
+    for number, name in enumerate(("alice", "bob"), 1):
+        await house.said(f"dm:{name}", "x")
+        await house.take(f"i{number}")
+        await house.writer.commit(park, f"i{number}", 1, refused(10.0))
+    house.clock.now_ms += 10_000
+    await house.writer.commit(tick, STARVATION_MS)
+    await house.take("i1")
+    await house.writer.commit(close, "i1", 2, status="cancelled", cause="cancelled")
+    await house.writer.commit(tick, STARVATION_MS)
+    assert ready(house) == ["i2"]
+
+
+async def test_credentials_that_are_refused_wait_for_a_person(house: House) -> None:
+    """promises.md 4.3: auth, until something changes; no time brings it back."""
+    await house.agents("alice")
+    await house.said("dm:alice", "x")
+    await house.take("i1")
+    parking = Parking(
+        status="waiting",
+        outcome="auth",
+        cause="auth",
+        waits_for="credentials",
+        wait_key=ACCOUNT,
+        trip=Trip(ACCOUNT, "auth", None, 0.0),
+    )
+    await house.writer.commit(park, "i1", 1, parking)
+    house.clock.now_ms += 10 * 86_400_000
+    await house.writer.commit(tick, STARVATION_MS)
+    assert statuses(house, "i1") == ["waiting"]
+    assert house.reader.now(next_tick_ms, STARVATION_MS) is None
+
+
+async def test_a_wait_with_a_time_ends_by_itself(house: House) -> None:
+    """decisions.md: waiting until; nothing else has to happen."""
+    await house.agents("alice")
+    await house.said("dm:alice", "x")
+    await house.take("i1")
+    due = START_MS + 5_000
+    parking = Parking(status="waiting", outcome="over budget", waits_for="budget", not_before_ms=due)
+    await house.writer.commit(park, "i1", 1, parking)
+    assert house.reader.now(next_tick_ms, STARVATION_MS) == due
+    house.clock.now_ms = due
+    await house.writer.commit(tick, STARVATION_MS)
+    assert ready(house) == ["i1"]
+
+
+async def test_work_that_waited_too_long_becomes_immediate(house: House) -> None:
+    """decisions.md: 5 minutes, as S0 says (fault TF04)."""
+    space = await house.workflow("bob")
+    await house.said(space, "x", to=("bob",))
+    assert house.reader.now(next_tick_ms, STARVATION_MS) == START_MS + STARVATION_MS
+    house.clock.now_ms += STARVATION_MS
+    await house.writer.commit(tick, STARVATION_MS)
+    (candidate,) = house.reader.now(instructions.ready, house.clock.now_ms, 10)
+    assert candidate.lane == 0
+    leased = await house.take("i1")
+    assert leased.promoted

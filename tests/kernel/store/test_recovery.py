@@ -1,0 +1,213 @@
+"""What a new kernel makes of what the last one left (promises.md 4.2 and 4.7)."""
+
+from collections.abc import Callable
+
+import apsw
+import pytest
+
+from kernel.store import breakers, events, instructions, messages
+from kernel.store.commits.boots import asked_to_stop
+from kernel.store.commits.journal import journal
+from kernel.store.commits.park import Parking, park
+from kernel.store.commits.recover import Recovered, recover
+from kernel.store.commits.trip import Trip
+from kernel.store.database import Connection
+from kernel.store.transaction import Transaction
+from protocol.ipc import Entry
+from tests.kernel.store.house import House
+
+MINUTE_MS = 60_000
+
+
+async def boot(house: House) -> Recovered:
+    """A kernel comes up, a while after the last."""
+    house.clock.now_ms += 1000
+    return await house.writer.commit(recover)
+
+
+async def working(house: House, *names: str) -> None:
+    """Each of these agents works on a message: ``i1`` of the first, and so on."""
+    await house.agents(*names)
+    for number, name in enumerate(names, 1):
+        await house.said(f"dm:{name}", "work")
+        await house.take(f"i{number}")
+
+
+async def step(house: House, instruction: str, epoch: int, k: int) -> None:
+    await house.writer.commit(journal, instruction, epoch, Entry(k=k, kind="reply", stop_reason="tool_use"))
+
+
+def asked(question: str) -> Callable[[Connection], list[tuple[object, ...]]]:
+    return lambda conn: conn.execute(question).fetchall()
+
+
+def status(house: House, instruction: str) -> str:
+    return house.reader.now(instructions.results, [instruction])[0].status
+
+
+async def test_what_is_open_at_three_kernel_deaths_without_getting_further_is_given_up(house: House) -> None:
+    """Promise P13: dead as suspect_kernel_crash, told once; nobody is charged; what got further goes on."""
+    await boot(house)
+    await house.agents("alice", "bob")
+    for name in ("alice", "bob"):
+        await house.said(f"dm:{name}", "work")
+    for number in range(3):
+        for instruction in ("i1", "i2"):
+            await house.take(instruction)
+        await step(house, "i2", number + 1, number)
+        recovered = await boot(house)
+    assert (recovered.given_up, recovered.requeued, recovered.safe_mode) == (("i1",), ("i2",), False)
+    found = house.reader.now(instructions.info, "i1")
+    assert found is not None
+    assert (found.status, found.error_class, found.cause) == ("dead", "crash", "suspect_kernel_crash")
+    *_, notice = house.reader.now(messages.channel, "dm:alice")
+    assert (notice.kind, notice.sender) == ("system", "system")
+    assert house.reader.now(asked("SELECT attempts, crashes FROM instructions WHERE id = 2")) == [(0, 0)]
+    assert house.reader.now(asked("SELECT crash_streak, restarts, state FROM agents")) == [(0, 0, "active")] * 2
+
+
+async def test_a_kernel_that_was_asked_to_stop_has_not_died(house: House) -> None:
+    """promises.md 4.2: stopped in a hurry, its work is put back, and no death is counted."""
+    await house.agents("alice")
+    await house.said("dm:alice", "work")
+    for _ in range(4):
+        await boot(house)
+        await house.take("i1")
+        await house.writer.commit(asked_to_stop)
+    recovered = await boot(house)
+    assert (recovered.requeued, recovered.given_up, recovered.safe_mode) == (("i1",), (), False)
+
+
+async def test_kernels_that_die_one_after_the_other_end_in_safe_mode(house: House) -> None:
+    """promises.md 4.2: three unclean boots in five minutes; it is left by a clean stop."""
+    await house.agents("alice")
+    await house.said("dm:alice", "work")
+    assert [(await boot(house)).safe_mode for _ in range(5)] == [False, False, False, True, True]
+    assert [row[-1] for row in house.reader.now(asked("SELECT safe FROM boots ORDER BY id"))] == [0, 0, 0, 1, 1]
+    await house.writer.commit(asked_to_stop)
+    assert [(await boot(house)).safe_mode for _ in range(4)] == [False, False, False, True]
+    house.clock.now_ms += 6 * MINUTE_MS
+    assert not (await boot(house)).safe_mode
+
+
+async def test_kernels_that_die_but_get_something_done_go_on(house: House) -> None:
+    """promises.md 4.2: nothing journalled or closed is part of what makes a loop."""
+    await working(house, "alice")
+    for number in range(6):
+        await step(house, "i1", number + 1, number)
+        assert not (await boot(house)).safe_mode
+        await house.take("i1")
+
+
+async def test_a_poisonous_instruction_is_given_up_before_safe_mode_is_thought_of(house: House) -> None:
+    """Promise P13: without it the next kernel may live, so it tries."""
+    await house.agents("alice")
+    await house.said("dm:alice", "work")
+    seen = []
+    for _ in range(4):
+        seen.append(await boot(house))
+        if status(house, "i1") == "queued":
+            await house.take("i1")
+    assert [(one.given_up, one.safe_mode) for one in seen] == [((), False)] * 3 + [(("i1",), False)]
+
+
+async def test_what_waits_keeps_its_wait_and_a_clock_put_back_makes_it_no_longer(house: House) -> None:
+    """Faults TF14, TF01: not_before is kept; a year back, the wait begins anew at most."""
+    await working(house, "alice", "bob")
+    now = house.clock.now_ms
+    for number in (1, 2):
+        parking = Parking(status="queued", outcome="network", cause="network", not_before_ms=now + 5000)
+        await house.writer.commit(park, f"i{number}", 1, parking)
+    await boot(house)
+    due = asked("SELECT not_before_ms FROM instructions ORDER BY id")
+    assert house.reader.now(due) == [(now + 5000,)] * 2
+    house.clock.now_ms = now - 365 * 24 * 60 * MINUTE_MS
+    await boot(house)
+    assert house.reader.now(due) == [(house.clock.now_ms + 5000,)] * 2
+
+
+async def test_agents_in_backoff_stay_so_and_no_longer_than_the_longest(house: House) -> None:
+    """Fault TF14; promise P21."""
+    await house.agents("alice")
+
+    def back_off(tx: Transaction) -> None:
+        tx.conn.execute("UPDATE agents SET resume_at_ms = ?, crashed_ms = ?", (tx.now_ms + 8000, tx.now_ms))
+
+    await house.writer.commit(back_off)
+    now = house.clock.now_ms
+    resume = asked("SELECT resume_at_ms FROM agents")
+    await boot(house)
+    assert house.reader.now(resume) == [(now + 8000,)]
+    house.clock.now_ms = now - 365 * 24 * 60 * MINUTE_MS
+    await boot(house)
+    assert house.reader.now(resume) == [(house.clock.now_ms + 30_000,)]
+
+
+@pytest.mark.parametrize(("cause", "reason"), [("auth", "credentials"), ("quota", "quota")])
+async def test_a_new_kernel_asks_once_more_where_only_a_person_could_help(
+    cause: str, reason: str, house: House
+) -> None:
+    """promises.md 4.3: the environment may have changed; the breaker is forgotten and its waiters go on."""
+    await working(house, "alice")
+    failure = Trip("openai#1", cause, None, 0.0)  # type: ignore[arg-type]
+    parking = Parking(status="queued", outcome=cause, cause=cause, trip=failure)  # type: ignore[arg-type]
+    await house.writer.commit(park, "i1", 1, parking)
+    assert status(house, "i1") == "waiting"
+    assert [one.reason for one in house.reader.now(breakers.breakers)] == [reason]
+    await boot(house)
+    assert status(house, "i1") == "queued"
+    assert house.reader.now(breakers.breakers) == ()
+    assert house.reader.now(asked("SELECT hold_key, hold_until_ms FROM agents")) == [(None, 0)]
+
+
+async def test_a_provider_that_said_when_is_left_alone_until_then(house: House) -> None:
+    """Promise P12, fault TF14: Retry-After is a floor also for the next kernel; a probe that died is taken back."""
+    await working(house, "alice")
+    failure = Trip("openai#1/m", "rate_limited", 60.0, 0.0)
+    await house.writer.commit(
+        park, "i1", 1, Parking(status="queued", outcome="rate_limited", cause="rate_limited", trip=failure)
+    )
+    (before,) = house.reader.now(breakers.breakers)
+    await boot(house)
+    assert house.reader.now(breakers.breakers) == (before,)
+    assert status(house, "i1") == "waiting"
+    await house.writer.commit(lambda tx: tx.conn.execute("UPDATE breakers SET state = 'half_open', probe = 1"))
+    await boot(house)
+    assert [(one.state, one.probe) for one in house.reader.now(breakers.breakers)] == [("open", None)]
+
+
+async def test_who_waits_for_an_answer_that_is_there_goes_on(house: House) -> None:
+    """promises.md 4.7: the asked instruction ended and nobody told; one that is still open is waited for."""
+    await working(house, "alice", "bob", "carol")
+    for number, key in ((1, "i2"), (3, "i1")):
+        parking = Parking(status="waiting", outcome="asked", waits_for="answer", wait_key=key)
+        await house.writer.commit(park, f"i{number}", 1, parking)
+    await house.writer.commit(journal, "i2", 1, Entry(k=0, kind="reply", text="42", stop_reason="end_turn"))
+    recovered = await boot(house)
+    assert recovered.closed == ("i2",)
+    assert [status(house, f"i{number}") for number in (1, 2, 3)] == ["queued", "done", "waiting"]
+
+
+async def test_work_of_a_paused_workflow_stays_paused(house: House) -> None:
+    """contracts.md: what was running when the kernel died does not slip through a pause."""
+    space = await house.workflow("alice", kickoff="@alice go")
+    await house.take("i1")
+    await house.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET paused = 1 WHERE space = ?", (space,)))
+    await boot(house)
+    assert house.reader.now(asked("SELECT state, waits_for FROM instructions")) == [("waiting", "paused")]
+
+
+async def test_recovery_that_is_cut_short_leaves_all_as_it_was(house: House) -> None:
+    """Issue point 8: it is one transaction; the next kernel does the same from the start."""
+    await working(house, "alice", "bob")
+    before = house.reader.now(events.kept), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
+
+    def dies(tx: Transaction) -> None:
+        recover(tx)
+        raise apsw.AbortError("killed")
+
+    with pytest.raises(apsw.AbortError):
+        await house.writer.commit(dies)
+    after = house.reader.now(events.kept), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
+    assert after == before
+    assert (await boot(house)).requeued == ("i1", "i2")

@@ -1,0 +1,121 @@
+"""The store without threads: the production writer and reader, run on the loop so that virtual time can pass.
+
+A mock clock jumps whenever every task waits, and a task that waits for a thread waits too; so nothing here leaves the
+loop. Admission, grouping, savepoints, answers and cancellation are the production code's. It also is where a kernel
+can be killed: at any commit, before it or between it and its answer.
+"""
+
+import queue
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import apsw
+import trio
+
+from kernel.store.database import Database
+from kernel.store.errors import StorageFailed
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+from protocol.events import Event
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Inbox(queue.SimpleQueue[Any]):
+    """The writer's queue, with an event for a task to wait on where the thread would block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived = trio.Event()
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        super().put(item, block, timeout)
+        self.arrived.set()
+
+
+class InlineWriter(Writer):
+    """A Writer whose work is a task.
+
+    ``doomed`` is asked before each group and once more between its COMMIT and its answers: True kills the kernel
+    there. A killed writer keeps nothing and answers nobody with success, as a killed process does.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        clock_ms: Callable[[], int],
+        publish: Callable[[Sequence[Event]], None],
+        capacity: int = 1024,
+        doomed: Callable[[bool], bool] = lambda _committed: False,
+        inspect: Callable[[apsw.Connection, Sequence[Event], int], None] | None = None,
+    ) -> None:
+        super().__init__(database=database, clock_ms=clock_ms, publish=publish, capacity=capacity)
+        self._inbox = _Inbox()
+        self._jobs = self._inbox
+        self._doomed = doomed
+        self._inspect = inspect
+        self.killed = False
+
+    def kill(self) -> None:
+        """From now on nothing is written: what the kernel does while it is taken down never happened."""
+        self.killed = True
+        self._refusal = StorageFailed("the kernel was killed")
+        self._inbox.put(None)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """As the production one, without its thread and without the checkpoint of a WAL that is not there."""
+        self._refusal = None
+        failure: StorageFailed | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._close_when_cancelled)
+            task_status.started()
+            with trio.CancelScope(shield=True):
+                failure = await self._work_inline()
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _work_inline(self) -> StorageFailed | None:
+        while True:
+            await self._inbox.arrived.wait()
+            self._inbox.arrived = trio.Event()
+            while not self._inbox.empty():
+                group, closing = self._next_group()
+                failure = self._commit_all(group)
+                if failure is not None or closing:
+                    return failure
+
+    def _commit_group(self, group: list[Any]) -> bool:
+        if self.killed or self._doomed(False):
+            self.killed = True
+            raise StorageFailed("the kernel was killed before a commit")
+        return super()._commit_group(group)
+
+    def _transact(self, group: list[Any]) -> list[Event]:
+        events = super()._transact(group)
+        if self._doomed(True):
+            self.killed = True
+            raise StorageFailed("the kernel was killed between a commit and its answers")
+        return events
+
+    def _run_job(self, job: Any, now_ms: int) -> list[Event]:
+        events = super()._run_job(job, now_ms)
+        if self._inspect is not None:
+            self._inspect(self._conn, events, now_ms)
+        return events
+
+    def _on_trio(self, call: Callable[[], None]) -> None:
+        call()
+
+
+class InlineReader(Reader):
+    """A Reader whose questions are all asked at once, on one snapshot each as before."""
+
+    async def read(
+        self, question: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """As the production one; the question itself cannot be cancelled."""
+        await trio.lowlevel.checkpoint()
+        return self._ask(lambda connection: question(connection, *args, **kwargs))

@@ -1,0 +1,144 @@
+"""A kernel without its machine: composed as kernel.app composes it, of the same services in the same order.
+
+What it does not have: HTTP, signals, processes and a disk.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import apsw
+import trio
+
+from kernel.agents.registry import register
+from kernel.policy.choose import Limits
+from kernel.policy.aging import STARVATION_MS
+from kernel.services.admission import Admission
+from kernel.services.alarms import Alarms
+from kernel.services.attempt import Attempts
+from kernel.services.books import Books
+from kernel.services.briefing import Briefings
+from kernel.services.dispatcher import Dispatcher
+from kernel.services.purse import Purse
+from kernel.services.runs import Runs
+from kernel.store.clock_text import rfc3339
+from kernel.store.commits.boots import asked_to_stop
+from kernel.store.commits.end_ephemeral import end_ephemeral
+from kernel.store.commits.recover import recover
+from kernel.store.database import Database
+from kernel.store.feed import Feed
+from protocol.events import Event
+from tests.sim.ground import Ground
+from tests.sim.inline import InlineReader, InlineWriter
+from tests.sim.workers import SimLauncher
+
+
+@dataclass(frozen=True)
+class Nature:
+    """What a kernel gets from the world where the product asks the machine."""
+
+    database: Database
+    now_ms: Callable[[], int]
+    wall_ms: Callable[[], int]
+    chance: random.Random
+    launcher: SimLauncher
+    doomed: Callable[[bool], bool]
+    inspect: Callable[[apsw.Connection, Sequence[Event], int], None]
+    heard: Callable[[Sequence[Event]], None]
+    """Told what the kernel tells those who watch."""
+
+
+class Kernel:
+    """One life. ``run`` ends by ``stop``, or with StorageFailed where the world kills it."""
+
+    def __init__(self, nature: Nature, ground: Ground, *, workers: int) -> None:
+        feed = Feed()
+
+        def publish(events: Sequence[Event]) -> None:
+            nature.heard(events)
+            feed.publish(events)
+
+        self.feed = feed
+        self.reader = InlineReader(database=nature.database)
+        self.writer = InlineWriter(
+            database=nature.database,
+            clock_ms=nature.now_ms,
+            publish=publish,
+            doomed=nature.doomed,
+            inspect=nature.inspect,
+        )
+        self._nature = nature
+        self._catalog = ground.catalog
+        purse = Purse(reader=self.reader, now_ms=nature.now_ms)
+        self.attempts = Attempts(
+            writer=self.writer,
+            reader=self.reader,
+            feed=feed,
+            launcher=nature.launcher,  # type: ignore[arg-type]
+            admission=Admission(reader=self.reader, purse=purse, now_ms=nature.now_ms),
+            purse=purse,
+            briefings=Briefings(
+                catalog=ground.catalog,
+                reader=self.reader,
+                environ=ground.environ,
+                own_bin=frozenset(),
+                url="http://kernel/mcp",
+                trusted=True,
+            ),
+            books=Books(writer=self.writer, now_ms=nature.now_ms, jitter=nature.chance.random),
+            now_text=lambda: rfc3339(nature.now_ms()),
+        )
+        self.dispatcher = Dispatcher(
+            reader=self.reader,
+            wake=feed.new_wake(),
+            attempts=self.attempts,
+            limits=Limits(workers),
+            pressed=lambda: False,
+            now_ms=nature.now_ms,
+        )
+        self.alarms = Alarms(
+            reader=self.reader,
+            writer=self.writer,
+            wake=feed.new_wake(),
+            now_ms=nature.now_ms,
+            starvation_ms=STARVATION_MS,
+        )
+        self.runs = Runs(reader=self.reader, writer=self.writer, wake=feed.new_wake(), now_ms=nature.now_ms)
+        self.safe_mode = False
+        self._stop = trio.Event()
+        self._grace_seconds = 0.0
+
+    def now_ms(self) -> int:
+        """Its own time."""
+        return self._nature.now_ms()
+
+    def stop(self, grace_seconds: float) -> None:
+        """Ask it to stop, as SIGTERM does."""
+        self._grace_seconds = grace_seconds
+        self._stop.set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Live: as kernel.app does it. Raises StorageFailed."""
+        async with trio.open_nursery() as storage:
+            await storage.start(self.writer.run)
+            recovered = await self.writer.commit(recover, pid=1, version="sim")
+            self.safe_mode = recovered.safe_mode
+            await register(self._catalog, self.writer, self.reader)
+            async with trio.open_nursery() as processes:
+                await processes.start(self._nature.launcher.run)
+                await self._work(task_status)
+                processes.cancel_scope.cancel()
+            self.writer.close()
+
+    async def _work(self, task_status: trio.TaskStatus[None]) -> None:
+        async with trio.open_nursery() as rooms:
+            if not self.safe_mode:
+                await rooms.start(self.runs.run)
+                await rooms.start(self.alarms.run)
+                await rooms.start(self.dispatcher.run)
+            task_status.started()
+            await self._stop.wait()
+            await self.writer.commit(asked_to_stop)
+            await self.dispatcher.drain(self._grace_seconds)
+            await self.writer.commit(end_ephemeral)
+            rooms.cancel_scope.cancel()

@@ -1,0 +1,101 @@
+"""The people of a world: they send what the plan says, when it says so, and do with the work what people do."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+import trio
+
+from kernel.rule.draft import Draft
+from kernel.store.commits.append import append
+from kernel.store.commits.cancel import cancel
+from kernel.store.commits.pause import (
+    continue_workflow,
+    pause_agent,
+    pause_workflow,
+    reset_agent,
+    resume_agent,
+    resume_workflow,
+)
+from kernel.store.commits.promote import promote
+from kernel.store.commits.retry import retry
+from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.requests import RequestKey
+from protocol.errors import Refused
+from protocol.message import USER
+from protocol.names import AgentKey
+from tests.sim.plan import AGENTS, TEAM, Act, Deed, Send
+from tests.sim.world import World
+
+ON_AGENT: Final[dict[Deed, Callable[..., Any]]] = {"pause": pause_agent, "resume": resume_agent}
+ON_INSTRUCTION: Final[dict[Deed, Callable[..., Any]]] = {"cancel": cancel, "promote": promote, "retry": retry}
+ON_TEAM: Final[dict[Deed, Callable[..., Any]]] = {
+    "pause workflow": pause_workflow,
+    "resume workflow": resume_workflow,
+}
+
+
+@dataclass
+class People:
+    """All of them; each thing they do is a task of its own, so that nobody waits for a kernel that is down."""
+
+    world: World
+    accepted: list[tuple[str, str]] = field(default_factory=list)
+    """Label and text of what a kernel said it had taken."""
+    gone: trio.Event = field(default_factory=trio.Event)
+    """Set when everything in the plan is done."""
+
+    async def live(self) -> None:
+        """Do all that the plan says."""
+        steps: list[Send | Act] = [*self.world.plan.sends, *self.world.plan.acts]
+        async with trio.open_nursery() as nursery:
+            for step in sorted(steps, key=lambda one: one.at):
+                await trio.sleep_until(step.at)
+                nursery.start_soon(self._do, step)
+        self.gone.set()
+
+    async def _do(self, step: Send | Act) -> None:
+        try:
+            await (self._send(step) if isinstance(step, Send) else self._act(step))
+        except Refused as refused:
+            self.world.witness.note(trio.current_time(), "refused", refused.code, step)
+
+    async def _send(self, send: Send) -> None:
+        key = RequestKey(USER, send.label, sha256(send.text.encode()).digest())
+        draft = Draft(kind="said", space=send.space, sender=USER, text=send.text, to=send.to)
+        await self.world.ask(append, draft, request=key)
+        self.accepted.append((send.label, send.text))
+
+    async def _act(self, act: Act) -> None:
+        world = self.world
+        world.witness.note(trio.current_time(), act)
+        if act.deed == "wall jump":
+            world.wall_offset_seconds += act.number
+        elif act.deed == "stop workflow":
+            await world.ask(stop_workflow, TEAM, "cancelled", 130, "asked to")
+        elif act.deed in ON_AGENT:
+            if act.deed == "resume":
+                world.providers.forgive()
+            await world.ask(ON_AGENT[act.deed], AgentKey(act.agent))
+        elif act.deed in ON_TEAM:
+            await world.ask(ON_TEAM[act.deed], TEAM)
+        else:
+            if act.deed == "retry":
+                world.inspector.revived.add(act.number)
+            await world.ask(ON_INSTRUCTION[act.deed], f"i{act.number}")
+
+    async def mend(self) -> None:
+        """Resume, continue and reset everything: nothing is left that waits for a person."""
+        self.world.providers.forgive()
+        for name in AGENTS:
+            for job in (resume_agent, reset_agent):
+                await self._try(job, AgentKey(name))
+        for job in (resume_workflow, continue_workflow):
+            await self._try(job, TEAM)
+
+    async def _try(self, job: Callable[..., Any], *args: Any) -> None:
+        try:
+            await self.world.ask(job, *args)
+        except Refused as refused:
+            self.world.witness.note(trio.current_time(), "refused", refused.code, job.__name__)

@@ -1,0 +1,178 @@
+"""What happens to a world, decided in full before it begins: a seed expands to a plan, and a plan prints.
+
+Times are virtual seconds. Deaths of workers are by number of spawn, deaths of kernels by number of commit, so that they
+fall on exact points and not near them.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Final, Literal
+
+AGENTS: Final = ("alice", "bob", "carol", "dave")
+PROVIDER_OF: Final = {"alice": "anthropic", "bob": "anthropic", "carol": "openai", "dave": "openai"}
+TEAM: Final = "team:main"
+SPAN_SECONDS: Final = 120.0
+"""In which everything is sent and done; faults may last longer."""
+
+Sky = Literal["rate", "auth", "quota", "overloaded", "network", "slow", "hang"]
+Fate = Literal[
+    "killed before entry", "killed after entry", "killed in tool", "frozen", "silent exit", "garbage", "never ready",
+    "spawn refused",
+]  # fmt: skip
+Deed = Literal[
+    "pause", "resume", "pause workflow", "resume workflow", "cancel", "promote", "retry", "wall jump", "stop workflow"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message of the user; ``to`` and mentions in the text say whom it wakes. ``label`` is its name in all logs."""
+
+    at: float
+    label: str
+    space: str
+    to: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """What a provider does to every call from ``at`` on, for a while."""
+
+    at: float
+    seconds: float
+    provider: str
+    sky: Sky
+    retry_after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Doom:
+    """What becomes of the ``spawn``-th worker, at its entry ``k``."""
+
+    spawn: int
+    fate: Fate
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A kernel is killed at its world's ``commit``-th commit: before it, or before anybody hears of it."""
+
+    commit: int
+    durable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Something a person, or the machine's clock, does. ``number`` counts instructions, or is seconds of a jump."""
+
+    at: float
+    deed: Deed
+    agent: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All of it."""
+
+    seed: int
+    workers: int
+    sends: tuple[Send, ...]
+    weather: tuple[Weather, ...] = ()
+    dooms: tuple[Doom, ...] = ()
+    deaths: tuple[Death, ...] = ()
+    acts: tuple[Act, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join([f"seed {self.seed}, {self.workers} workers", *self._lines()])
+
+    def _lines(self) -> Iterator[str]:
+        for part in (self.sends, self.weather, self.dooms, self.deaths, self.acts):
+            for one in part:
+                told = ", ".join(f"{field.name}={getattr(one, field.name)!r}" for field in fields(one))
+                yield f"  {type(one).__name__.lower()}: {told}"
+
+
+def expand(seed: int) -> Plan:
+    """The plan of ``seed``. Every kind of fault is left out of some plans, so that none hides another."""
+    chance = random.Random(seed)
+    agents = AGENTS[: chance.randint(2, len(AGENTS))]
+    count = chance.choice((4, 8, 8, 12, 20))
+    often = chance.random
+    return Plan(
+        seed=seed,
+        workers=chance.choice((1, 2, 4, 8)),
+        sends=tuple(sorted((_send(chance, number, agents) for number in range(count)), key=lambda one: one.at)),
+        weather=tuple(_weather(chance) for _ in range(chance.randint(1, 3))) if often() < 0.6 else (),
+        dooms=tuple(_doom(chance, count) for _ in range(chance.randint(1, 4))) if often() < 0.6 else (),
+        deaths=_deaths(chance, count) if often() < 0.6 else (),
+        acts=_acts(chance, agents, count) if often() < 0.6 else (),
+    )
+
+
+def _send(chance: random.Random, number: int, agents: tuple[str, ...]) -> Send:
+    label = f"m{number}"
+    agent = chance.choice(agents)
+    others = [one for one in agents if one != agent]
+    work = f"job {label}: do {chance.choice((1, 1, 2, 3, 5))}"
+    if chance.random() < 0.4:
+        work += f"; touch {chance.randint(0, 2)}"
+    if chance.random() < 0.4:
+        work += f"; tell {chance.randint(0, 2)} {chance.choice(others)}"
+    if chance.random() < 0.3:
+        work += f"; pass {chance.choice(others)}"
+    at = round(chance.random() ** 2 * SPAN_SECONDS, 3)
+    match chance.choice(("personal", "direct", "direct", "mention")):
+        case "personal":
+            return Send(at, label, f"dm:{agent}", (), f"{work}.")
+        case "direct":
+            return Send(at, label, TEAM, (agent,), f"{work}.")
+        case _:
+            return Send(at, label, TEAM, (), f"@{agent} {work}.")
+
+
+def _weather(chance: random.Random) -> Weather:
+    sky: Sky = chance.choice(("rate", "rate", "auth", "quota", "overloaded", "overloaded", "network", "slow", "hang"))
+    retry_after = chance.choice((None, 0.0, 1.0, 7.5, 30.0, 90.0)) if sky in {"rate", "overloaded"} else None
+    return Weather(
+        at=round(chance.random() * SPAN_SECONDS, 3),
+        seconds=chance.choice((1.0, 10.0, 60.0, 300.0)),
+        provider=chance.choice(("anthropic", "openai")),
+        sky=sky,
+        retry_after=retry_after,
+    )
+
+
+def _doom(chance: random.Random, count: int) -> Doom:
+    fates: tuple[Fate, ...] = (
+        "killed before entry", "killed before entry", "killed after entry", "killed after entry", "killed in tool",
+        "frozen", "silent exit", "garbage", "never ready", "spawn refused",
+    )  # fmt: skip
+    return Doom(spawn=chance.randint(1, count + 4), fate=chance.choice(fates), k=chance.randint(0, 4))
+
+
+def _deaths(chance: random.Random, count: int) -> tuple[Death, ...]:
+    commits = sorted(chance.sample(range(3, 12 * count), chance.randint(1, 4)))
+    return tuple(Death(commit, chance.random() < 0.5) for commit in commits)
+
+
+def _acts(chance: random.Random, agents: tuple[str, ...], count: int) -> tuple[Act, ...]:
+    acts: list[Act] = []
+    for _ in range(chance.randint(1, 5)):
+        at = round(chance.random() * SPAN_SECONDS, 3)
+        agent = chance.choice(agents)
+        match chance.choice(("pause", "pause", "pause workflow", "cancel", "promote", "retry", "wall jump", "stop")):
+            case "pause":
+                acts += [Act(at, "pause", agent), Act(at + chance.choice((1.0, 30.0, 100.0)), "resume", agent)]
+            case "pause workflow":
+                acts += [Act(at, "pause workflow"), Act(at + chance.choice((1.0, 30.0, 100.0)), "resume workflow")]
+            case "cancel" | "promote" | "retry" as deed:
+                acts.append(Act(at, deed, number=chance.randint(1, count)))  # type: ignore[arg-type]
+            case "stop":
+                acts.append(Act(at, "stop workflow"))
+            case _:
+                acts.append(Act(at, "wall jump", number=chance.choice((-31_536_000, -3600, 3600, 31_536_000))))
+    return tuple(sorted(acts, key=lambda one: one.at))

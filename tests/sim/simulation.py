@@ -1,0 +1,160 @@
+"""One run of a plan: first everything goes wrong and nothing false may happen, then all is mended and all must end."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from kernel.store import standing
+from protocol.names import instruction_id
+from tests.sim.chance import pass_seconds, run_virtually
+from tests.sim.ground import Ground
+from tests.sim.invariants import judge_end
+from tests.sim.people import People
+from tests.sim.plan import SPAN_SECONDS, Plan
+from tests.sim.world import World
+
+LIVENESS_SECONDS: Final = 1800.0
+"""In which everything must have ended once nothing is broken any more."""
+LOOK_SECONDS: Final = 5.0
+MEND_EVERY: Final = 60
+"""Looks between two rounds of people who set things right."""
+OPEN: Final = """
+SELECT id FROM instructions WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id
+"""
+STATES: Final = "SELECT agent || ' ' || state, count(*) FROM instructions GROUP BY 1 ORDER BY 1"
+WHY: Final = """
+SELECT i.id, i.agent, i.state, i.waits_for, i.wait_key, i.not_before_ms, a.state, a.hold_key, a.hold_until_ms,
+  a.resume_at_ms FROM instructions AS i JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
+"""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of a plan."""
+
+    plan: Plan
+    violations: tuple[str, ...]
+    hash: str
+    lines: tuple[str, ...]
+    ended: dict[str, int]
+    kernels: int
+    spawned: int
+    commits: int
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """For whoever has to find out: what was broken, and by what."""
+        return "\n".join([*self.violations, str(self.plan), "", "the last that happened:", *self.lines[-60:]])
+
+
+def simulate(plan: Plan, ground: Ground) -> Report:
+    """Run ``plan``. The same plan gives the same report, its hash included."""
+    with _logs_to(logs := _Logs()):
+        report = run_virtually(plan.seed, lambda: _simulate(plan, ground, logs))
+    return report
+
+
+async def _simulate(plan: Plan, ground: Ground, logs: "_Logs") -> Report:
+    database = ground.fresh()
+    try:
+        async with trio.open_nursery() as machine:
+            world = World(plan, ground, database, machine)
+            logs.world = world
+            people = People(world)
+            machine.start_soon(world.reign)
+            machine.start_soon(people.live)
+            await _safety(world, people)
+            await _liveness(world, people)
+            judge_end(world.eyes, people.accepted, world.witness)
+            report = _report(world)
+            machine.cancel_scope.cancel()
+    finally:
+        database.close()
+    return report
+
+
+async def _safety(world: World, people: People) -> None:
+    """Until everybody has said what the plan has for them and its faults are over."""
+    faults = max((one.at + one.seconds for one in world.plan.weather), default=0.0)
+    await people.gone.wait()
+    until = max(SPAN_SECONDS, faults)
+    while trio.current_time() < until and not (_open(world) == [] and trio.current_time() > SPAN_SECONDS):
+        await pass_seconds(LOOK_SECONDS)
+
+
+async def _liveness(world: World, people: People) -> None:
+    """Mend everything; then all that is open must end, within LIVENESS_SECONDS."""
+    world.witness.note(trio.current_time(), "all is mended")
+    world.healed = world.launcher.healed = True
+    world.providers.heal()
+    end = trio.current_time() + LIVENESS_SECONDS
+    for look in range(int(LIVENESS_SECONDS / LOOK_SECONDS) + 1):
+        if _open(world) == []:
+            return
+        if look % MEND_EVERY == 0:
+            await people.mend()
+        await pass_seconds(LOOK_SECONDS)
+    now_ms = world.kernel.now_ms() if world.kernel else 0
+    stuck = _open(world)
+    known = standing.of(world.eyes, [instruction_id(one) for one in stuck], now_ms)
+    for number in stuck:
+        row = world.eyes.execute(WHY, (number,)).fetchone()
+        world.witness.blame(end, "P3", f"never ended: {known.get(instruction_id(number))}, {row}, now {now_ms}")
+
+
+def _open(world: World) -> list[int]:
+    return [int(str(number)) for (number,) in world.eyes.execute(OPEN)]
+
+
+def _report(world: World) -> Report:
+    return Report(
+        plan=world.plan,
+        violations=tuple(world.witness.violations),
+        hash=world.witness.hash,
+        lines=tuple(world.witness.lines),
+        ended={str(what): int(str(count)) for what, count in world.eyes.execute(STATES)},
+        kernels=world.kernels,
+        spawned=world.launcher.spawned,
+        commits=world.commits,
+        seconds=trio.current_time(),
+    )
+
+
+class _Logs(logging.Handler):
+    """What the kernel says went wrong inside it is a violation: nothing the world does may make it stumble."""
+
+    world: World | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.world is None:
+            return
+        try:
+            at = trio.current_time()
+        except RuntimeError:
+            return
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f": {record.exc_info[1]!r}"
+        self.world.witness.note(at, "log", record.levelname, text)
+        if record.levelno >= logging.ERROR and "killed" not in text:
+            self.world.witness.blame(at, "P9", text)
+
+
+@contextmanager
+def _logs_to(handler: logging.Handler) -> Iterator[None]:
+    logger = logging.getLogger("kernel")
+    kept, level = logger.propagate, logger.level
+    logger.propagate = False
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = kept
+        logger.setLevel(level)

@@ -1,0 +1,175 @@
+"""A world: a store that lasts, kernels that come and go, workers, providers, and people who want things done.
+
+Kernels are composed as kernel.app does it (tests/sim/kernel.py). The world outlives them, so what a kernel told somebody
+can be held against what its successor knows.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+import trio
+
+from kernel.app import leaves
+from kernel.rule.draft import Author, Draft
+from kernel.store.commits.append import append
+from kernel.store.database import Database
+from kernel.store.errors import StorageFailed
+from kernel.store.transaction import Transaction
+from protocol.errors import Refused
+from protocol.ipc import Start
+from protocol.names import number_of
+from tests.sim.chance import pass_seconds
+from tests.sim.ground import Ground
+from tests.sim.invariants import Inspector
+from tests.sim.kernel import Kernel, Nature
+from tests.sim.plan import Plan
+from tests.sim.provider import Providers
+from tests.sim.witness import Witness
+from tests.sim.workers import BURIAL_SECONDS, Desk, SimLauncher
+from worker.tool import Outcome
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+START_MS: Final = 1_790_000_000_000
+AGAIN_SECONDS: Final = 0.1
+"""Before somebody who found no kernel asks again."""
+NOT_NOW: Final = frozenset({"stopping", "starting", "busy"})
+BOOT_SECONDS: Final = 0.5
+
+AGENT_OF: Final = "SELECT agent FROM instructions WHERE id = ?"
+ENTRY: Final = "SELECT 1 FROM entries WHERE instruction = ? AND k = ?"
+
+
+@dataclass
+class World:
+    """Everything there is. ``machine`` runs what no kernel's death ends."""
+
+    plan: Plan
+    ground: Ground
+    database: Database
+    machine: trio.Nursery
+    witness: Witness = field(default_factory=Witness)
+    wall_offset_seconds: float = 0.0
+    kernel: Kernel | None = None
+    kernels: int = 0
+    healed: bool = False
+    """No more faults."""
+    commits: int = 0
+
+    def __post_init__(self) -> None:
+        """Put in place what lasts."""
+        self.chance = random.Random(self.plan.seed)
+        self.providers = Providers(self.witness, random.Random(self.plan.seed + 1), self.plan.weather)
+        self.inspector = Inspector(self.witness, self.providers)
+        self.desk = Desk(self.witness, self.providers, self._say, self._durable)
+        self.launcher = SimLauncher(
+            machine=self.machine, desk=self.desk, dooms=self.plan.dooms, agent_of=self._agent_of
+        )
+        self.eyes = self.database.reader()
+        """Sees what is committed, whichever kernel lives."""
+        self._deaths = {death.commit: death for death in self.plan.deaths}
+        self._up = trio.Event()
+
+    # -- kernels ----------------------------------------------------------------------------------------
+
+    async def reign(self) -> None:
+        """One kernel after the other, until cancelled."""
+        while True:
+            await self.launcher.swept()
+            await pass_seconds(BOOT_SECONDS)
+            self.kernels += 1
+            kernel = Kernel(self._nature(), self.ground, workers=self.plan.workers)
+            try:
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(kernel.run)
+                    self.kernel = kernel
+                    self._up.set()
+            except* StorageFailed as died:
+                self.witness.note(trio.current_time(), "kernel died:", *_words(died))
+            except* Exception as broke:
+                self.witness.blame(trio.current_time(), "P9", f"the kernel broke: {_words(broke)}")
+                self.kill_kernel()
+            finally:
+                self.kernel = None
+                self._up = trio.Event()
+
+    def _nature(self) -> Nature:
+        """What a kernel that boots now gets from its world instead of from its machine."""
+        offset_ms = self.wall_ms() - int(trio.current_time() * 1000)
+        return Nature(
+            database=self.database,
+            now_ms=lambda: offset_ms + int(trio.current_time() * 1000),
+            wall_ms=self.wall_ms,
+            chance=random.Random(self.chance.random()),
+            launcher=self.launcher,
+            doomed=self.doomed,
+            inspect=self.inspector,
+            heard=lambda events: self.witness.told(trio.current_time(), events),
+        )
+
+    def doomed(self, committed: bool) -> bool:
+        """Asked by the writer before each commit, and after it: whether the kernel dies here."""
+        if not committed:
+            self.commits += 1
+        death = self._deaths.get(self.commits)
+        if self.healed or death is None or death.durable != committed:
+            return False
+        del self._deaths[self.commits]
+        self.kill_kernel()
+        return True
+
+    def kill_kernel(self) -> None:
+        """SIGKILL. Its workers are ended by their keepers."""
+        self.witness.note(trio.current_time(), "kernel", self.kernels, "is killed at commit", self.commits)
+        self.launcher.orphan(lambda: self.chance.uniform(0.0, BURIAL_SECONDS))
+
+    def wall_ms(self) -> int:
+        """What the machine's clock shows."""
+        return START_MS + int((trio.current_time() + self.wall_offset_seconds) * 1000)
+
+    # -- who speaks to a kernel --------------------------------------------------------------------------
+
+    async def ask(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Have the kernel do ``job``; ask again where it died or will not. Raises Refused for any other reason."""
+        while True:
+            await self._up.wait()
+            try:
+                if self.kernel is not None:
+                    return await self.kernel.writer.commit(job, *args, **kwargs)
+            except StorageFailed:
+                pass
+            except Refused as refused:
+                if refused.code not in NOT_NOW:
+                    raise
+            await pass_seconds(AGAIN_SECONDS)
+
+    async def _say(self, start: Start, text: str, key: str) -> Outcome:
+        """channel_send of an attempt: once, to the kernel that lives."""
+        author = Author(start.instruction, start.epoch)
+        draft = Draft(kind="said", space=start.space, sender=start.agent, text=text, author=author)
+        if self.kernel is None:
+            await trio.sleep_forever()
+        try:
+            assert self.kernel is not None
+            appended = await self.kernel.writer.commit(append, draft, call_key=key)
+        except Refused as refused:
+            return Outcome(refused.text, is_error=True)
+        except StorageFailed:
+            await trio.sleep_forever()
+        return Outcome(f"sent as {appended.message_id}")
+
+    # -- who looks ---------------------------------------------------------------------------------------
+
+    def _durable(self, instruction: str, k: int) -> bool:
+        return self.eyes.execute(ENTRY, (number_of(instruction, "i"), k)).fetchone() is not None
+
+    def _agent_of(self, attempt: str) -> str:
+        row = self.eyes.execute(AGENT_OF, (number_of(attempt.rpartition("-")[0], "i"),)).fetchone()
+        return str(row[0]) if row else "?"
+
+
+def _words(group: BaseExceptionGroup[BaseException]) -> list[str]:
+    return [repr(error) for error in leaves(group)]
