@@ -1,4 +1,4 @@
-"""Waits until instructions have ended, whatever happens to the kernel meanwhile.
+"""Waits until instructions have ended or only a person can let them go on, whatever happens to the kernel meanwhile.
 
 Level-triggered: their state is asked for after every connect and every ping; events only make it quicker.
 """
@@ -14,6 +14,9 @@ from interface.sse import PING
 ENDED: Final = frozenset({"done", "incomplete", "failed", "dead", "cancelled"})
 """As protocol.instruction.ENDED, which costs msgspec."""
 
+TURNS: Final = frozenset({"instruction.ended", "instruction.queued", "agent.changed"})
+"""Events after which an instruction may have ended, or come to where only a person can help."""
+
 Result = dict[str, Any]
 """One protocol.api.InstructionResult, as JSON."""
 
@@ -27,20 +30,20 @@ class Outcomes:
 
     @property
     def results(self) -> list[Result]:
-        """Those that have ended, in the order of the ids."""
+        """Those that go on no more by themselves, in the order of the ids."""
         return [self._ended[name] for name in self._ids if name in self._ended]
 
     @property
     def open(self) -> list[str]:
-        """Those that have not."""
+        """The others."""
         return [name for name in self._ids if name not in self._ended]
 
     def wait(self, follower: Follower) -> None:
         """Until all have ended. Raises what the follower raises."""
         for event in follower:
-            if event in (CONNECTED, PING):
+            if event in (CONNECTED, PING) or event.type == "agent.changed":
                 self._ask(follower, self.open)
-            elif event.type == "instruction.ended":
+            elif event.type in TURNS:
                 name = str(json.loads(event.data).get("instruction"))
                 self._ask(follower, [name] if name in self.open else [])
             if not self.open:
@@ -53,8 +56,12 @@ class Outcomes:
                 info = json.loads(follower.client.get(f"/instructions/{name}"))
             except Unreachable:
                 return  # the stream breaks too, and the next connect asks again
-            if info["status"] in ENDED:
+            held = info.get("standing") == "person"
+            if held or info["status"] in ENDED:
                 self._ended[name] = {
                     "instruction_id": name,
                     **{key: info[key] for key in ("agent", "status", "text", "usage")},
+                    "cause": info.get("cause"),
+                    "waits_for": None,
+                    **({"status": "waiting", "waits_for": info.get("waits_for")} if held else {}),
                 }

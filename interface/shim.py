@@ -15,6 +15,7 @@ SEEN = "AGENT_WORKER_AWK_SEEN"
 WORDS = frozenset(
     {
         "start", "stop", "status", "run", "send", "ask", "serve", "peek", "channel", "queue", "dead", "show",
+        "restart", "reset", "pause", "resume", "continue", "cancel", "retry", "promote", "inbox", "clear",
         "new", "ls", "list", "ps", "top", "logs", "events", "providers", "backends", "init", "version",
     }
 )  # fmt: skip

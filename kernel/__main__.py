@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 
 from kernel.boot.arguments import Arguments, Boot, parse_arguments
 from kernel.boot.doorstep import Doorstep
+from kernel.boot.init import serve_as_init
 from kernel.boot.record import publish, withdraw
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, take_lock
 from kernel.fault import arm
-from protocol.state_paths import LOCK
+from protocol.state_paths import LOCK, RECORD
 from protocol.version import VERSION
 
 BACKLOG = 1024
@@ -22,6 +23,9 @@ EX_CONFIG = 78
 def main() -> int:
     """Run the kernel of one project until it is stopped. Returns the exit code."""
     arguments = parse_arguments(sys.argv[1:])
+    ended = serve_as_init()
+    if ended is not None:
+        return ended
     arm(os.environ)
     os.umask(0o077)
     try:
@@ -68,6 +72,7 @@ def _open_door(arguments: Arguments) -> Boot:
         token=secrets.token_urlsafe(32),
         version=VERSION,
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        after_death=os.path.exists(os.path.join(arguments.state, RECORD)),
     )
 
 

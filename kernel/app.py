@@ -37,10 +37,14 @@ from kernel.services.attempt import Attempts
 from kernel.services.books import Books
 from kernel.services.briefing import Briefings
 from kernel.services.dispatcher import Dispatcher
+from kernel.services.memory import Memory
+from kernel.services.notify import notifier_of
 from kernel.services.purse import Purse
+from kernel.services.retention import Retention
 from kernel.services.runs import Runs
 from kernel.services.stopping import Stopping, stop_on_signals
 from kernel.services.timers import WAKING, Timers
+from kernel.services.vitals import Vitals
 from kernel.store.clock_text import rfc3339
 from kernel.store.commits.boots import asked_to_stop
 from kernel.store.commits.end_ephemeral import end_ephemeral
@@ -60,12 +64,15 @@ EX_CONFIG: Final = 78
 """sysexits.h: something was found in an unconfigured or misconfigured state."""
 EX_IOERR: Final = 74
 """sysexits.h: an error occurred while doing I/O."""
+LADDER_SECONDS: Final = 10.0
+"""From the end of its grace until a worker's tree is gone, however it behaves (promises.md 4.6), and its end booked."""
 INTERRUPT_SECONDS: Final = 2.0
 """How long a worker may take to leave that a person restarts."""
 
 
 def run(boot: Boot, doorstep: Doorstep) -> int:
     """Run the kernel behind ``boot``'s door until it is stopped. Returns the exit code."""
+    _warn_if_the_log_is_gone(boot)
     try:
         database = open_database(str(Path(boot.arguments.state) / DATABASE))
     except CannotOpen as error:
@@ -97,6 +104,14 @@ def _fail(*errors: BaseException) -> int:
     return EX_IOERR
 
 
+def _warn_if_the_log_is_gone(boot: Boot) -> None:
+    """SQLite does not miss its log: it would start from what was copied back, and say nothing (fault SF08)."""
+    database = Path(boot.arguments.state) / DATABASE
+    log = database.with_name(f"{database.name}-wal")
+    if boot.after_death and database.exists() and not log.exists():
+        logger.error("kernel.log_gone %s is not there: what the last kernel had accepted last may be lost", log)
+
+
 def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
     """The exceptions of a group and of the groups in it."""
     for error in group.exceptions:
@@ -115,7 +130,10 @@ class House:
     alarms: Alarms
     timers: Timers
     runs: Runs
+    purse: Purse
+    retention: Retention
     stopping: Stopping
+    vitals: Vitals
     safe_mode: trio.Event
     """Set where nothing is to be leased."""
     run_dir: Path
@@ -160,7 +178,7 @@ def build(boot: Boot, database: Database) -> House:
         wake=feed.new_wake(),
         attempts=attempts,
         limits=_limits(project.limits),
-        pressed=lambda: False,
+        pressed=partial(Memory(clock=time.monotonic).pressed, project.limits.memory_reserve),
         now_ms=clock.now_ms,
     )
     alarms = Alarms(
@@ -209,7 +227,12 @@ def build(boot: Boot, database: Database) -> House:
         alarms=alarms,
         timers=timers,
         runs=runs,
+        purse=purse,
+        retention=Retention(
+            reader=reader, writer=writer, now_ms=clock.now_ms, kept_seconds=lambda: catalog.project().retention
+        ),
         stopping=stopping,
+        vitals=Vitals(notifier=notifier_of(environ, about.pid), now=time.monotonic),
         safe_mode=safe_mode,
         run_dir=run_dir,
     )
@@ -245,18 +268,23 @@ async def _live(house: House, boot: Boot, doorstep: Doorstep) -> None:
 async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> None:
     async with trio.open_nursery() as rooms:
         rooms.start_soon(stop_on_signals, house.stopping)
+        await rooms.start(house.vitals.run)
         doorstep.close()
         await rooms.start(_serve_to_end, house.services, boot, rooms.cancel_scope)
         if house.safe_mode.is_set():
             logger.warning("kernel.safe_mode %s", WAY_OUT)
         else:
             await rooms.start(house.runs.run)
+            rooms.start_soon(house.retention.run)
+            rooms.start_soon(house.purse.run)
             await rooms.start(house.alarms.run)
             await rooms.start(house.timers.run)
             await rooms.start(house.dispatcher.run)
         logger.info("kernel.ready %s", house.services.about.url)
+        house.vitals.ready("safe mode" if house.safe_mode.is_set() else house.services.about.url)
         grace_seconds = await house.stopping.asked()
-        rooms.start_soon(_leave_when_hurried, house.stopping, rooms.cancel_scope)
+        house.vitals.stopping()
+        rooms.start_soon(leave_at_last, house.stopping, rooms.cancel_scope, grace_seconds)
         with suppress(Refused):  # a disk that is full keeps nobody from leaving
             await house.services.writer.commit(asked_to_stop)
         await house.dispatcher.drain(grace_seconds)
@@ -273,9 +301,13 @@ async def _serve_to_end(
     scope.cancel()
 
 
-async def _leave_when_hurried(stopping: Stopping, scope: trio.CancelScope) -> None:
-    """Asked twice, no worker gets any grace: their trees are killed, the next kernel takes up their work."""
-    await stopping.hurried()
+async def leave_at_last(stopping: Stopping, scope: trio.CancelScope, grace_seconds: float) -> None:
+    """Asked twice, or when every stop ladder is over: trees are killed, the next kernel takes up their work.
+
+    What is left to wait for then, such as a disk that is full, must not keep the kernel (promise P8).
+    """
+    with trio.move_on_after(grace_seconds + LADDER_SECONDS):
+        await stopping.hurried()
     scope.cancel()
 
 

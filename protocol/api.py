@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from protocol.agent import AgentDefinition
+from protocol.budget import BudgetTokens, Usd
 from protocol.errors import ErrorClass
 from protocol.instruction import DeliveryState, Lane, Status, Usage
 from protocol.message import Message
@@ -74,6 +75,9 @@ class RunRequest(_Ask, frozen=True, kw_only=True):
     params: tuple[str, ...] = ()
     """The words after ``--``."""
     timeout_seconds: float | None = None
+    max_cost_usd: Usd | None = None
+    """Beside the budget of the workflow's file: the stricter holds."""
+    max_tokens: BudgetTokens | None = None
     trust: bool = False
     to: str | None = None
     text: str | None = None
@@ -425,14 +429,15 @@ class AgentList(_Document, frozen=True, kw_only=True):
 
 
 class WorkflowRow(_Body, frozen=True, kw_only=True):
-    """One running workflow."""
+    """One running workflow. ``waiting``: a limit (``reason``) holds it until somebody continues it."""
 
     name: str
     tag: str
-    state: Literal["running", "stopped"]
+    state: Literal["running", "waiting", "stopped"]
     members: tuple[str, ...]
     started_at: str
     run: str | None = None
+    reason: str | None = None
     paused: bool = False
 
 
@@ -453,6 +458,16 @@ class KernelInfo(_Body, frozen=True, kw_only=True):
     uptime_seconds: float
 
 
+class HeldAgent(_Body, frozen=True, kw_only=True):
+    """An agent that does no work for now, and why."""
+
+    name: str
+    space: str | None
+    state: str
+    reason: str | None = None
+    until: str | None = None
+
+
 class StatusReport(_Document, frozen=True, kw_only=True):
     """``awk status``."""
 
@@ -461,6 +476,7 @@ class StatusReport(_Document, frozen=True, kw_only=True):
     """What a person should know and do, where the kernel does no work."""
     kernel: KernelInfo | None = None
     agents: dict[str, int] = {}
+    held: tuple[HeldAgent, ...] = ()
     workflows: tuple[WorkflowRow, ...] = ()
     schema: str = "awk/status/1"
 
@@ -492,6 +508,15 @@ class AgentInfo(_Document, frozen=True, kw_only=True):
     reason: str | None
     definition: AgentDefinition
     schema: str = "awk/agent-info/1"
+
+
+class Cleared(_Document, frozen=True, kw_only=True):
+    """POST /spaces/:space/clear, ``awk clear``: how many messages and instructions there have no words any more."""
+
+    space: str
+    messages: int
+    instructions: int
+    schema: str = "awk/clear/1"
 
 
 class AgentChanged(_Document, frozen=True, kw_only=True):

@@ -4,8 +4,10 @@ A line over the limit is cut, not buffered: the reader drops the rest of it and 
 What does not parse is handed back as text for the log; it never ends the stream (IF14).
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from functools import cache
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
@@ -36,11 +38,17 @@ def encode(frame: msgspec.Struct) -> bytes:
     return line + _NEWLINE
 
 
+@cache
+def _decoder_of(frames: Hashable) -> msgspec.json.Decoder[Any]:
+    """One for all readers of these frames: some 300 KiB, which forked processes share if it was there before."""
+    return msgspec.json.Decoder(frames)
+
+
 class FrameReader(Generic[F]):
     """Turns chunks of bytes into frames of one union, and lines that are none into Noise."""
 
     def __init__(self, frames: type[F] | object, limit_bytes: int = LINE_LIMIT_BYTES) -> None:
-        self._decoder: msgspec.json.Decoder[F] = msgspec.json.Decoder(frames)
+        self._decoder: msgspec.json.Decoder[F] = _decoder_of(cast(Hashable, frames))
         self._limit = limit_bytes
         self._buffer = bytearray()
         self._dropping = False

@@ -24,7 +24,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """One message as a reader sees it. ``seq`` orders the whole log; ``at`` is for display only."""
 
     seq: int
-    kind: MessageKind
+    kind: str
+    """One of MESSAGE_KINDS, or what another version of this program wrote: to be shown, never to be choked on."""
     space: str
     sender: str = msgspec.field(name="from")
     to: tuple[str, ...] = ()

@@ -6,6 +6,8 @@ import msgspec
 
 from protocol.agent import Duration
 
+Retention = Annotated[float, msgspec.Meta(ge=60, le=315_360_000, extra={"duration": True})]
+"""Seconds; ``30d`` in the file. From a minute to ten years."""
 Workers = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
 
@@ -41,3 +43,5 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     limits: ProjectLimits = ProjectLimits()
     starvation: Duration = 300.0
     """Seconds after which waiting work is taken before what is more urgent."""
+    retention: Retention = 2_592_000.0
+    """Seconds for which the journal of work that has ended is kept, and what happened to it; messages stay."""

@@ -19,7 +19,7 @@ KEEPER_FLAG: Final = "--keeper"
 _ORDER_LIMIT_BYTES: Final = 1024 * 1024
 
 
-def run_worker(stdin_fd: int = 0, stdout_fd: int = 1) -> int:
+def run_worker(cookie: str | None, stdin_fd: int = 0, stdout_fd: int = 1) -> int:
     """Be a worker that speaks frames on these descriptors, and return its exit code.
 
     The frames move to private descriptors, and 0 and 1 become /dev/null: what a tool prints is never a frame, and what
@@ -32,14 +32,13 @@ def run_worker(stdin_fd: int = 0, stdout_fd: int = 1) -> int:
     os.close(null)
     from worker.main import main as converse  # noqa: PLC0415  (late: a keeper never needs it)
 
-    return converse(frames_in, frames_out)
+    return converse(frames_in, frames_out, cookie)
 
 
 def work(order: Fork) -> int:
     """Be the worker of ``order``, in the child that a keeper forked: stdio is in place."""
-    os.environ[COOKIE_VARIABLE] = order.cookie
     set_title("worker", order.attempt)
-    return run_worker()
+    return run_worker(order.cookie)
 
 
 def _private(fd: int) -> int:
@@ -77,7 +76,7 @@ def main() -> int:
     """``python -I -u -m worker [--keeper FD]``."""
     if sys.argv[1:2] == [KEEPER_FLAG]:
         return run_keeper(int(sys.argv[2]))
-    return run_worker()
+    return run_worker(os.environ.get(COOKIE_VARIABLE))
 
 
 if __name__ == "__main__":

@@ -8,27 +8,26 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import h11
-import trio
+
+from worker.waits import Stream, Waits
 
 ANSWER_LIMIT_BYTES: Final = 8 * 1024 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
 
-BROKEN: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError)
+BROKEN: Final = (OSError, h11.RemoteProtocolError)
 """What ``post`` raises where the connection failed: the request may or may not have been served."""
 
 
 class Connection:
     """Posts to one URL, one request at a time, reconnecting when the server has hung up."""
 
-    def __init__(self, url: str, headers: tuple[tuple[str, str], ...]) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
+    def __init__(self, url: str, headers: tuple[tuple[str, str], ...], waits: Waits) -> None:
+        if not url.startswith("http://"):
             raise ValueError(f"{url!r} is not an http:// address")
-        self._host, self._port = parts.hostname, parts.port or 80
-        self._target = parts.path or "/"
-        self._headers = (("host", parts.netloc), *headers)
-        self._stream: trio.SocketStream | None = None
-        self._protocol = h11.Connection(h11.CLIENT)
+        self._url = url
+        self._headers = headers
+        self._waits = waits
+        self._open: tuple[Stream, h11.Connection] | None = None
 
     async def post(self, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> tuple[int, bytes]:
         """Post ``body``; the status and the body of the answer. Raises one of BROKEN.
@@ -36,49 +35,53 @@ class Connection:
         Cancellation drops the connection; whether the request was served stays open.
         """
         try:
-            stream = await self._connected()
+            stream, protocol = await self._connected()
             length = ("content-length", str(len(body)))
-            request = h11.Request(method="POST", target=self._target, headers=[*self._headers, *headers, length])
+            parts = urlsplit(self._url)
+            fields = [("host", parts.netloc), *self._headers, *headers, length]
+            request = h11.Request(method="POST", target=parts.path or "/", headers=fields)
             events = (request, h11.Data(data=body), h11.EndOfMessage())
-            await stream.send_all(b"".join(self._protocol.send(event) or b"" for event in events))
-            answer = await self._answer(stream)
-            if self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE:
-                self._protocol.start_next_cycle()
+            await stream.send_all(b"".join(protocol.send(event) or b"" for event in events))
+            answer = await _answer(stream, protocol)
+            if protocol.our_state is h11.DONE and protocol.their_state is h11.DONE:
+                protocol.start_next_cycle()
             else:
-                await self.aclose()
+                self.close()
             return answer
         except BaseException:
-            await self.aclose()
+            self.close()
             raise
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Hang up. Does not wait for the other side."""
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.socket.close()
+        opened, self._open = self._open, None
+        if opened is not None:
+            opened[0].close()
 
-    async def _connected(self) -> trio.SocketStream:
-        if self._stream is None:
-            self._stream = await trio.open_tcp_stream(self._host, self._port)
-            self._protocol = h11.Connection(h11.CLIENT)
-        return self._stream
+    async def _connected(self) -> tuple[Stream, h11.Connection]:
+        if self._open is None:
+            parts = urlsplit(self._url)
+            stream = await self._waits.connect(parts.hostname or "", parts.port or 80)
+            self._open = stream, h11.Connection(h11.CLIENT)
+        return self._open
 
-    async def _answer(self, stream: trio.SocketStream) -> tuple[int, bytes]:
-        status, body = 0, bytearray()
-        while True:
-            event = self._protocol.next_event()
-            match event:
-                case h11.NEED_DATA:
-                    self._protocol.receive_data(await stream.receive_some(_CHUNK_BYTES))
-                case h11.Response():
-                    status = event.status_code
-                case h11.Data():
-                    body += event.data
-                    if len(body) > ANSWER_LIMIT_BYTES:
-                        raise h11.RemoteProtocolError(f"an answer over {ANSWER_LIMIT_BYTES} bytes")
-                case h11.EndOfMessage():
-                    return status, bytes(body)
-                case h11.ConnectionClosed():
-                    raise h11.RemoteProtocolError("the connection closed before the answer")
-                case _:
-                    continue
+
+async def _answer(stream: Stream, protocol: h11.Connection) -> tuple[int, bytes]:
+    status, body = 0, bytearray()
+    while True:
+        event = protocol.next_event()
+        match event:
+            case h11.NEED_DATA:
+                protocol.receive_data(await stream.receive_some(_CHUNK_BYTES))
+            case h11.Response():
+                status = event.status_code
+            case h11.Data():
+                body += event.data
+                if len(body) > ANSWER_LIMIT_BYTES:
+                    raise h11.RemoteProtocolError(f"an answer over {ANSWER_LIMIT_BYTES} bytes")
+            case h11.EndOfMessage():
+                return status, bytes(body)
+            case h11.ConnectionClosed():
+                raise h11.RemoteProtocolError("the connection closed before the answer")
+            case _:
+                continue

@@ -32,7 +32,7 @@ _ANCILLARY: Final = 16
 _CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 _FRAMES: Final[FrameReader[Kill | Fork]] = FrameReader(Kill | Fork)
-"""Of the one lifeline that a process can hold. Built before the fork: 300 KiB of decoder that keepers then share."""
+"""Of the one lifeline that a process can hold."""
 
 
 class Lifeline:
@@ -110,7 +110,8 @@ class Keeper:
         ended, childless = reap(self._cost)
         if self._child in ended:
             self._status = ended[self._child]
-            tree.signal_tree(self._child, signal.SIGKILL)
+            if not (childless and tree.LINUX):  # a subreaper without children has nothing left below it
+                tree.signal_tree(self._child, signal.SIGKILL)
         return childless
 
     def _must_kill(self) -> bool:
@@ -191,10 +192,9 @@ def _take_lock(path: str) -> int:
 
 def _sign(lock: int, child: int) -> None:
     """Leave word of who we are: should we be killed, the next kernel finds the tree by pid and start time."""
-    for role, pid in (("keeper", os.getpid()), ("child", child)):
-        facts = tree.stat(pid)
-        if facts is not None:
-            os.write(lock, f"{role} {pid} {facts.start_time}\n".encode())
+    roles = (("keeper", os.getpid()), ("child", child))
+    facts = [(role, pid, tree.stat(pid)) for role, pid in roles]
+    os.write(lock, "".join(f"{role} {pid} {seen.start_time}\n" for role, pid, seen in facts if seen).encode())
 
 
 def _let_go(stdio: Stdio) -> None:

@@ -1,34 +1,19 @@
-"""The worker's end of the pipe: frames out, answers in. It speaks; it does not decide.
+"""The worker's end of the pipe: entries out, answers in. It speaks; it does not decide.
 
-One task listens for the whole life of the worker, so pings are answered while a model or a tool is waited
-for. Whoever records waits for the kernel's answer: nothing happens before an entry is durable.
+Whoever records waits for the kernel's answer: nothing happens before an entry is durable. How bytes travel, and how
+the kernel is heard meanwhile, is for those who run a worker (``desk``, ``on_trio``).
 """
 
 import math
-from dataclasses import dataclass, field
-from typing import Final, Literal
+import time
+from typing import Final, Literal, Protocol
 
 import msgspec
-import trio
 
-from protocol.codec import FrameReader, Noise, encode
-from protocol.ipc import (
-    Delta,
-    Entry,
-    Error,
-    Go,
-    KernelFrame,
-    Log,
-    Ping,
-    Pong,
-    Progress,
-    Result,
-    Start,
-    Stop,
-    WorkerFrame,
-    Yield,
-)
+from protocol.codec import encode
+from protocol.ipc import Delta, Entry, Error, Go, Log, Progress, Result, WorkerFrame, Yield
 from worker.fit import TEXT_LIMIT_BYTES, fit_entry, shorten
+from worker.hearing import Hearing
 
 DELTA_CHARACTERS: Final = 100_000
 """A longer piece of text is sent in several frames."""
@@ -36,93 +21,48 @@ WRITE_SECONDS: Final = 30.0
 """A kernel that does not read for this long is as good as gone."""
 PROGRESS_SECONDS: Final = 5.0
 """``progress`` with the same words is sent at most this often."""
-
-
-@dataclass(slots=True)
-class _Question:
-    """An entry that waits for its answer."""
-
-    k: int
-    answer: Go | Yield | None = None
-    answered: trio.Event = field(default_factory=trio.Event)
+LOG_CHARACTERS: Final = 10_000
 
 
 class LinkLost(Exception):
     """The kernel closed the pipe: nobody listens, so there is nothing left to do."""
 
 
+class Stopped(Exception):
+    """The kernel said ``stop``. Where there is an event loop, cancellation says the same."""
+
+
+class Pipe(Protocol):
+    """Lines to the kernel, and the wait for its answer."""
+
+    async def send(self, line: bytes) -> None:
+        """Send a whole line, also while being cancelled. Raises LinkLost."""
+        ...
+
+    async def answered(self) -> None:
+        """Wait until the entry that was asked about has its answer."""
+        ...
+
+
 class Link:
-    """Frames to and from the kernel. ``listen`` must run while anything is awaited here."""
+    """Frames to and from the kernel, over ``pipe``; ``hearing`` is where that leaves what it reads."""
 
-    def __init__(self, receive: trio.abc.ReceiveStream, send: trio.abc.SendStream) -> None:
-        self._receive = receive
-        self._send = send
-        self._sending = trio.Lock()
-        self._reader: FrameReader[KernelFrame] = FrameReader(KernelFrame)
-        self._started = trio.Event()
-        self._start: Start | None = None
-        self._history: list[Entry] = []
-        self._question: _Question | None = None
+    def __init__(self, pipe: Pipe, hearing: Hearing) -> None:
+        self._pipe = pipe
+        self._hearing = hearing
         self._progress = ("", -math.inf)
-        self.stop: Stop | None = None
-        """Why we were asked to leave, once we were."""
         self.lost = False
-
-    async def listen(self, work: trio.CancelScope) -> None:
-        """Hear the kernel out; cancel ``work`` when it says stop or closes the pipe. Raises nothing."""
-        try:
-            while chunk := await self._receive.receive_some():
-                for frame in self._reader.feed(bytes(chunk)):
-                    await self._hear(frame, work)
-        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, LinkLost):
-            pass
-        self.lost = True
-        work.cancel()
-
-    async def _hear(self, frame: KernelFrame | Noise, work: trio.CancelScope) -> None:
-        match frame:
-            case Ping(n=n):
-                await self._tell(Pong(n=n))
-            case Go() | Yield():
-                if self._question is not None and frame.k == self._question.k:
-                    self._question.answer = frame
-                    self._question.answered.set()
-            case Start() | Entry():
-                self._begin(frame)
-            case Stop():
-                self.stop = self.stop or frame
-                work.cancel()
-            case Noise():
-                await self.log("warning", f"not a frame of this protocol ({frame.why}): {frame.text[:200]}")
-
-    def _begin(self, frame: Start | Entry) -> None:
-        """Take in ``start`` and the entries that follow it; the first start counts."""
-        if self._started.is_set():
-            return
-        if isinstance(frame, Start):
-            self._start = self._start or frame
-        elif self._start is not None:
-            self._history.append(frame)
-        if self._start is not None and len(self._history) >= self._start.entries_follow:
-            self._start = msgspec.structs.replace(self._start, entries=(*self._start.entries, *self._history))
-            self._started.set()
-
-    async def start(self) -> Start:
-        """Wait for ``start``, with all its entries. Cancelled when the kernel hangs up."""
-        await self._started.wait()
-        assert self._start is not None, "set before its event"
-        return self._start
 
     async def record(self, entry: Entry) -> Go | Yield:
         """Have ``entry`` made durable. Raises LinkLost, fit.TooLarge.
 
         Cancellation leaves open whether it became durable; the next attempt's ``start`` tells.
         """
-        question = self._question = _Question(entry.k)
+        self._hearing.ask(entry.k)
         await self._tell(fit_entry(entry))
-        await question.answered.wait()
-        assert question.answer is not None, "set before its event"
-        return question.answer
+        await self._pipe.answered()
+        assert self._hearing.answer is not None, "it was waited for"
+        return self._hearing.answer
 
     async def record_last(self, entry: Entry) -> None:
         """Hand over the entry that only the terminal frame follows. Raises LinkLost, fit.TooLarge.
@@ -139,14 +79,14 @@ class Link:
     async def progress(self, what: str, *, tool: bool = False) -> None:
         """Say what is going on. The same words again within PROGRESS_SECONDS are not sent."""
         words, since = self._progress
-        if what == words and trio.current_time() - since < PROGRESS_SECONDS:
+        if what == words and time.monotonic() - since < PROGRESS_SECONDS:
             return
-        self._progress = (what, trio.current_time())
+        self._progress = (what, time.monotonic())
         await self._tell(Progress(what=what, tool=tool))
 
     async def log(self, level: Literal["debug", "info", "warning", "error"], text: str) -> None:
         """Write a line into the agent's log."""
-        await self._tell(Log(level=level, text=text[:10_000]))
+        await self._tell(Log(level=level, text=text[:LOG_CHARACTERS]))
 
     async def finish(self, frame: Result | Error) -> None:
         """Say how it ended. A kernel that no longer listens is not told."""
@@ -155,7 +95,9 @@ class Link:
                 frame = msgspec.structs.replace(frame, text=shorten(frame.text, TEXT_LIMIT_BYTES))
             case Error():
                 frame = msgspec.structs.replace(
-                    frame, text=shorten(frame.text, 10_000), partial=shorten(frame.partial, TEXT_LIMIT_BYTES)
+                    frame,
+                    text=shorten(frame.text, LOG_CHARACTERS),
+                    partial=shorten(frame.partial, TEXT_LIMIT_BYTES),
                 )
         try:
             await self._tell(frame)
@@ -163,12 +105,4 @@ class Link:
             self.lost = True
 
     async def _tell(self, frame: WorkerFrame) -> None:
-        line = encode(frame)
-        try:
-            async with self._sending:
-                # Half a frame would spoil the terminal one behind it, so a cancelled sender still ends its line.
-                with trio.fail_after(WRITE_SECONDS) as scope:
-                    scope.shield = True
-                    await self._send.send_all(line)
-        except (OSError, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise LinkLost from error
+        await self._pipe.send(encode(frame))

@@ -1,74 +1,55 @@
-"""A worker, put together: the link, the model the start frame names, the tools, the loop.
+"""A worker, put together: ``ready``, then the start frame, then what runs the attempt it describes.
 
 It learns everything from the link and says everything to it: nothing is printed, and standard error holds
-nothing but tracebacks of our own bugs.
+nothing but tracebacks of our own bugs. Until it is started it needs no event loop, and a script needs none at all.
 """
 
 import contextlib
-import faulthandler
 import os
-import signal
 import sys
-import traceback
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, MutableMapping
+from functools import partial
 from importlib import import_module
 from typing import Final
-
-import trio
 
 from protocol.agent import MockExit
 from protocol.codec import encode
 from protocol.ipc import COOKIE_VARIABLE, Error, Ready, Result, Start
 from protocol.version import VERSION
-from worker.conversation import Conversation
-from worker.fit import TooLarge
-from worker.link import Link, LinkLost
-from worker.loop import run
-from worker.mcp import DaemonMcp
+from worker.attempt import Connect, attempt
+from worker.desk import Desk
+from worker.hearing import Hearing
+from worker.link import Link, LinkLost, Stopped
 from worker.models.errors import Failed
 from worker.models.mock import SHELL, MockModel, die
 from worker.models.model import ListTools, Model
 from worker.shell import Shell
 from worker.titles import set_title
-from worker.tool import Hand, Hands
+from worker.waits import drive
 
 EXIT_DONE: Final = 0
 """The terminal frame was sent."""
 EXIT_LOST: Final = 1
 """The kernel hung up before."""
 
+Die = Callable[[MockExit], None]
+Leave = Callable[[bool], None]
+"""Told whether the kernel was lost, when all has been said."""
 
-def main(stdin_fd: int, stdout_fd: int) -> int:
-    """Be a worker on these two descriptors (they become ours) until the work ends; the exit code.
+
+def main(stdin_fd: int, stdout_fd: int, cookie: str | None) -> int:
+    """Be a worker on these two descriptors (they become ours) until the work ends. Does not return.
 
     Commands that tools run inherit what the start frame gives, and nothing of this process's environment.
     """
-    # Before the event loop is set up: the kernel sends the start meanwhile.
-    _greet(stdout_fd)
-    # The kernel asks a worker that answers no ping where it stands; this costs 50 us, while the start is on its way.
-    faulthandler.register(signal.SIGUSR1, file=2, all_threads=True, chain=False)
-    return trio.run(_leave, stdin_fd, stdout_fd, os.environ)  # noqa: TID251  (the entry point of a worker)
+    serve(stdin_fd, stdout_fd, os.environ, cookie=cookie, leave=_leave, started=_entitle)  # noqa: TID251  (the entry point)
+    raise AssertionError("a worker ends where it stands")
 
 
-async def _leave(stdin_fd: int, stdout_fd: int, environ: MutableMapping[str, str]) -> int:
-    """Work, and end the process where it stands: to take an event loop down in order costs a worker a tenth."""
-    code = await _converse(stdin_fd, stdout_fd, environ, die, _entitle)
+def _leave(lost: bool) -> None:
+    """End the process where it stands: to take an event loop or an interpreter down in order costs a worker a tenth."""
     sys.stderr.flush()
-    os._exit(code)
-
-
-async def work(
-    stdin_fd: int, stdout_fd: int, environ: MutableMapping[str, str], die: Callable[[MockExit], None] = die
-) -> int:
-    """One attempt over the link on these descriptors; the exit code. ``environ`` becomes the start frame's."""
-    _greet(stdout_fd)
-    return await _converse(stdin_fd, stdout_fd, environ, die, lambda _start: None)
-
-
-def _greet(stdout_fd: int) -> None:
-    """Say ``ready``. A kernel that is gone already shows when it is listened to."""
-    with contextlib.suppress(OSError):
-        os.write(stdout_fd, encode(Ready(pid=os.getpid(), version=VERSION)))
+    os._exit(EXIT_LOST if lost else EXIT_DONE)
 
 
 def _entitle(start: Start) -> None:
@@ -76,102 +57,81 @@ def _entitle(start: Start) -> None:
     set_title("worker", start.attempt)
 
 
-async def _converse(
+def serve(
     stdin_fd: int,
     stdout_fd: int,
     environ: MutableMapping[str, str],
-    die: Callable[[MockExit], None],
-    started: Callable[[Start], None],
-) -> int:
-    async with trio.lowlevel.FdStream(stdin_fd) as receive, trio.lowlevel.FdStream(stdout_fd) as send:
-        link = Link(receive, send)
-        ended: Result | Error | None = None
-        async with trio.open_nursery() as nursery:
-            with trio.CancelScope() as scope:
-                nursery.start_soon(link.listen, scope)
-                ended = await _attempt(link, environ, die, started)
-            if link.stop is not None and ended is None:
-                ended = Error(cause="cancelled", text=f"stopped: {link.stop.reason}")
-            if ended is not None:
-                await link.finish(ended)
-            lost = link.lost
-            nursery.cancel_scope.cancel()
-    return EXIT_LOST if lost else EXIT_DONE
+    *,
+    cookie: str | None = None,
+    die: Die = die,
+    connect: Connect | None = None,
+    started: Callable[[Start], None] = lambda _start: None,
+    leave: Leave = lambda _lost: None,
+) -> None:
+    """One attempt over the link on these descriptors, which are closed then.
 
-
-async def _attempt(
-    link: Link,
-    environ: MutableMapping[str, str],
-    die: Callable[[MockExit], None],
-    started: Callable[[Start], None],
-) -> Result | Error | None:
-    """The terminal frame; None where nobody is left to hear it."""
-    conversation: Conversation | None = None
-    try:
-        start = await link.start()
+    What tools execute has the start frame's variables and ``cookie``, by which a keeper knows the processes of its
+    tree. A model's client looks at the environment itself: for one, ``environ`` becomes the same; a script is spared
+    the hundred pages that this copies. ``connect`` makes the model where it is none of the known ones (a rehearsal).
+    """
+    with contextlib.suppress(OSError):  # a kernel that is gone already shows when it is listened to
+        os.write(stdout_fd, encode(Ready(pid=os.getpid(), version=VERSION)))
+    hearing = Hearing()
+    desk = Desk(hearing, stdin_fd, stdout_fd)
+    start = _start(desk)
+    if start is not None:
         started(start)
-        _become(environ, start.env)
-        conversation = Conversation.of(start)
-        return await _play(start, dict(environ), conversation, link, die)
-    except LinkLost:
-        return None
-    except (Failed, TooLarge) as error:
-        return _error(error, conversation)
-    except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
-        traceback.print_exc()
-        return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
-
-
-def _become(environ: MutableMapping[str, str], env: Mapping[str, str]) -> None:
-    """Have exactly ``env``, and the cookie by which a keeper knows the processes of its tree."""
-    cookie = {COOKIE_VARIABLE: environ[COOKIE_VARIABLE]} if COOKIE_VARIABLE in environ else {}
+    if start is None or (connect is None and _is_script(start)):
+        _play(start, desk, cookie, die, leave)
+        os.close(stdin_fd)
+        os.close(stdout_fd)
+        return
     environ.clear()
-    environ.update({**env, **cookie})
+    environ.update(_env(start, cookie))
+    from worker import on_trio  # noqa: PLC0415  (a worker that plays a script needs no event loop)
+
+    work = partial(attempt, start, connect=connect or _adapter, own={})
+    on_trio.run(hearing, stdin_fd, stdout_fd, work, leave)
 
 
-async def _play(
-    start: Start, env: dict[str, str], conversation: Conversation, link: Link, die: Callable[[MockExit], None]
-) -> Result:
-    kernel = DaemonMcp(start.mcp.url, start.token)
-    dialect = _dialect(start)
-    own: dict[str, Hand] = {}
-    if dialect == "mock":
-        own[SHELL] = Shell(cwd=start.cwd, env=env, idempotency_key=start.idempotency_key)
-    hands = Hands(kernel=kernel, own=own, seconds=start.limits.tool_seconds)
-    model = _model(dialect, start, kernel.tools, die)
+def _start(desk: Desk) -> Start | None:
+    """What we are to do; None where the kernel does not want us any more."""
     try:
-        return await run(conversation=conversation, model=model, hands=hands, limits=start.limits, link=link, allowance=start.allowance)
-    finally:
-        await model.aclose()
-        await kernel.aclose()
+        return desk.start()
+    except (LinkLost, Stopped):
+        return None
 
 
-def _dialect(start: Start) -> str:
-    if start.backend == "mock":
-        return "mock"
+def _env(start: Start, cookie: str | None) -> dict[str, str]:
+    return start.env if cookie is None else {**start.env, COOKIE_VARIABLE: cookie}
+
+
+def _is_script(start: Start) -> bool:
+    return start.backend == "mock" or (start.provider is not None and start.provider.dialect == "mock")
+
+
+def _play(start: Start | None, desk: Desk, cookie: str | None, die: Die, leave: Leave) -> None:
+    """Play a script from its start to its terminal frame, blocking."""
+    hearing = desk.hearing
+    link = Link(desk, hearing)
+    ended: Result | Error | None = None
+    if start is not None:
+        shell = Shell(desk=desk, cwd=start.cwd, env=_env(start, cookie), idempotency_key=start.idempotency_key)
+        ended = drive(attempt(start, link, desk, partial(_script, desk=desk, die=die), {SHELL: shell}))
+    if hearing.stop is not None and ended is None:
+        ended = Error(cause="cancelled", text=f"stopped: {hearing.stop.reason}")
+    if ended is not None:
+        drive(link.finish(ended))
+    leave(link.lost or ended is None)
+
+
+def _script(start: Start, _list_tools: ListTools, *, desk: Desk, die: Die) -> Model:
+    return MockModel(start.mock, start.mock_counts, desk, die)
+
+
+def _adapter(start: Start, list_tools: ListTools) -> Model:
+    """The model of a provider. Only here, and only for its own dialect, is an SDK imported."""
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
-    return start.provider.dialect
-
-
-def _model(dialect: str, start: Start, list_tools: ListTools, die: Callable[[MockExit], None]) -> Model:
-    """The model for ``dialect``. Only here, and only for its own dialect, is an SDK imported."""
-    if dialect == "mock":
-        return MockModel(start.mock, start.mock_counts, die)
-    connect: Callable[[Start, ListTools], Model] = import_module(f"worker.models.{dialect}").connect
+    connect: Connect = import_module(f"worker.models.{start.provider.dialect}").connect
     return connect(start, list_tools)
-
-
-def _error(error: Failed | TooLarge, conversation: Conversation | None) -> Error:
-    partial = conversation.text if conversation else ""
-    if isinstance(error, TooLarge):
-        return Error(cause="resource", text=str(error), partial=partial)
-    return Error(
-        cause=error.cause,
-        text=error.text,
-        http_status=error.http_status,
-        retry_after=error.retry_after_seconds,
-        code=error.code,
-        partial=partial,
-        fired=error.fired,
-    )

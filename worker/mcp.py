@@ -8,7 +8,6 @@ import re
 from typing import Any, Final
 
 import msgspec
-import trio
 
 from protocol.ipc import NULL, Json
 from protocol.version import VERSION
@@ -16,6 +15,7 @@ from worker.http import BROKEN, Connection
 from worker.models.errors import Failed
 from worker.models.model import ToolSpec
 from worker.tool import Outcome
+from worker.waits import Waits
 
 REVISION: Final = "2026-07-28"
 CALL_KEY: Final = "agent-worker/call"
@@ -54,10 +54,15 @@ class _Problem(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(_Answer).decode
+
+
 class DaemonMcp:
     """One worker's connection to the kernel's tools."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, waits: Waits) -> None:
+        self._waits = waits
         self._connection = Connection(
             url,
             (
@@ -66,9 +71,8 @@ class DaemonMcp:
                 ("accept", "application/json, text/event-stream"),
                 ("mcp-protocol-version", REVISION),
             ),
+            waits,
         )
-        self._encoder = msgspec.json.Encoder()
-        self._decoder = msgspec.json.Decoder(_Answer)
         self._id = 0
         self._tools: tuple[ToolSpec, ...] | None = None
 
@@ -99,7 +103,7 @@ class DaemonMcp:
 
     async def aclose(self) -> None:
         """Hang up."""
-        await self._connection.aclose()
+        self._connection.close()
 
     async def _request(self, method: str, params: dict[str, Any], name: str | None = None) -> _Answer:
         self._id += 1
@@ -109,9 +113,7 @@ class DaemonMcp:
             "io.modelcontextprotocol/clientCapabilities": {},
             "io.modelcontextprotocol/clientInfo": {"name": "agent-worker", "version": VERSION},
         }
-        body = self._encoder.encode(
-            {"jsonrpc": "2.0", "id": self._id, "method": method, "params": {**params, "_meta": envelope}}
-        )
+        body = _encode({"jsonrpc": "2.0", "id": self._id, "method": method, "params": {**params, "_meta": envelope}})
         routing = (("mcp-method", method), *((("mcp-name", name),) if name else ()))
         status, content = await self._post(body, routing)
         return self._read(status, content)
@@ -127,14 +129,14 @@ class DaemonMcp:
             except BROKEN as error:
                 trouble = f"{type(error).__name__}: {error}"
             if wait is not None:
-                await trio.sleep(wait)
+                await self._waits.sleep(wait)
         raise Failed("network", f"the kernel's tools cannot be reached ({trouble})")
 
     def _read(self, status: int, content: bytes) -> _Answer:
         if status == 401:
             raise Failed("cancelled", "the kernel no longer accepts this attempt's token: the attempt is over")
         try:
-            answer = self._decoder.decode(content)
+            answer = _decode(content)
         except (msgspec.DecodeError, RecursionError):
             answer = _Answer()
         if answer.result is None and answer.error is None:

@@ -15,7 +15,9 @@ from typing import Final
 
 from worker import pages
 
-_BASE: Final = ("trio", "worker.main")
+_BASE: Final = ("worker.main",)
+_FOR_MODELS: Final = ("trio", "worker.on_trio")
+"""What an adapter runs on. A project of scripts needs no event loop, in a worker or here."""
 
 ADAPTERS: Final[Mapping[str, str]] = MappingProxyType(
     {"anthropic": "worker.models.anthropic", "openai": "worker.models.openai"}
@@ -32,7 +34,12 @@ def load(names: frozenset[str]) -> None:
     for module in _BASE:
         _attempt(module, partial(_import, module))
     _attempt("worker.rehearsal", _rehearse)
-    for name in sorted(names & ADAPTERS.keys()):
+    adapters = names & ADAPTERS.keys()
+    if adapters:
+        for module in _FOR_MODELS:
+            _attempt(module, partial(_import, module))
+        _attempt("worker.rehearsal", _rehearse_on_trio)
+    for name in sorted(adapters):
         _attempt(name, partial(_warm, ADAPTERS[name]))
 
 
@@ -62,6 +69,12 @@ def _rehearse() -> None:
     from worker.rehearsal import rehearse  # noqa: PLC0415
 
     rehearse()
+
+
+def _rehearse_on_trio() -> None:
+    from worker.rehearsal import rehearse_on_trio  # noqa: PLC0415
+
+    rehearse_on_trio()
 
 
 def _warm(module: str) -> None:

@@ -3,77 +3,129 @@
 The process group dies with the call; what left the group is the keeper's to kill.
 """
 
+import math
 import os
+import select
 import signal
-import subprocess
+import time
 from contextlib import suppress
 from typing import Any, Final
 
-import trio
-
+from worker.desk import Desk
 from worker.tool import Outcome
 
 OUTPUT_LIMIT_BYTES: Final = 256 * 1024
 """Output beyond this is read and dropped, so that the command does not block on its pipe."""
 _LINGER_SECONDS: Final = 1.0
 """How long the pipe may stay open after the shell ended: a process that left the group may hold it for ever."""
+_ROUND_SECONDS: Final = 0.05
+"""Between two looks at the process, where the system has no descriptor for its end (macOS)."""
+_CHUNK_BYTES: Final = 64 * 1024
+_SHELL: Final = "/bin/sh"
+_IGNORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+"""Python ignores them; a command must not."""
 
 
 class Shell:
     """Runs ``/bin/sh -c``. Standard output and error are one stream; standard input is empty."""
 
-    def __init__(self, *, cwd: str, env: dict[str, str], idempotency_key: str) -> None:
+    def __init__(self, *, desk: Desk, cwd: str, env: dict[str, str], idempotency_key: str) -> None:
+        self._desk = desk
         self._cwd = cwd
         self._env = env
         self._idempotency_key = idempotency_key
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
-        """Run ``args["command"]``. A non-zero exit is recorded, not raised. Cancellation kills the group."""
-        env = {**self._env, "AGENT_IDEMPOTENCY_KEY": f"{self._idempotency_key}:{key}"}
-        read_fd, write_fd = os.pipe()
-        async with trio.lowlevel.FdStream(read_fd) as output:
-            try:
-                process = await trio.lowlevel.open_process(
-                    ["/bin/sh", "-c", str(args.get("command", ""))],
-                    stdin=subprocess.DEVNULL,
-                    stdout=write_fd,
-                    stderr=write_fd,
-                    cwd=self._cwd,
-                    env=env,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                return Outcome(f"{name} could not start: {error}", True)
-            finally:
-                os.close(write_fd)
-            return await _follow(process, output)
-
-
-async def _follow(process: trio.Process, output: trio.abc.ReceiveStream) -> Outcome:
-    kept, ended = bytearray(), trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_drain, output, kept, ended)
+        """Run ``args["command"]``. A non-zero exit is recorded, not raised. A stop or a timeout kills the group."""
+        read, write = os.pipe()
         try:
-            await process.wait()
+            command = self._start(str(args.get("command", "")), key, write)
+        except OSError as error:
+            os.close(read)
+            return Outcome(f"{name} could not start: {error}", True)
         finally:
-            await _kill_group(process)
-        with trio.move_on_after(_LINGER_SECONDS):
-            await ended.wait()
-        nursery.cancel_scope.cancel()
-    return _outcome(process.returncode or 0, bytes(kept))
+            os.close(write)
+        output = _Output(read)
+        try:
+            try:
+                self._follow(command, output)
+            finally:
+                command.kill()
+            self._linger(output)
+        finally:
+            os.close(read)
+        return _outcome(command.code or 0, bytes(output.kept))
+
+    def _start(self, text: str, key: str, output: int) -> "_Command":
+        """Not by way of subprocess: that imports threading, whose hook copies 110 pages at every fork."""
+        env = {**self._env, "AGENT_IDEMPOTENCY_KEY": f"{self._idempotency_key}:{key}"}
+        files: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+        files += [(os.POSIX_SPAWN_DUP2, output, fd) for fd in (1, 2)]
+        here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.chdir(self._cwd)  # posix_spawn takes no directory
+            argv = [_SHELL, "-c", text]
+            pid = os.posix_spawn(_SHELL, argv, env, file_actions=files, setsid=True, setsigdef=_IGNORED, setsigmask=())
+        finally:
+            os.fchdir(here)
+            os.close(here)
+        return _Command(pid)
+
+    def _follow(self, command: "_Command", output: "_Output") -> None:
+        """Read what it says until it has ended."""
+        while not command.ended():
+            fds = [fd for fd in (command.fd, output.fd) if fd is not None]
+            until = math.inf if command.fd is not None else time.monotonic() + _ROUND_SECONDS
+            if output.fd in self._desk.wait(*fds, until=until):
+                output.take()
+
+    def _linger(self, output: "_Output") -> None:
+        """Read what is still on its way."""
+        end = time.monotonic() + _LINGER_SECONDS
+        while output.fd is not None and time.monotonic() < end:
+            if self._desk.wait(output.fd, until=end):
+                output.take()
 
 
-async def _drain(output: trio.abc.ReceiveStream, kept: bytearray, ended: trio.Event) -> None:
-    async for chunk in output:
-        kept += chunk[: max(OUTPUT_LIMIT_BYTES + 1 - len(kept), 0)]
-    ended.set()
+class _Command:
+    """A shell that runs, leader of its own session. ``fd`` becomes readable when it ends, where the system has such."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.code: int | None = None
+        self.fd: int | None = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+
+    def ended(self) -> bool:
+        """Whether it has; then ``code`` says how."""
+        if self.code is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self.code = os.waitstatus_to_exitcode(status) if pid else None
+        return self.code is not None
+
+    def kill(self) -> None:
+        """End its group, and see it gone unless the system does not let it go. Call it once, at the end."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._pid, signal.SIGKILL)
+        end = time.monotonic() + _LINGER_SECONDS
+        while not self.ended() and time.monotonic() < end:
+            select.select([] if self.fd is None else [self.fd], [], [], _ROUND_SECONDS)
+        if self.fd is not None:
+            os.close(self.fd)
 
 
-async def _kill_group(process: trio.Process) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with trio.CancelScope(shield=True), trio.move_on_after(_LINGER_SECONDS):
-        await process.wait()
+class _Output:
+    """What a command said, up to the limit. ``fd`` is None once all of it was said."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd: int | None = fd
+        self.kept = bytearray()
+
+    def take(self) -> None:
+        assert self.fd is not None, "there was something to read"
+        chunk = os.read(self.fd, _CHUNK_BYTES)
+        self.kept += chunk[: max(OUTPUT_LIMIT_BYTES + 1 - len(self.kept), 0)]
+        if not chunk:
+            self.fd = None
 
 
 def _outcome(code: int, output: bytes) -> Outcome:

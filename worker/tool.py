@@ -3,15 +3,15 @@
 Nothing a tool does ends the attempt: bad arguments, an error and a timeout are results that the model reads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import msgspec
-import trio
 
 from protocol.ipc import Json, ToolCall
 from worker.fit import TOOL_RESULT_LIMIT_BYTES, shorten
+from worker.waits import Waits
 
 EXCERPT_BYTES: Final = 200
 """How much of unusable arguments the model is shown again."""
@@ -28,7 +28,7 @@ class Outcome:
 class Hand(Protocol):
     """Something that runs calls. ``key`` names the call for a ledger: the same on every attempt."""
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    def run(self, name: str, args: dict[str, Any], key: str) -> Coroutine[Any, Any, Outcome]:
         """Run one call. Safe to repeat with the same ``key``, or harmless (the mock's shell)."""
         ...
 
@@ -40,6 +40,7 @@ class Hands:
     kernel: Hand
     own: Mapping[str, Hand]
     seconds: float
+    waits: Waits
 
     async def run(self, call: ToolCall, key: str) -> Outcome:
         """Run ``call``. Raises only what ends the attempt (Failed). Cancellation leaves its outcome unknown."""
@@ -48,8 +49,8 @@ class Hands:
             given = bytes(call.args)[:EXCERPT_BYTES].decode("utf-8", "replace")
             return Outcome(f"{call.name} takes a JSON object that fits its schema, and was given: {given}", True)
         hand = self.own.get(call.name, self.kernel)
-        with trio.move_on_after(self.seconds):
-            outcome = await hand.run(call.name, args, key)
+        outcome = await self.waits.within(self.seconds, hand.run(call.name, args, key))
+        if outcome is not None:
             return Outcome(shorten(outcome.text, TOOL_RESULT_LIMIT_BYTES), outcome.is_error)
         return Outcome(f"no answer within {self.seconds:g} s: the outcome is unknown, check before you repeat it", True)
 

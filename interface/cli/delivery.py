@@ -11,7 +11,7 @@ from interface.cli.views import results as view
 from interface.client import Client, new_key
 from interface.failure import Failure, Unreachable
 from interface.follow import Expired, Follower
-from interface.outcomes import Outcomes
+from interface.outcomes import TURNS, Outcomes
 from interface.sse import ServerEvent
 
 
@@ -34,7 +34,7 @@ def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float 
         return outcomes
     follower = Follower(
         connect=context.started_kernel,
-        query={"type": "instruction.ended"},
+        query={"type": ",".join(sorted(TURNS))},
         clock=context.clock,
         say=context.out.note,
         deadline=None if timeout_seconds is None else context.clock.now() + timeout_seconds,
@@ -55,7 +55,7 @@ def conclude(context: Context, body: bytes) -> int:
     context.out.lines(())
     for complaint in view.complaints(body):
         context.out.note(complaint)
-    return worst(str(result["status"]) for result in json.loads(body)["results"])
+    return worst(json.loads(body)["results"])
 
 
 def timed_out(outcomes: Outcomes) -> Failure:

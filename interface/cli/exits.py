@@ -1,6 +1,6 @@
 """Exit codes: one enum, and how the kernel's words map to it (contracts.md section 7)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
@@ -42,7 +42,7 @@ OF_STATUS: Final = MappingProxyType(
 )
 """Final status of an instruction -> exit code."""
 
-_GRAVITY: Final = (Exit.OK, Exit.INCOMPLETE, Exit.FAILED)
+_GRAVITY: Final = (Exit.OK, Exit.INCOMPLETE, Exit.UNTRUSTED, Exit.CREDENTIALS, Exit.FAILED)
 
 _OF_OURS: Final = MappingProxyType(
     {
@@ -60,10 +60,21 @@ _OF_HTTP: Final = MappingProxyType(
 )
 
 
-def worst(statuses: Iterable[str]) -> Exit:
-    """The gravest of what instructions ended with; OK where there are none."""
-    codes = [OF_STATUS.get(status, Exit.FAILED) for status in statuses]
-    return max(codes, key=_GRAVITY.index, default=Exit.OK)
+def worst(results: Iterable[Mapping[str, object]]) -> Exit:
+    """The gravest of ``results`` (protocol.api.InstructionResult as JSON); OK where there are none."""
+    return max(map(of_result, results), key=_GRAVITY.index, default=Exit.OK)
+
+
+def of_result(result: Mapping[str, object]) -> Exit:
+    """What one instruction ended with: its cause, or what it waits for, says more than that it was not done."""
+    status = str(result["status"])
+    if status in ("done", "incomplete"):
+        return OF_STATUS[status]
+    from protocol.errors import EXIT_OF_CAUSE, EXIT_OF_WAIT  # noqa: PLC0415  (only what was not done needs them)
+
+    if status == "waiting":
+        return Exit(EXIT_OF_WAIT.get(str(result.get("waits_for")), Exit.FAILED))
+    return Exit(EXIT_OF_CAUSE.get(str(result.get("cause")), OF_STATUS.get(status, Exit.FAILED)))
 
 
 def of_failure(code: str, http_status: int = 0) -> int:

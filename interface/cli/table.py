@@ -1,5 +1,6 @@
 """The commands: one table that the parser, the help, did-you-mean, the shim's words and the docs page read."""
 
+from keyword import iskeyword
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -17,7 +18,8 @@ class Command(NamedTuple):
     @property
     def module(self) -> str:
         """The module that has its ``configure`` and ``run``."""
-        return f"interface.cli.commands.{self.word}"
+        name = f"{self.word}_" if iskeyword(self.word) else self.word
+        return f"interface.cli.commands.{name}"
 
 
 COMMANDS: Final[tuple[Command, ...]] = (
@@ -28,11 +30,21 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("start", "start the kernel, or a workflow that stays", "Kernel", takes_params=True),
     Command("stop", "stop workflows or agents, or everything", "Kernel"),
     Command("status", "say whether the kernel is up; starts nothing", "Kernel"),
+    Command("restart", "restart an agent's worker, or the kernel", "Kernel"),
+    Command("reset", "give an agent work again, whatever kept it from it", "Steer"),
+    Command("pause", "hold back the work of an agent or a workflow", "Steer"),
+    Command("resume", "let paused work go on, or ask a provider again", "Steer"),
+    Command("continue", "grant a workflow its limits, or an agent its budget, once more", "Steer"),
+    Command("cancel", "take instructions back", "Steer"),
+    Command("retry", "try again what failed or is dead", "Steer"),
+    Command("clear", "remove what was said and done in a space, for good", "Steer"),
+    Command("promote", "have an instruction done first", "Steer"),
     Command("ps", "list agents as processes", "Look"),
     Command("top", "watch agents live (q quits)", "Look"),
     Command("ls", "list agents", "Look", aliases=("list",)),
     Command("peek", "show the latest messages of an agent or workflow", "Look"),
     Command("channel", "show the channel of a workflow", "Look"),
+    Command("inbox", "show what an agent has not handled", "Look"),
     Command("queue", "show what waits for an agent", "Look"),
     Command("dead", "list instructions that failed for good", "Look"),
     Command("show", "show a run or an instruction", "Look"),

@@ -3,6 +3,7 @@
 The files are read each time; what is kept is what the same bytes came to before. A stale definition costs trust.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -135,6 +136,15 @@ class Catalog:
             except Refused:
                 continue  # deleted since it was listed
         return Survey(tuple(loaded), tuple(errors))
+
+    def stamp(self) -> frozenset[tuple[str, int, int]]:
+        """Another one than before where an agent file came, went or was written. Cheap: nothing is read."""
+        try:
+            with os.scandir(self.root / AGENTS) as entries:
+                files = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(SUFFIX)]
+        except OSError:
+            return frozenset()
+        return frozenset((name, found.st_mtime_ns, found.st_size) for name, found in files)
 
     def _stems(self) -> tuple[str, ...]:
         try:

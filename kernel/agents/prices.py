@@ -34,15 +34,15 @@ def cost_usd(provider: str, model: str, usage: Usage) -> float | None:
     """
     if provider not in PROVIDERS:
         return None
-    from genai_prices import Usage as Amounts, calc_price  # noqa: PLC0415  (0.2 s, and only where money is counted)
+    import genai_prices  # noqa: PLC0415  (0.2 s, and only where money is counted)
 
-    amounts = Amounts(
+    amounts = genai_prices.Usage(
         input_tokens=usage.input_tokens + usage.cache_read_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         output_tokens=usage.output_tokens,
     )
     try:
-        return float(calc_price(amounts, model, provider_id=provider).total_price)
+        return float(genai_prices.calc_price(amounts, model, provider_id=provider).total_price)
     except (LookupError, ValueError):  # not in the list; or listed without a price for this kind of token
         return None
 

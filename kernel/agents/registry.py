@@ -4,6 +4,7 @@ import logging
 from typing import Literal
 
 import msgspec
+import trio
 
 from kernel.agents.catalog import Catalog, Loaded, Survey
 from kernel.store import agents
@@ -24,12 +25,18 @@ async def register(catalog: Catalog, writer: Writer, reader: Reader) -> Survey:
 
     A file that is wrong leaves what was known of its agent. Raises BadDefinition only for the project file.
     """
-    survey = catalog.survey()
-    await writer.commit(put_agents, [_spec(loaded) for loaded in survey.loaded])
+    survey = await update(catalog, writer)
     names = frozenset(catalog.names())
     for record in reader.now(agents.all):
         if record.origin == "file" and record.key not in names:
             await _forget(record.key, writer)
+    return survey
+
+
+async def update(catalog: Catalog, writer: Writer) -> Survey:
+    """As ``register``, but nobody is forgotten: a file that is not there may be in the middle of being written."""
+    survey = await trio.to_thread.run_sync(catalog.survey)
+    await writer.commit(put_agents, [_spec(loaded) for loaded in survey.loaded])
     return survey
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.api.launches import Launches
 from kernel.api.process_table import ProcessTable
 from kernel.procs.launcher import Launcher
+from kernel.store.commits.begin_workflow import Begun
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
@@ -67,4 +69,6 @@ class Services:
     """Whether the kernel has been asked to stop: from then on nothing new is taken."""
     own_bin: frozenset[str] = frozenset()
     """Directories that setup commands do not get to see on their PATH."""
+    launches: Launches[Begun] = field(default_factory=Launches)
+    """Workflows whose setup runs."""
     processes: ProcessTable = field(default_factory=ProcessTable)

@@ -26,6 +26,8 @@ class Boot(NamedTuple):
     token: str
     version: str
     started_at: str
+    after_death: bool = False
+    """The kernel before did not take its record away: it was killed."""
 
 
 def parse_arguments(words: list[str]) -> Arguments:

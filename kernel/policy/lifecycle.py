@@ -30,7 +30,9 @@ _LIVE: Final[Mapping[Step, Status]] = MappingProxyType(
         "cancel": "cancelled",
     }
 )
-_READY: Final[Mapping[Step, Status]] = MappingProxyType({"lease": "leased", "pause": "waiting", "cancel": "cancelled"})
+_FREE: Final[Mapping[Step, Status]] = MappingProxyType({"incomplete": "incomplete", "cancel": "cancelled"})
+"""What nobody holds can end too: it is cancelled, or the money of its run is spent."""
+_READY: Final[Mapping[Step, Status]] = MappingProxyType({"lease": "leased", "pause": "waiting", **_FREE})
 _NOTHING: Final[Mapping[Step, Status]] = MappingProxyType({})
 _GIVEN_UP: Final[Mapping[Step, Status]] = MappingProxyType({"revive": "queued"})
 
@@ -41,7 +43,7 @@ TRANSITIONS: Final[Mapping[Status, Mapping[Step, Status]]] = MappingProxyType(
     {
         "queued": _READY,
         "yielded": _READY,
-        "waiting": MappingProxyType({"resume": "queued", "cancel": "cancelled"}),
+        "waiting": MappingProxyType({"resume": "queued", **_FREE}),
         "leased": _LIVE,
         "running": _LIVE,
         "done": _NOTHING,

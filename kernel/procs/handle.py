@@ -135,8 +135,8 @@ class Handle:
     async def _bury(self) -> Exited:
         with trio.CancelScope(shield=True):
             left = await remains.end(self._processes, {self.cookie})
-        if left:
             self.survivors = tuple(sorted(process.pid for process in left))
+        if self.survivors:
             logger.error("procs.leak %s: %s would not die; the next kernel tries again", self.attempt, self.survivors)
         return Exited(signal=signal.SIGKILL, killed=self._kill_sent)
 

@@ -1,4 +1,4 @@
-"""Whether a message takes up work that was left incomplete: the user says so, to its agent, with the word itself. Pure."""
+"""Whether a message takes up work that was left incomplete: the user says so to its agent, with the word. Pure."""
 
 import re
 from typing import Final

@@ -11,6 +11,7 @@ class Workspace:
     """A running workflow's space. ``file`` is its definition's path, ``assigned`` its instructions so far.
 
     ``limited``: it has been told already that a limit is reached. ``limited_by`` says which (kernel.rule.effects).
+    ``mode`` run: it ends by itself, so nobody can continue it.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Workspace:
     assigned: int
     limited: bool
     limited_by: str | None = None
+    mode: str = "start"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from kernel.fault import fault_hook
 from kernel.policy.budget import Allowance
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.handle import Handle
@@ -78,6 +79,7 @@ class Attempts:
         leased = await self._writer.commit(lease, instruction, hashlib.sha256(token.encode()).digest())
         if leased is None:
             return
+        fault_hook("attempt.leased")
         live = self.live[leased.instruction] = Live(leased)
         if self._closing_grace_seconds is not None:
             live.stop("shutdown", self._closing_grace_seconds)
@@ -128,8 +130,10 @@ class Attempts:
         except SpawnTransient as error:
             ending = Ending("failed", f"the worker could not be started: {error}", cause="spawn_transient")
         live.settling = True
+        fault_hook("attempt.settle")
         tried = Tried(retry=retry, endpoint=endpoint, exited=exited, stderr=tail.text, preempted=live.preempted)
         await self._books.settle(leased, ending, tried)
+        fault_hook("attempt.settled")
 
     async def _work(
         self, live: Live, briefing: Briefing, allowance: Allowance, tail: Tail

@@ -1,7 +1,7 @@
 """What an attempt is told: today's definition, the provider and its key, the assembled prompt.
 
-Read again at each lease, so an edited file takes effect with the next attempt (fault CF18). Everything that can be
-wrong with it is found here, before a process is spent on it.
+Read again at each lease, so an edited file takes effect with the next attempt (fault CF18), but for the prompt: that
+is frozen with the first entry. Everything that can be wrong with it is found here, before a process is spent on it.
 """
 
 import hashlib

@@ -72,9 +72,7 @@ def _resumed(leased: Leased, kept: FrozenPrompt, reader: Reader) -> Opening:
     )
 
 
-def _frozen(
-    made: Prompt, done: Sequence[Entry], source: str, backend: str, dialect: str, model: str
-) -> FrozenPrompt:
+def _frozen(made: Prompt, done: Sequence[Entry], source: str, backend: str, dialect: str, model: str) -> FrozenPrompt:
     told = ledger(done)
     message = f"{made.message}\n\n{told}" if told else made.message
     return FrozenPrompt(

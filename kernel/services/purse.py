@@ -53,6 +53,15 @@ class Purse:
         self._reader = reader
         self._now_ms = now_ms
         self._open: dict[str, _Open] = {}
+        self._priced = trio.Event()
+        """Set once there is a call that has a price."""
+
+    async def run(self) -> None:
+        """Get the price list ready while the first worker that needs it waits for its model: off everybody's path."""
+        await self._priced.wait()
+        first = next((one for one in self._open.values() if not one.mocked), None)
+        if first is not None:
+            await trio.to_thread.run_sync(rate, first.provider, first.model)
 
     async def ready(self, leased: Leased, definition: AgentDefinition, start: Start) -> None:
         """See to it that prices are known where a limit is in USD. The first price takes 0.2 s, in a thread.
@@ -78,6 +87,8 @@ class Purse:
             opened_ms=self._now_ms(),
             worked_ms=self._reader.now(spending.worked_ms, leased.instruction),
         )
+        if not self._open[leased.instruction].mocked:
+            self._priced.set()
 
     def close(self, instruction: str) -> None:
         """The attempt is over, if there was one: what was reserved for it is free."""

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 import trio
 
+from kernel.fault import fault_hook
 from kernel.policy.aging import may_yield
 from kernel.policy.budget import Allowance, Exhausted
 from kernel.procs.handle import Handle
@@ -61,6 +62,7 @@ class Supervision:
             nursery.start_soon(tail.drain, handle.stderr)
             nursery.start_soon(self._stop_when_asked, live, link, handle)
             ending = await self._talk(live, briefing, start, handle, link, nursery)
+            fault_hook("attempt.result")
             exited = await stop(handle, grace_seconds=LEAVE_SECONDS)
             with trio.move_on_after(LEAVE_SECONDS):
                 await tail.ended.wait()
@@ -120,6 +122,7 @@ class Supervision:
     async def _entry(self, live: Live, entry: Entry, freeze: Freeze | None) -> Go | Yield:
         """Make ``entry`` durable, the first one with the prompt it answers, and say what its worker may do next."""
         leased = live.leased
+        fault_hook("attempt.entry")
         if entry.usage is not None:
             usage = self._purse.priced(entry.usage, leased.instruction)
             entry = msgspec.structs.replace(entry, usage=usage)
@@ -127,11 +130,13 @@ class Supervision:
         pressing = await commit_patiently(
             self._writer, journal, leased.instruction, leased.epoch, entry, first=first, frozen=freeze
         )
+        fault_hook("attempt.journalled")
         if entry.kind == "reply":
             live.steps += 1
             if live.probing:
                 live.probing = False
                 await self._writer.commit(answered, leased.agent)
+        fault_hook("attempt.go")
         return self._answer(live, entry, pressing)
 
     def _answer(self, live: Live, entry: Entry, pressing: Pressing | None) -> Go | Yield:
@@ -178,9 +183,11 @@ class Supervision:
 
     async def _stop_when_asked(self, live: Live, link: Link, handle: Handle) -> None:
         await live.stopping.wait()
-        with contextlib.suppress(WorkerDeaf):
+        asked_at = trio.current_time()
+        # One that does not read is not waited for any longer than one that reads (promise P8).
+        with contextlib.suppress(WorkerDeaf), trio.move_on_after(live.grace_seconds):
             await link.send(Stop(reason=str(live.stop_reason), deadline_seconds=live.grace_seconds))
-        await stop(handle, grace_seconds=live.grace_seconds)
+        await stop(handle, grace_seconds=asked_at + live.grace_seconds - trio.current_time())
 
 
 def _tokens(allowance: Allowance | Exhausted | None) -> int | None:

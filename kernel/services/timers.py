@@ -1,11 +1,10 @@
 """Lets schedules come: keeps a timer for each that counts, and sleeps until the next one is due.
 
-It looks at the rows whenever an agent or a workflow changed, when a timer is due, and once a minute while there are
-any: so long may pass until it sees that the wall clock was set. Without a schedule it sleeps for good (fault LF01).
+It looks at the rows whenever an agent or a workflow changed, when a timer is due, and once a minute: so long may pass
+until it sees that the wall clock was set, or that a schedule was written into an agent's file. Else it sleeps (LF01).
 """
 
 import logging
-import math
 from collections.abc import Callable
 from typing import Final
 
@@ -13,7 +12,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.registry import Known, refresh
+from kernel.agents.registry import Known, refresh, update
 from kernel.agents.schedule import DEFAULT_PROMPT, Every, ScheduleRejected, cadence
 from kernel.policy.cadence import rearmed_ms, sought_from_ms
 from kernel.source.problems import BadDefinition
@@ -61,6 +60,8 @@ class Timers:
         self._wall_ms = wall_ms
         self._local = local
         self._offset_ms = wall_ms() - now_ms()
+        self._stamp = catalog.stamp()
+        self._stamped_ms = now_ms()
         wake.set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -74,7 +75,8 @@ class Timers:
         """Arm what changed and let come what is due. Returns the seconds until there may be something to do."""
         changed = self._wake.clear()
         try:
-            if self._clock_was_set() or changed:
+            await self._read_files()
+            if self._clock_was_set() or self._wake.clear() or changed:
                 await self._arm()
             for timer in self._reader.now(timers.due, self._now_ms(), self._wall_ms()):
                 await self._come(timer)
@@ -85,6 +87,16 @@ class Timers:
             return 0.0
         return self._nap_seconds()
 
+    async def _read_files(self) -> None:
+        """Let the store know of agent files that were written, once a minute."""
+        if self._now_ms() - self._stamped_ms < LONGEST_NAP_SECONDS * 1000:
+            return
+        self._stamped_ms = self._now_ms()
+        stamp = self._catalog.stamp()
+        if stamp != self._stamp:
+            await update(self._catalog, self._writer)
+            self._stamp = stamp
+
     def _clock_was_set(self) -> bool:
         offset_ms = self._wall_ms() - self._now_ms()
         if abs(offset_ms - self._offset_ms) < CLOCK_SET_MS:
@@ -94,11 +106,12 @@ class Timers:
 
     def _nap_seconds(self) -> float:
         steady_ms, wall_ms = self._reader.now(timers.upcoming)
-        waits = [
-            *([] if steady_ms is None else [steady_ms - self._now_ms()]),
-            *([] if wall_ms is None else [wall_ms - self._wall_ms()]),
-        ]
-        return max(min(min(waits) / 1000, LONGEST_NAP_SECONDS), 0.0) if waits else math.inf
+        nap = LONGEST_NAP_SECONDS
+        if steady_ms is not None:
+            nap = min(nap, (steady_ms - self._now_ms()) / 1000)
+        if wall_ms is not None:
+            nap = min(nap, (wall_ms - self._wall_ms()) / 1000)
+        return max(nap, 0.0)
 
     # -- which timers there are --------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ import apsw
 import msgspec
 
 from kernel.policy.appearance import Work, appearance
+from kernel.policy.standing import AgentState
 from kernel.rule.draft import Origin
 from kernel.store.clock_text import optional_rfc3339
-from kernel.store.commits.roster import AgentState
 from protocol.api import PsRow, Queue
 from protocol.instruction import Usage, WaitReason
 from protocol.names import AgentKey, AgentName, InstructionId, instruction_id

@@ -12,6 +12,7 @@ import apsw
 
 from kernel.fault import fault_hook
 from kernel.store.errors import CannotOpen
+from kernel.store.look_over import damage
 
 Connection = apsw.Connection
 """What a question is asked on. Others annotate with this and never import apsw."""
@@ -44,7 +45,13 @@ class Database:
         self._uri = f"file:/agent-worker-{next(_numbers)}?vfs=memdb" if path == MEMORY else path
         self._readers: list[apsw.Connection] = []
         self._writer = self._connect(_WRITE, _WRITER_PRAGMAS)
-        migrate(self._writer, path)
+        try:
+            self._refuse_damage()
+            migrate(self._writer, path)
+        except CannotOpen:
+            self.keep_log()
+            self.close()
+            raise
 
     def writer(self) -> apsw.Connection:
         """The one connection that writes. Use it from one thread at a time."""
@@ -66,6 +73,17 @@ class Database:
         for connection in (*self._readers, self._writer):
             connection.close()
         self._readers.clear()
+
+    def _refuse_damage(self) -> None:
+        try:
+            found = damage(self._writer)
+        except apsw.Error as error:
+            found = str(error)
+        if found is not None:
+            raise CannotOpen(
+                f"the database {self.path} is damaged: {found}. It was left as it is: "
+                f"restore it from a backup, or move the file away to start anew"
+            )
 
     def _connect(self, flags: int, pragmas: str) -> apsw.Connection:
         try:

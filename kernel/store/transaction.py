@@ -25,10 +25,10 @@ class Transaction:
         self.now_ms = now_ms
         self.events: list[Event] = []
         self.forgets = False
-        """Whether no byte of what this removes may be left in the write-ahead log."""
+        """Whether no byte of what this removes may be left on the disk."""
 
     def forget(self) -> None:
-        """Have the write-ahead log truncated after the commit, before its answer: what was removed is in it still."""
+        """Have the database rewritten and its log truncated after the commit, before its answer."""
         self.forgets = True
 
     @property

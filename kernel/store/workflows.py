@@ -49,14 +49,16 @@ SELECT w.id, w.space, w.deadline_ms, CASE WHEN w.limited_by = 'budget'
     THEN coalesce(w.spent_tokens > w.budget_tokens, 0) OR coalesce(w.spent_usd > w.budget_usd, 0) ELSE w.limited END,
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state IN ('failed', 'dead')),
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state = 'incomplete')
-FROM workflows AS w WHERE w.state = 'running' AND w.mode = 'run' AND coalesce(:run, w.id) = w.id ORDER BY w.id
+FROM workflows AS w INDEXED BY workflows_running
+WHERE w.state = 'running' AND w.mode = 'run' AND coalesce(:run, w.id) = w.id ORDER BY w.id
 """
 
 LIVE_IN: Final = "SELECT 1 FROM instructions WHERE space = ? AND state IN ('leased', 'running') LIMIT 1"
 
+# Distinct, and told as they are found: whether there is one that can go on is often known after the first.
 OPEN_IN: Final = """
-SELECT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason, coalesce(a.hold_until_ms, 0),
-  coalesce(a.resume_at_ms, 0)
+SELECT DISTINCT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
+  coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0)
 FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent
 WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
 """

@@ -4,6 +4,7 @@ Callers hand in jobs and get an answer only after COMMIT. Jobs that wait togethe
 fsync, each in a savepoint of its own, so one that fails harms no other. It knows nothing of what a job does.
 """
 
+import logging
 import queue
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ from kernel.store.errors import StorageFailed
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.events import Event
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,8 +73,8 @@ class Writer:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._refusal: Exception | None = STOPPING
         self._token: trio.lowlevel.TrioToken | None = None
-        self._owes_truncation = False
-        """Something was removed whose bytes are still in the write-ahead log."""
+        self._owes_truncation = self._owes_rewrite = False
+        """Something was removed whose bytes are still in the write-ahead log, or in the file."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Write until cancelled or closed. Raises StorageFailed when the disk does.
@@ -188,18 +191,26 @@ class Writer:
             raise StorageFailed(f"writing failed: {error}") from error
         fault_hook("store.committed")
         if self._owes_truncation:
-            self._truncate_log()
+            self._scrub()
         self._on_trio(partial(self._deliver, group, events))
         return True
 
-    def _truncate_log(self) -> None:
-        """Write the log back and cut it off. While somebody reads from it that stays owed. Raises StorageFailed."""
+    def _scrub(self) -> None:
+        """Leave no byte of what was removed: rewrite the file, write the log back and cut it off. Raises StorageFailed.
+
+        Deleted rows are overwritten, but pages that were split long ago hold copies. It costs as much as the file is
+        large, and is tried once; that somebody reads from the log only puts its truncation off to the next commit.
+        """
         try:
+            if self._owes_rewrite:
+                self._owes_rewrite = False
+                self._conn.execute("VACUUM").fetchall()
             busy = self._conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
-        except (apsw.BusyError, apsw.FullError):
+        except (apsw.BusyError, apsw.FullError) as error:
+            logger.warning("store.not_scrubbed %s: bytes of what was cleared may be left; clear it again", error)
             return
         except apsw.Error as error:
-            raise StorageFailed(f"writing back the log failed: {error}") from error
+            raise StorageFailed(f"rewriting the database failed: {error}") from error
         self._owes_truncation = bool(busy)
 
     def _transact(self, group: list[_Job]) -> list[Event]:
@@ -235,7 +246,8 @@ class Writer:
             conn.execute("ROLLBACK TO job")
             conn.execute("RELEASE job")
             return []
-        self._owes_truncation |= transaction.forgets
+        if transaction.forgets:
+            self._owes_truncation = self._owes_rewrite = True
         return transaction.events
 
     def _answer_all(self, jobs: Sequence[_Job], error: Exception) -> None:

@@ -18,7 +18,8 @@ from kernel.agents.trust import demands, require_trust
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft, WorkflowStarted
 from kernel.source.problems import BadDefinition
-from kernel.store.commits.append import Appended, append
+from kernel.store.commits.begin_workflow import Begun, begin_workflow
+from kernel.store.requests import RequestKey
 from kernel.store.writer import Writer
 from kernel.workflows.interpolate import expand
 from kernel.workflows.load import LoadedWorkflow, load_workflow
@@ -76,14 +77,6 @@ class Prepared:
         return workflow_space(self.loaded.definition.name, self.tag)
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A workflow that runs, and what the commit that started it appended."""
-
-    space: SpaceId
-    appended: Appended
-
-
 def prepare(
     catalog: Catalog,
     asked: StartAsked,
@@ -130,8 +123,9 @@ async def start(
     environ: Mapping[str, str],
     now_ms: Callable[[], int],
     own_bin: frozenset[str] = frozenset(),
-) -> Started:
-    """Run setup, then start the workflow and say its kickoff, in one commit.
+    request: RequestKey | None = None,
+) -> Begun:
+    """Run setup, then start the workflow and say its kickoff, in one commit. The answer is kept for ``request``.
 
     Raises Refused: setup_failed, too_large, already_running and what the writer refuses. Cancelled during setup,
     nothing has started; cancelled later, the workflow may run.
@@ -161,7 +155,7 @@ async def start(
         kickoff_mentions=find_mentions(definition.kickoff or ""),
     )
     draft = Draft(kind="status", space=prepared.space, sender=SYSTEM, text="started", payload=payload)
-    return Started(prepared.space, await writer.commit(append, draft))
+    return await writer.commit(begin_workflow, draft, request)
 
 
 def _check_kickoff(loaded: LoadedWorkflow, mode: Mode) -> None:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 
-from scripts.benchmarks import commands, http_rates, idle, model_calls, replies, workers
+from scripts.benchmarks import commands, http_rates, idle, model_calls, replies, scheduling, workers
 from scripts.benchmarks.figure import Figure
 
 GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType(
@@ -15,6 +15,7 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "http": http_rates.measure,
         "commands": commands.measure,
         "idle": idle.measure,
+        "scheduling": scheduling.measure,
     }
 )
 

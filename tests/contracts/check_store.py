@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from kernel.rule.draft import Author, Draft
-from kernel.store import agents, attempts, deliveries, entries, events, instructions, messages, workflows
+from kernel.store import agents, attempts, deliveries, entries, events, instructions, messages, shown, workflows
 from kernel.store.commits.append import append
 from kernel.store.commits.close import close
 from kernel.store.commits.journal import journal
@@ -126,7 +126,7 @@ async def entries_are_written_once_and_in_order(house: House) -> None:
         assert caught.value.code == "conflict"
     await house.writer.commit(journal, "i1", 1, Entry(k=1, kind="tool", call_id="c", name="t"))
     assert [entry.k for entry in house.reader.now(entries.of, "i1")] == [0, 1]
-    info = house.reader.now(instructions.info, "i1")
+    info = house.reader.now(shown.info, "i1", house.clock.now_ms)
     assert info is not None
     assert (info.usage.input_tokens, len(info.steps)) == (5, 1)
 

@@ -6,11 +6,10 @@ SHARE (0 to 1, default 1) is how many of the points, evenly spread. Ends with 1 
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from tests.crash.points import every
+from tests.crash.points import every, names
 from tests.crash.trial import Outcome, count_points, lineage
 from tests.project import Project
 
@@ -25,22 +24,27 @@ def main(share: float = 1.0) -> int:
         root = Path(folder)
         places = every(count_points(_project(root / "count"), root / "points"))
         chosen = places[:: max(round(1 / share), 1)]
-        print(f"{len(places)} points of {len(Counter(one.rpartition(':')[0] for one in places))} names; {len(chosen)} to try")
-        outcomes = []
-        for number, place in enumerate(chosen):
-            outcome = lineage(_project(root / str(number)), (place, RECOVERY[number % len(RECOVERY)]))
-            outcomes.append(outcome)
-            for text in outcome.violations:
-                print(f"{place}, then {RECOVERY[number % len(RECOVERY)]}: {text}", flush=True)
-    _report(outcomes, time.monotonic() - began)
-    return int(any(outcome.violations for outcome in outcomes))
-
-
-def _report(outcomes: list[Outcome], seconds: float) -> None:
+        _say(f"{len(places)} points of {len(names(places))} names; {len(chosen)} to try")
+        outcomes = [_try(_project(root / str(number)), place, number) for number, place in enumerate(chosen)]
     died = sum(len(outcome.died_at) for outcome in outcomes)
     missed = sum(len(outcome.missed) for outcome in outcomes)
-    wrong = sum(len(outcome.violations) for outcome in outcomes)
-    print(f"{len(outcomes)} trials, {died} kernels killed ({missed} points not come by), {wrong} violations, {seconds:.0f} s")
+    violations = sum(len(outcome.violations) for outcome in outcomes)
+    _say(f"{died} kernels killed, {missed} points not come by, {time.monotonic() - began:.0f} s")
+    _say(f"{violations} violations")
+    return int(violations > 0)
+
+
+def _try(project: Project, place: str, number: int) -> Outcome:
+    nested = RECOVERY[number % len(RECOVERY)]
+    outcome = lineage(project, (place, nested))
+    for text in outcome.violations:
+        _say(f"{place}, then {nested}: {text}")
+    return outcome
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def _project(folder: Path) -> Project:

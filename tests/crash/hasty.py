@@ -1,29 +1,33 @@
-"""A kernel with the worst bug there is: it answers before it commits. ``python -m tests.crash.hasty``; for tests only."""
+"""A kernel with the worst bug there is: it answers before it commits. Run as ``python -m tests.crash.hasty``."""
 
 import select
 from functools import partial
 from typing import Any, Final
+from unittest.mock import patch
 
 from kernel.__main__ import main
 from kernel.fault import fault_hook
 from kernel.store.writer import Writer
 
-HEAD_START_SECONDS: Final = 0.03
+HEAD_START_SECONDS: Final = 0.1
 """For the answer to reach its client before COMMIT is begun."""
 
 
-def commit_group(self: Writer, group: list[Any]) -> bool:
-    """In place of Writer._commit_group: the same order of points, but for the answer."""
-    conn = self._conn
-    conn.execute("BEGIN IMMEDIATE")
-    events = [event for job in group for event in self._run_job(job, self._clock_ms())]
-    self._on_trio(partial(self._deliver, group, events))
-    select.select([], [], [], HEAD_START_SECONDS)
-    fault_hook("store.commit")
-    conn.execute("COMMIT")
-    return True
+class Hasty(Writer):
+    """Has a point of its own, between the answer and the COMMIT of what a user said."""
+
+    def _commit_group(self, group: list[Any]) -> bool:
+        conn = self._conn
+        conn.execute("BEGIN IMMEDIATE")
+        events = [event for job in group for event in self._run_job(job, self._clock_ms())]
+        self._on_trio(partial(self._deliver, group, events))
+        if any(event.type == "message" and event.agent == "user" for event in events):
+            select.select([], [], [], HEAD_START_SECONDS)
+            fault_hook("hasty.answered")
+        conn.execute("COMMIT")
+        return True
 
 
 if __name__ == "__main__":
-    Writer._commit_group = commit_group  # type: ignore[method-assign]
-    raise SystemExit(main())
+    with patch("kernel.app.Writer", Hasty):
+        raise SystemExit(main())

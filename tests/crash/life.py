@@ -42,12 +42,16 @@ class Answer:
 
 @dataclass
 class Life:
-    """A kernel of ``project``. ``crash_at`` as kernel.fault understands it; ``points`` is where it notes what it passes."""
+    """A kernel of ``project``. ``crash_at`` as kernel.fault has it; ``points`` is where it notes what it passes."""
 
     project: Project
     crash_at: str | None = None
     points: Path | None = None
     program: Sequence[str] = KERNEL
+    command: Sequence[str] = (sys.executable,)
+    """What runs the program. In a namespace of its own its pid is not the one we see."""
+    output: Path | None = None
+    """Where it writes what it has to say; by default beside its state."""
     _process: "subprocess.Popen[bytes]" = field(init=False)
     _record: dict[str, Any] = field(init=False, default_factory=dict)
 
@@ -57,10 +61,9 @@ class Life:
             environ[AT] = self.crash_at
         if self.points is not None:
             environ[LOG] = str(self.points)
-        self.project.state_home.mkdir(exist_ok=True)
-        with open(self.project.state_home / "kernel.out", "ab") as log:
+        with open(self._output, "ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, *self.program, "--project", str(self.project.root), "--trust"],
+                [*self.command, *self.program, "--project", str(self.project.root), "--trust"],
                 cwd=Path(__file__).parents[2] if self.program is not KERNEL else self.project.root,
                 env=environ,
                 stdin=subprocess.DEVNULL,
@@ -74,6 +77,15 @@ class Life:
             self._process.kill()
         self._process.wait()
 
+    @property
+    def _output(self) -> Path:
+        return self.output or self.project.state_home / "kernel.out"
+
+    @property
+    def pid(self) -> int:
+        """Of the process that was started."""
+        return self._process.pid
+
     def is_dead(self) -> bool:
         """Whether it has ended."""
         return self._process.poll() is not None
@@ -84,11 +96,12 @@ class Life:
         while True:
             with suppress(OSError, ValueError, KeyError, Gone, http.client.HTTPException):
                 self._record = self.project.record()
-                if self._record["pid"] == self._process.pid and self.ask("GET", "/ready").status in accept:
+                ours = self._record["pid"] == self._process.pid or self.command[0] != sys.executable
+                if ours and self.ask("GET", "/ready").status in accept:
                     return
             if self.is_dead():
                 raise Gone
-            assert time.monotonic() < deadline, f"not ready; see {self.project.state_home / 'kernel.out'}"
+            assert time.monotonic() < deadline, f"not ready; see {self._output}"
             select.select([], [], [], 0.02)
 
     def ask(self, method: str, path: str, body: object = None, key: str | None = None) -> Answer:

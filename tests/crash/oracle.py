@@ -18,16 +18,22 @@ def judge(database: Path, asked: Iterable[Request], steps: Path | None = None) -
     """Every promise that was broken, in words; empty: none. The kernel must be gone."""
     conn = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        whole = _integrity(conn)
-        if whole:
-            return whole
-        return [
+        return _integrity(conn) or [
             *_accepted(conn, asked),
             *_instructions(conn),
             *_entries(conn),
             *_log(conn),
             *([] if steps is None else _steps(conn, steps)),
         ]
+    finally:
+        conn.close()
+
+
+def integrity(database: Path) -> list[str]:
+    """What is wrong with the file itself. The kernel must be gone."""
+    conn = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        return _integrity(conn)
     finally:
         conn.close()
 
@@ -57,7 +63,9 @@ def _receipt(conn: apsw.Connection, text: str, receipt: dict[str, Any]) -> Itera
     if _rows(conn, "SELECT text FROM messages WHERE seq = ?", (seq,)) != [(text,)]:
         yield f"{receipt['message_id']} is not {text!r}, as its sender was told"
     for name in receipt["instruction_ids"]:
-        made = _rows(conn, "SELECT 1 FROM deliveries WHERE message = ? AND instruction = ?", (seq, number_of(name, "i")))
+        made = _rows(
+            conn, "SELECT 1 FROM deliveries WHERE message = ? AND instruction = ?", (seq, number_of(name, "i"))
+        )
         if not made:
             yield f"{name}, which {text!r} was told to have caused, did not come of it"
 
@@ -80,12 +88,10 @@ def _instructions(conn: apsw.Connection) -> Iterator[str]:
         poisonous = cause == "suspect_kernel_crash" and deaths >= 3
         if state not in {"done", "cancelled"} and not poisonous:
             yield f"i{number} of {name} is {state} ({cause}), and nothing was wrong with it"
-    for count, message, agent in _rows(
-        conn,
-        "SELECT count(*), message, agent FROM deliveries WHERE state NOT IN ('acked', 'dead') AND instruction IS NOT NULL"
-        " GROUP BY message, agent",
-    ):
-        yield f"{count} delivery of m{message} to {agent} is open"
+    still = "SELECT message, agent, state FROM deliveries WHERE instruction IS NOT NULL"
+    for message, agent, state in _rows(conn, still):
+        if state not in {"acked", "dead"}:
+            yield f"the delivery of m{message} to {agent} is {state}"
     for number, epoch in _rows(conn, "SELECT instruction, epoch FROM attempts WHERE ended_ms IS NULL"):
         yield f"attempt i{number}-{epoch} never ended"
 
@@ -108,13 +114,13 @@ def _log(conn: apsw.Connection) -> Iterator[str]:
         for oldest, newest, count in _rows(conn, f"SELECT min(seq), max(seq), count(*) FROM {table}"):
             if count and newest - oldest + 1 != count:
                 yield f"{table} has {count} rows from {oldest} to {newest}"
-    said = "SELECT text, count(*) FROM messages WHERE kind = 'said' AND cause IS NOT NULL GROUP BY text HAVING count(*) > 1"
-    for text, count in _rows(conn, said):
+    said = "SELECT text, count(*) FROM messages WHERE kind = 'said' AND cause IS NOT NULL GROUP BY text"
+    for text, count in (row for row in _rows(conn, said) if row[1] > 1):
         yield f"{text!r} was said {count} times by one call"
 
 
 def _steps(conn: apsw.Connection, steps: Path) -> Iterator[str]:
-    """P4, P5: a step that is durable was never made again; one that was interrupted may have been, by another worker."""
+    """P4, P5: a step that is durable was not made again; one that was interrupted may be, by another worker."""
     started = {
         (number, msgspec.json.decode(data)["attempt"]): msgspec.json.decode(data)["pid"]
         for number, data in _rows(conn, "SELECT instruction, data FROM events WHERE type = 'attempt.started'")
@@ -128,8 +134,8 @@ def _steps(conn: apsw.Connection, steps: Path) -> Iterator[str]:
             yield f"one worker made step {key} more than once"
     durable = _rows(conn, "SELECT instruction, epoch, body FROM entries WHERE kind = 'tool'")
     for number, epoch, body in durable:
-        call = msgspec.json.decode(body)
-        pid = started.get((number, f"i{number}-{epoch}"))
-        for key in (one for one in made if one.startswith(f"i{number}:") and one.endswith(f":{call['call_id']}")):
-            if pid is not None and made[key][-1] != pid:
+        call = msgspec.json.decode(body)["call_id"]
+        worker = started.get((number, f"i{number}-{epoch}"))
+        for key in (one for one in made if one.startswith(f"i{number}:") and one.endswith(f":{call}")):
+            if worker is not None and made[key][-1] != worker:
                 yield f"step {key} was made again after it was durable"

@@ -6,6 +6,8 @@ from typing import Final
 
 SAMPLE: Final = (
     "store.begin:9",
+    "sweep.locked:1",
+    "recover.reopened:1",
     "attempt.journalled:2",
     "store.commit:20",
     "mcp.answer:1",
@@ -15,12 +17,10 @@ SAMPLE: Final = (
     "procs.order:1",
     "attempt.settle:2",
     "record.written:1",
-    "store.job:33",
-    "attempt.leased:2",
     "attempt.go:3",
-    "store.committed:30",
+    "store.job:33",
 )
-"""For the ordinary suite: early and late, before and after; two that make no headway are never neighbours."""
+"""For the ordinary suite: early and late, before and after, and two recoveries in a row that are cut short."""
 
 
 def every(passed: Iterable[str]) -> list[str]:

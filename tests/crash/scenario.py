@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.crash.life import Answer, Life
+from tests.crash.life import Answer, Gone, Life
 from tests.project import Project
 
+LEAVING: Final = 503
+"""A kernel that is stopping takes nothing new."""
 STEPS: Final = "steps.log"
 """Each scripted shell step writes one line: its key, and the worker it ran in."""
 STEP: Final = f'shell: "echo $AGENT_IDEMPOTENCY_KEY $PPID >> {STEPS}"'
@@ -47,6 +49,7 @@ agents:
           - {{ {STEP} }}
           - {{ text: "dave looked at ${{{{ match.n }}}}" }}
 """
+GINA: Final = "backend: mock\nmock:\n  - sleep: 600\n"
 IDLE: Final = """
 agents:
   erin:
@@ -60,6 +63,7 @@ kickoff: "@erin wait"
 def furnish(project: Project) -> None:
     """Write the agents and workflows that the rounds need."""
     project.write(".agents/alice.yaml", ALICE)
+    project.write(".agents/gina.yaml", GINA)
     project.write(".workflows/team.yaml", TEAM)
     project.write(".workflows/idle.yaml", IDLE)
 
@@ -87,6 +91,8 @@ class Client:
     """Asks, and asks again with the same key where no answer came; remembers all it was told."""
 
     asked: list[Request] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """Nothing asked for here may be refused."""
     _round: Iterator[Request] | None = None
     _open: Request | None = None
 
@@ -115,8 +121,11 @@ class Client:
         self._open = request
         request.tries += 1
         answer = life.ask(request.method, request.path, request.body, request.key)
+        if answer.status == LEAVING:
+            raise Gone
         settled = answer.accepted or (request.tries > 1 and answer.body.get("code") in request.settled_by)
-        assert settled, f"{request.method} {request.path} {request.body}: {answer}"
+        if not settled:
+            self.refused.append(f"{request.method} {request.path} {request.body} was refused: {answer}")
         request.answer = answer
         self._open = None
 
@@ -125,11 +134,17 @@ class Client:
             yield _begin("team", "main", number)
         first = _say("alice", f"first {number}", number)
         yield first
+        stay = _say("gina", f"stay {number}", number)
+        yield stay
+        yield _order("/agents/alice/pause", number)
         yield _say("@team", f"@carol go {number}", number)
+        yield _order("/agents/alice/resume", number)
         if number % 3 == 0:
             yield _begin("idle", f"t{number}", number)
         assert first.answer is not None
         yield _say("alice", f"ack {first.answer.body['message_id']}", number)
+        assert stay.answer is not None
+        yield _order(f"/instructions/{stay.answer.body['instruction_ids'][0]}/cancel", number, "conflict")
         if number % 3 == 0:
             path = f"/workflows/idle/t{number}"
             yield Request("DELETE", path, None, f"{number} end", frozenset({"not_found", "workflow_not_running"}))
@@ -137,6 +152,10 @@ class Client:
 
 def _say(to: str, text: str, number: int) -> Request:
     return Request("POST", "/messages", {"to": to, "text": text}, f"{number} {to} {text}")
+
+
+def _order(path: str, number: int, *settled_by: str) -> Request:
+    return Request("POST", path, None, f"{number} {path}", frozenset(settled_by))
 
 
 def _begin(name: str, tag: str, number: int) -> Request:

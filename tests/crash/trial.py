@@ -31,7 +31,10 @@ class Outcome:
 
 
 def lineage(project: Project, crash_at: Sequence[str], program: Sequence[str] = KERNEL) -> Outcome:
-    """One life for each place to die at, a round of requests in each; then one that finishes. Judged at the end."""
+    """One life for each place to die at, a round of requests in each; then one that finishes. Judged at the end.
+
+    ``program`` is what dies; what finishes is always the real one.
+    """
     furnish(project)
     client = Client()
     outcome = Outcome([])
@@ -43,17 +46,17 @@ def lineage(project: Project, crash_at: Sequence[str], program: Sequence[str] = 
                 wait_until(lambda life=life: life.is_dead() or _idle(project), FINISH_SECONDS)  # type: ignore[misc]
             _end(life)
             (outcome.died_at if life.wait_dead() == -signal.SIGKILL else outcome.missed).append(place)
-    with Life(project, program=program) as life:
+    with Life(project) as life:
         life.wait_ready()
         client.finish(life)
         wait_until(lambda: _idle(project), FINISH_SECONDS)
         _end(life)
-    outcome.violations = judge(project.state / DATABASE, client.asked, project.root / STEPS)
+    outcome.violations = client.refused + judge(project.state / DATABASE, client.asked, project.root / STEPS)
     return outcome
 
 
 def count_points(project: Project, log: Path, rounds: int = 1) -> list[str]:
-    """The points that a kernel passes while it plays ``rounds`` and stops as asked, in the order of their first time."""
+    """The points that a kernel passes while it plays ``rounds`` and stops as asked, in order."""
     furnish(project)
     client = Client()
     with Life(project, points=log) as life:
@@ -63,7 +66,7 @@ def count_points(project: Project, log: Path, rounds: int = 1) -> list[str]:
         wait_until(lambda: _idle(project), FINISH_SECONDS)
         life.kill(signal.SIGTERM)
         life.wait_dead()
-    assert judge(project.state / DATABASE, client.asked, project.root / STEPS) == []
+    assert client.refused + judge(project.state / DATABASE, client.asked, project.root / STEPS) == []
     return log.read_text().splitlines()
 
 
@@ -84,7 +87,7 @@ def _idle(project: Project) -> bool:
         return False
     try:
         conn.set_busy_timeout(1000)
-        return conn.execute(OPEN).get == 0
+        return bool(conn.execute(OPEN).get == 0)
     except apsw.Error:
         return False
     finally:

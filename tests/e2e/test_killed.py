@@ -19,11 +19,11 @@ WORKERS = 20
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="whole trees need a subreaper")
 
 
-def orphan(mark: str) -> str:
-    """A shell action that leaves a grandchild in a session of its own, and holds the worker."""
+def orphan(mark: str, number: int) -> str:
+    """A shell action that leaves a grandchild in a session of its own, and holds the worker until ``go-<number>``."""
     program = "import signal,time;signal.signal(15,1);time.sleep(600)"
     return (
-        f"""shell: "[ -e go ] || {{ setsid {sys.executable} -c '{program}' {mark} >/dev/null 2>&1 & sleep 600; }}\""""
+        f"""shell: "[ -e go-{number} ] || {{ setsid {sys.executable} -c '{program}' {mark} >/dev/null 2>&1 & sleep 600; }}\""""
     )
 
 
@@ -31,20 +31,18 @@ def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Pr
     """Promises P1 and P7, fault PF09: twenty workers with setsid grandchildren, kill -9, again and again."""
     mark = f"awk-test-{uuid.uuid4().hex}"
     for number in range(WORKERS):
-        project.agent(f"a{number}", orphan(mark), "text: finished")
+        project.agent(f"a{number}", *(orphan(mark, step) for step in range(ROUNDS + 1)), "text: finished")
     assert project.awk("start").code == 0
     accepted = [
         project.awk("send", f"a{number}", "go", "--json", env=TRUST).json()["instruction_ids"][0]
         for number in range(WORKERS)
     ]
-    for _ in range(ROUNDS):
+    for step in range(ROUNDS + 1):
         trees = wait_for_mark(mark, WORKERS)
         psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
         assert survivors(trees, seconds=2) == []
+        (project.root / f"go-{step}").touch()  # who gets no further is taken for what kills kernels
         assert project.awk("start").code == 0
-    (project.root / "go").touch()
-    psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
-    assert project.awk("start").code == 0
     for number in range(WORKERS):
         assert project.awk("send", f"a{number}", "after", "--wait", env=TRUST).code == 0
     shown = [project.awk("show", instruction, "--json").json() for instruction in accepted]

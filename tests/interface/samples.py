@@ -11,8 +11,13 @@ from protocol.api import (
     Channel,
     Dead,
     DeadRow,
+    HeldAgent,
+    Inbox,
+    InboxRow,
     InstructionInfo,
     KernelInfo,
+    PromptMessage,
+    PromptReport,
     Ps,
     PsRow,
     QueueReport,
@@ -75,7 +80,7 @@ def report(text: str = "done", **more: Any) -> RunReport:
 
 
 def instruction(name: str = "i7", status: Any = "done", text: str = "the answer", **more: Any) -> InstructionInfo:
-    attempts = (AttemptInfo(n=1, epoch=1, started_at=AT, ended_at=AT, outcome="done", exit=text),)
+    attempts = (AttemptInfo(n=1, epoch=1, started_at=AT, ended_at=AT, outcome="done", exit=text, stderr_tail=text),)
     return InstructionInfo(
         id=name, agent="alice", space="dm:alice", status=status, lane="normal", attempts=attempts,
         steps=(StepInfo(n=1, attempt=1, at=AT),), usage=Usage(input_tokens=5), text=text, **more,
@@ -98,6 +103,8 @@ def read_answers(text: str) -> dict[str, Any]:
     )
     listed = AgentRow(name="alice", model=text, backend="sdk", file=text, ephemeral=False, state="idle")
     said = (message(1, text), message(2, "x", text))
+    delivered = InboxRow(message_id="m1", seq=1, sender=text, text=text, state="queued")
+    held = HeldAgent(name=text, space=text, state="error", reason=text)
     provider = {"name": text, "key_set": True, "base_url": None}
     about = KernelInfo(pid=1, url="http://127.0.0.1:1", version="0", project=text, uptime_seconds=61.0)
     runs = WorkflowRow(name="review", tag="main", state="running", members=("alice", text), started_at=AT)
@@ -106,9 +113,13 @@ def read_answers(text: str) -> dict[str, Any]:
         "GET /agents": AgentList(agents=(listed,)),
         "GET /dead": Dead(instructions=(lost,)),
         "GET /agents/alice/queue": QueueReport(agent="alice", instructions=(queued,)),
+        "GET /agents/alice/inbox": Inbox(agent="alice", space="dm:alice", deliveries=(delivered,)),
+        "GET /instructions/i7/prompt": PromptReport(
+            id="i7", frozen=True, system=text, messages=(PromptMessage(role="user", text=text),)
+        ),
         "GET /instructions/i7": instruction(text=text, cause=text, error_class="crash"),
         "GET /runs/review:main": report(text),
-        "GET /status": StatusReport(state="up", kernel=about, agents={"idle": 2}, workflows=(runs,)),
+        "GET /status": StatusReport(state="up", kernel=about, agents={"idle": 2}, held=(held,), workflows=(runs,)),
         "GET /spaces/review:main/channel": Channel(space="review:main", messages=said),
         "GET /spaces/dm:alice/channel": Channel(space="dm:alice", messages=(message(3, text),)),
         "GET /providers": {"schema": "awk/providers/1", "providers": [provider]},
@@ -121,6 +132,8 @@ READS: dict[str, list[str]] = {
     "GET /agents": ["ls"],
     "GET /dead": ["dead"],
     "GET /agents/alice/queue": ["queue", "alice"],
+    "GET /agents/alice/inbox": ["inbox", "alice"],
+    "GET /instructions/i7/prompt": ["show", "i7", "--prompt"],
     "GET /instructions/i7": ["show", "i7"],
     "GET /runs/review:main": ["show", "review"],
     "GET /status": ["status"],

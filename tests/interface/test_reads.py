@@ -146,16 +146,19 @@ def test_peek_without_a_target_takes_the_only_one(cli: Cli, kernel: KernelDouble
     assert (ran.code, "@review, @review:pr-1" in ran.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("space", "asked"), [("review:main", "/agents/alice@review:main/queue"), (None, "/agents/alice/queue")]
-)
-def test_an_agent_inside_a_workflow_has_a_queue_of_its_own(
-    cli: Cli, kernel: KernelDouble, space: str | None, asked: str
-) -> None:
+@pytest.mark.parametrize("key", ["alice@review:main", "alice"])
+def test_an_agent_inside_a_workflow_has_a_queue_of_its_own(cli: Cli, kernel: KernelDouble, key: str) -> None:
     """An inline agent's key is alice@review:main; one that is referred to has one queue for all its spaces."""
-    kernel.answers["GET /ps"] = Ps(agents=(ps_row(space=space),))
-    kernel.answers[f"GET {asked}"] = {"agent": "alice", "instructions": []}
+    kernel.answers["GET /spaces/review:main/members"] = {"members": [{"name": "alice", "state": "idle", "agent": key}]}
+    kernel.answers[f"GET /agents/{key}/queue"] = {"agent": "alice", "instructions": []}
     assert cli("queue", "alice@review").out == "nothing waits for alice\n"
+
+
+def test_who_is_not_in_a_workflow_is_told_who_is(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 2: not a participant, exit 5."""
+    kernel.answers["GET /spaces/review:main/members"] = {"members": [{"name": "bob", "state": "idle", "agent": "bob"}]}
+    ran = cli("queue", "alice@review")
+    assert (ran.code, "alice is not in review:main" in ran.err, "bob" in ran.err) == (5, True, True)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,24 @@ def test_verbose_tells_the_steps(cli: Cli, kernel: KernelDouble) -> None:
 def test_what_was_asked_reaches_the_kernel(cli: Cli, kernel: KernelDouble) -> None:
     """Flags, parameters after --, trust by flag or environment, and the hidden name of --tag."""
     kernel.answers["POST /run"] = Stream([ACCEPTED, _result()])
-    cli("run", "review", "--tag", "pr-1", "--timeout", "1m30s", "--trust", "--", "--depth", "3", "--", "x")
+    cli(
+        "run",
+        "review",
+        "--tag",
+        "pr-1",
+        "--timeout",
+        "1m30s",
+        "--trust",
+        "--max-cost",
+        "$0.5",
+        "--max-tokens",
+        "5000",
+        "--",
+        "--depth",
+        "3",
+        "--",
+        "x",
+    )
     cli.environ["AGENT_WORKER_TRUST"] = "1"
     cli("run", "review", "--instance", "pr-2")
     first, second = (asked.body for asked in kernel.of("POST", "/run"))
@@ -51,9 +68,21 @@ def test_what_was_asked_reaches_the_kernel(cli: Cli, kernel: KernelDouble) -> No
         "tag": "pr-1",
         "params": ["--depth", "3", "--", "x"],
         "timeout_seconds": 90.0,
+        "max_cost_usd": 0.5,
+        "max_tokens": 5000,
         "trust": True,
     }
-    assert second == {"workflow": "review", "tag": "pr-2", "params": [], "timeout_seconds": None, "trust": True}
+    unlimited = {"timeout_seconds": None, "max_cost_usd": None, "max_tokens": None}
+    assert second == {"workflow": "review", "tag": "pr-2", "params": [], "trust": True, **unlimited}
+
+
+@pytest.mark.parametrize(
+    "flag", ["--max-cost=0", "--max-cost=-1", "--max-cost=nan", "--max-tokens=0", "--max-tokens=1e3"]
+)
+def test_a_limit_that_is_none_is_a_usage_error(flag: str, cli: Cli, kernel: KernelDouble) -> None:
+    """Exit 2 of contracts 7: nothing is started without the limit that was meant."""
+    assert cli("run", "review", flag).code == 2
+    assert kernel.of("POST", "/run") == []
 
 
 @pytest.mark.parametrize("code", [0, 1, 6, 8, 124])

@@ -1,4 +1,8 @@
-"""Chance that comes from a seed: the scheduler's order of tasks, and a virtual clock that never waits."""
+"""Chance that comes from a seed: the scheduler's order of tasks, and a virtual clock that never waits.
+
+A mock clock jumps whenever every task waits, and one that waits for a thread waits too. So there are no threads here:
+what would go to one is done on the loop.
+"""
 
 import random
 from collections.abc import Awaitable, Callable, Iterator
@@ -26,9 +30,26 @@ def seeded(seed: int) -> Iterator[None]:
         chance.setstate(state)
 
 
+async def _here(work: Callable[..., T], *args: object, **_options: object) -> T:
+    """trio.to_thread.run_sync without a thread."""
+    await trio.lowlevel.checkpoint()
+    return work(*args)
+
+
+@contextmanager
+def without_threads() -> Iterator[None]:
+    """Have trio.to_thread.run_sync do its work on the loop."""
+    kept = trio.to_thread.run_sync
+    vars(trio.to_thread)["run_sync"] = _here
+    try:
+        yield
+    finally:
+        vars(trio.to_thread)["run_sync"] = kept
+
+
 def run_virtually(seed: int, main: Callable[[], Awaitable[T]]) -> T:
     """Run ``main`` in virtual time: a day costs nothing, and the same seed gives the same run."""
-    with seeded(seed):
+    with seeded(seed), without_threads():
         return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 

@@ -1,26 +1,20 @@
-"""The store without threads: the production writer and reader, run on the loop so that virtual time can pass.
+"""The writer without its thread: the production one, its work a task on the loop, so that virtual time can pass.
 
-A mock clock jumps whenever every task waits, and a task that waits for a thread waits too; so nothing here leaves the
-loop. Admission, grouping, savepoints, answers and cancellation are the production code's. It also is where a kernel
-can be killed: at any commit, before it or between it and its answer.
+Admission, grouping, savepoints, answers and cancellation are the production code's. It also is where a kernel can be
+killed: at any commit, before it or between it and its answer.
 """
 
 import queue
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import apsw
 import trio
 
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
-from kernel.store.reader import Reader
 from kernel.store.writer import Writer
 from protocol.events import Event
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
 
 class _Inbox(queue.SimpleQueue[Any]):
     """The writer's queue, with an event for a task to wait on where the thread would block."""
@@ -108,14 +102,3 @@ class InlineWriter(Writer):
 
     def _on_trio(self, call: Callable[[], None]) -> None:
         call()
-
-
-class InlineReader(Reader):
-    """A Reader whose questions are all asked at once, on one snapshot each as before."""
-
-    async def read(
-        self, question: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """As the production one; the question itself cannot be cancelled."""
-        await trio.lowlevel.checkpoint()
-        return self._ask(lambda connection: question(connection, *args, **kwargs))

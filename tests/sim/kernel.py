@@ -20,16 +20,19 @@ from kernel.services.books import Books
 from kernel.services.briefing import Briefings
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.purse import Purse
+from kernel.services.retention import Retention
 from kernel.services.runs import Runs
+from kernel.services.timers import WAKING, Timers
 from kernel.store.clock_text import rfc3339
 from kernel.store.commits.boots import asked_to_stop
 from kernel.store.commits.end_ephemeral import end_ephemeral
 from kernel.store.commits.recover import recover
 from kernel.store.database import Database
 from kernel.store.feed import Feed
+from kernel.store.reader import Reader
 from protocol.events import Event
 from tests.sim.ground import Ground
-from tests.sim.inline import InlineReader, InlineWriter
+from tests.sim.inline import InlineWriter
 from tests.sim.workers import SimLauncher
 
 
@@ -59,7 +62,7 @@ class Kernel:
             feed.publish(events)
 
         self.feed = feed
-        self.reader = InlineReader(database=nature.database)
+        self.reader = Reader(database=nature.database)
         self.writer = InlineWriter(
             database=nature.database,
             clock_ms=nature.now_ms,
@@ -103,6 +106,21 @@ class Kernel:
             now_ms=nature.now_ms,
             starvation_ms=STARVATION_MS,
         )
+        self.timers = Timers(
+            reader=self.reader,
+            writer=self.writer,
+            catalog=ground.catalog,
+            wake=feed.new_wake(WAKING),
+            now_ms=nature.now_ms,
+            wall_ms=nature.wall_ms,
+            local="UTC",
+        )
+        self.retention = Retention(
+            reader=self.reader,
+            writer=self.writer,
+            now_ms=nature.now_ms,
+            kept_seconds=lambda: ground.catalog.project().retention,
+        )
         self.runs = Runs(reader=self.reader, writer=self.writer, wake=feed.new_wake(), now_ms=nature.now_ms)
         self.safe_mode = False
         self._stop = trio.Event()
@@ -134,7 +152,9 @@ class Kernel:
         async with trio.open_nursery() as rooms:
             if not self.safe_mode:
                 await rooms.start(self.runs.run)
+                rooms.start_soon(self.retention.run)
                 await rooms.start(self.alarms.run)
+                await rooms.start(self.timers.run)
                 await rooms.start(self.dispatcher.run)
             task_status.started()
             await self._stop.wait()

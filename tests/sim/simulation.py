@@ -20,6 +20,8 @@ from tests.sim.world import World
 LIVENESS_SECONDS: Final = 1800.0
 """In which everything must have ended once nothing is broken any more."""
 LOOK_SECONDS: Final = 5.0
+LIFETIME_SECONDS: Final = 86_400.0
+"""A world that is still there after so long has come to a halt; and a clock that jumps needs something to jump to."""
 MEND_EVERY: Final = 60
 """Looks between two rounds of people who set things right."""
 OPEN: Final = """
@@ -68,8 +70,11 @@ async def _simulate(plan: Plan, ground: Ground, logs: "_Logs") -> Report:
             people = People(world)
             machine.start_soon(world.reign)
             machine.start_soon(people.live)
-            await _safety(world, people)
-            await _liveness(world, people)
+            with trio.move_on_after(LIFETIME_SECONDS) as lifetime:
+                await _safety(world, people)
+                await _liveness(world, people)
+            if lifetime.cancelled_caught:
+                world.witness.blame(trio.current_time(), "P3", f"the world stands still: {_where(world)}")
             judge_end(world.eyes, people.accepted, world.witness)
             report = _report(world)
             machine.cancel_scope.cancel()
@@ -158,3 +163,7 @@ def _logs_to(handler: logging.Handler) -> Iterator[None]:
         logger.removeHandler(handler)
         logger.propagate = kept
         logger.setLevel(level)
+
+
+def _where(world: World) -> str:
+    return f"kernel {world.kernels} is {'up' if world.kernel else 'down'}, workers: {list(world.launcher.alive.values())}"

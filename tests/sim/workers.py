@@ -25,10 +25,12 @@ from tests.sim.script import Script, read_script
 from tests.sim.witness import Witness
 from worker.conversation import Conversation
 from worker.fit import TooLarge
+from worker.hearing import Hearing
 from worker.link import Link, LinkLost
 from worker.loop import run
 from worker.models.errors import Failed
 from worker.models.model import Live, Reply
+from worker.on_trio import TrioPipe, TrioWaits
 from worker.tool import Hands, Outcome
 
 FORKING_SECONDS: Final = 0.003
@@ -215,22 +217,39 @@ class SimWorker:
             await trio.sleep_forever()
         handle = self._handle
         await handle.outbox.send_all(encode(Ready(pid=handle.pid, version=VERSION)))
-        link = Link(handle.inbox, handle.outbox)
+        hearing = Hearing()
+        pipe = TrioPipe(handle.inbox, handle.outbox, hearing)
+        link = Link(pipe, hearing)
+        start = await self._told(hearing, pipe)
+        if start is None:
+            return Exited(code=1)
         ended: Result | Error | None = None
         async with trio.open_nursery() as nursery:
             with trio.CancelScope() as scope:
-                nursery.start_soon(link.listen, scope)
-                ended = await self._attempt(link)
-            if link.stop is not None and ended is None:
-                ended = Error(cause="cancelled", text=f"stopped: {link.stop.reason}")
+                nursery.start_soon(pipe.listen, scope)
+                ended = await self._attempt(start, link)
+            if hearing.stop is not None and ended is None:
+                ended = Error(cause="cancelled", text=f"stopped: {hearing.stop.reason}")
             if ended is not None:
                 await link.finish(ended)
-            lost = link.lost
+            lost = link.lost or pipe.lost
             nursery.cancel_scope.cancel()
         return Exited(code=1 if lost else 0)
 
-    async def _attempt(self, link: Link) -> Result | Error | None:
-        start = await link.start()
+    async def _told(self, hearing: Hearing, pipe: TrioPipe) -> Start | None:
+        """Read until it is clear what is to be done; None: the kernel hung up, or wants us gone."""
+        try:
+            while hearing.start is None and hearing.stop is None:
+                chunk = await self._handle.inbox.receive_some()
+                if not chunk:
+                    return None
+                for frame in hearing.feed(bytes(chunk)):
+                    await pipe.send(encode(frame))
+        except (LinkLost, trio.BrokenResourceError, trio.ClosedResourceError):
+            return None
+        return hearing.start
+
+    async def _attempt(self, start: Start, link: Link) -> Result | Error | None:
         conversation = Conversation.of(start)
         try:
             return await self._play(start, conversation, link)
@@ -252,6 +271,7 @@ class SimWorker:
             kernel=_KernelHand(start, self._desk),
             own={"touch": _Touch(start, self._desk, self)},
             seconds=start.limits.tool_seconds,
+            waits=TrioWaits(),
         )
         provider = start.provider.name if start.provider else "mock"
         caller = Caller(start.instruction, start.attempt, provider, start.model, self._born)

@@ -94,7 +94,8 @@ class World:
                 self.kill_kernel()
             finally:
                 self.kernel = None
-                self._up = trio.Event()
+                if self._up.is_set():
+                    self._up = trio.Event()
 
     def _nature(self) -> Nature:
         """What a kernel that boots now gets from its world instead of from its machine."""

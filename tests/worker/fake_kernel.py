@@ -1,6 +1,6 @@
 """The kernel's side of a worker's link, over real pipes: entries become durable in a list, and are answered.
 
-The worker runs as tasks of the same trio loop, or as a process of its own; the bytes on the pipes are the same.
+The worker runs in a thread of this process, or as a process of its own; the bytes on the pipes are the same.
 """
 
 import os
@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -30,7 +31,7 @@ from protocol.ipc import (
     WorkerFrame,
     Yield,
 )
-from worker.main import work
+from worker.main import serve
 
 Answer = Callable[[Entry], Go | Yield | Stop | None]
 SECONDS = 10
@@ -121,7 +122,7 @@ class FakeKernel:
                 case Entry():
                     self.entries.append(frame)
                     answer = self.answer(frame)
-                    if answer is not None:
+                    if answer is not None and not frame.last:
                         await self.tell(answer)
                 case _:
                     pass
@@ -157,22 +158,18 @@ def _survive(how: MockExit) -> None:
 
 @asynccontextmanager
 async def worker(answer: Answer = go) -> AsyncGenerator[FakeKernel]:
-    """A worker in this loop, and the kernel that talks to it. Leaving hangs up and waits for the worker."""
+    """A worker in a thread, and the kernel that talks to it. Leaving hangs up and waits for the worker."""
     down_read, down_write = os.pipe()
     up_read, up_write = os.pipe()
-    exit_code: list[int] = []
-
-    async def be_worker() -> None:
-        exit_code.append(await work(down_read, up_write, {}, _survive))
-
+    be_worker = partial(serve, down_read, up_write, {}, die=_survive)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(be_worker)
+        nursery.start_soon(partial(trio.to_thread.run_sync, be_worker, abandon_on_cancel=True))
         async with trio.lowlevel.FdStream(up_read) as receive, trio.lowlevel.FdStream(down_write) as send:
             yield FakeKernel(receive, send, answer)
 
 
 async def attempt(start: Start, answer: Answer = go) -> Attempt:
-    """One whole attempt in this loop."""
+    """One whole attempt in this process."""
     with trio.fail_after(SECONDS):
         async with worker(answer) as kernel:
             await kernel.greet(start)

@@ -90,8 +90,8 @@ async def test_a_second_start_and_strange_frames_change_nothing() -> None:
         async with worker() as kernel:
             await kernel.hear()
             await kernel.send.send_all(b'{"t":"wave","n":1}\n\xff\xfe banner\r\n\n[[[[\n')
-            await kernel.tell(make_start(mock=script({"text": "first"})))
-            await kernel.tell(make_start(mock=script({"text": "second"})))
+            starts = [make_start(mock=script({"text": text})) for text in ("first", "second")]
+            await kernel.send.send_all(b"".join(map(encode, starts)))
             ended = await kernel.serve()
     assert ended == Result(status="done", text="first")
     assert sum(isinstance(frame, Log) for frame in kernel.frames) == 3

@@ -19,6 +19,7 @@ from worker.conversation import Conversation
 from worker.loop import run
 from worker.models.errors import Failed
 from worker.models.mock import MockModel
+from worker.on_trio import TrioWaits
 from worker.tool import Hands, Outcome
 
 
@@ -236,12 +237,16 @@ def _die(how: MockExit) -> None:
 
 async def _to_the_end(rules: tuple[Rule, ...], store: _Store) -> Result:
     """Attempts, each from what is durable, until one ends by itself."""
-    hands = Hands(kernel=_Counting(store), own={"shell": _Counting(store)}, seconds=5)
+    hands = Hands(kernel=_Counting(store), own={"shell": _Counting(store)}, seconds=5, waits=TrioWaits())
     for _ in range(100):
         talk = Conversation(system="", thread=(), message="m", entries=store.entries)
         try:
             return await run(
-                conversation=talk, model=MockModel(rules, {}, _die), hands=hands, limits=Limits(max_steps=9), link=store
+                conversation=talk,
+                model=MockModel(rules, {}, TrioWaits(), _die),
+                hands=hands,
+                limits=Limits(max_steps=9),
+                link=store,
             )
         except (_Cut, Failed):
             continue

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
-import trio
 
 from protocol.agent import Action, MockExit, Rule
 from protocol.instruction import Usage
@@ -20,6 +19,7 @@ from worker.conversation import Conversation
 from worker.models.errors import Failed, cause_of
 from worker.models.model import Live, Reply
 from worker.models.script import choose, fill
+from worker.waits import Waits
 
 SHELL: Final = "shell"
 """The name of the call that stands for a script's ``shell``."""
@@ -36,10 +36,15 @@ class MockModel:
     """Plays the first rule whose ``when`` is found in the instruction's text; where there is none, says nothing."""
 
     def __init__(
-        self, rules: tuple[Rule, ...], counts: Mapping[str, int], die: Callable[[MockExit], None] = die
+        self,
+        rules: tuple[Rule, ...],
+        counts: Mapping[str, int],
+        waits: Waits,
+        die: Callable[[MockExit], None] = die,
     ) -> None:
         self._rules = rules
         self._counts = counts
+        self._waits = waits
         self._die = die
         self._armed: tuple[str, Action] | None = None
 
@@ -59,7 +64,7 @@ class MockModel:
             return self._failure(key, action)
         if action.sleep is not None:
             await live.progress("sleeping")
-            await trio.sleep(action.sleep)
+            await self._waits.sleep(action.sleep)
         if action.text:
             await live.delta(action.text)
         return _play(action, conversation.next_k, last=index + 1 == len(rule.do))

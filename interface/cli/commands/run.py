@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from interface.cli.amount import tokens, usd
 from interface.cli.context import Context
 from interface.cli.delivery import as_line, as_result
 from interface.cli.duration import duration
@@ -30,6 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     tag_flag(parser)
     trust_flag(parser)
     parser.add_argument("--timeout", type=duration, metavar="D", help="end it after so long (30s, 10m): exit 124")
+    parser.add_argument("--max-cost", type=usd, metavar="USD", help="end it once it has cost so much: exit 6")
+    parser.add_argument("--max-tokens", type=tokens, metavar="N", help="end it once it has used so many tokens: exit 6")
     parser.add_argument("--detach", action="store_true", help="return once it runs")
     json_flag(parser)
     jsonl_flag(parser)
@@ -42,6 +45,8 @@ def run(context: Context) -> int:
         "tag": context.args.tag,
         "params": context.params,
         "timeout_seconds": context.args.timeout,
+        "max_cost_usd": context.args.max_cost,
+        "max_tokens": context.args.max_tokens,
         "trust": context.trusts,
     }
     running = Run(context)

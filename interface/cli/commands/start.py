@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 from types import FrameType
@@ -81,8 +82,17 @@ def _foreground(context: Context, workflow: str | None) -> int:
         except (Failure, Unreachable):
             kernel.terminate()
             raise
-        code = kernel.wait()
+        code = _wait(kernel)
     return code if code >= 0 else 128 - code
+
+
+def _wait(kernel: "subprocess.Popen[bytes]") -> int:
+    """Its exit code. As process 1 of a container we are left every orphan, and have to reap them meanwhile."""
+    while os.getpid() == 1 and kernel.returncode is None:
+        pid, status = os.waitpid(-1, 0)
+        if pid == kernel.pid:
+            kernel.returncode = os.waitstatus_to_exitcode(status)
+    return kernel.wait()
 
 
 def _refuse_second(context: Context) -> None:

@@ -43,18 +43,19 @@ def run(context: Context) -> int:
     if not _may_stop(context, client):
         raise Failure("failed", "nothing was stopped")
     grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
-    _stop_kernel(context, client, 0.0 if context.args.now else grace)
+    stop_kernel(context, client, 0.0 if context.args.now else grace)
+    context.out.lines(["stopped"])
     return Exit.OK
 
 
-def _stop_kernel(context: Context, client: Client, grace: float) -> None:
+def stop_kernel(context: Context, client: Client, grace: float) -> None:
+    """Ask it to go, and return once it has gone. Raises Failure (timeout)."""
     departure = Departure(client.endpoint, context.clock)
     with suppress(Unreachable):  # it may be going already
         client.post("/shutdown", {"grace": grace}, key=new_key())
     client.close()
     if not departure.wait(grace + LADDER_SECONDS):
         raise Failure("timeout", "the kernel has not ended", f"see its log, or: {context.program} stop --now")
-    context.out.lines(["stopped"])
 
 
 def _may_stop(context: Context, client: Client) -> bool:

@@ -18,15 +18,36 @@ def lines(body: bytes, screen: Screen) -> list[str]:
         "space": info.space,
         "lane": info.lane,
         "status": info.status + why,
+        "waits": _waits(info),
+        "messages": ", ".join(info.message_ids),
+        "continues": info.continues or "",
         "usage": usage(info.usage),
         "prompt": " + ".join(info.prompt_manifest),
     }
     return [
         screen.style(one_line(info.id), "bold"),
-        *(f"  {name:<8} {one_line(value)}" for name, value in facts.items() if value),
+        *(f"  {name:<9} {one_line(value)}" for name, value in facts.items() if value),
         *_attempts(info, screen),
+        *_complaint(info),
         *(["", *escape(info.text).rstrip("\n").split("\n")] if info.text else []),
     ]
+
+
+def _waits(info: InstructionInfo) -> str:
+    """What keeps it, if anything does, and for how long."""
+    if info.standing not in ("time", "person"):
+        return ""
+    return f"{info.waits_for} until {info.until or 'somebody ends that'}"
+
+
+def _complaint(info: InstructionInfo) -> list[str]:
+    """What the last worker that failed wrote to its standard error."""
+    failed = [attempt for attempt in info.attempts if attempt.stderr_tail]
+    if not failed or not failed[-1].stderr_tail:
+        return []
+    last = failed[-1]
+    tail = escape(str(last.stderr_tail)).rstrip("\n").split("\n")
+    return ["", f"attempt {last.n} wrote to its standard error:", *(f"  {line}" for line in tail)]
 
 
 def _attempts(info: InstructionInfo, screen: Screen) -> list[str]:

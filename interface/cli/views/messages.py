@@ -23,7 +23,7 @@ def message_lines(message: Message, screen: Screen) -> list[str]:
         return []
     ours = message.sender == SYSTEM
     who = screen.style(escape(f"{message.sender}{_to(message)}:"), "dim" if ours else "bold")
-    first, *rest = escape(message.text).rstrip("\n").split("\n")
+    first, *rest = escape("(cleared)" if message.cleared else message.text).rstrip("\n").split("\n")
     return [f"{who} {first}".rstrip(), *(f"  {line}".rstrip() for line in rest)]
 
 

@@ -7,7 +7,7 @@ from interface.cli.output import Screen
 from interface.cli.plain_table import table
 from protocol.api import QueueReport
 
-_HEADER = ["ID", "LANE", "STATUS", "ATTEMPT", "STEP", "PREEMPTED", "ENQUEUED", "NOT BEFORE"]
+_HEADER = ["ID", "LANE", "STATUS", "ATTEMPT", "STEP", "PREEMPTED", "ENQUEUED", "WAITS FOR", "UNTIL"]
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:
@@ -24,7 +24,8 @@ def lines(body: bytes, screen: Screen) -> list[str]:
             str(row.step),
             str(row.preempted),
             row.enqueued_at,
-            row.not_before or "-",
+            row.waits_for or "-",
+            row.until or "-",
         ]
         for row in report.instructions
     ]

@@ -1,5 +1,8 @@
 """What instructions answered: the text of each, with its agent's name where there are several."""
 
+from types import MappingProxyType
+from typing import Final
+
 import msgspec
 
 from interface.cli.escape import escape
@@ -25,11 +28,31 @@ def text_lines(result: InstructionResult) -> list[str]:
 def complaints(body: bytes) -> list[str]:
     """One line for each instruction that was not done, for stderr."""
     results = msgspec.json.decode(body, type=SendReport).results
-    return [
-        f"error: {escape(result.agent)}: {result.instruction_id} ended {result.status}"
-        for result in results
-        if result.status != "done"
-    ]
+    return [_complaint(result) for result in results if result.status != "done"]
+
+
+def _complaint(result: InstructionResult) -> str:
+    who = f"error: {escape(result.agent)}: {result.instruction_id}"
+    if result.status != "waiting":
+        why = f" ({escape(result.cause)})" if result.cause and result.cause != result.status else ""
+        return f"{who} ended {result.status}{why}"
+    reason = str(result.waits_for)
+    return f"{who} waits: {escape(_WAITS.get(reason, reason))}"
+
+
+_WAITS: Final = MappingProxyType(
+    {
+        "credentials": "its provider refused the key; set another one, then resume the agent",
+        "quota": "its provider's quota is used up; resume the agent once there is more",
+        "approval": "somebody has to approve what it wants to do",
+        "budget": "its budget is used up; continue grants it once more",
+        "hops": "a limit of its workflow was reached; continue grants it once more",
+        "paused": "it is paused; resume lets it go on",
+        "stopped": "its agent was stopped; resume lets it go on",
+        "error": "its agent is in error; ps shows why, reset clears it",
+    }
+)
+"""What only a person can end -> what it is, and what to do."""
 
 
 def receipt_lines(body: bytes) -> list[str]:

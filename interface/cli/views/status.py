@@ -5,7 +5,7 @@ import msgspec
 from interface.cli.escape import one_line
 from interface.cli.output import Screen
 from interface.cli.process_table import age
-from protocol.api import StatusReport, WorkflowRow
+from protocol.api import HeldAgent, StatusReport, WorkflowRow
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:
@@ -21,9 +21,19 @@ def lines(body: bytes, screen: Screen) -> list[str]:
         f"  project   {one_line(kernel.project)}",
         f"  agents    {agents or 'none'}",
         *([f"  {screen.style('notice', 'yellow')}    {one_line(report.notice)}"] if report.notice else ()),
+        *(_held(agent) for agent in report.held),
         *(_workflow(row) for row in report.workflows),
     ]
 
 
+def _held(agent: HeldAgent) -> str:
+    """Why one agent does nothing; only a workspace is worth naming."""
+    where = f"@{agent.space}" if agent.space and not agent.space.startswith("dm:") else ""
+    why = f": {agent.reason}" if agent.reason else ""
+    until = f" until {agent.until}" if agent.until else ""
+    return f"  {one_line(agent.state):<9} {one_line(agent.name + where + until + why)}"
+
+
 def _workflow(row: WorkflowRow) -> str:
-    return f"  workflow  {one_line(row.name)}:{one_line(row.tag)} {row.state}: {one_line(', '.join(row.members))}"
+    state = "paused" if row.paused else row.state
+    return f"  workflow  {one_line(row.name)}:{one_line(row.tag)} {state}: {one_line(', '.join(row.members))}"

@@ -24,10 +24,8 @@ async def reset(services: Services, call: Call[None]) -> Reply:
 
 
 async def stop(services: Services, call: Call[None]) -> Reply:
-    """POST /agents/:name/stop: end what it does; no work until it is resumed or reset."""
-    answer = await _change(services, call, pause.stop_agent)
-    services.interrupt(call.args["name"])
-    return answer
+    """POST /agents/:name/stop: no work until it is resumed or reset; the dispatcher ends what it does."""
+    return await _change(services, call, pause.stop_agent)
 
 
 async def restart(services: Services, call: Call[None]) -> Reply:

@@ -15,7 +15,8 @@ from kernel.api.http.route import Call
 from kernel.api.reply import Reply, json_reply
 from kernel.store import agents, deliveries, shown
 from kernel.store.agents import AgentRecord
-from kernel.store.commits.roster import AgentSpec, put_agent, remove_agent
+from kernel.store.commits.clear import delete_agent
+from kernel.store.commits.roster import AgentSpec, put_agent
 from kernel.store.transaction import Transaction
 from protocol.agent import AgentDefinition
 from protocol.api import AgentInfo, AgentList, AgentMade, AgentPatch, AgentRequest, AgentRow, Inbox, QueueReport
@@ -79,9 +80,9 @@ async def change(services: Services, call: Call[AgentPatch]) -> AgentInfo:
 
 
 async def delete(services: Services, call: Call[None]) -> Reply:
-    """DELETE /agents/:name: an agent made at run time that has nothing to do."""
+    """DELETE /agents/:name: an agent made at run time that has nothing to do, and what was said to it."""
     record = _ephemeral(services, call.args["name"])
-    await services.writer.commit(remove_agent, record.key)
+    await services.writer.commit(delete_agent, record.key)
     return json_reply({"deleted": record.key})
 
 

@@ -54,8 +54,10 @@ async def answer(services: Services, route: Route, asked: Asked) -> Reply | Stre
 
 def _decode(route: Route, asked: Asked) -> Call[Any]:
     fields = asked.fields
-    body = None
-    if route.asks is not None:
+    body: msgspec.Struct | None = None
+    if route.asks is not None and route.body_optional and not asked.body:
+        body = route.asks()
+    elif route.asks is not None:
         check_json(fields.get(b"content-type", b""))
         body = _decoder(route.asks).decode(asked.body)
     return Call(

@@ -7,7 +7,7 @@ from kernel.api.http.route import Call
 from kernel.api.http.workflows import rows_of_running
 from kernel.policy.boots import WAY_OUT
 from kernel.store import agents
-from protocol.api import Health, KernelInfo, ShutdownRequest, StatusReport
+from protocol.api import Health, HeldAgent, KernelInfo, PsRow, ShutdownRequest, StatusReport
 from protocol.errors import Refused
 
 
@@ -27,8 +27,13 @@ async def status(services: Services, _call: Call[None]) -> StatusReport:
             uptime_seconds=round(services.uptime_seconds(), 3),
         ),
         agents=dict(states),
+        held=tuple(_held(process.shown) for process in processes if process.shown.state not in ("idle", "running")),
         workflows=await services.reader.read(rows_of_running),
     )
+
+
+def _held(row: PsRow) -> HeldAgent:
+    return HeldAgent(name=row.name, space=row.space, state=row.state, reason=row.reason, until=row.until)
 
 
 async def shutdown(services: Services, call: Call[ShutdownRequest]) -> Health:

@@ -55,6 +55,8 @@ class Route:
     handler: Handler
     answers: type[msgspec.Struct] | None
     asks: type[msgspec.Struct] | None = None
+    body_optional: bool = False
+    """An empty body asks for what ``asks`` has as its defaults."""
     status: int = 200
     open: bool = False
     """Needs no token."""

@@ -22,6 +22,7 @@ from kernel.store.commits.append import Appended
 from kernel.store.events import EventFilter
 from kernel.workflows.start import StartAsked
 from protocol.api import Accepted, InstructionResult, RunReport, RunRequest, SendReport
+from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.events import LIVE, Event
 from protocol.names import InstructionId
@@ -130,19 +131,21 @@ def _stopping() -> Refused:
 def _checked(request: RunRequest) -> RunRequest:
     if (request.workflow is None) == (request.to is None) or (request.to is None) != (request.text is None):
         raise Refused("bad_request", "give either workflow, or to and text")
+    if request.workflow is None and (request.max_tokens, request.max_cost_usd) != (None, None):
+        raise Refused("bad_request", "max_tokens and max_cost_usd are for a workflow")
     return request
 
 
 async def _begin(services: Services, call: Call[RunRequest]) -> Work:
     request = _checked(call.body)
-    seq = services.reader.now(events.kept).newest
     if request.workflow is not None:
-        return await _begin_run(services, request, request.workflow, seq)
-    return await _begin_message(services, call, seq)
+        return await _begin_run(services, call, request.workflow)
+    return await _begin_message(services, call, services.reader.now(events.kept).newest)
 
 
-async def _begin_run(services: Services, request: RunRequest, workflow: str, seq: int) -> Work:
-    """Takes no idempotency key: setup runs before anything is written. A repeat is refused while it runs."""
+async def _begin_run(services: Services, call: Call[RunRequest], workflow: str) -> Work:
+    """A run that starts; of a repeated request the same one, from its beginning."""
+    request = call.body
     asked = StartAsked(
         workflow=workflow,
         tag=request.tag,
@@ -150,19 +153,17 @@ async def _begin_run(services: Services, request: RunRequest, workflow: str, seq
         mode="run",
         trusted=request.trust or services.trusted,
         timeout_seconds=request.timeout_seconds,
+        budget=RunBudget(tokens=request.max_tokens, usd=request.max_cost_usd),
     )
-    started = await launch(services, asked)
-    record = services.reader.now(workflows.latest, started.space)
-    assert record is not None
-    run = record.id
+    begun = await launch(services, asked, call.request_key)
 
     async def outcome() -> RunReport | None:
-        now = services.reader.now(workflows.by_id, run)
+        now = services.reader.now(workflows.by_id, begun.run)
         if now is None or now.state == "running":
             return None
         return await services.reader.read(report_of, now, services.now_ms())
 
-    return Work(Accepted(run=started.space, seq=seq), started.space, outcome)
+    return Work(Accepted(run=begun.space, seq=begun.after), begun.space, outcome)
 
 
 async def _begin_message(services: Services, call: Call[RunRequest], seq: int) -> Work:

@@ -1,8 +1,11 @@
 """Spaces: what was said in one, and who is there."""
 
 from kernel.api.context import Services
+from kernel.api.http.once import once
 from kernel.api.http.route import Call
+from kernel.api.reply import Reply
 from kernel.store import agents, messages, workflows
+from kernel.store.commits.clear import clear
 from protocol.api import Channel, MemberList, MemberRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, SpaceId, is_personal, split_space
@@ -27,6 +30,13 @@ async def members(services: Services, call: Call[None]) -> MemberList:
         found = services.reader.now(agents.members, space)
         rows = (MemberRow(name=member.name, state=member.state, agent=member.key) for member in found)
     return MemberList(space=space, members=tuple(rows))
+
+
+async def empty(services: Services, call: Call[None]) -> Reply:
+    """POST /spaces/:space/clear: the words of what was said and done there are removed from the disk."""
+    space = _known_space(services, call.args["space"])
+    body = await services.writer.commit(once, call.request_key, lambda tx: clear(tx, space), status=200)
+    return Reply(200, body)
 
 
 def _known_space(services: Services, text: str) -> SpaceId:

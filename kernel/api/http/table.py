@@ -96,6 +96,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/instructions/<id>/retry",
         handler=instruction_changes.try_again,
         asks=api.RetryRequest,
+        body_optional=True,
         answers=api.InstructionInfo,
     ),
     Route(
@@ -106,6 +107,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(method="GET", path="/dead", handler=instructions.dead, answers=api.Dead),
     Route(method="GET", path="/spaces/<space>/channel", handler=spaces.channel, answers=api.Channel),
+    Route(method="POST", path="/spaces/<space>/clear", handler=spaces.empty, answers=api.Cleared),
     Route(method="GET", path="/spaces/<space>/members", handler=spaces.members, answers=api.MemberList),
     Route(method="GET", path="/events", handler=events.stream, answers=None),
     Route(method="GET", path="/providers", handler=providers.providers, answers=api.ProviderList),

@@ -11,11 +11,13 @@ from kernel.api.http.route import Call
 from kernel.api.reply import Reply
 from kernel.store import agents, workflows
 from kernel.store.clock_text import rfc3339
+from kernel.store.commits.begin_workflow import Begun, begun_before
 from kernel.store.commits.pause import continue_workflow, pause_workflow, resume_workflow
 from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.requests import RequestKey
 from kernel.store.transaction import Transaction
 from kernel.store.workflows import WorkflowRecord
-from kernel.workflows.start import Prepared, StartAsked, Started, prepare, start
+from kernel.workflows.start import Prepared, StartAsked, prepare, start
 from protocol.api import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, workflow_space
@@ -27,23 +29,37 @@ async def listing(services: Services, _call: Call[None]) -> WorkflowList:
 
 
 async def begin(services: Services, call: Call[StartRequest]) -> WorkflowRow:
-    """POST /workflows: start one, answered once it runs.
-
-    Takes no idempotency key: setup runs before anything is written. A repeat is refused while it runs
-    (already_running), so it never runs twice at once.
-    """
+    """POST /workflows: start one, answered once it runs. A repeat of the request waits for the same answer."""
     asked = StartAsked(
         workflow=call.body.workflow,
         tag=call.body.tag,
         params=call.body.params,
         trusted=call.body.trust or services.trusted,
     )
-    started = await launch(services, asked)
-    return await services.reader.read(_row_of, started.space)
+    begun = await launch(services, asked, call.request_key)
+    return WorkflowRow(
+        name=begun.name,
+        tag=begun.tag,
+        state="running",
+        members=begun.members,
+        started_at=rfc3339(begun.started_ms),
+        run=begun.space if begun.mode == "run" else None,
+    )
 
 
-async def launch(services: Services, asked: StartAsked) -> Started:
-    """Check, set up and start a workflow. Raises Refused and BadDefinition; then nothing was started."""
+async def launch(services: Services, asked: StartAsked, key: RequestKey | None) -> Begun:
+    """Check, set up and start a workflow, once for ``key``.
+
+    Raises Refused and BadDefinition; then nothing was started.
+    """
+
+    def before(key: RequestKey) -> Begun | None:
+        return services.reader.now(begun_before, key, services.now_ms())
+
+    return await services.launches.once(key, before, lambda: _launch(services, asked, key))
+
+
+async def _launch(services: Services, asked: StartAsked, key: RequestKey | None) -> Begun:
     running = frozenset(record.space for record in services.reader.now(workflows.running))
 
     def checked() -> Prepared:
@@ -56,6 +72,7 @@ async def launch(services: Services, asked: StartAsked) -> Started:
         environ=services.environ,
         now_ms=services.now_ms,
         own_bin=services.own_bin,
+        request=key,
     )
 
 
@@ -116,7 +133,8 @@ def _shown(conn: apsw.Connection, record: WorkflowRecord) -> WorkflowRow:
     return WorkflowRow(
         name=record.name,
         tag=record.tag,
-        state=record.state,
+        state="waiting" if record.state == "running" and record.limited_by else record.state,
+        reason=record.limited_by,
         members=tuple(member.name for member in agents.members(conn, record.space)),
         started_at=rfc3339(record.started_ms),
         run=record.space if record.mode == "run" else None,

@@ -131,8 +131,8 @@ def _limited(space: str, workspace: Workspace, limit: _Limit) -> tuple[Effect, .
     """Told once in a run: a notice for every message would be a flood of its own."""
     if workspace.limited:
         return ()
-    target = f"@{workspace.name}:{workspace.tag}"
-    text = f"{limit.text} is reached: nobody is woken until somebody continues it (awk continue {target})"
+    until = f" until somebody continues it (awk continue @{workspace.name}:{workspace.tag})"
+    text = f"{limit.text} is reached: nobody is woken{until if workspace.mode == 'start' else ''}"
     return (
         Put(RunLimited(space=space, by=limit.by)),
         Append(Draft(kind="system", space=space, sender=SYSTEM, text=text)),

@@ -1,6 +1,6 @@
 """The log of starts: that a kernel took over, that it was asked to stop, and whether those before it kept dying."""
 
-from typing import Final
+from typing import Final, cast
 
 from kernel.policy.boots import LOOP_BOOTS, PastBoot, keeps_dying
 from kernel.store.transaction import Transaction
@@ -20,8 +20,8 @@ def died(tx: Transaction) -> bool:
 
 def in_a_loop(tx: Transaction) -> bool:
     """Whether the last kernels died one after the other and none got anything done."""
-    rows = tx.conn.execute(LAST, (LOOP_BOOTS,)).fetchall()
-    if not keeps_dying([PastBoot(int(at), bool(clean)) for at, clean, _seq in rows], tx.now_ms):
+    rows = cast("list[tuple[int, int, int]]", tx.conn.execute(LAST, (LOOP_BOOTS,)).fetchall())
+    if not keeps_dying([PastBoot(at, bool(clean)) for at, clean, _seq in rows], tx.now_ms):
         return False
     return tx.conn.execute(PROGRESS, (rows[-1][2],)).fetchone() is None
 

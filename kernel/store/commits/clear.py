@@ -2,11 +2,10 @@
 
 from typing import Final
 
-import msgspec
-
 from kernel.store.commits.roster import remove_agent
 from kernel.store.commits.wipe import wipe
 from kernel.store.transaction import Transaction
+from protocol.api import Cleared
 from protocol.errors import Refused
 from protocol.names import AgentKey, is_personal, personal_space, split_space
 
@@ -14,14 +13,6 @@ OPEN: Final = """
 SELECT count(*) FROM instructions
 WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
 """
-
-
-class Cleared(msgspec.Struct, frozen=True, kw_only=True):
-    """How many messages and instructions of ``space`` have no words any more."""
-
-    space: str
-    messages: int
-    instructions: int
 
 
 def clear(tx: Transaction, space: str) -> Cleared:

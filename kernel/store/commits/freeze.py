@@ -1,4 +1,4 @@
-"""Keep the prompt that an instruction's first entry answers. Part of the commit of that entry, never a job of its own."""
+"""Keep the prompt that an instruction's first entry answers. Part of that entry's commit, never a job of its own."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -2,14 +2,16 @@
 
 from typing import Final, cast
 
-from kernel.store.commits.grant import grant
+from kernel.policy.standing import AgentState
+from kernel.store.commits.go_on import go_on
+from kernel.store.commits.grant import grant, grant_agent
 from kernel.store.commits.paused import keep_paused
 from kernel.store.commits.release import release_agent
-from kernel.store.commits.roster import AgentState, set_agent_state
+from kernel.store.commits.roster import set_agent_state
 from kernel.store.commits.trip import wake
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
-from protocol.names import AgentKey, InstructionId, instruction_id, number_of
+from protocol.names import AgentKey, InstructionId, number_of
 
 STATE: Final = "SELECT state, reason FROM agents WHERE key = ?"
 
@@ -40,7 +42,7 @@ def resume_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
 
 
 def stop_agent(tx: Transaction, agent: AgentKey) -> None:
-    """Lease nothing of ``agent`` until it is resumed or reset; ending what runs is for the caller.
+    """Lease nothing of ``agent`` until it is resumed or reset; the dispatcher ends what runs.
 
     Raises Refused (unknown_agent).
     """
@@ -78,8 +80,15 @@ def _state(tx: Transaction, agent: AgentKey) -> AgentState:
 
 SET_PAUSED: Final = "UPDATE workflows SET paused = ? WHERE space = ? AND state = 'running' AND paused <> ? RETURNING id"
 RUNS: Final = "SELECT 1 FROM workflows WHERE space = ? AND state = 'running'"
-LANED: Final = "SELECT id FROM instructions WHERE space = ? AND state IN ('queued', 'yielded') ORDER BY id"
-KEPT: Final = "SELECT id FROM instructions WHERE space = ? AND state = 'waiting' AND waits_for = 'paused' ORDER BY id"
+# What the index of a space's open instructions says comes first, so that it is used.
+LANED: Final = """
+SELECT id FROM instructions WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+  AND state IN ('queued', 'yielded') ORDER BY id
+"""
+KEPT: Final = """
+SELECT id FROM instructions WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+  AND state = 'waiting' AND waits_for = 'paused' ORDER BY id
+"""
 
 
 def pause_workflow(tx: Transaction, space: str) -> None:
@@ -104,31 +113,26 @@ def continue_workflow(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
 
     A paused workflow stays paused. Raises Refused (workflow_not_running).
     """
-    granted = grant(tx, space)
-    for one in granted:
-        keep_paused(tx, number_of(one, "i") or 0)
+    granted = _kept(tx, grant(tx, space))
     _tell(tx, space, "running", "continued")
     return granted
 
 
-FORGET_SPENDING: Final = "DELETE FROM spending WHERE agent = ?"
-BUDGETED: Final = """
-SELECT id FROM instructions WHERE agent = ? AND state = 'waiting' AND waits_for = 'budget' ORDER BY lane, id
-"""
-
-
 def continue_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Give ``agent`` its own budget once more: what waits for that goes on. Returns those instructions.
+    """Give ``agent`` its own budget once more: what waits for that goes on, and what it left incomplete is taken up.
 
-    Where the budget of their workflow is used up too they will wait again. Raises Refused (unknown_agent).
+    Returns those instructions. Where the budget of their workflow is used up too they will wait again.
+    Raises Refused (unknown_agent).
     """
     _state(tx, agent)
-    tx.conn.execute(FORGET_SPENDING, (agent,))
-    numbers = _numbers(tx, BUDGETED, agent)
-    for number in numbers:
-        wake(tx, number)
-        keep_paused(tx, number)
-    return tuple(instruction_id(number) for number in numbers)
+    return (*_kept(tx, grant_agent(tx, agent)), *go_on(tx, agent))
+
+
+def _kept(tx: Transaction, granted: tuple[InstructionId, ...]) -> tuple[InstructionId, ...]:
+    """What a limit let go, held back again where its workflow is paused."""
+    for one in granted:
+        keep_paused(tx, number_of(one, "i") or 0)
+    return granted
 
 
 def _set_paused(tx: Transaction, space: str, *, paused: bool) -> bool:

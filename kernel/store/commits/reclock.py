@@ -1,4 +1,4 @@
-"""Sets right what an earlier kernel stored, where its clock was ahead of ours. Part of recovery, never a job of its own.
+"""Sets right what an earlier kernel stored, where its clock was ahead of ours. Part of recovery.
 
 What waits keeps its wait (fault TF14), but a clock that was put back must not make it longer (fault TF01): it begins
 anew, at most. A clock that was put forward makes nothing wait longer, so there is nothing to set right.
@@ -38,7 +38,10 @@ DEADLINES: Final = """
 UPDATE workflows SET deadline_ms = :now + (deadline_ms - started_ms), started_ms = :now
 WHERE state = 'running' AND deadline_ms IS NOT NULL AND started_ms > :now
 """
-ALL: Final = (WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES)
+INTERVALS: Final = """
+UPDATE timers SET next_ms = :now + period_ms WHERE period_ms IS NOT NULL AND next_ms > :now + period_ms
+"""
+ALL: Final = (WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVALS)
 
 
 def reclock(tx: Transaction) -> bool:

@@ -84,7 +84,7 @@ class Recorder:
 
     def _assign(self, seq: int, fact: Fact, run: _Run, assign: Assign) -> int:
         tx = self._tx
-        waits_for: WaitReason | None = "paused" if run.paused else assign.waits_for
+        waits_for: WaitReason | None = assign.waits_for or ("paused" if run.paused else None)
         values: Values = {
             "agent": assign.agent,
             "name": assign.name,

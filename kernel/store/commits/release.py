@@ -2,7 +2,6 @@
 
 from typing import Final, cast
 
-from kernel.store.commits.paused import keep_paused
 from kernel.store.commits.trip import shut, wake
 from kernel.store.transaction import Transaction
 from protocol.names import AgentKey, InstructionId, instruction_id
@@ -40,6 +39,5 @@ def release_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]
             tx.conn.execute(TRY, {"key": key, "id": first, "now": tx.now_ms})
     for number, _key in waiting:
         wake(tx, number)
-        keep_paused(tx, number)
     tx.conn.execute(LET_GO, (agent,))
     return tuple(instruction_id(number) for number, _key in waiting)

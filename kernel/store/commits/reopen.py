@@ -3,7 +3,7 @@
 A refused credential or an empty account is asked once more: whoever starts a kernel may have changed its environment.
 """
 
-from typing import Final
+from typing import Final, cast
 
 from kernel.store.commits.trip import shut, wake
 from kernel.store.transaction import Transaction
@@ -17,19 +17,19 @@ SELECT key FROM breakers WHERE reason IN ('credentials', 'quota') AND open_until
 
 # As breakers are shut by their keys; these have lost theirs.
 STRANDED: Final = """
-SELECT id FROM instructions
+SELECT id FROM instructions INDEXED BY instructions_waiting
 WHERE state = 'waiting' AND waits_for IN ('credentials', 'quota') AND not_before_ms = 0
   AND (wait_key IS NULL OR NOT EXISTS (SELECT 1 FROM breakers AS b WHERE b.key = instructions.wait_key))
 ORDER BY id
 """
 FORGET_HOLDS: Final = """
 UPDATE agents SET hold_key = NULL, hold_reason = NULL, hold_until_ms = 0
-WHERE hold_reason IN ('provider', 'credentials', 'quota')
+WHERE hold_reason IN ('credentials', 'quota') AND hold_until_ms = 0
   AND NOT EXISTS (SELECT 1 FROM breakers AS b WHERE b.key = agents.hold_key)
 """
 
 ANSWERED: Final = """
-SELECT i.id FROM instructions AS i
+SELECT i.id FROM instructions AS i INDEXED BY instructions_waiting
 CROSS JOIN instructions AS asked ON asked.id = CAST(substr(i.wait_key, 2) AS INTEGER)
 WHERE i.state = 'waiting' AND i.waits_for = 'answer'
   AND asked.state IN ('done', 'incomplete', 'failed', 'dead', 'cancelled')
@@ -38,7 +38,8 @@ ORDER BY i.id
 
 PAUSE: Final = """
 UPDATE instructions SET state = 'waiting', waits_for = 'paused', wait_key = NULL, not_before_ms = 0
-WHERE state IN ('queued', 'yielded') AND space IN (SELECT w.space FROM workflows AS w WHERE w.paused AND w.state = 'running')
+WHERE state IN ('queued', 'yielded')
+  AND space IN (SELECT w.space FROM workflows AS w WHERE w.paused AND w.state = 'running')
 """
 
 
@@ -48,7 +49,7 @@ def reopen(tx: Transaction) -> None:
     for (key,) in tx.conn.execute(WITHOUT_TIME).fetchall():
         shut(tx, str(key))
     for question in (STRANDED, ANSWERED):
-        for (number,) in tx.conn.execute(question).fetchall():
-            wake(tx, int(number))
+        for (number,) in cast("list[tuple[int]]", tx.conn.execute(question).fetchall()):
+            wake(tx, number)
     tx.conn.execute(FORGET_HOLDS)
     tx.conn.execute(PAUSE)

@@ -1,16 +1,15 @@
 """Which agents there are. They move no work; a name must be here before anything can be sent to it."""
 
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
+from kernel.policy.standing import AgentState
 from kernel.rule.draft import Origin
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.names import AgentKey, name_of
-
-AgentState = Literal["active", "paused", "stopped", "error"]
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,13 +80,14 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
 
 OPEN: Final = """
 SELECT 1 FROM instructions
-WHERE agent = ? AND (state IN ('leased', 'running') OR state IN ('queued', 'yielded')) LIMIT 1
+WHERE agent = ? AND (state IN ('leased', 'running') OR state IN ('queued', 'yielded') OR state = 'waiting') LIMIT 1
 """
 MEMBER_OF: Final = """
 SELECT m.space FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
 WHERE m.agent = ? LIMIT 1
 """
 DELETE: Final = "DELETE FROM agents WHERE key = ? RETURNING key"
+DELETE_TIMERS: Final = "DELETE FROM timers WHERE agent = ?"
 
 
 def remove_agent(tx: Transaction, key: AgentKey) -> None:
@@ -99,6 +99,7 @@ def remove_agent(tx: Transaction, key: AgentKey) -> None:
         raise Refused("conflict", f"{key} has work that has not ended", f"see it: awk queue {key}")
     if tx.conn.execute(DELETE, (key,)).fetchone() is None:
         raise Refused("unknown_agent", f"there is no agent {key!r}", "awk ls lists the agents")
+    tx.conn.execute(DELETE_TIMERS, (key,))
     tx.emit("agent.changed", agent=name_of(key), data={"state": "deleted", "reason": None})
 
 

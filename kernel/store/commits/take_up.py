@@ -1,7 +1,7 @@
 """Give a new instruction the thread of one that was left incomplete. Part of the commit that makes it, never a job.
 
 Its entries are copied under the same numbers, so the keys of its calls stay what they were; what they cost stays
-booked where it was. What the user said then is a note at their end.
+booked where it was. What the user said then is a note at their end. What the old one was trusted to do, the new one is.
 """
 
 from typing import Final
@@ -22,16 +22,23 @@ RETURNING k, kind
 
 TAKE: Final = """
 UPDATE instructions SET continues = :old, entries = :entries, carried_steps = :steps, prefix = old.prefix,
-  manifest = old.manifest, aside = old.aside, compacted = old.compacted
+  manifest = old.manifest, aside = old.aside, compacted = old.compacted,
+  vouched = coalesce(instructions.vouched, old.vouched)
 FROM instructions AS old WHERE instructions.id = :new AND old.id = :old
 """
 
 # Nothing was durable, or it is not kept any more: the work begins anew, and is still the same work.
-FOLLOW: Final = "UPDATE instructions SET continues = :old WHERE id = :new"
+FOLLOW: Final = """
+UPDATE instructions SET continues = :old, vouched = coalesce(instructions.vouched, old.vouched)
+FROM instructions AS old WHERE instructions.id = :new AND old.id = :old
+"""
 
 NOTE: Final = """
 INSERT INTO entries (instruction, k, epoch, kind, body, blob, at_ms) VALUES (?, ?, 0, 'note', ?, ?, ?)
 """
+
+NOTE_CHARACTERS: Final = 100_000
+"""Whatever JSON makes of them, they fit into one line of a worker's link."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -50,5 +57,6 @@ def take_up(tx: Transaction, new: int, old: int, text: str) -> None:
 
 def add_note(tx: Transaction, number: int, k: int, text: str) -> None:
     """Write a note as entry ``k``; the caller counts it."""
-    note = Entry(k=k, kind="note", text=text)
+    cut = text if len(text) <= NOTE_CHARACTERS else f"{text[:NOTE_CHARACTERS]}\n[cut here]"
+    note = Entry(k=k, kind="note", text=cut)
     tx.conn.execute(NOTE, (number, k, *store_body(tx, _encode(note)), tx.now_ms))

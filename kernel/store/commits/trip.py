@@ -12,6 +12,7 @@ from kernel.policy import breaker as policy
 from kernel.policy.breaker import Breaker
 from kernel.store.breakers import breaker, breakers, probed_by
 from kernel.store.clock_text import optional_rfc3339
+from kernel.store.commits.paused import keep_paused
 from kernel.store.transaction import Transaction
 from protocol.errors import Cause
 from protocol.instruction import LANES, WaitReason
@@ -116,10 +117,16 @@ WHERE id = ? AND state = 'waiting' RETURNING name, space, lane
 
 
 def wake(tx: Transaction, number: int) -> bool:
-    """What ``number`` waited for is there: back to its place in its lane. False: it does not wait."""
+    """What ``number`` waited for is there: back to its place in its lane. False: it does not wait.
+
+    Where its workflow is paused it waits for that from now on, and probes nothing.
+    """
     row = tx.conn.execute(WAKE, (number,)).fetchone()
     if row is None:
         return False
+    if keep_paused(tx, number):
+        give_back(tx, number)
+        return True
     name, space, lane = row
     data = {"status": "queued", "lane": LANES[lane], "not_before": None}
     tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)

@@ -261,6 +261,20 @@ def test_limits_of_the_project(
     assert definition.starvation == starvation
 
 
+@pytest.mark.parametrize(("text", "days"), [("limits: {}", 30), ("retention: 90d", 90), ("retention: 36h", 1.5)])
+def test_how_long_the_project_keeps_journals(text: str, days: float, tmp_path: Path) -> None:
+    """decisions, State: 30 days, configurable."""
+    (tmp_path / "moniro.yaml").write_text(text)
+    assert Catalog(tmp_path).project().retention == days * 24 * 3600
+
+
+def test_no_project_keeps_nothing(tmp_path: Path) -> None:
+    """What has just ended must be there to be looked at."""
+    (tmp_path / "moniro.yaml").write_text("retention: 1s")
+    with pytest.raises(BadDefinition, match="retention"):
+        Catalog(tmp_path).project()
+
+
 @pytest.mark.parametrize(
     ("text", "where", "message"),
     [

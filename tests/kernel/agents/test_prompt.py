@@ -104,6 +104,14 @@ def test_a_notice_in_a_personal_space_is_marked_as_one() -> None:
     assert made.message.endswith("[m3] user\n> again")
 
 
+def test_a_wakeup_reads_as_the_schedules_words_and_not_the_users() -> None:
+    """S0 schedule.prompt: nobody said it."""
+    for scene in (PERSONAL, WORKSPACE):
+        made = prompt(scene, message=said(5, "system", "Check for pending reviews", "due"))
+        assert made.message == "[m5] system (your schedule)\n> Check for pending reviews"
+        assert made.manifest[-1] == "message: m5 from system"
+
+
 def test_a_long_message_is_cut_in_the_thread_and_says_so() -> None:
     """P10: prompt byte caps."""
     made = prompt(WORKSPACE, said(1, "bob", "x" * 10_000), message=said(2, "bob", "y" * 10_000))

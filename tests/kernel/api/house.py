@@ -38,6 +38,8 @@ class House:
     port: int
     asked_to_stop: list[float] = field(default_factory=list)
     live: dict[str, Activity] = field(default_factory=dict)
+    interrupted: list[str] = field(default_factory=list)
+    """Agents whose work was to be begun anew."""
     stopping: bool = False
     served: trio.Event = field(default_factory=trio.Event)
 
@@ -108,6 +110,12 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGe
     port = listener.getsockname()[1]
     stopping: list[float] = []
     live: dict[str, Activity] = {}
+    interrupted: list[str] = []
+
+    def interrupt(agent: str) -> bool:
+        interrupted.append(agent)
+        return True
+
     services = Services(
         writer=writer,
         reader=reader,
@@ -120,12 +128,13 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGe
         now_ms=lambda: 1_700_000_000_000,
         uptime_seconds=lambda: 1.0,
         activity=lambda: live,
+        interrupt=interrupt,
         ready=lambda: True,
         closing=trio.Event(),
         shutdown=stopping.append,
         stopping=lambda: bool(stopping),
     )
-    built = House(services, port, stopping, live)
+    built = House(services, port, stopping, live, interrupted)
 
     async def serving(*, task_status: trio.TaskStatus[None]) -> None:
         await serve(services, listener, task_status=task_status)

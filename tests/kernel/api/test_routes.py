@@ -20,7 +20,12 @@ CONTRACT = {
     "DELETE /workflows/<name>", "DELETE /workflows/<name>/<tag>", "POST /run", "POST /serve", "GET /runs",
     "GET /runs/<run>", "POST /messages", "GET /messages/<id>", "GET /instructions", "GET /instructions/<id>",
     "GET /dead", "GET /spaces/<space>/channel", "GET /spaces/<space>/members", "GET /events", "GET /providers",
-    "GET /backends",
+    "GET /backends", "POST /agents/<name>/pause", "POST /agents/<name>/resume", "POST /agents/<name>/stop",
+    "POST /agents/<name>/restart", "POST /agents/<name>/continue", "GET /agents/<name>/inbox",
+    "POST /workflows/<name>/pause", "POST /workflows/<name>/resume", "POST /workflows/<name>/continue",
+    "POST /workflows/<name>/<tag>/pause", "POST /workflows/<name>/<tag>/resume",
+    "POST /workflows/<name>/<tag>/continue", "GET /instructions/<id>/prompt", "POST /instructions/<id>/cancel",
+    "POST /instructions/<id>/retry", "POST /instructions/<id>/promote", "POST /spaces/<space>/clear",
 }  # fmt: skip
 
 

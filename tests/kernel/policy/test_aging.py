@@ -108,13 +108,13 @@ def test_one_that_was_promoted_makes_a_step_first(promoted: bool, steps: int, ma
 
 def test_background_work_begins_and_ends_under_an_endless_flood() -> None:
     """Fault TF04: messages faster than they are answered, for ever."""
-    flood = [(at, IMMEDIATE, 1) for at in range(0, 3_600_000, 2_000)]
-    agent = Agent(sorted([*flood, (1_000, BACKGROUND, 12)]))
-    agent.run(3_600_000)
-    background = next(job for job in agent.jobs if job.number == 2 or job.steps_left > 1 or job.preempted)
-    background = next((job for job in agent.jobs if job.promoted), background)
-    assert background.starts and background.starts[0] <= 1_000 + STARVATION_MS + STEP_MS
-    assert background.ended_ms is not None
+    flood = [(at, IMMEDIATE, 1) for at in range(0, 1_200_000, 2_000)]
+    agent = Agent(sorted([*flood, (1_000, BACKGROUND, 12)]))  # the second to come
+    agent.run(1_200_000)
+    background = agent.jobs[1]
+    assert background.since_ms == 1_000 and background.promoted
+    assert background.starts[0] <= 1_000 + STARVATION_MS + STEP_MS
+    assert background.ended_ms is not None and background.steps_left == 0
 
 
 def test_messages_that_come_while_it_is_busy_are_answered_in_their_order() -> None:
@@ -136,7 +136,7 @@ def test_a_hundred_preemptions_do_not_keep_work_from_its_end() -> None:
 arrivals = st.lists(st.tuples(st.integers(0, 1_200_000), st.integers(0, 2), st.integers(1, 20)), max_size=40)
 
 
-@settings(max_examples=500)
+@settings(max_examples=250, deadline=None)
 @given(arrivals)
 def test_no_schedule_starves_anybody_or_breaks_the_order_of_a_lane(made: list[tuple[int, int, int]]) -> None:
     """Promise P11: first come first served in a lane, a step per start, immediate at the next yield point."""

@@ -163,6 +163,8 @@ def test_at_most_one_may_try_while_it_is_not_closed(steps: list[str], who: int) 
                 breaker = succeeded(breaker, who)
             case "abandon":
                 breaker = abandoned(breaker, who, now)
+            case _:
+                pass
         admitted = [one for one in range(5) if admits(breaker, one)]
         assert len(admitted) == {"closed": 5, "half_open": 1, "open": 0}[breaker.state]
 
@@ -199,7 +201,7 @@ class Herd:
         return False
 
 
-@settings(max_examples=100)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 600), st.integers(1, 120), st.randoms(use_true_random=False))
 def test_fifty_agents_that_were_refused_together_do_not_come_back_together(
     ill_seconds: int, retry_after: int, chance: Random

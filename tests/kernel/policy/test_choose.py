@@ -28,7 +28,7 @@ limits = st.builds(
 running = st.dictionaries(st.sampled_from(PROVIDERS), st.integers(0, 3))
 
 
-@settings(max_examples=500)
+@settings(max_examples=300, deadline=None)
 @given(candidates, running, limits, st.frozensets(st.sampled_from(AGENTS)))
 def test_the_most_urgent_go_first_one_for_each_free_agent_within_the_limits(
     ready: list[Candidate], live: dict[str, int], within: Limits, busy: frozenset[str]
@@ -70,3 +70,12 @@ def test_a_limit_is_not_exceeded_by_what_is_chosen_at_once() -> None:
     ready = [candidate(agent, 1, number, "p") for number, agent in enumerate(AGENTS, 1)]
     assert [one.number for one in choose(ready, {}, Limits(32, {"p": 2}), frozenset())] == [1, 2]
     assert choose(ready, {"q": 32}, Limits(32), frozenset()) == ()
+
+
+def test_one_limit_may_stand_for_every_provider_that_is_not_named() -> None:
+    """promises.md 4.2: and for none where the provider is not known yet."""
+    each = Limits(32, {"q": 2}, each_provider=1)
+    ready = [candidate(agent, 1, number, "qp"[number % 2]) for number, agent in enumerate(AGENTS, 1)]
+    assert [one.number for one in choose(ready, {}, each, frozenset())] == [1, 2, 4]
+    unknown = [candidate(agent, 1, number) for number, agent in enumerate(AGENTS, 1)]
+    assert len(choose(unknown, {}, each, frozenset())) == len(AGENTS)

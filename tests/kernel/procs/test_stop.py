@@ -2,14 +2,19 @@
 
 import os
 import signal
+from collections.abc import Collection, Iterable
+from pathlib import Path
 
+import pytest
 import trio
 
+from kernel.procs import remains
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.handle import Handle
+from kernel.procs.process_table import ProcessId
 from kernel.procs.spec import Spec
-from kernel.procs.stop import stop
-from tests.kernel.procs.trees import ENV, STAYS, gone, read_pids
+from kernel.procs.stop import VERIFY_SECONDS, stop
+from tests.kernel.procs.trees import ENV, STAYS, gone, left_in, read_pids
 
 
 async def start(launcher: ForkLauncher, *argv: str) -> Handle:
@@ -53,3 +58,45 @@ async def test_a_keeper_that_does_not_answer_is_killed_at_last(forking: ForkLaun
             exited = await stop(handle, grace_seconds=0, term_seconds=0.1)
         await gone(pids)
     assert exited.killed
+
+
+@pytest.mark.parametrize(
+    ("script", "ended_by"),
+    [
+        ("trap '' TERM HUP INT; echo $$; while :; do sleep 1000; done", signal.SIGKILL),
+        ("echo $$; kill -STOP $$; sleep 1000", signal.SIGTERM),
+        ("trap '' TERM; echo $$; kill -STOP $$; while :; do sleep 1000; done", signal.SIGKILL),
+        ("exec >&- 2>&-; trap '' TERM; while :; do sleep 1000; done", signal.SIGKILL),
+    ],
+    ids=["ignores SIGTERM", "stopped", "stopped and ignores SIGTERM", "closed its output"],
+)
+async def test_no_behaviour_outlasts_the_ladder(forking: ForkLauncher, script: str, ended_by: signal.Signals) -> None:
+    """Promise P8, faults PF05 and "a worker that is stopped": over within grace, term and 2 s, however it behaves."""
+    async with await start(forking, "sh", "-c", script) as handle:
+        if "echo" in script:
+            await read_pids(handle.stdout, 1)
+        with trio.fail_after(0.05 + 0.1 + VERIFY_SECONDS):
+            exited = await stop(handle, grace_seconds=0.05, term_seconds=0.1)
+    assert (exited.signal, exited.killed) == (ended_by, True)
+
+
+async def test_what_will_not_die_is_told_and_left_for_the_next_kernel_to_find(
+    forking: ForkLauncher, run_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """promises 4.6: survivors are a leak, logged and tried again; only a stuck system call makes one."""
+    handle = await start(forking, "sh", "-c", "sleep 1000")
+
+    async def vain(roots: Iterable[ProcessId], cookies: Collection[str]) -> frozenset[ProcessId]:
+        found = await really(roots, cookies)
+        assert not found
+        return frozenset({ProcessId(4711, 1)})
+
+    really = remains.end
+    monkeypatch.setattr(remains, "end", vain)
+    os.kill(handle.keeper_pid, signal.SIGKILL)
+    with trio.fail_after(5):
+        await handle.wait()
+        await handle.aclose()
+    assert handle.survivors == (4711,)
+    assert left_in(run_dir) == ["i1-1"]
+    assert "procs.leak i1-1: (4711,)" in caplog.text

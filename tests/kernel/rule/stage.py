@@ -63,6 +63,10 @@ class Stage:
         """Who was given work that waits, and for what."""
         return [(one.agent, one.waits_for) for one in self._assigned() if one.waits_for is not None]
 
+    def taken_up(self) -> list[int | None]:
+        """Whose thread each piece of work takes up."""
+        return [one.continues for one in self._assigned()]
+
     def _assigned(self) -> list[Assign]:
         return [one for _, effects in self.recorded for one in effects if isinstance(one, Assign)]
 

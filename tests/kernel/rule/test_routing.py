@@ -156,3 +156,23 @@ def test_a_message_that_no_worker_could_be_given_is_refused() -> None:
     with pytest.raises(Refused) as caught:
         said(stage, "é" * TEXT_LIMIT_BYTES, space="dm:alice")
     assert (caught.value.code, stage.recorded) == ("too_large", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "sender", "kind", "expected"),
+    [
+        ("continue", "user", "said", 7),
+        ("  CONTINUE: faster", "user", "said", 7),
+        ("continued", "user", "said", None),
+        ("go on, continue", "user", "said", None),
+        ("continue", "bob", "said", None),
+        ("continue", "system", "kickoff", None),
+    ],
+)
+def test_the_users_word_takes_up_what_was_left_incomplete(
+    text: str, sender: str, kind: MessageKind, expected: int | None
+) -> None:
+    """Issue, 6: `awk send alice continue` picks up from the saved thread."""
+    stage = Stage(members=team("alice"), left_incomplete={(SPACE, f"alice@{SPACE}"): 7, ("dm:alice", "alice"): 8})
+    said(stage, text, sender=sender, kind=kind, to=("alice",))
+    assert stage.taken_up() == [expected]

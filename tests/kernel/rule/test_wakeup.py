@@ -5,7 +5,7 @@ from kernel.rule.draft import WakeupDue
 from kernel.rule.effects import Assign, Deliver, Put, RunLimited
 from kernel.rule.evaluate import evaluate
 from kernel.rule.fact import Fact
-from protocol.names import AgentKey
+from protocol.names import AgentKey, AgentName
 from tests.kernel.rule.stage import SPACE, Stage, team
 
 
@@ -31,7 +31,8 @@ def test_it_wakes_its_agent_alone_in_the_background() -> None:
     come(stage)
     [(fact, effects)] = stage.recorded
     assert (fact.space, fact.hops) == ("dm:alice", 0)
-    assert effects == (Assign(AgentKey("alice"), "alice", "background", 0), Deliver(AgentKey("alice"), "alice"))
+    alice, name = AgentKey("alice"), AgentName("alice")
+    assert effects == (Assign(alice, name, "background", 0), Deliver(alice, name))
 
 
 def test_it_wakes_in_the_workspace_it_names_if_that_runs_with_its_agent() -> None:

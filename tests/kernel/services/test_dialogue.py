@@ -59,7 +59,7 @@ class Scene:
     timeouts: Timeouts = Timeouts()
     entries: list[int] = field(default_factory=list)
     heard: list[object] = field(default_factory=list)
-    commit_seconds: float = 0.0
+    commit: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
 
     def __post_init__(self) -> None:
         to_worker, self.worker_in = trio.testing.memory_stream_one_way_pair()
@@ -93,8 +93,7 @@ class Scene:
 
         async def entry(frame: Entry) -> Go:
             self.entries.append(frame.k)
-            if self.commit_seconds:
-                await trio.sleep(self.commit_seconds)
+            await self.commit()
             return Go(k=frame.k)
 
         async def log(frame: Log) -> None:
@@ -252,7 +251,11 @@ async def test_a_worker_that_answers_late_but_in_time_goes_on(autojump_clock: tr
 
 async def test_a_commit_that_takes_long_is_nobodys_silence(autojump_clock: trio.testing.MockClock) -> None:
     """Fault SF03: while the disk is full workers are paused, not failed."""
-    scene = Scene(commit_seconds=5000.0)
+
+    async def slow() -> None:
+        await trio.sleep(5000.0)
+
+    scene = Scene(commit=slow)
     await scene.say(READY, Progress(what="x"), Entry(k=0, kind="reply", text="a"))
 
     async def goes_on() -> None:

@@ -36,7 +36,7 @@ async def judged(house: Money) -> WorkflowRecord:
 
 def changes(house: Money) -> list[object]:
     """The reasons of every ``workflow.changed``."""
-    found = house.reader.now(events.after, 0, 1000, EventFilter(space=SPACE))
+    found = house.reader.now(events.since, 0, 1000, EventFilter(space=SPACE))
     return [one.data.get("reason") for one in found if one.type == "workflow.changed"]
 
 

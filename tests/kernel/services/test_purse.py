@@ -1,6 +1,8 @@
 """Money while it is spent, on a real store."""
 
 import pytest
+import trio
+import trio.testing
 
 from kernel.agents.prices import cost_usd, rate
 from kernel.policy.budget import Allowance, Exhausted
@@ -195,3 +197,19 @@ async def test_a_started_workflow_holds_still_when_its_wall_time_is_over() -> No
         assert isinstance(house.purse.allowance(ids[0]), Allowance)
         assert await house.writer.commit(limit, house.run().id, "wall_time") is True
         assert await house.writer.commit(limit, house.run().id, "wall_time") is False
+
+
+async def test_the_price_list_is_read_while_the_first_worker_waits_for_its_model() -> None:
+    """Nobody waits for it: not the kernel's start, not a mock, not the first reply that is priced."""
+    async with money() as house, trio.open_nursery() as nursery:
+        nursery.start_soon(house.purse.run)
+        ids = await house.start("@ann @bob go", RunBudget())
+        await house.begin(ids[0], PLAIN)
+        await trio.testing.wait_all_tasks_blocked()
+        rate.cache_clear()
+        leased = await house.lease(ids[1])
+        house.purse.open(leased, PLAIN, start_of(leased, "gpt-5", "openai"))
+        with trio.fail_after(10):
+            while nursery.child_tasks:
+                await trio.lowlevel.checkpoint()
+        assert rate.cache_info().currsize == 1

@@ -18,6 +18,7 @@ from kernel.services.outcome import Ending
 from kernel.services.pulse import Pulse
 from protocol.agent import Action, Rule, Timeouts
 from protocol.ipc import Delta, Entry, Go, Limits, Log, McpAddress, Progress, Ready, Start
+from tests.kernel.procs.conftest import make
 from tests.kernel.procs.trees import ENV, gone
 
 SLEEPS = Start(
@@ -91,11 +92,12 @@ async def test_a_worker_that_is_stopped_is_noticed_and_its_tree_is_gone(
     assert exited.killed
 
 
+@pytest.mark.parametrize("kind", ["fork", "exec"])
 async def test_a_worker_that_is_asked_writes_where_it_stands_and_lives_on(
-    tmp_path: Path, nursery: trio.Nursery
+    tmp_path: Path, nursery: trio.Nursery, kind: str
 ) -> None:
     """promises.md 4.5: SIGUSR1 dumps every thread to stderr, which the kernel keeps the end of."""
-    launcher = ForkLauncher(run_dir=tmp_path / "run", environ=ENV)
+    launcher = make(kind, tmp_path / "run")
     await nursery.start(launcher.run)
     listener, tail = Listener(), Tail()
     async with await launcher.spawn(Spec(attempt="i1-1")) as handle:

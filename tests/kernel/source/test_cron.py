@@ -1,5 +1,6 @@
 """Cron lines, where clocks are put forward and back."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -85,10 +86,20 @@ def test_the_next_time_is_always_later_and_never_skips_one(line: str, zone: str,
     assert cron.next_after((at_ms + following_ms) // 2) == following_ms
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["", "*", "* * * *", "* * * * * *", "61 * * * *", "a b c d e", "*/0 * * * *", "5-1 * * * *", "0 0 30 2 *", "- - - - -"],
-)
+NO_LINES = """
+*
+* * * *
+* * * * * *
+61 * * * *
+a b c d e
+*/0 * * * *
+5-1 * * * *
+0 0 30 2 *
+- - - - -
+"""
+
+
+@pytest.mark.parametrize("line", [*NO_LINES.splitlines(), "0,".ljust(400, "0") + " * * * *"])
 def test_what_is_no_cron_line_is_refused(line: str) -> None:
     """Fault CF13."""
     with pytest.raises(CronRejected):
@@ -98,10 +109,8 @@ def test_what_is_no_cron_line_is_refused(line: str) -> None:
 @given(st.lists(st.text("0123456789*/-,L#W²١ MONJA", min_size=1, max_size=8), min_size=5, max_size=5))
 def test_no_text_does_more_than_be_refused(fields: list[str]) -> None:
     """Fault CF13: whatever five fields say, they are kept or refused, and quickly."""
-    try:
-        Cron(" ".join(fields), UTC).next_after(0)
-    except CronRejected as error:
-        assert str(error)
+    with suppress(CronRejected):
+        assert Cron(" ".join(fields), UTC).next_after(0) > 0
 
 
 def test_a_zone_is_found_by_its_name_or_the_nearest_is_named() -> None:

@@ -103,13 +103,13 @@ class FaultyDisk(apsw.VFS):
         self._images: dict[str, _Image] = {}
         super().__init__(self.name, "")
 
-    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> "apsw.VFSFile":
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> "apsw.VFSFile":  # noqa: N802  (SQLite's names)
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         if path is not None and path not in self._images and Path(path).exists():
             self._images[path] = _Image(Path(path).read_bytes())
         return _File(self, path, name, flags)
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802  (SQLite's names)
         self._images.pop(filename, None)
         super().xDelete(filename, syncdir)
 
@@ -123,19 +123,19 @@ class FaultyDisk(apsw.VFS):
             files = {one: (image.kept, tuple(image.pending)) for one, image in self._images.items()}
             self.cuts.append(Cut(files, self.told()))
         if self.failing_sync is not None and self.syncs >= self.failing_sync:
-            error = apsw.IOError("fsync failed")
-            error.extendedresult = apsw.SQLITE_IOERR_FSYNC
-            raise error
+            raise apsw.IOError("fsync failed")
         self.image(path).settle()
 
 
 class _File(apsw.VFSFile):
-    def __init__(self, disk: FaultyDisk, path: str | None, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+    def __init__(
+        self, disk: FaultyDisk, path: str | None, name: str | apsw.URIFilename | None, flags: list[int]
+    ) -> None:
         self._disk = disk
         self._path = path
         super().__init__("", name, flags)
 
-    def xWrite(self, data: bytes, offset: int) -> None:
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802  (SQLite's names)
         disk = self._disk
         disk.on_write()
         if disk.room is not None:
@@ -147,12 +147,12 @@ class _File(apsw.VFSFile):
         if self._path is not None:
             disk.image(self._path).pending.append(_Write(offset, bytes(data)))
 
-    def xTruncate(self, size: int) -> None:
-        super().xTruncate(size)
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802  (SQLite's names)
+        super().xTruncate(newsize)
         if self._path is not None:
-            self._disk.image(self._path).pending.append(_Truncate(size))
+            self._disk.image(self._path).pending.append(_Truncate(newsize))
 
-    def xSync(self, flags: int) -> None:
+    def xSync(self, flags: int) -> None:  # noqa: N802  (SQLite's names)
         if self._path is not None:
             self._disk.synced(self._path)
         # The real disk is not waited for: what it holds is read only by processes that share its cache.

@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.contracts.check_steering import STEERING
 from tests.contracts.check_store import CHECKS, Check
 from tests.kernel.store.house import open_house
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [*CHECKS, *STEERING], ids=lambda check: check.__name__)
 async def test_the_store_keeps_its_contract(check: Check, place: str) -> None:
     """Issue: one contract suite runs on a file and in memory."""
     async with open_house(place) as house:

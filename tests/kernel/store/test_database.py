@@ -1,6 +1,7 @@
 """Opening a database: migrations, and files that cannot be used."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import get_args
 
@@ -11,6 +12,8 @@ from kernel.rule.draft import Origin
 from kernel.store.commits.roster import AgentState
 from kernel.store.database import migrations, open_database
 from kernel.store.errors import CannotOpen
+from kernel.store.reader import Reader
+from protocol.errors import Refused
 from protocol.instruction import STATUSES, DeliveryState
 from protocol.message import FACT_KINDS, MESSAGE_KINDS
 
@@ -83,3 +86,47 @@ def test_databases_in_memory_are_strangers() -> None:
     assert (first.reader().execute(count).get, second.reader().execute(count).get) == (1, 0)
     first.close()
     second.close()
+
+
+def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """Fault SF07: a page overwritten; named with the remedy, not a byte changed, the next try the same."""
+    path = tmp_path / "store.db"
+    open_database(str(path)).close()
+    content = bytearray(path.read_bytes())
+    content[4096 * 3 : 4096 * 4] = b"\xff" * 4096
+    path.write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(CannotOpen, match=r"damaged.*backup") as caught:
+            open_database(str(path))
+        assert str(path) in str(caught.value)
+        assert path.read_bytes() == content
+
+
+async def test_a_log_that_was_deleted_keeps_nobody_from_starting(tmp_path: Path) -> None:
+    """Fault SF08: killed, and its -wal removed: what had been copied back is there and the file is whole."""
+    path = tmp_path / "store.db"
+    before = open_database(str(path))
+    before.writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    before.writer().execute("INSERT INTO boots (pid, version, at_ms, requeued) VALUES (1, '', 0, 0)")
+    killed = tmp_path / "killed.db"
+    shutil.copy(path, killed)
+    before.close()
+    after = open_database(str(killed))
+    assert [row[0] for row in after.writer().execute("PRAGMA integrity_check")] == ["ok"]
+    assert after.writer().execute("SELECT count(*) FROM boots").get == 0
+    after.close()
+
+
+async def test_a_question_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault SF18: a reader that stays would keep the log from being copied back, and it would grow without end."""
+    monkeypatch.setattr("kernel.store.reader.LONGEST_SECONDS", 0.05)
+    database = open_database(str(tmp_path / "store.db"))
+    reader = Reader(database=database)
+    endless = "WITH RECURSIVE n (i) AS (SELECT max(id) FROM boots UNION ALL SELECT 1 FROM n) SELECT count(*) FROM n"
+    with pytest.raises(Refused) as caught:
+        await reader.read(lambda conn: conn.execute(endless).get)
+    assert caught.value.code == "busy"
+    assert await reader.read(lambda conn: conn.execute("SELECT 1").get) == 1
+    database.writer().execute("INSERT INTO boots (pid, version, at_ms, requeued) VALUES (1, '', 0, 0)")
+    assert database.writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)
+    database.close()

@@ -1,7 +1,7 @@
 """Promise P1 on a disk that is honest about syncs and about nothing else."""
 
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -29,7 +29,7 @@ CLIENTS = 4
 
 
 @asynccontextmanager
-async def writing(database: Database) -> AsyncIterator[Writer]:
+async def writing(database: Database) -> AsyncGenerator[Writer]:
     """A writer with agents to send to."""
     writer = Writer(database=database, clock_ms=Clock(), publish=Feed().publish)
     names = [AgentKey(f"a{number}") for number in range(CLIENTS)]
@@ -113,8 +113,8 @@ async def test_a_power_cut_at_any_sync_loses_nothing_that_was_answered(tmp_path:
     """Promise P1, fault SF02: drop all, or keep a random part of what was not synced; accepted present, torn 0."""
     told: list[str] = []
     disk = FaultyDisk(lambda: len(told))
-    await written(disk, tmp_path / "store.db", 12, told)
-    assert len(told) == 12 * CLIENTS
+    await written(disk, tmp_path / "store.db", 8, told)
+    assert len(told) == 8 * CLIENTS
     assert len(disk.cuts) >= 50
     assert list(after(disk.cuts, tmp_path, told, seed=7)) == []
 
@@ -138,6 +138,7 @@ async def test_a_failing_sync_ends_the_writer_and_is_not_tried_again(tmp_path: P
         with pytest.raises(StorageFailed):
             await work(writer, name, 1000, told)
 
+    syncs = 0
     with pytest.RaisesGroup(StorageFailed, flatten_subgroups=True):
         async with writing(database) as writer:
             disk.failing_sync = disk.syncs + 20
@@ -166,16 +167,15 @@ async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path
     async with writing(database) as writer:
         await work(writer, "a0", 3, told)
         disk.room = 20_000
-        refused = 0
+        refused: list[str] = []
         for number in range(30):
             draft = Draft(kind="said", space="dm:a1", sender="user", text=f"full {number} " + "z" * 2000, to=("a1",))
             try:
                 await writer.commit(append, draft)
                 told.append(draft.text)
             except Refused as error:
-                assert error.code == "storage_full"
-                refused += 1
-        assert refused > 0
+                refused.append(error.code)
+        assert set(refused) == {"storage_full"}
         assert len(database.reader().execute(ONCE).fetchall()) == len(told)
         disk.room = None
         await work(writer, "a2", 3, told)
@@ -208,13 +208,17 @@ def test_a_kernel_killed_in_a_migration_leaves_the_old_schema_or_the_new(
         for name, content in files.items():
             (folder / name).write_bytes(content)
         versions.add(_version(folder / "store.db"))
-        assert broken(folder, []) == []
+        if place % 5 == 0:
+            assert broken(folder, []) == []
     assert versions <= {number - 1, number}
     assert list(after(disk.cuts, tmp_path, [], seed=3)) == []
 
 
 def _version(path: Path) -> int:
+    """The schema that a next kernel finds, in a file that is whole."""
     conn = apsw.Connection(str(path))
-    version = int(conn.execute("PRAGMA user_version").get or 0)
+    assert conn.execute("PRAGMA integrity_check").get == "ok"
+    version = conn.execute("PRAGMA user_version").get
     conn.close()
+    assert isinstance(version, int)
     return version

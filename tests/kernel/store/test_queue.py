@@ -8,15 +8,18 @@ import apsw
 import pytest
 
 from kernel.policy.lifecycle import TRANSITIONS, Step
+from kernel.policy.verdict import Waits
 from kernel.rule.draft import Author, Draft
-from kernel.store import agents, deliveries, entries, events, instructions, workflows
+from kernel.store import agents, deliveries, entries, events, instructions, shown, workflows
 from kernel.store.commits.acknowledge import acknowledge
 from kernel.store.commits.append import append
-from kernel.store.commits.close import cancel, close
+from kernel.store.commits.close import cancel, close, give_up
 from kernel.store.commits.journal import journal
 from kernel.store.commits.lease import lease
 from kernel.store.commits.park import Parking, park
+from kernel.store.commits.retry import retry
 from kernel.store.commits.roster import put_agents, remove_agent, set_agent_state
+from kernel.store.commits.trip import wake
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.instruction import STATUSES, Status, Usage
@@ -46,9 +49,9 @@ async def test_a_parked_instruction_keeps_its_place(house: House) -> None:
     for text in ("one", "two"):
         await house.said("dm:alice", text)
     await house.take("i1")
-    await house.writer.commit(park, "i1", 1, Parking(status="yielded", outcome="yielded", charge="none"))
+    await house.writer.commit(park, "i1", 1, Parking(status="yielded", outcome="yielded", preempted=True))
     assert ready(house) == ["i1"]
-    report = house.reader.now(instructions.queue, "alice")
+    report = house.reader.now(shown.queue, "alice", house.clock.now_ms)
     assert [(one.id, one.status, one.preempted) for one in report.instructions] == [
         ("i1", "yielded", 1),
         ("i2", "queued", 0),
@@ -141,21 +144,23 @@ async def test_an_agent_acknowledges_only_what_reached_it_here(house: House) -> 
 async def test_a_run_knows_when_it_is_quiet(house: House) -> None:
     """Promise P26: one question, one snapshot."""
     space = await house.workflow("alice", kickoff="@alice go")
-    (progress,) = house.reader.now(workflows.running_runs)
-    assert (progress.space, progress.open, progress.failed) == (space, 1, 0)
+    (progress,) = house.reader.now(workflows.running_runs, house.clock.now_ms)
+    assert (progress.space, progress.waits, progress.failed) == (space, None, 0)
     await house.take("i1")
     await house.writer.commit(close, "i1", 1, status="failed", cause="auth")
-    (progress,) = house.reader.now(workflows.running_runs)
-    assert (progress.open, progress.failed, progress.limited) == (0, 1, False)
+    (progress,) = house.reader.now(workflows.running_runs, house.clock.now_ms)
+    assert (progress.waits, progress.failed, progress.limited) == (Waits(), 1, False)
 
 
 async def test_a_limit_is_told_once_and_marks_the_run(house: House) -> None:
     """Promise P27, fault TF12."""
     space = await house.workflow("alice", kickoff="@alice go", limits=b'{"instructions":1}')
-    for _ in range(2):
+    for number in (2, 3):
         appended = await house.said(space, "@alice more")
-        assert (appended.instruction_ids, appended.not_woken) == ((), ("alice",))
-    (progress,) = house.reader.now(workflows.running_runs)
+        assert appended.instruction_ids == (f"i{number}",)
+    waiting = house.reader.now(instructions.open_in, space)[1:]
+    assert [(one.status, one.waits_for) for one in waiting] == [("waiting", "budget")] * 2
+    (progress,) = house.reader.now(workflows.running_runs, house.clock.now_ms)
     assert progress.limited
     notices = [one for one in house.told if one.type == "message" and one.data["kind"] == "system"]
     assert len(notices) == 1
@@ -262,8 +267,10 @@ COMMITS: dict[Step, Callable[[Transaction], object]] = {
     "yield": lambda tx: park(tx, "i1", 1, Parking(status="yielded", outcome="x", charge="none")),
     "wait": lambda tx: park(tx, "i1", 1, Parking(status="waiting", outcome="x", charge="none")),
     "done": lambda tx: close(tx, "i1", 1, status="done"),
-    "incomplete": lambda tx: close(tx, "i1", 1, status="incomplete"),
+    "resume": lambda tx: wake(tx, 1),
+    "incomplete": lambda tx: give_up(tx, 1, 1),
     "fail": lambda tx: close(tx, "i1", 1, status="failed"),
     "bury": lambda tx: close(tx, "i1", 1, status="dead"),
     "cancel": lambda tx: cancel(tx, 1, 1),
+    "revive": lambda tx: retry(tx, "i1"),
 }

@@ -1,11 +1,12 @@
 """What a new kernel makes of what the last one left (promises.md 4.2 and 4.7)."""
 
 from collections.abc import Callable
+from typing import cast
 
 import apsw
 import pytest
 
-from kernel.store import breakers, events, instructions, messages
+from kernel.store import breakers, events, instructions, messages, shown
 from kernel.store.commits.boots import asked_to_stop
 from kernel.store.commits.journal import journal
 from kernel.store.commits.park import Parking, park
@@ -38,7 +39,10 @@ async def step(house: House, instruction: str, epoch: int, k: int) -> None:
 
 
 def asked(question: str) -> Callable[[Connection], list[tuple[object, ...]]]:
-    return lambda conn: conn.execute(question).fetchall()
+    def rows(conn: Connection) -> list[tuple[object, ...]]:
+        return cast("list[tuple[object, ...]]", conn.execute(question).fetchall())
+
+    return rows
 
 
 def status(house: House, instruction: str) -> str:
@@ -47,7 +51,7 @@ def status(house: House, instruction: str) -> str:
 
 async def test_what_is_open_at_three_kernel_deaths_without_getting_further_is_given_up(house: House) -> None:
     """Promise P13: dead as suspect_kernel_crash, told once; nobody is charged; what got further goes on."""
-    await boot(house)
+    recovered = await boot(house)
     await house.agents("alice", "bob")
     for name in ("alice", "bob"):
         await house.said(f"dm:{name}", "work")
@@ -57,7 +61,7 @@ async def test_what_is_open_at_three_kernel_deaths_without_getting_further_is_gi
         await step(house, "i2", number + 1, number)
         recovered = await boot(house)
     assert (recovered.given_up, recovered.requeued, recovered.safe_mode) == (("i1",), ("i2",), False)
-    found = house.reader.now(instructions.info, "i1")
+    found = house.reader.now(shown.info, "i1", house.clock.now_ms)
     assert found is not None
     assert (found.status, found.error_class, found.cause) == ("dead", "crash", "suspect_kernel_crash")
     *_, notice = house.reader.now(messages.channel, "dm:alice")
@@ -141,6 +145,23 @@ async def test_agents_in_backoff_stay_so_and_no_longer_than_the_longest(house: H
     house.clock.now_ms = now - 365 * 24 * 60 * MINUTE_MS
     await boot(house)
     assert house.reader.now(resume) == [(house.clock.now_ms + 30_000,)]
+
+
+async def test_a_schedule_is_no_further_off_than_its_interval(house: House) -> None:
+    """Fault TF01: a clock put back by a year does not put a wakeup off by a year."""
+    await house.agents("alice")
+
+    def schedule(tx: Transaction) -> None:
+        tx.emit("agent.changed", agent="alice")
+        timer = (
+            "INSERT INTO timers (agent, home, schedule, period_ms, next_ms) VALUES ('alice', 'dm:alice', x'7b7d', ?, ?)"
+        )
+        tx.conn.execute(timer, (MINUTE_MS, tx.now_ms + 1000))
+
+    await house.writer.commit(schedule)
+    house.clock.now_ms -= 365 * 24 * 60 * MINUTE_MS
+    await boot(house)
+    assert house.reader.now(asked("SELECT next_ms FROM timers")) == [(house.clock.now_ms + MINUTE_MS,)]
 
 
 @pytest.mark.parametrize(("cause", "reason"), [("auth", "credentials"), ("quota", "quota")])

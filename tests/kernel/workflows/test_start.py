@@ -10,9 +10,11 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.procs.exec import ExecLauncher
-from kernel.store import messages, workflows
+from kernel.store import messages, spending, workflows
+from kernel.store.commits.begin_workflow import Begun
 from kernel.workflows.member_definition import definition_for
-from kernel.workflows.start import Prepared, StartAsked, Started, prepare, start
+from kernel.workflows.start import Prepared, StartAsked, prepare, start
+from protocol.budget import RunBudget
 from protocol.errors import Refused
 from tests.kernel.store.house import House, open_house
 
@@ -65,7 +67,7 @@ class Stage:
     house: House
     launcher: ExecLauncher
 
-    async def start(self, prepared: Prepared) -> Started:
+    async def start(self, prepared: Prepared) -> Begun:
         environ = {"PATH": "/usr/bin:/bin", "CANARY": "secret"}
         house = self.house
         return await start(
@@ -240,3 +242,45 @@ def test_a_run_ends_at_the_earlier_of_its_two_deadlines(
 ) -> None:
     """limits.wall_time and --timeout."""
     assert checked(catalog, asked(timeout=timeout)).deadline_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("file", "flags", "holds"),
+    [
+        ("", RunBudget(), RunBudget()),
+        ("", RunBudget(tokens=5), RunBudget(tokens=5)),
+        ("budget: {tokens: 100, usd: 2}\n", RunBudget(), RunBudget(tokens=100, usd=2.0)),
+        ("budget: {tokens: 100, usd: 2}\n", RunBudget(tokens=500, usd=1.5), RunBudget(tokens=100, usd=1.5)),
+    ],
+)
+async def test_of_two_budgets_the_stricter_holds(
+    file: str, flags: RunBudget, holds: RunBudget, catalog: Catalog, tmp_path: Path
+) -> None:
+    """Contracts section 7: --max-cost and --max-tokens beside what the file says."""
+    write(catalog, f"agents: {{alice: {{ref: alice}}}}\nkickoff: '@alice go'\n{file}")
+    async with stage(tmp_path) as on:
+        begun = await on.start(checked(catalog, StartAsked("review", mode="run", trusted=True, budget=flags)))
+        money = on.house.reader.now(spending.of_run, begun.run)
+        assert money is not None
+        assert RunBudget(tokens=money.budget_tokens, usd=money.budget_usd) == holds
+
+
+async def test_what_was_started_has_a_wall_time_only_if_its_file_says_so(catalog: Catalog, tmp_path: Path) -> None:
+    """A workflow that lives on messages and wakeups does not die of its age; a run ends after two hours."""
+    write(catalog, "agents: {alice: {ref: alice}}\nlimits: {wall_time: 1m}\n")
+    async with stage(tmp_path) as on:
+        begun = await on.start(checked(catalog, StartAsked("review")))
+        money = on.house.reader.now(spending.of_run, begun.run)
+        assert money is not None
+        assert (money.wall_time_ms, money.deadline_ms) == (60_000, on.house.clock.now_ms + 60_000)
+
+
+def test_a_budget_in_usd_is_refused_where_no_price_is_known(catalog: Catalog) -> None:
+    """Issue: unknown model = unknown cost; told before setup has run, with what to do instead."""
+    (catalog.root / ".agents/alice.yaml").write_text("model: ollama/llama\nprompt: {system: hi}\n")
+    write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice go'\n")
+    limited = StartAsked("review", mode="run", trusted=True, budget=RunBudget(usd=1.0))
+    error = refusal(catalog, limited)
+    assert "none is known for alice (ollama/llama)" in error.text
+    assert "--max-tokens" in (error.hint or "")
+    assert checked(catalog, StartAsked("review", mode="run", trusted=True, budget=RunBudget(tokens=1)))

@@ -1,0 +1,35 @@
+"""``awk clear``: what was said and done in a space is removed, and no byte of it is kept."""
+
+import argparse
+
+from interface.cli.context import Context
+from interface.cli.parsing import json_flag, target_argument
+from interface.cli.targets import target
+from interface.client import new_key, quoted
+from interface.failure import Failure
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """TARGET, and whether to ask."""
+    target_argument(parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    json_flag(parser)
+
+
+def run(context: Context) -> int:
+    """Ask where a person can answer, and clear."""
+    asked = target(context.args.target)
+    if asked.workflow is not None and asked.agent is not None:
+        hint = f"clear the channel: @{asked.workflow}:{asked.tag}"
+        raise Failure("bad_target", f"{asked.agent} has no space of its own in a workflow", hint)
+    if not _may_clear(context, str(asked)):
+        raise Failure("failed", "nothing was cleared")
+    answer = context.kernel().post(f"/spaces/{quoted(asked.space)}/clear", {}, key=new_key())
+    return context.answer(answer, "cleared")
+
+
+def _may_clear(context: Context, name: str) -> bool:
+    if context.args.yes or context.out.unattended or not (context.stdin.isatty() and context.out.is_terminal):
+        return True
+    context.out.ask(f"remove all that was said to {name}, and how it was answered, for good? [y/N] ")
+    return context.stdin.readline().strip().lower() in {"y", "yes"}

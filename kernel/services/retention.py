@@ -1,0 +1,122 @@
+"""Removes what is kept no longer: soon after the start, then daily, in small commits between those of others.
+
+Journals, effects, prompts and events of work that ended longer ago than the project's ``retention``; answers to
+requests after a day; crashes once they count no more. What it finds it looks for in a thread, beside the writer.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+import trio
+
+from kernel.services.patience import commit_patiently
+from kernel.store import old
+from kernel.store.blobs import UNSWEPT_MS
+from kernel.store.commits.sweep_old import (
+    ROWS,
+    sweep_answers,
+    sweep_blobs,
+    sweep_crashes,
+    sweep_events,
+    sweep_instructions,
+)
+from kernel.store.reader import Reader
+from kernel.store.requests import KEPT_MS
+from kernel.store.writer import Writer
+from protocol.errors import Refused
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+EVERY_MS: Final = 24 * 3600 * 1000
+FIRST_SECONDS: Final = 30.0
+"""After the start: the work that waited for it comes first."""
+LOOK_SECONDS: Final = 1800.0
+"""How often it looks whether a day has passed: a machine that sleeps at night has days all the same."""
+CRASHES_KEPT_MS: Final = 3600 * 1000
+BLOB_PASSES: Final = 2
+"""A prompt, and then the system text that only it needed."""
+
+
+class Retention:
+    """``kept_seconds`` is asked before each sweep: the project file may have been edited."""
+
+    def __init__(
+        self,
+        *,
+        reader: Reader,
+        writer: Writer,
+        now_ms: Callable[[], int],
+        kept_seconds: Callable[[], float],
+        sleep: Callable[[float], Awaitable[object]] = trio.sleep,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._now_ms = now_ms
+        self._kept_seconds = kept_seconds
+        self._sleep = sleep
+
+    async def run(self) -> None:
+        """Sweep until cancelled. Raises StorageFailed."""
+        next_ms = 0
+        await self._sleep(FIRST_SECONDS)
+        while True:
+            if self._now_ms() >= next_ms:
+                next_ms = self._now_ms() + EVERY_MS
+                await self._try()
+            await self._sleep(LOOK_SECONDS)
+
+    async def _try(self) -> None:
+        try:
+            await self.sweep()
+        except Refused as refused:
+            logger.warning("retention.skipped %s", refused.text)
+
+    async def sweep(self) -> None:
+        """Remove all that is old now. Raises Refused (bad_definition: the project file).
+
+        Cancellation: what was removed is removed, the rest is found again.
+        """
+        now_ms = self._now_ms()
+        before_ms = now_ms - int(self._kept_seconds() * 1000)
+        instructions = await self._sweep_instructions(before_ms)
+        events = await self._sweep_events(before_ms)
+        blobs = await self._sweep_blobs(now_ms - UNSWEPT_MS)
+        while await commit_patiently(self._writer, sweep_answers, now_ms - KEPT_MS) == ROWS:
+            pass
+        while await commit_patiently(self._writer, sweep_crashes, now_ms - CRASHES_KEPT_MS) == ROWS:
+            pass
+        logger.info("retention.swept instructions: %d, events: %d, blobs: %d", instructions, events, blobs)
+
+    async def _sweep_instructions(self, before_ms: int) -> int:
+        total = 0
+        while found := await self._reader.read(old.instructions, before_ms):
+            left = found
+            while left:
+                done = await commit_patiently(self._writer, sweep_instructions, left[:ROWS], before_ms)
+                left = left[done:]
+            total += len(found)
+        return total
+
+    async def _sweep_events(self, before_ms: int) -> int:
+        total = after = 0
+        while found := await self._reader.read(old.events, before_ms, after):
+            for batch in _batches(found):
+                await commit_patiently(self._writer, sweep_events, batch)
+            total, after = total + len(found), found[-1]
+        return total
+
+    async def _sweep_blobs(self, before_ms: int) -> int:
+        total = 0
+        for _ in range(BLOB_PASSES):
+            found = await self._reader.read(old.blobs, before_ms)
+            for batch in _batches(found):
+                await commit_patiently(self._writer, sweep_blobs, batch, before_ms)
+            total += len(found)
+        return total
+
+
+def _batches(items: Sequence[T]) -> list[Sequence[T]]:
+    return [items[start : start + ROWS] for start in range(0, len(items), ROWS)]

@@ -1,0 +1,64 @@
+"""Start a workflow, once for each Idempotency-Key: its row, its members, its kickoff and the recorded answer."""
+
+from typing import Final, Literal
+
+import apsw
+import msgspec
+
+from kernel.rule.draft import Draft
+from kernel.store import agents, workflows
+from kernel.store.commits.append import append
+from kernel.store.events import kept
+from kernel.store.requests import RequestKey, recall, remember
+from kernel.store.transaction import Transaction
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow that was started. Its events come after the one with the number ``after``."""
+
+    run: int
+    name: str
+    tag: str
+    space: str
+    mode: Literal["start", "run"]
+    members: tuple[str, ...]
+    started_ms: int
+    after: int
+    message_id: str
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decoder: Final = msgspec.json.Decoder(Begun)
+
+
+def begun_before(conn: apsw.Connection, request: RequestKey, now_ms: int) -> Begun | None:
+    """What the same request started earlier. Raises Refused (key_reused) if the key was another request's."""
+    recorded = recall(conn, request, now_ms)
+    return None if recorded is None else _decoder.decode(recorded.response)
+
+
+def begin_workflow(tx: Transaction, draft: Draft, request: RequestKey | None = None) -> Begun:
+    """Append ``draft``, whose payload says what starts. The second time its ``request`` is only answered.
+
+    Raises Refused (already_running, key_reused, and those of proposals).
+    """
+    if request is not None and (before := begun_before(tx.conn, request, tx.now_ms)) is not None:
+        return before
+    after = kept(tx.conn).newest
+    appended = append(tx, draft)
+    record = workflows.by_space(tx.conn, draft.space)
+    assert record is not None, draft.space
+    begun = Begun(
+        run=record.id,
+        name=record.name,
+        tag=record.tag,
+        space=record.space,
+        mode=record.mode,
+        members=tuple(member.name for member in agents.members(tx.conn, record.space)),
+        started_ms=record.started_ms,
+        after=after,
+        message_id=appended.message_id,
+    )
+    if request is not None:
+        remember(tx, request, _encode(begun), status=201)
+    return begun

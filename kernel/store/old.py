@@ -1,0 +1,55 @@
+"""Questions about what is older than it is kept.
+
+They read whole tables: ask in a thread. What is found may change before it is removed (commits/sweep_old.py).
+"""
+
+from typing import Final, cast
+
+import apsw
+
+BATCH: Final = 20_000
+"""Rows in one answer at most; who got that many asks again."""
+
+INSTRUCTIONS: Final = """
+SELECT i.id FROM instructions AS i
+WHERE i.ended_ms < :before AND (i.entries > 0 OR i.prefix IS NOT NULL
+  OR EXISTS (SELECT 1 FROM effects AS f WHERE f.instruction = i.id)
+  OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.instruction = i.id AND a.stderr_tail IS NOT NULL))
+ORDER BY i.id LIMIT :limit
+"""
+
+
+def instructions(conn: apsw.Connection, before_ms: int) -> tuple[int, ...]:
+    """Instructions that ended before and of which something is left that is kept no longer."""
+    return _numbers(conn, INSTRUCTIONS, {"before": before_ms, "limit": BATCH})
+
+
+EVENTS: Final = """
+SELECT e.seq FROM events AS e LEFT JOIN instructions AS i ON i.id = e.instruction
+WHERE e.seq > :after AND e.at_ms < :before AND (i.id IS NULL OR i.ended_ms < :before)
+ORDER BY e.seq LIMIT :limit
+"""
+
+
+def events(conn: apsw.Connection, before_ms: int, after: int) -> tuple[int, ...]:
+    """Events after seq ``after`` from before that time, without those of work that ended later or not at all."""
+    return _numbers(conn, EVENTS, {"before": before_ms, "after": after, "limit": BATCH})
+
+
+BLOBS: Final = """
+SELECT hash FROM blobs AS b WHERE b.put_ms < :before
+  AND b.hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
+  AND b.hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
+  AND b.hash NOT IN (SELECT p.part FROM blobs AS p WHERE p.part IS NOT NULL)
+LIMIT :limit
+"""
+
+
+def blobs(conn: apsw.Connection, before_ms: int) -> tuple[bytes, ...]:
+    """Blobs that nobody refers to and that were not put since ``before_ms``."""
+    rows = conn.execute(BLOBS, {"before": before_ms, "limit": BATCH}).fetchall()
+    return tuple(cast("bytes", row[0]) for row in rows)
+
+
+def _numbers(conn: apsw.Connection, question: str, values: dict[str, int]) -> tuple[int, ...]:
+    return tuple(cast("int", row[0]) for row in conn.execute(question, values))

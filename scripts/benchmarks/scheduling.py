@@ -1,0 +1,214 @@
+"""What a long log and a long queue cost: a durable send, a scheduling decision, a restart."""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import trio
+
+from kernel.policy.choose import Limits, choose
+from kernel.rule.draft import Draft
+from kernel.store import instructions
+from kernel.store.commits.append import append
+from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.store.commits.tick import next_tick_ms
+from kernel.store.database import Database, open_database
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+from protocol.names import AgentKey
+from protocol.state_paths import DATABASE
+from scripts.benchmarks.bed import empty_project
+from scripts.benchmarks.figure import Figure, p50
+from scripts.benchmarks.load import Connection, timed
+
+CLIENTS = 32
+SENDS = 3200
+ROUNDS = 3
+QUEUES = (10, 1_000, 100_000)
+ROWS = 1_000_000
+QUEUED = 10_000
+AGENTS = 20
+START_MS = 1_790_000_000_000
+Statement = tuple[str, object]
+
+
+def measure() -> Iterator[Figure]:
+    """Everything here is about the store; only the restart has a kernel."""
+    yield from _sends()
+    yield from _decisions()
+    yield _restart()
+
+
+def _sends() -> Iterator[Figure]:
+    """Interleaved, each on a new file: the writer, and the very statements it ran, by apsw alone."""
+    ours: list[float] = []
+    bare: list[float] = []
+    for _ in range(ROUNDS):
+        with tempfile.TemporaryDirectory(prefix="awk-bench-") as folder:
+            statements = _recorded(str(Path(folder) / "recorded.db"))
+            ours.append(SENDS / trio.run(_through_the_writer, str(Path(folder) / "ours.db")))
+            bare.append(SENDS / _replayed(str(Path(folder) / "bare.db"), statements))
+    yield Figure("durable send, 32 clients, share of bare apsw", p50(ours) / p50(bare), 0.7, "x", least=True)
+
+
+def _draft(number: int) -> Draft:
+    return Draft(
+        kind="said", space=f"dm:a{number % AGENTS}", sender="user", text="x" * 200, to=(f"a{number % AGENTS}",)
+    )
+
+
+def _specs() -> list[AgentSpec]:
+    return [
+        AgentSpec(key=AgentKey(f"a{number}"), origin="file", definition=b'{"model":"mock/m"}')
+        for number in range(AGENTS)
+    ]
+
+
+async def _send_all(writer: Writer) -> None:
+    numbers = iter(range(SENDS))
+
+    async def client() -> None:
+        for number in numbers:
+            await writer.commit(append, _draft(number))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(CLIENTS):
+            nursery.start_soon(client)
+
+
+async def _through_the_writer(path: str) -> float:
+    database = open_database(path)
+    writer = Writer(database=database, clock_ms=lambda: START_MS, publish=lambda _events: None)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(writer.run)
+        await writer.commit(put_agents, _specs())
+        begin = time.perf_counter()
+        await _send_all(writer)
+        taken = time.perf_counter() - begin
+        writer.close()
+    database.close()
+    return taken
+
+
+def _recorded(path: str) -> list[list[Statement]]:
+    """The statements of each send, with their values, in the order in which they ran."""
+    database = open_database(path)
+    conn = database.writer()
+    sends: list[list[Statement]] = []
+
+    async def record() -> None:
+        writer = Writer(database=database, clock_ms=lambda: START_MS, publish=lambda _events: None)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(writer.run)
+            await writer.commit(put_agents, _specs())
+            conn.exec_trace = lambda _cursor, sql, values: sends[-1].append((sql, values)) is None
+            for number in range(SENDS):
+                sends.append([])
+                await writer.commit(append, _draft(number))
+            conn.exec_trace = None
+            writer.close()
+
+    trio.run(record)
+    database.close()
+    outside = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "PRAGMA")
+    return [[one for one in send if not one[0].lstrip().startswith(outside)] for send in sends]
+
+
+def _replayed(path: str, sends: list[list[Statement]]) -> float:
+    """The same statements in groups of CLIENTS, with one COMMIT each."""
+    database = open_database(path)
+    _put_agents(database)
+    conn = database.writer()
+    begin = time.perf_counter()
+    for first in range(0, len(sends), CLIENTS):
+        conn.execute("BEGIN IMMEDIATE")
+        for send in sends[first : first + CLIENTS]:
+            for sql, values in send:
+                conn.execute(sql, values).fetchall()  # type: ignore[arg-type]
+        conn.execute("COMMIT")
+    taken = time.perf_counter() - begin
+    database.close()
+    return taken
+
+
+def _put_agents(database: Database) -> None:
+    async def put() -> None:
+        writer = Writer(database=database, clock_ms=lambda: START_MS, publish=lambda _events: None)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(writer.run)
+            await writer.commit(put_agents, _specs())
+            writer.close()
+
+    trio.run(put)
+
+
+QUEUE = """
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+INSERT INTO instructions (agent, name, space, lane, state, message, hops, enqueued_ms)
+SELECT 'a' || (i % ?), 'a' || (i % ?), 'dm:a' || (i % ?), 1, 'queued', i, 0, ? FROM n
+"""
+
+
+def _decisions() -> Iterator[Figure]:
+    """What the dispatcher and the alarms ask before each decision, with so much queued for 20 agents."""
+    costs: list[float] = []
+    for length in QUEUES:
+        database = open_database(":memory:")
+        _put_agents(database)
+        database.writer().execute(QUEUE, (length, AGENTS, AGENTS, AGENTS, START_MS)).fetchall()
+        reader = Reader(database=database)
+
+        def decide(reader: Reader = reader) -> None:
+            ready = reader.now(instructions.ready, START_MS, 32)
+            assert choose(ready, {}, Limits(32), frozenset())
+            reader.now(instructions.next_due_ms, START_MS)
+            reader.now(next_tick_ms, 300_000)
+
+        costs.append(p50(timed(decide, 300)))
+        database.close()
+    for length, cost in zip(QUEUES[1:], costs[1:], strict=True):
+        yield Figure(f"scheduling decision, {length:,} queued, times that of 10", cost / costs[0], 1.5, "x")
+
+
+LOG = """
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+INSERT INTO messages (kind, space, sender, addressed, text, hops, at_ms)
+SELECT 'said', 'dm:a' || (i % ?), 'user', '', 'what was said ' || i, 0, ? + i FROM n
+"""
+EVENTS = """
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+INSERT INTO events (type, at_ms, space, message) SELECT 'message', ? + i, 'dm:a' || (i % ?), i FROM n
+"""
+
+
+def _restart() -> Figure:
+    """From ``awk start`` to ready, with a million messages, as many events, and ten thousand instructions queued."""
+    with empty_project() as project:
+        for number in range(AGENTS):
+            project.write(f".agents/a{number}.yaml", "backend: mock\nmock:\n  - sleep: 600\n")
+        assert project.awk("start", "--trust").code == 0
+        assert project.awk("stop").code == 0
+        conn = apsw.Connection(str(project.state / DATABASE))
+        with conn:
+            conn.execute(LOG, (ROWS, AGENTS, START_MS)).fetchall()
+            conn.execute(EVENTS, (ROWS, START_MS, AGENTS)).fetchall()
+            conn.execute(QUEUE, (QUEUED, AGENTS, AGENTS, AGENTS, START_MS)).fetchall()
+        conn.close()
+        taken: list[float] = []
+        for _ in range(ROUNDS):
+            begin = time.perf_counter()
+            started = project.awk("start", "--trust")
+            assert started.code == 0, started.err
+            _until_ready(project.record())
+            taken.append(time.perf_counter() - begin)
+            assert project.awk("stop", "--now").code == 0
+        return Figure("restart with 1,000,000 messages and 10,000 queued", p50(taken), 2, "s")
+
+
+def _until_ready(record: dict[str, object]) -> None:
+
+    connection = Connection(int(str(record["port"])), {"authorization": f"Bearer {record['token']}"})
+    while not connection.call("GET", "/ready")["ready"]:
+        time.sleep(0.01)

@@ -1,0 +1,40 @@
+"""A kernel that would only die again does nothing, says so, and is easily brought back."""
+
+import signal
+import sys
+from contextlib import suppress
+
+import pytest
+
+from tests.crash.life import Gone, Life
+from tests.e2e.processes import wait_until
+from tests.project import Project
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a worker's tree is proved gone by its keeper's lock")
+
+
+def test_after_three_kernels_that_died_at_once_the_next_one_starts_no_work(project: Project) -> None:
+    """promises.md 4.2: API up, nothing leased, status says what to do; a stop and a start bring it back."""
+    project.agent("alice", "text: at work again")
+    for _ in range(3):
+        with suppress(Gone), Life(project, crash_at="store.commit:2") as life:
+            life.wait_ready()
+        assert life.wait_dead() == -signal.SIGKILL
+    with Life(project) as life:
+        life.wait_ready(accept=(503,))
+        wait_until(lambda: life.ask("GET", "/ready").body["status"] == "safe_mode")
+        sent = life.ask("POST", "/messages", {"to": "alice", "text": "x"}, "k")
+        assert sent.status == 202
+        path = f"/instructions/{sent.body['instruction_ids'][0]}"
+        status = project.awk("status")
+        assert (status.code, status.out.startswith("degraded"), "stop it and start it again" in status.out) == (
+            0,
+            True,
+            True,
+        )
+        assert life.ask("GET", path).body["status"] == "queued"
+        assert project.awk("stop", "--yes").code == 0
+        assert life.wait_dead() == 0
+    with Life(project) as life:
+        life.wait_ready()
+        wait_until(lambda: life.ask("GET", path).body["text"] == "at work again")

@@ -1,0 +1,90 @@
+"""A person steers work that runs: paused, resumed, cancelled, tried again, with a real kernel and real workers."""
+
+from typing import Any
+
+from tests.e2e.processes import wait_until
+from tests.project import Project
+
+TRUST = {"AGENT_WORKER_TRUST": "1"}
+
+
+def test_work_is_paused_resumed_cancelled_and_tried_again(project: Project) -> None:
+    """contracts 7: pause, resume, cancel, retry, inbox, show --prompt; exit codes 1 and 4 where a person is needed."""
+    gate = project.root / "go"
+    project.agent(
+        "alice",
+        'shell: "echo step >> steps.log"',
+        "shell: 'while [ ! -e go ]; do sleep 0.02; done'",
+        "text: done",
+    )
+    project.agent("bob", "error: { http_status: 401 }", "text: never")
+    steps = project.root / "steps.log"
+
+    def shown(instruction: str) -> dict[str, Any]:
+        found: dict[str, Any] = project.awk("show", instruction, "--json").json()
+        return found
+
+    def send(agent: str, *more: str) -> Any:
+        return project.awk("send", agent, "go", "--json", *more, env=TRUST)
+
+    assert project.awk("start").code == 0
+
+    first = send("alice").json()["instruction_ids"][0]
+    wait_until(steps.exists)
+    assert project.awk("pause", "alice").out == "alice is paused\n"
+    held = send("alice", "--wait")
+    (result,) = held.json()["results"]
+    assert (held.code, result["status"], result["waits_for"]) == (1, "waiting", "paused")
+    second = result["instruction_id"]
+    assert "go" in project.awk("show", second, "--prompt").out
+    assert len(project.awk("inbox", "alice", "--json").json()["deliveries"]) == 2
+    gate.touch()  # what runs gives way after its next entry, and keeps what it did
+    wait_until(lambda: shown(first)["status"] not in ("leased", "running"))
+    assert project.awk("cancel", second).code == 0
+    assert project.awk("cancel", second).code == 1
+    assert project.awk("resume", "alice").code == 0
+    wait_until(lambda: shown(first)["status"] == "done")
+    assert steps.read_text() == "step\n"
+
+    refused = send("bob", "--wait")
+    (result,) = refused.json()["results"]
+    assert (refused.code, result["status"], result["waits_for"]) == (4, "waiting", "credentials")
+    project.agent("bob", "text: let in")
+    assert project.awk("reset", "bob").code == 0
+    wait_until(lambda: shown(result["instruction_id"])["text"] == "let in")
+
+    project.agent("bob", "error: { http_status: 400 }")
+    failed = send("bob", "--wait")
+    assert (failed.code, failed.json()["results"][0]["status"]) == (1, "failed")
+    project.agent("bob", "text: mended")
+    again = failed.json()["results"][0]["instruction_id"]
+    assert project.awk("retry", again).code == 0
+    wait_until(lambda: shown(again)["text"] == "mended")
+    assert project.awk("retry", again).code == 1
+
+
+def test_an_agent_and_the_kernel_are_restarted_and_no_step_is_made_twice(project: Project) -> None:
+    """contracts 7: restart TARGET and restart --kernel (P5): what runs goes on after its last entry."""
+    project.agent(
+        "alice",
+        'shell: "echo step >> steps.log"',
+        "shell: 'while [ ! -e go ]; do sleep 0.02; done'",
+        "text: done",
+    )
+    steps = project.root / "steps.log"
+    assert project.awk("start").code == 0
+    pid = project.record()["pid"]
+    sent = project.awk("send", "alice", "go", "--json", env=TRUST).json()["instruction_ids"][0]
+
+    def epochs() -> int:
+        return len(project.awk("show", sent, "--json").json()["attempts"])
+
+    wait_until(lambda: steps.exists() and project.awk("ps", "--json").json()["agents"][0]["step"] > 0)
+    assert project.awk("restart", "alice").code == 0
+    wait_until(lambda: epochs() == 2)
+    again = project.awk("restart", "--kernel", "--json")
+    assert (again.code, again.json()["state"]) == (0, "up")
+    assert project.record()["pid"] != pid
+    (project.root / "go").touch()
+    wait_until(lambda: project.awk("show", sent, "--json").json()["status"] == "done")
+    assert steps.read_text() == "step\n"

@@ -1,0 +1,130 @@
+"""pause, resume, continue, reset, restart, cancel, retry, promote: one POST each, and what it is now."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from protocol.api import AgentChanged, InstructionInfo, InstructionResult, SendReceipt, SendReport, WorkflowRow
+from tests.interface.conftest import Cli
+from tests.interface.kernel_double import Asked, KernelDouble, Stream, problem, sse
+from tests.interface.samples import AT, event, instruction
+
+PING = b": ping\n\n"
+ROW = WorkflowRow(name="review", tag="pr-1", state="running", members=("alice",), started_at=AT)
+MEMBERS = {"members": [{"name": "alice", "state": "idle", "agent": "alice@review:main"}]}
+
+
+@pytest.mark.parametrize("word", ["pause", "resume", "continue", "reset", "restart"])
+def test_an_agent_is_steered_by_its_key(word: str, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: pause|resume|continue|reset|restart TARGET; an inline agent is called by its own key."""
+    kernel.answers["GET /spaces/review:main/members"] = MEMBERS
+    for target, key in (("alice", "alice"), ("alice@review", "alice@review:main")):
+        route = f"POST /agents/{key}/{word}"
+        kernel.answers[route] = AgentChanged(name="alice", space=None, state="active", instructions=("i7",))
+        ran = cli(word, target)
+        assert (ran.code, ran.out) == (0, "alice is active; goes on: i7\n")
+    posts = [asked for asked in kernel.asked if asked.method == "POST"]
+    assert len({asked.headers["idempotency-key"] for asked in posts}) == 2
+
+
+@pytest.mark.parametrize(("word", "shown"), [("pause", "paused"), ("resume", "running"), ("continue", "running")])
+def test_a_workflow_is_steered_by_name_and_tag(word: str, shown: str, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 4: POST /workflows/:name/:tag/{pause,resume,continue}."""
+    kernel.answers[f"POST /workflows/review/pr-1/{word}"] = msgspec.structs.replace(ROW, paused=shown == "paused")
+    ran = cli(word, "@review:pr-1")
+    assert (ran.code, ran.out) == (0, f"@review:pr-1 is {shown}\n")
+    assert cli(word, "@review:pr-1", "--json").json()["name"] == "review"
+
+
+@pytest.mark.parametrize("words", [["reset", "@review"], ["restart", "@review"], ["restart"], ["inbox", "@review"]])
+def test_what_is_for_agents_wants_an_agent(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: exit 2, before anything is asked."""
+    assert cli(*words).code == 2
+    assert kernel.asked == []
+
+
+def test_instructions_are_cancelled_retried_and_promoted(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: cancel ID, retry ID, promote ID; --fresh travels in the body."""
+    kernel.answers["POST /instructions/i7/cancel"] = instruction(status="cancelled")
+    kernel.answers["POST /instructions/i8/cancel"] = instruction("i8", status="cancelled")
+    kernel.answers["POST /instructions/i7/retry"] = instruction(status="queued")
+    kernel.answers["POST /instructions/i7/promote"] = msgspec.structs.replace(
+        instruction(status="queued"), lane="immediate"
+    )
+    assert cli("cancel", "i7", "i8").out.splitlines() == [
+        "i7 cancelled (alice, normal)",
+        "i8 cancelled (alice, normal)",
+    ]
+    assert cli("retry", "i7").code == 0
+    assert cli("retry", "i7", "--fresh", "--json").json()["instructions"][0]["id"] == "i7"
+    assert cli("promote", "i7").out == "i7 queued (alice, immediate)\n"
+    assert [asked.body for asked in kernel.of("POST", "/instructions/i7/retry")] == [{"fresh": False}, {"fresh": True}]
+
+
+def test_a_refusal_keeps_nobody_else_from_being_changed(cli: Cli, kernel: KernelDouble) -> None:
+    """The others are done, the refusal is told, its code is the command's."""
+    kernel.answers["POST /instructions/i7/retry"] = problem(409, "conflict", "i7 is done", hint="send it again")
+    kernel.answers["POST /instructions/i8/retry"] = instruction("i8", status="queued")
+    ran = cli("retry", "i7", "i8")
+    assert (ran.code, ran.out) == (1, "i8 queued (alice, normal)\n")
+    assert ran.err.splitlines() == ["error: i7 is done", "  hint: send it again"]
+    assert cli("retry", "i7", "i8", "--json").json()["code"] == "conflict"
+
+
+def test_the_prompt_is_plain_text(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 9: the system prompt, then the messages; of a run there is none."""
+    turns = [{"role": "user", "text": "hi"}, {"role": "assistant", "text": "ho"}, {"role": "user", "text": "look"}]
+    kernel.answers["GET /instructions/i7/prompt"] = {
+        "id": "i7",
+        "frozen": True,
+        "system": "You are.",
+        "messages": turns,
+    }
+    out = cli("show", "i7", "--prompt").out
+    assert out.splitlines() == ["You are.", "", "user:", "hi", "", "assistant:", "ho", "", "user:", "look"]
+    assert cli("show", "review", "--prompt").code == 2
+
+
+HELD: list[tuple[dict[str, Any], int]] = [
+    ({"status": "waiting", "waits_for": "credentials"}, 4),
+    ({"status": "waiting", "waits_for": "quota"}, 4),
+    ({"status": "waiting", "waits_for": "approval"}, 7),
+    ({"status": "waiting", "waits_for": "budget"}, 6),
+    ({"status": "waiting", "waits_for": "hops"}, 6),
+    ({"status": "waiting", "waits_for": "paused"}, 1),
+    ({"status": "waiting", "waits_for": "error"}, 1),
+    ({"status": "failed", "cause": "auth"}, 4),
+    ({"status": "failed", "cause": "untrusted"}, 7),
+    ({"status": "dead", "cause": "crash"}, 1),
+]
+
+
+@pytest.mark.parametrize(("how", "code"), HELD, ids=str)
+def test_what_a_person_must_end_decides_the_exit_code(
+    how: dict[str, Any], code: int, cli: Cli, kernel: KernelDouble
+) -> None:
+    """P26, contracts 7: serve, ask and send --wait say by their exit code what is needed."""
+    result = InstructionResult(instruction_id="i7", agent="alice", text="", **how)
+    kernel.answers["POST /serve"] = SendReport(message_id="m1", instruction_ids=("i7",), results=(result,))
+    ran = cli("serve", "alice", "hi")
+    assert ran.code == code
+    assert ran.err.startswith("error: alice: i7 ")
+
+
+def test_waiting_ends_where_only_a_person_can_help(cli: Cli, kernel: KernelDouble) -> None:
+    """P26: an agent that goes into error while its message is waited for; what waits for a time is waited for."""
+    kernel.answers |= {
+        "POST /messages": SendReceipt(message_id="m1", instruction_ids=("i7",)),
+        "GET /events": Stream([PING, sse("agent.changed", event("agent.changed", 9, agent="alice"), 9)]),
+    }
+    stands = iter(["time", "time", "person"])
+
+    def stand(_asked: Asked) -> InstructionInfo:
+        return instruction(status="queued", text="", standing=next(stands), waits_for="error")
+
+    kernel.answers["GET /instructions/i7"] = stand
+    ran = cli("send", "alice", "hi", "--wait", "--json")
+    assert ran.code == 1
+    (result,) = ran.json()["results"]
+    assert (result["status"], result["waits_for"]) == ("waiting", "error")

@@ -1,0 +1,124 @@
+"""The schedule key of agent files and workflow files: what is taken, what is refused, what a user reads then."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.schedule import Every, ScheduleRejected, cadence
+from kernel.source.cron import Cron
+from kernel.source.problems import BadDefinition
+from kernel.workflows.load import load_workflow
+from protocol.agent import Schedule
+from protocol.api import FileError
+
+AGENT = "backend: mock\nmock: [{text: hi}]\n"
+
+
+def catalog(root: Path, schedule: str) -> Catalog:
+    (root / ".agents").mkdir()
+    (root / ".agents/alice.yaml").write_text(f"{AGENT}schedule: {schedule}\n")
+    return Catalog(root)
+
+
+def errors(root: Path, schedule: str) -> tuple[FileError, ...]:
+    with pytest.raises(BadDefinition) as caught:
+        catalog(root, schedule).agent("alice")
+    return caught.value.errors
+
+
+def test_a_schedule_is_part_of_the_definition(tmp_path: Path) -> None:
+    """Contracts section 1."""
+    loaded = catalog(tmp_path, "{wakeup: 0 9 * * 1-5, prompt: Look, workspace: review:pr-1, timezone: Europe/Berlin}")
+    assert loaded.agent("alice").definition.schedule == Schedule(
+        wakeup="0 9 * * 1-5", prompt="Look", workspace="review:pr-1", timezone="Europe/Berlin"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "period_ms"),
+    [("1s", 1000), ("5m", 300_000), ("90", 90_000), ("1.5h", 5_400_000), ("30d", 2_592_000_000), (" 5 m ", 300_000)],
+)
+def test_an_interval_is_a_duration_from_a_second_to_thirty_days(text: str, period_ms: int) -> None:
+    """Fault CF13: bounds."""
+    assert cadence(Schedule(wakeup=text), None) == Every(period_ms)
+
+
+def test_anything_with_five_fields_is_cron() -> None:
+    """Issue: interval or cron."""
+    assert isinstance(cadence(Schedule(wakeup="*/5 * * * *"), "UTC"), Cron)
+
+
+@pytest.mark.parametrize("text", ["0s", "999ms", "0", "0.0000001d", "31d", "1000000000d", "99999999999d"])
+def test_an_interval_out_of_bounds_is_refused_with_the_bounds(text: str) -> None:
+    """Fault CF13."""
+    with pytest.raises(ScheduleRejected, match="must be from 1s to 30d"):
+        cadence(Schedule(wakeup=text), None)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "where", "message", "hint"),
+    [
+        ("{wakeup: 0s}", "schedule.wakeup", "must be from 1s to 30d, is 0s", "10m"),
+        ("{wakeup: -5m}", "schedule.wakeup", "'-5m' is neither a duration nor a cron line", "0 9 * * 1-5"),
+        ("{wakeup: 1e-9s}", "schedule.wakeup", "'1e-9s' is neither a duration nor a cron line", "write it as"),
+        ("{wakeup: 1000000000d}", "schedule.wakeup", "must be from 1s to 30d", "write it as"),
+        ("{wakeup: 61 * * * *}", "schedule.wakeup", "is not a cron line: Bad minute", "write five fields"),
+        ("{wakeup: every morning}", "schedule.wakeup", "it needs 5 fields", "write five fields"),
+        ("{wakeup: 0 0 31 2 *}", "schedule.wakeup", "Bad day-of-month", "write five fields"),
+        ("{wakeup: 0 9 * * *, timezone: Mars/Olympus}", "schedule.timezone", "'Mars/Olympus' is not a time zone", ""),
+        ("{wakeup: 0 9 * * *, timezone: Europe/Berln}", "schedule.timezone", "is not a time zone", "Europe/Berlin"),
+        ("{wakeup: 5m, timezone: UTC}", "schedule.timezone", "is for a cron line", "remove it"),
+        ("{wakeup: 5m, workspace: ../x}", "schedule.workspace", "'../x' is not a name", "review:tag"),
+        ("{wakeup: 5m, workspace: 'review:'}", "schedule.workspace", "'' is not a tag", "review:tag"),
+        ("{wakeup: 5m, promt: hi}", "schedule.promt", "unknown key 'promt'", "did you mean prompt?"),
+        ("{prompt: hi}", "schedule.wakeup", "is missing", "add wakeup:"),
+        ("5m", "schedule", "needs keys, has '5m'", "wakeup"),
+    ],
+)
+def test_a_schedule_that_cannot_be_kept_is_refused_at_its_place(
+    tmp_path: Path, schedule: str, where: str, message: str, hint: str
+) -> None:
+    """Fault CF13: what, where, what to do."""
+    [error, *more] = errors(tmp_path, schedule)
+    assert (error.path, error.line, error.where, more) == (".agents/alice.yaml", 3, where, [])
+    assert error.column > len("schedule")
+    assert message in error.message
+    assert hint in (error.hint or "")
+
+
+def test_words_that_no_message_could_hold_are_refused(tmp_path: Path) -> None:
+    """A wakeup's words are a message."""
+    [error] = errors(tmp_path, "{wakeup: 5m, prompt: " + "x" * 262_145 + "}")
+    assert (error.where, error.hint) == ("schedule.prompt", "put the text into a file")
+
+
+WORKFLOW = "agents:\n  critic:\n    ref: alice\n    schedule: {schedule}\n"
+
+
+def test_a_workflow_may_give_a_ref_another_schedule(tmp_path: Path) -> None:
+    """Contracts section 1: a ref may override schedule."""
+    files = catalog(tmp_path, "{wakeup: 5m}")
+    (tmp_path / "review.yaml").write_text(WORKFLOW.replace("{schedule}", "{wakeup: 1h}"))
+    [member] = load_workflow(files, "./review.yaml").members
+    assert member.definition.schedule == Schedule(wakeup="1h")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "where", "message"),
+    [
+        ("{wakeup: 0s}", "agents.critic.schedule.wakeup", "must be from 1s"),
+        ("{wakeup: 1h, workspace: review}", "agents.critic.schedule.workspace", "wakes the agent in that workflow"),
+    ],
+)
+def test_a_workflows_schedule_is_checked_where_it_stands(
+    tmp_path: Path, schedule: str, where: str, message: str
+) -> None:
+    """Fault CF13, CF10: everything that is wrong is found before anything starts."""
+    files = catalog(tmp_path, "{wakeup: 5m}")
+    (tmp_path / "review.yaml").write_text(WORKFLOW.replace("{schedule}", schedule))
+    with pytest.raises(BadDefinition) as caught:
+        load_workflow(files, "./review.yaml")
+    [error] = caught.value.errors
+    assert (error.path, error.line, error.where) == ("review.yaml", 4, where)
+    assert message in error.message

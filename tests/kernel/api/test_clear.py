@@ -1,0 +1,67 @@
+"""Removal over REST: a space, an agent made at run time, and what a reader of events is told of what is gone."""
+
+from typing import Any
+
+from kernel.store.commits.sweep_old import sweep_events
+from kernel.store.transaction import Transaction
+from tests.kernel.api.house import House
+from tests.kernel.api.test_events import say
+
+
+async def ask(kernel: House, method: str, path: str, **headers: str) -> Any:
+    return await kernel.ask(method, path, headers=kernel.headers(**headers))
+
+
+async def test_a_space_is_cleared_once_for_a_key(kernel: House) -> None:
+    """contracts 4 and 9: bodies are redacted, kind and seq stay; the same key is answered the same."""
+    instruction = await kernel.attempt(text="a secret")
+    refused = await ask(kernel, "POST", "/spaces/dm:alice/clear")
+    assert (refused.status, refused.json["code"]) == (409, "conflict")
+    await kernel.end(instruction, text="another secret")
+    done = await ask(kernel, "POST", "/spaces/dm:alice/clear", Idempotency_Key="k")
+    assert (done.status, done.json) == (
+        200, {"space": "dm:alice", "messages": 2, "instructions": 1, "schema": "awk/clear/1"},
+    )  # fmt: skip
+    again = await ask(kernel, "POST", "/spaces/dm:alice/clear", Idempotency_Key="k")
+    assert again.json == done.json
+    channel = (await ask(kernel, "GET", "/spaces/dm:alice/channel")).json["messages"]
+    assert [(said["kind"], said["text"], said["cleared"]) for said in channel] == [
+        ("said", "", True),
+        ("reply", "", True),
+    ]
+    events = (await kernel.ask("GET", "/events?since=0&follow=0")).body
+    assert b"secret" not in events
+    assert (await ask(kernel, "GET", f"/instructions/{instruction}")).json["text"] == ""
+
+
+async def test_a_space_that_never_was_cannot_be_cleared(kernel: House) -> None:
+    """contracts 7, exit 5."""
+    assert (await ask(kernel, "POST", "/spaces/dm:nobody/clear")).json["code"] == "unknown_agent"
+    assert (await ask(kernel, "POST", "/spaces/review:main/clear")).json["code"] == "workflow_not_running"
+
+
+async def test_an_agent_that_is_deleted_leaves_no_words(kernel: House) -> None:
+    """contracts 9: agent delete removes the bytes; one of the same name begins with an empty thread."""
+    made = {"name": "eve", "model": "mock/x", "mock": [{"text": "a secret"}]}
+    assert (await kernel.ask("POST", "/agents", made)).status == 201
+    await kernel.end(await kernel.attempt(to="eve", text="a secret", token="t2"))
+    assert (await ask(kernel, "DELETE", "/agents/eve")).status == 200
+    assert (await kernel.ask("POST", "/agents", made)).status == 201
+    channel = (await ask(kernel, "GET", "/spaces/dm:eve/channel")).json["messages"]
+    assert {said["text"] for said in channel} == {""}
+
+
+async def test_a_reader_of_the_past_is_told_of_the_gap(kernel: House) -> None:
+    """Issue, 12: gaps are announced, also where events of open work are left in between."""
+    await say(kernel, "one")
+    await say(kernel, "two")
+
+    def forget(tx: Transaction) -> None:
+        sweep_events(tx, (2, 4))
+
+    await kernel.services.writer.commit(forget)
+    answer = (await kernel.ask("GET", "/events?since=1&follow=0")).body.decode()
+    assert 'event: gap\ndata: {"type":"gap"' in answer
+    assert '"data":{"from":2,"to":4}' in answer
+    assert "id: 3\n" not in answer
+    assert "id: 5\n" in answer

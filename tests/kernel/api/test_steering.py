@@ -1,0 +1,192 @@
+"""Steering work over REST: agents, workflows and instructions are held back, let go, taken back and tried again."""
+
+from typing import Any
+
+import pytest
+import trio
+
+from kernel.store.commits.close import close
+from kernel.store.commits.journal import journal
+from kernel.store.commits.roster import set_agent_state
+from kernel.store.transaction import Transaction
+from protocol.ipc import Entry
+from protocol.names import AgentKey
+from tests.kernel.api.client import Events, connected
+from tests.kernel.api.house import House
+
+SEND = {"to": "alice", "text": "work"}
+
+
+async def sent(kernel: House, to: str = "alice") -> str:
+    answer = await kernel.ask("POST", "/messages", {"to": to, "text": "@alice work" if to[0] == "@" else "work"})
+    (instruction,) = answer.json["instruction_ids"]
+    return str(instruction)
+
+
+async def shown(kernel: House, instruction: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await kernel.ask("GET", f"/instructions/{instruction}")).json
+    return found
+
+
+async def failed(kernel: House) -> str:
+    instruction = await kernel.attempt()
+    writer = kernel.services.writer
+    await writer.commit(journal, instruction, 1, Entry(k=0, kind="reply", text="so far"))
+    await writer.commit(
+        close, instruction, 1, status="failed", cause="invalid", exit="1", stderr_tail="Traceback: boom"
+    )
+    return instruction
+
+
+async def test_an_instruction_is_cancelled_once(kernel: House) -> None:
+    """contracts 4: POST /instructions/:id/cancel; a second time says how it ended, a replayed key says the same."""
+    instruction = await sent(kernel)
+    keyed = kernel.headers() | {"Idempotency-Key": "k1"}
+    for _ in range(2):
+        cancelled = await kernel.ask("POST", f"/instructions/{instruction}/cancel", headers=keyed)
+        assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
+    again = await kernel.ask("POST", f"/instructions/{instruction}/cancel")
+    assert (again.status, again.code) == (409, "conflict")
+    assert (await kernel.ask("POST", "/instructions/i99/cancel")).code == "not_found"
+
+
+async def test_what_failed_shows_its_last_words_and_is_retried(kernel: House) -> None:
+    """contracts 9, promises 4.2: the tail of stderr is shown; retry keeps the steps unless it is fresh."""
+    instruction = await failed(kernel)
+    assert (await shown(kernel, instruction))["attempts"][0]["stderr_tail"] == "Traceback: boom"
+    kept = await kernel.ask("POST", f"/instructions/{instruction}/retry", {"fresh": False})
+    assert (kept.json["status"], kept.json["standing"], len(kept.json["steps"])) == ("queued", "runnable", 1)
+    refused = await kernel.ask("POST", f"/instructions/{instruction}/retry")
+    assert (refused.status, refused.code) == (409, "conflict")
+    assert (await kernel.ask("GET", "/dead")).json["instructions"] == []
+
+
+async def test_a_fresh_retry_forgets_the_steps(kernel: House) -> None:
+    """contracts 7: retry ID --fresh."""
+    instruction = await failed(kernel)
+    fresh = await kernel.ask("POST", f"/instructions/{instruction}/retry", {"fresh": True})
+    assert (fresh.json["status"], fresh.json["steps"]) == ("queued", [])
+
+
+async def test_an_instruction_is_promoted(kernel: House) -> None:
+    """contracts 4: POST /instructions/:id/promote."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    instruction = await sent(kernel, "@review")
+    promoted = await kernel.ask("POST", f"/instructions/{instruction}/promote")
+    assert (promoted.json["lane"], promoted.json["promoted"]) == ("immediate", True)
+
+
+@pytest.mark.parametrize(
+    ("what", "state"), [("pause", "paused"), ("stop", "stopped"), ("resume", "active"), ("reset", "active")]
+)
+async def test_an_agent_is_held_and_let_go(kernel: House, what: str, state: str) -> None:
+    """contracts 4: POST /agents/:name/{reset,pause,resume,stop}, also of an agent whose file has just come."""
+    (kernel.services.catalog.root / ".agents/carol.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
+    for name in ("alice", "carol"):
+        for _ in range(2):
+            answer = await kernel.ask("POST", f"/agents/{name}/{what}")
+            assert (answer.status, answer.json["state"]) == (200, state)
+    assert (await kernel.ask("POST", f"/agents/nobody/{what}")).code == "unknown_agent"
+
+
+async def test_a_restart_ends_what_the_agent_does_and_clears_what_kept_it(kernel: House) -> None:
+    """contracts 7: restart TARGET (fault TF21: its backoff is over)."""
+
+    def back_off(tx: Transaction) -> None:
+        tx.conn.execute("UPDATE agents SET crash_streak = 3, resume_at_ms = ? WHERE key = 'alice'", (tx.now_ms + 9000,))
+
+    await kernel.services.writer.commit(back_off)
+    assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["backoff"]
+    assert (await kernel.ask("POST", "/agents/alice/restart")).json["state"] == "active"
+    assert kernel.interrupted == ["alice"]
+    assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["idle"]
+
+
+async def test_why_an_agent_is_in_error_is_shown_where_people_look(kernel: House) -> None:
+    """promises 4.2: error with its reason, in ps and in status; the kernel is degraded."""
+    await kernel.services.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes in 60 s")
+    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+    status = (await kernel.ask("GET", "/status")).json
+    assert (row["state"], row["reason"]) == ("error", "5 crashes in 60 s")
+    assert (status["state"], status["held"][0]["reason"]) == ("degraded", "5 crashes in 60 s")
+
+
+async def test_a_workflow_is_paused_resumed_and_continued(kernel: House) -> None:
+    """contracts 4: POST /workflows/:name[/:tag]/{pause,resume,continue}."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    for path in ("/workflows/review", "/workflows/review/main"):
+        assert (await kernel.ask("POST", f"{path}/pause")).json["paused"] is True
+        instruction = await sent(kernel, "@review")
+        assert (await shown(kernel, instruction))["waits_for"] == "paused"
+        assert (await kernel.ask("POST", f"{path}/continue")).json["paused"] is True
+        assert (await kernel.ask("POST", f"{path}/resume")).json["paused"] is False
+        assert (await shown(kernel, instruction))["status"] == "queued"
+    assert (await kernel.ask("POST", "/workflows/review/pr-1/pause")).code == "workflow_not_running"
+
+
+async def test_an_inbox_shows_what_is_not_handled(kernel: House) -> None:
+    """contracts 9: inbox, by space."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await sent(kernel)
+    await sent(kernel, "@review")
+    for query, space in (("", "dm:alice"), ("?space=review:main", "review:main")):
+        inbox = (await kernel.ask("GET", f"/agents/alice/inbox{query}")).json
+        assert (inbox["agent"], inbox["space"]) == ("alice", space)
+        assert [(row["from"], row["state"]) for row in inbox["deliveries"]] == [("user", "queued")]
+    assert (await kernel.ask("GET", "/agents/nobody/inbox")).code == "unknown_agent"
+
+
+async def test_the_prompt_can_be_read_before_anything_runs(kernel: House) -> None:
+    """contracts 7: show ID --prompt."""
+    instruction = await sent(kernel)
+    prompt = (await kernel.ask("GET", f"/instructions/{instruction}/prompt")).json
+    assert (prompt["id"], prompt["frozen"], prompt["messages"][-1]) == (
+        instruction,
+        False,
+        {"role": "user", "text": "work"},
+    )
+    assert (await kernel.ask("GET", "/instructions/i99/prompt")).code == "not_found"
+
+
+async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kernel: House) -> None:
+    """P26: serve and run end when the agent goes into error, and say so; they never hang."""
+    answers: list[dict[str, Any]] = []
+
+    async def serve() -> None:
+        answers.append((await kernel.ask("POST", "/serve", SEND)).json)
+
+    async with trio.open_nursery() as nursery, connected(kernel.port) as wire:
+        with kernel.services.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
+            nursery.start_soon(serve)
+            with trio.fail_after(5):
+                await anext(queued)
+        body = b'{"to":"alice","text":"more"}'
+        fields = kernel.headers() | {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        await wire.send("POST", "/run", fields.items(), body)
+        await wire.event()
+        stream = Events(wire)
+        assert (await anext(stream)).event == "accepted"
+        await kernel.services.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes")
+        with trio.fail_after(5):
+            last = [event async for event in stream][-1]
+    for report in (*answers, last.data):
+        (result,) = report["results"]
+        assert (result["status"], result["waits_for"]) == ("waiting", "error")
+
+
+async def test_a_wait_for_a_paused_agent_ends_at_once(kernel: House) -> None:
+    """P26: a message to it is accepted and kept, and nobody waits for what will not come."""
+    await kernel.ask("POST", "/agents/alice/pause")
+    (result,) = (await kernel.ask("POST", "/serve", SEND)).json["results"]
+    assert (result["status"], result["waits_for"]) == ("waiting", "paused")
+    assert len((await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]) == 1
+
+
+async def test_events_can_be_asked_for_by_several_types(kernel: House) -> None:
+    """A client that waits needs three kinds of events, and none of the others."""
+    await sent(kernel)
+    await kernel.ask("POST", "/agents/alice/pause")
+    query = "/events?follow=0&since=0&type=instruction.queued,agent.changed"
+    text = (await kernel.ask("GET", query)).body.decode()
+    kinds = {line.removeprefix("event: ") for line in text.splitlines() if line.startswith("event: ")}
+    assert kinds == {"instruction.queued", "agent.changed"}

@@ -1,0 +1,104 @@
+"""What an attempt's conversation opens with: the prompt its entries answer, or today's with an account of what was."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kernel.agents.ledger import LINES, ledger
+from kernel.agents.prompt import Prompt
+from kernel.agents.providers import Dialect, Resolved
+from kernel.services.opening import Opening, opening
+from kernel.store.commits.journal import journal
+from kernel.store.commits.lease import Leased
+from kernel.store.commits.park import Parking, park
+from protocol.ipc import Entry, Json, Provider, ToolCall
+from tests.kernel.store.house import House, open_house
+
+CALL = ToolCall(id="c", name="channel_send", args=Json(b'{"message":"hello"}'))
+ENTRIES = (
+    Entry(k=0, kind="reply", text="I will tell them.", stop_reason="tool_use", calls=(CALL,)),
+    Entry(k=1, kind="tool", text="said", name="channel_send", call_id="c"),
+)
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with open_house(str(tmp_path / "store.db")) as opened:
+        await opened.agents("alice")
+        yield opened
+
+
+def told(house: House, leased: Leased, version: int, backend: str = "sdk", dialect: Dialect = "openai") -> Opening:
+    """The opening under version ``version`` of alice's file."""
+    resolved = Resolved(Provider(name="p", dialect=dialect), "m")
+    made = Prompt(system=f"version {version}", messages=(), message=leased.text, manifest=(f"version {version}",))
+    return opening(leased, backend, resolved, house.reader, lambda: made)
+
+
+async def attempt(house: House, instruction: str, version: int, *made: Entry, **where: str) -> Opening:
+    """One attempt that makes these entries and goes back into its lane."""
+    house.clock.now_ms += 1
+    leased = await house.take(instruction)
+    opened = told(house, leased, version, **where)  # type: ignore[arg-type]
+    for entry in made:
+        await house.writer.commit(journal, instruction, leased.epoch, entry, first=leased.entries, frozen=opened.freeze)
+    await house.writer.commit(park, instruction, leased.epoch, Parking(status="queued", outcome="network"))
+    return opened
+
+
+async def begun(house: House) -> str:
+    return (await house.said("dm:alice", "do it")).instruction_ids[0]
+
+
+async def test_the_first_entry_freezes_the_prompt_for_every_later_attempt(house: House) -> None:
+    """contracts 9, decisions (State): whoever edits the file meanwhile changes the next instruction, not this one."""
+    instruction = await begun(house)
+    assert (await attempt(house, instruction, 1)).prompt.system == "version 1"
+    assert (await attempt(house, instruction, 2, *ENTRIES)).prompt.system == "version 2"
+    third = await attempt(house, instruction, 3)
+    assert (third.prompt.system, third.prompt.manifest, third.freeze) == ("version 2", ("version 2",), None)
+    assert third.entries == ENTRIES
+
+
+@pytest.mark.parametrize("where", [{"backend": "mock"}, {"dialect": "anthropic"}])
+async def test_another_backend_or_dialect_begins_anew_with_a_ledger(house: House, where: dict[str, str]) -> None:
+    """contracts 9: entries cannot be replayed to it; what was done is told, and their numbers are not used again."""
+    instruction = await begun(house)
+    await attempt(house, instruction, 1, *ENTRIES)
+    fresh = await attempt(house, instruction, 2, **where)
+    assert (fresh.prompt.system, fresh.entries, fresh.first_k) == ("version 2", (), 2)
+    assert fresh.prompt.message.startswith("do it\n\n# What you did before")
+    assert '> channel_send {"message":"hello"}: ok: said' in fresh.prompt.message
+    assert fresh.source_text == "do it"
+    again = await attempt(house, instruction, 3, Entry(k=2, kind="reply", text="hm", stop_reason="pause_turn"), **where)
+    assert again.first_k == 2
+    last = await attempt(house, instruction, 4, **where)
+    assert (last.prompt.system, [entry.k for entry in last.entries], last.first_k) == ("version 3", [2], 2)
+
+
+async def test_the_model_alone_may_change(house: House) -> None:
+    """Another model of the same dialect reads the same thread."""
+    instruction = await begun(house)
+    await attempt(house, instruction, 1, *ENTRIES)
+    assert (await attempt(house, instruction, 2)).entries == ENTRIES
+
+
+def test_a_ledger_says_what_is_known_and_what_is_not() -> None:
+    """promises P5, other: outcome unknown. What was said is quoted; what is asked now stands by itself."""
+    unknown = Entry(k=2, kind="reply", text="# Orders\nobey", stop_reason="tool_use", calls=(CALL,))
+    asked = Entry(k=3, kind="note", text="continue\nquickly")
+    account = ledger((*ENTRIES, unknown, asked))
+    assert "nobody knows whether it was done" in account
+    assert "> you said: # Orders obey" in account
+    assert account.endswith("And now, for you:\n\n> continue\n> quickly")
+    assert ledger(()) == ""
+
+
+def test_a_ledger_is_bounded() -> None:
+    """promises P10: the newest lines."""
+    many = tuple(Entry(k=k, kind="reply", text=f"{k} {'x' * 1000}", stop_reason="pause_turn") for k in range(1000))
+    account = ledger(many)
+    assert len(account) < LINES * 300
+    assert "> (800 earlier lines are left out)" in account
+    assert "> you said: 999 " in account

@@ -1,0 +1,176 @@
+"""What is old goes, a little at a time, and what is not stays (decisions.md, State; issue: retention)."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from kernel.services.retention import Retention
+from kernel.source.problems import fail
+from kernel.store import entries, events, messages
+from kernel.store.commits.close import close
+from kernel.store.commits.journal import journal
+from kernel.store.commits.sweep_old import ROWS
+from kernel.store.requests import RequestKey, remember
+from kernel.store.writer import Writer
+from protocol.ipc import Entry
+from tests.kernel.store.house import House, open_house
+
+DAY_MS = 24 * 3600 * 1000
+
+
+class Counting:
+    """A writer that notes how many rows each commit changed."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self.changed: list[int] = []
+
+    async def commit(self, job: Callable[..., Any], *args: Any) -> Any:
+        connection = self._house.database.writer()
+        before = connection.total_changes()
+        done = await self._house.writer.commit(job, *args)
+        self.changed.append(connection.total_changes() - before)
+        return done
+
+
+def retention(house: House, writer: object = None, days: float = 30) -> Retention:
+    made: Writer = writer or house.writer  # type: ignore[assignment]
+    return Retention(reader=house.reader, writer=made, now_ms=house.clock, kept_seconds=lambda: days * DAY_MS / 1000)
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with open_house(str(tmp_path / "store.db")) as opened:
+        await opened.agents("alice")
+        yield opened
+
+
+async def work(house: House, steps: int) -> str:
+    (instruction,) = (await house.said("dm:alice", "work")).instruction_ids
+    await house.take(instruction)
+
+    def write(tx: Any) -> None:
+        for k in range(steps):
+            journal(tx, instruction, 1, Entry(k=k, kind="reply", text="x" * 20_000 if k == 0 else "", stop_reason="on"))
+        close(tx, instruction, 1, status="done", text="done")
+
+    await house.writer.commit(write)
+    return instruction
+
+
+def rows(house: House, table: str) -> int:
+    return int(house.database.writer().execute(f"SELECT count(*) FROM {table}").get)
+
+
+async def test_old_work_is_swept_in_small_commits(house: House) -> None:
+    """promise P10, decisions: 30 days; messages and records stay; no commit is long."""
+    old = [await work(house, 60) for _ in range(30)]
+    house.clock.now_ms += 31 * DAY_MS
+    new = await work(house, 3)
+    counting = Counting(house)
+    await retention(house, counting).sweep()
+    assert max(counting.changed) <= ROWS + 100
+    assert len(counting.changed) > 8
+    assert rows(house, "entries") == 3
+    assert house.reader.now(entries.of, old[0]) == ()
+    assert len(house.reader.now(entries.of, new)) == 3
+    assert rows(house, "blobs") == 1
+    assert rows(house, "instructions") == 31
+    assert len(house.reader.now(messages.channel, "dm:alice", 100)) == 62
+    assert {event.instruction for event in house.reader.now(events.since, 0)} <= {new, None}
+
+
+async def test_what_is_swept_once_is_not_looked_at_again(house: House) -> None:
+    """A daily sweep of a quiet project commits next to nothing."""
+    await work(house, 3)
+    house.clock.now_ms += 31 * DAY_MS
+    await retention(house).sweep()
+    counting = Counting(house)
+    await retention(house, counting).sweep()
+    assert counting.changed == [0, 0]
+
+
+async def test_answers_and_crashes_go_when_nobody_counts_them(house: House) -> None:
+    """contracts 4: answers are replayed for 24 h; promises 4.2: crashes count for an hour."""
+
+    def make(tx: Any) -> None:
+        for number in range(ROWS + 10):
+            tx.conn.execute("INSERT INTO crashes (agent, at_ms) VALUES ('alice', ?)", (tx.now_ms,))
+            remember(tx, RequestKey("admin", str(number), b"h"), b"{}")
+
+    await house.writer.commit(make)
+    house.clock.now_ms += DAY_MS // 2
+    await retention(house).sweep()
+    assert (rows(house, "crashes"), rows(house, "idempotency")) == (0, ROWS + 10)
+    house.clock.now_ms += DAY_MS
+    await retention(house).sweep()
+    assert rows(house, "idempotency") == 0
+
+
+class Nights:
+    """Sleep that the test ends."""
+
+    def __init__(self) -> None:
+        self._fell_asleep, self.asleep = trio.open_memory_channel[float](0)
+        self._wake, self._woken = trio.open_memory_channel[None](0)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._fell_asleep.send(seconds)
+        await self._woken.receive()
+
+    async def next(self) -> float:
+        """Wait until it sleeps; what for."""
+        return await self.asleep.receive()
+
+    async def wake(self) -> None:
+        await self._wake.send(None)
+
+
+async def test_it_sweeps_soon_and_then_daily(house: House) -> None:
+    """By the kernel's clock: a machine that was asleep for days sweeps when it wakes."""
+    nights = Nights()
+    keeps = Retention(
+        reader=house.reader, writer=house.writer, now_ms=house.clock, kept_seconds=lambda: 60.0, sleep=nights.sleep
+    )
+    await work(house, 3)
+    house.clock.now_ms += DAY_MS
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keeps.run)
+        assert await nights.next() < 60
+        await nights.wake()
+        assert await nights.next() < DAY_MS / 1000
+        assert rows(house, "entries") == 0
+        await work(house, 3)
+        house.clock.now_ms += DAY_MS - 1
+        await nights.wake()
+        await nights.next()
+        assert rows(house, "entries") == 3
+        house.clock.now_ms += 1
+        await nights.wake()
+        await nights.next()
+        assert rows(house, "entries") == 0
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_project_file_that_is_broken_sweeps_nothing(house: House) -> None:
+    """Nobody knows how long things are to be kept, and the kernel goes on."""
+
+    def broken() -> float:
+        raise fail("moniro.yaml", "is broken")
+
+    nights = Nights()
+    await work(house, 3)
+    house.clock.now_ms += 90 * DAY_MS
+    keeps = Retention(
+        reader=house.reader, writer=house.writer, now_ms=house.clock, kept_seconds=broken, sleep=nights.sleep
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keeps.run)
+        await nights.next()
+        await nights.wake()
+        await nights.next()
+        assert rows(house, "entries") == 3
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,87 @@
+"""Stopping attempts: bounded whatever the worker does, and nothing it says afterwards counts."""
+
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kernel.app import LADDER_SECONDS, leave_at_last
+from kernel.services.stopping import Stopping
+from kernel.store.commits.cancel import cancel
+from kernel.store.entries import of as entries_of
+from protocol.ipc import Entry, Error, Exited, Result, WorkerFrame
+from tests.kernel.services.kernel_core import PlayedLauncher, PlayedWorker, core
+
+DONE = Result(status="done", text="too late")
+
+
+class Deaf(trio.abc.SendStream):
+    """The input of a worker that does not read: full, until it is gone."""
+
+    def __init__(self, worker: PlayedWorker) -> None:
+        self._worker = worker
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._worker.wait()
+        raise trio.BrokenResourceError("nobody reads")
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._worker.wait()
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_a_worker_that_does_not_read_is_stopped_as_fast_as_any_other(tmp_path: Path) -> None:
+    """Promise P8: a stop frame that cannot be written delays no ladder (it may take 30 s to be given up)."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        worker = await it.launcher.next()
+        worker.stdin = Deaf(worker)  # type: ignore[assignment]
+        await worker.say()
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.fail_after(5):
+            await it.dispatcher.drain(0.1)
+        assert it.status(instruction) == "queued"
+
+
+@pytest.mark.parametrize("late", [DONE, Error(cause="crash", text="x"), Entry(k=0, kind="reply", text="late")])
+async def test_nothing_a_worker_says_after_its_work_was_taken_back_counts(tmp_path: Path, late: WorkerFrame) -> None:
+    """Fault IF16, bad input "a result after a stop": cancelled once and for all, whatever comes."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        worker = await it.launcher.next()
+        await it.until(instruction, lambda status: status == "leased")
+        await it.writer.commit(cancel, instruction)
+        await worker.say(late)
+        await worker.leave(Exited(code=0))
+        with trio.fail_after(10):
+            await it.dispatcher.drain(0.0)
+        assert it.status(instruction) == "cancelled"
+        assert it.reader.now(entries_of, instruction) == ()
+
+
+async def test_a_kernel_that_is_asked_to_stop_leaves_in_bounded_time(autojump_clock: trio.testing.MockClock) -> None:
+    """Promise P8: within 20 s, whatever is still waited for."""
+    stopping = Stopping()
+    stopping.ask()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leave_at_last, stopping, scope, await stopping.asked())
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+    assert trio.current_time() == 10.0 + LADDER_SECONDS <= 20.0
+
+
+async def test_a_second_request_to_stop_ends_all_patience(autojump_clock: trio.testing.MockClock) -> None:
+    """Promise P8, fault PF18: SIGTERM twice."""
+    stopping = Stopping()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leave_at_last, stopping, scope, 10.0)
+            stopping.ask()
+            await trio.sleep(1)
+            stopping.ask()
+            await trio.sleep_forever()
+    assert trio.current_time() == 1.0

@@ -1,0 +1,386 @@
+"""Schedules that come, on a real store, with clocks set by hand."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.registry import register
+from kernel.agents.schedule import DEFAULT_PROMPT
+from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.services.runs import Runs
+from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Timers
+from kernel.store import instructions, messages, timers, workflows
+from kernel.store.commits.append import append
+from kernel.store.commits.close import close
+from kernel.store.commits.roster import AgentSpec, put_agents, set_agent_state
+from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.writer import STORAGE_FULL
+from protocol.agent import AgentDefinition, Schedule
+from protocol.names import AgentKey, number_of
+from protocol.workflow import Ref, WorkflowDefinition
+from tests.kernel.store.house import House, open_house
+
+DAY_MS = 24 * 3600 * 1000
+YEAR_MS = 365 * DAY_MS
+MORNING = datetime(2026, 11, 21, 8, 59, tzinfo=UTC)
+"""A minute before nine."""
+
+
+@dataclass
+class Scene:
+    """A store, the agents' files, and timers on them. ``wall_ms`` is the machine's clock."""
+
+    house: House
+    catalog: Catalog
+    wall_ms: int
+    timers: Timers
+
+    def write(self, name: str, schedule: str) -> None:
+        text = f"backend: mock\nmock: [{{text: hi}}]\nschedule: {schedule}\n"
+        (self.catalog.root / ".agents" / f"{name}.yaml").write_text(text)
+
+    async def agent(self, schedule: str, name: str = "alice") -> None:
+        """An agent with a file, known to the store, its timer armed."""
+        self.write(name, schedule)
+        await register(self.catalog, self.house.writer, self.house.reader)
+        await self.timers.run_once()
+
+    def new_timers(self) -> Timers:
+        """What the next kernel would have."""
+        return Timers(
+            reader=self.house.reader,
+            writer=self.house.writer,
+            catalog=self.catalog,
+            wake=self.house.feed.new_wake(WAKING),
+            now_ms=self.house.clock,
+            wall_ms=lambda: self.wall_ms,
+            local="UTC",
+        )
+
+    async def pass_ms(self, passed: int) -> float:
+        """Both clocks go on, then the timers look. Returns how long they would sleep."""
+        self.house.clock.now_ms += passed
+        self.wall_ms += passed
+        return await self.timers.run_once()
+
+    def woken(self, space: str = "dm:alice") -> list[str]:
+        """The words of every wakeup that has not ended, oldest first."""
+        found = self.house.reader.now(instructions.open_in, space)
+        return [self._words(number_of(one.instruction, "i") or 0) for one in found]
+
+    def _words(self, number: int) -> str:
+        row = (
+            self.house.database.reader().execute("SELECT message FROM instructions WHERE id = ?", (number,)).fetchone()
+        )
+        assert row is not None
+        report = self.house.reader.now(messages.report, row[0])
+        assert report is not None
+        return report.message.text
+
+    async def finish(self, instruction: str) -> None:
+        """An attempt that takes no time."""
+        leased = await self.house.take(instruction)
+        await self.house.writer.commit(close, instruction, leased.epoch, status="done", text="")
+
+    async def workflow(self, *members: MemberSpec, definition: WorkflowDefinition) -> None:
+        payload = WorkflowStarted(
+            name="review", tag="main", mode="run", file="review.yaml", members=members,
+            definition=msgspec.json.encode(definition),
+        )  # fmt: skip
+        draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
+        await self.house.writer.commit(append, draft)
+
+    def armed(self) -> list[tuple[str, str]]:
+        return [(timer.agent, timer.home) for timer in self.house.reader.now(timers.all)]
+
+
+@asynccontextmanager
+async def scene(root: Path) -> AsyncGenerator[Scene]:
+    (root / ".agents").mkdir()
+    async with open_house(":memory:") as house:
+        made = Scene(house, Catalog(root), int(MORNING.timestamp() * 1000), None)  # type: ignore[arg-type]
+        made.timers = made.new_timers()
+        yield made
+
+
+async def test_an_interval_comes_after_its_period_and_again_after_the_next(tmp_path: Path) -> None:
+    """S0: schedule.wakeup; the words are the schedule's, or say what a wakeup is for."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 5s, prompt: Check for pending reviews}")
+        assert await it.pass_ms(4999) == 0.001
+        assert it.woken() == []
+        assert await it.pass_ms(1) == 5.0
+        assert it.woken() == ["Check for pending reviews"]
+        await it.finish("i1")
+        it.write("alice", "{wakeup: 5s}")
+        await it.pass_ms(5000)
+        await it.pass_ms(0)
+        assert it.woken() == [DEFAULT_PROMPT]
+
+
+async def test_what_was_missed_while_nobody_looked_comes_once(tmp_path: Path) -> None:
+    """Faults TF03, TF19: eight hours of sleep are one wakeup, by whichever clock."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 1m}")
+        await it.agent("{wakeup: '* * * * *'}", "bob")
+        for passed in (8 * 3600 * 1000, 0, 0):
+            await it.pass_ms(passed)
+        assert (len(it.woken("dm:alice")), len(it.woken("dm:bob"))) == (1, 1)
+
+
+async def test_a_new_kernel_lets_what_was_missed_come_once(tmp_path: Path) -> None:
+    """Promise P21: timers are rows; while the kernel was down they coalesce."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 1h}")
+        it.timers = it.new_timers()
+        await it.pass_ms(10 * 3600 * 1000)
+        await it.pass_ms(0)
+        assert len(it.woken()) == 1
+
+
+async def test_a_kernel_whose_clock_begins_a_year_earlier_waits_no_longer_than_a_period(tmp_path: Path) -> None:
+    """Fault TF01: somebody set the clock back while no kernel ran."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 1h}")
+        it.house.clock.now_ms -= YEAR_MS
+        it.wall_ms -= YEAR_MS
+        it.timers = it.new_timers()
+        await it.timers.run_once()
+        await it.pass_ms(3600 * 1000)
+        assert len(it.woken()) == 1
+
+
+async def test_cron_comes_by_the_wall_clock_whatever_its_agent_does(tmp_path: Path) -> None:
+    """S2: fixed schedule, ignores activity."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 0 9 * * *, timezone: UTC}")
+        await it.house.said("dm:alice", "work")
+        await it.house.take("i1")
+        assert await it.pass_ms(59_000) == 1.0
+        await it.pass_ms(1000)
+        assert it.woken() == ["work", DEFAULT_PROMPT]
+
+
+@pytest.mark.parametrize("jump_ms", [YEAR_MS, -YEAR_MS])
+async def test_a_wall_clock_that_jumps_a_year_makes_no_storm(tmp_path: Path, jump_ms: int) -> None:
+    """Fault TF01: at most one wakeup, and the next at the next nine o'clock of the new time."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 0 9 * * *}")
+        await it.pass_ms(60_000)
+        await it.finish("i1")
+        it.wall_ms += jump_ms
+        for _ in range(5):
+            await it.pass_ms(1000)
+        came = it.woken()
+        assert len(came) == (1 if jump_ms > 0 else 0)
+        next_ms = it.house.reader.now(timers.upcoming).wall_ms
+        assert next_ms is not None
+        assert 0 < next_ms - it.wall_ms <= DAY_MS
+
+
+async def test_a_wall_clock_that_corrects_itself_repeats_nothing(tmp_path: Path) -> None:
+    """Fault TF02: nine o'clock was kept; it does not come again because the clock went back to 8:58."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 0 9 * * *}")
+        await it.pass_ms(60_000)
+        await it.finish("i1")
+        it.wall_ms -= 120_000
+        for _ in range(5):
+            await it.pass_ms(60_000)
+        assert it.woken() == []
+
+
+async def test_an_interval_takes_no_heed_of_the_wall_clock(tmp_path: Path) -> None:
+    """Promise P21: wall jumps change no timeout."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 10m}")
+        for jump_ms in (YEAR_MS, -2 * YEAR_MS):
+            it.wall_ms += jump_ms
+            await it.pass_ms(60_000)
+        assert it.woken() == []
+        await it.pass_ms(480_000)
+        assert len(it.woken()) == 1
+
+
+async def test_an_edit_counts_before_the_schedule_comes_again(tmp_path: Path) -> None:
+    """Fault CF18: other words at the same time; another time; no schedule; no file; a wrong file."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 5s, prompt: old}")
+        it.write("alice", "{wakeup: 5s, prompt: new}")
+        await it.pass_ms(5000)
+        await it.pass_ms(0)
+        assert it.woken() == ["new"]
+        await it.finish("i1")
+        for text in ("{wakeup: 1h}", "null"):
+            it.write("alice", text)
+            await it.pass_ms(3600 * 1000)
+            await it.pass_ms(0)
+            assert it.woken() == []
+        assert it.armed() == []
+
+
+async def test_a_schedule_that_is_written_into_a_file_counts_within_a_minute(tmp_path: Path) -> None:
+    """Fault CF18: a new schedule, a shorter one; a file that is wrong changes nothing."""
+    async with scene(tmp_path) as it:
+        it.write("alice", "null")
+        await register(it.catalog, it.house.writer, it.house.reader)
+        assert await it.timers.run_once() == LONGEST_NAP_SECONDS
+        for schedule, first_seconds in (("{wakeup: 1h}", 60.0), ("{wakeup: 5s}", 5.0), ("{wakeup: 0s}", 5.0)):
+            it.write("alice", schedule)
+            nap = await it.pass_ms(60_000)
+            assert min(nap, await it.timers.run_once()) == first_seconds
+            assert it.armed() == [("alice", "dm:alice")]
+        assert it.woken() == []
+
+
+async def test_an_agent_without_a_sound_file_is_left_alone(tmp_path: Path) -> None:
+    """Deleted or wrong: no wakeup, no spin, and nothing but the schedule is lost."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 5s}")
+        it.write("alice", "{wakeup: 0s}")
+        assert await it.pass_ms(5000) == 5.0
+        assert (it.woken(), it.armed()) == ([], [("alice", "dm:alice")])
+        (it.catalog.root / ".agents/alice.yaml").unlink()
+        await it.pass_ms(5000)
+        assert await it.timers.run_once() == LONGEST_NAP_SECONDS
+        assert (it.woken(), it.armed()) == ([], [])
+
+
+async def test_a_paused_agent_is_not_woken_and_costs_nothing(tmp_path: Path) -> None:
+    """No pile-up; what was missed comes once when it goes on."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 5s}")
+        await it.house.writer.commit(set_agent_state, AgentKey("alice"), "paused")
+        assert await it.pass_ms(3600 * 1000) == LONGEST_NAP_SECONDS
+        assert it.woken() == []
+        await it.house.writer.commit(set_agent_state, AgentKey("alice"), "active")
+        await it.pass_ms(0)
+        assert len(it.woken()) == 1
+
+
+async def test_two_hundred_idle_agents_are_slept_through(tmp_path: Path) -> None:
+    """Fault LF01: once a minute is all, with and without schedules that are far away."""
+    async with scene(tmp_path) as it:
+        body = msgspec.json.encode(AgentDefinition(name="x", model="mock/m"))
+        specs = [AgentSpec(key=AgentKey(f"a{n}"), origin="ephemeral", definition=body) for n in range(200)]
+        await it.house.writer.commit(put_agents, specs)
+        assert await it.timers.run_once() == LONGEST_NAP_SECONDS
+        await it.agent("{wakeup: 1h}")
+        assert await it.timers.run_once() == LONGEST_NAP_SECONDS
+
+
+async def test_a_workflows_schedule_takes_the_place_of_the_agents_own_while_it_runs(tmp_path: Path) -> None:
+    """Contracts section 1: a ref may override the schedule; an inline agent wakes where it lives."""
+    hourly = Schedule(wakeup="1h", prompt="in review")
+    definition = WorkflowDefinition(
+        name="review",
+        agents={
+            "critic": Ref(ref="alice", schedule=hourly),
+            "helper": AgentDefinition(name="helper", model="mock/m", schedule=hourly),
+            "quiet": AgentDefinition(name="quiet", model="mock/m"),
+        },
+    )
+    members = (
+        MemberSpec(name="critic", key=AgentKey("alice"), origin="file"),
+        MemberSpec(name="helper", key=AgentKey("helper@review:main"), origin="inline", definition=b"{}"),
+        MemberSpec(name="quiet", key=AgentKey("quiet@review:main"), origin="inline", definition=b"{}"),
+    )
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 5s}")
+        await it.workflow(*members, definition=definition)
+        await it.timers.run_once()
+        assert it.armed() == [("alice", "review:main"), ("helper@review:main", "review:main")]
+        await it.pass_ms(3600 * 1000)
+        assert (it.woken(), it.woken("review:main")) == ([], ["in review", "in review"])
+        await it.house.writer.commit(stop_workflow, "review:main", "cancelled", 130)
+        await it.timers.run_once()
+        assert it.armed() == [("alice", "dm:alice")]
+
+
+async def test_a_schedule_keeps_no_run_alive(tmp_path: Path) -> None:
+    """Promise P26, decisions: schedules do not count. The run ends, and its timer with it."""
+    helper = AgentDefinition(name="helper", model="mock/m", schedule=Schedule(wakeup="1s"))
+    spec = MemberSpec(name="helper", key=AgentKey("helper@review:main"), origin="inline", definition=b"{}")
+    async with scene(tmp_path) as it:
+        await it.workflow(spec, definition=WorkflowDefinition(name="review", agents={"helper": helper}))
+        await it.timers.run_once()
+        assert it.armed() == [("helper@review:main", "review:main")]
+        house = it.house
+        runs = Runs(reader=house.reader, writer=house.writer, wake=house.feed.new_wake(), now_ms=house.clock)
+        await runs.run_once()
+        record = house.reader.now(workflows.latest, "review:main")
+        assert record is not None
+        assert (record.state, record.status, record.exit_code) == ("stopped", "done", 0)
+        assert await it.pass_ms(1000) == LONGEST_NAP_SECONDS
+        assert (it.woken("review:main"), it.armed()) == ([], [])
+
+
+async def test_a_full_disk_puts_a_wakeup_off_and_loses_none(
+    tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault SF03: what the store cannot take now is tried again; the kernel lives on."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 5s}")
+        asked = trio.Event()
+
+        async def full(*_args: object, **_values: object) -> None:
+            asked.set()
+            raise STORAGE_FULL
+
+        with monkeypatch.context() as disk:
+            disk.setattr(it.house.writer, "commit", full)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(it.pass_ms, 5000)
+                await asked.wait()
+                await wait_all_tasks_blocked()
+                mock_clock.jump(1)
+        assert it.woken() == []
+        await it.pass_ms(0)
+        assert it.woken() == [DEFAULT_PROMPT]
+
+
+async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """Promise P21, fault LF01: level-triggered; the loop looks when it must, not now and then."""
+    async with scene(tmp_path) as it:
+        start_ms = it.house.clock.now_ms
+        looks: list[float] = []
+
+        def now_ms() -> int:
+            looks.append(mock_clock.current_time())
+            return start_ms + round(mock_clock.current_time() * 1000)
+
+        it.timers = Timers(
+            reader=it.house.reader, writer=it.house.writer, catalog=it.catalog, wake=it.house.feed.new_wake(WAKING),
+            now_ms=now_ms, wall_ms=lambda: now_ms() + 5, local=None,
+        )  # fmt: skip
+        await it.timers.run_once()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(it.timers.run)
+            await wait_all_tasks_blocked()
+            looks.clear()
+            mock_clock.jump(7)
+            await wait_all_tasks_blocked()
+            assert looks == []
+            it.write("alice", "{wakeup: 2s}")
+            with it.house.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
+                await register(it.catalog, it.house.writer, it.house.reader)
+                while not it.armed():
+                    await wait_all_tasks_blocked(0.01)
+                for seconds in (0.5, 1.499):
+                    mock_clock.jump(seconds)
+                    await wait_all_tasks_blocked(0.01)
+                    assert it.woken() == []
+                mock_clock.jump(0.001)
+                await anext(queued)
+            assert it.woken() == [DEFAULT_PROMPT]
+            nursery.cancel_scope.cancel()

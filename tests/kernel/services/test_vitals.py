@@ -1,0 +1,118 @@
+"""The kernel looks after its own loop, and tells the service manager."""
+
+import logging
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kernel.services.notify import Notifier, notifier_of
+from kernel.services.vitals import NAP_SECONDS, STUCK_SECONDS, Vitals
+
+
+class Manager:
+    """A service manager's end of the notify socket."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._end = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._end.bind(f"\0{address[1:]}" if address.startswith("@") else address)
+        self._end.setblocking(False)
+
+    def told(self) -> list[str]:
+        """Every state since the last question."""
+        told: list[str] = []
+        try:
+            while True:
+                told.append(self._end.recv(4096).decode())
+        except BlockingIOError:
+            return told
+
+    def close(self) -> None:
+        self._end.close()
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+async def test_a_service_manager_hears_ready_watchdog_and_stopping(
+    tmp_path: Path, abstract: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """promises.md 4.5: sd_notify, often enough for the watchdog."""
+    manager = Manager(f"@awk-test-{tmp_path}" if abstract else str(tmp_path / "notify"))
+    environ = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "6000000", "WATCHDOG_PID": "7"}
+    vitals = Vitals(notifier=notifier_of(environ, 7), now=trio.current_time, arm=lambda _: None, disarm=lambda: None)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(vitals.run)
+        vitals.ready("2 agents")
+        await trio.sleep(6.5)
+        vitals.stopping()
+        nursery.cancel_scope.cancel()
+    told = manager.told()
+    assert told[:2] == ["WATCHDOG=1", "READY=1\nSTATUS=2 agents"]
+    assert told.count("WATCHDOG=1") >= 3 and told[-1] == "STOPPING=1"
+    manager.close()
+
+
+def test_without_a_service_manager_nobody_is_told_and_nothing_fails(tmp_path: Path) -> None:
+    """promises.md 4.5: nonsense in the environment included."""
+    gone = str(tmp_path / "gone")
+    for environ in ({}, {"NOTIFY_SOCKET": ""}, {"NOTIFY_SOCKET": "vsock:1:2"}, {"NOTIFY_SOCKET": gone}):
+        notifier_of(environ, 7).tell("READY=1")
+    for usec, pid in (("x", "7"), ("0", "7"), ("-1", "7"), ("1000", "8")):
+        found = notifier_of({"NOTIFY_SOCKET": gone, "WATCHDOG_USEC": usec, "WATCHDOG_PID": pid}, 7)
+        assert found == Notifier(gone)
+    assert notifier_of({"NOTIFY_SOCKET": gone, "WATCHDOG_USEC": "1000"}, 7) == Notifier(gone, 0.001)
+
+
+async def test_a_turn_of_the_loop_that_takes_long_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """promises.md 4.5: warn at 1 s."""
+    time = [100.0]
+    vitals = Vitals(notifier=Notifier(), now=lambda: time[0], arm=lambda _: None, disarm=lambda: None)
+    with caplog.at_level(logging.WARNING):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(vitals.run)
+            for took in (0.9, 2.5):
+                await trio.testing.wait_all_tasks_blocked()
+                time[0] += took
+                await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+    lags = [record.getMessage() for record in caplog.records if "loop_lag" in record.getMessage()]
+    assert len(lags) == 1 and "2.5 s" in lags[0]
+
+
+async def test_the_dump_is_put_off_as_long_as_the_loop_turns(autojump_clock: trio.testing.MockClock) -> None:
+    """promises.md 4.5: dump at 5 s; and none is left armed behind."""
+    calls: list[tuple[float, str]] = []
+    vitals = Vitals(
+        notifier=Notifier(),
+        now=trio.current_time,
+        arm=lambda seconds: calls.append((trio.current_time() + seconds, "arm")),
+        disarm=lambda: calls.append((0.0, "disarm")),
+    )
+    with trio.move_on_after(100):
+        await vitals.run()
+    *arms, last = calls
+    assert last[1] == "disarm"
+    assert [fires for fires, _ in arms] == [n * NAP_SECONDS + STUCK_SECONDS + NAP_SECONDS for n in range(20)]
+
+
+def test_a_loop_that_stands_still_is_shown_where_it_stands() -> None:
+    """promises.md 4.5: the real timer, with a loop that blocks."""
+    script = """
+import time, trio
+from kernel.services import vitals
+vitals.STUCK_SECONDS = vitals.NAP_SECONDS = 0.1
+async def main():
+    async with trio.open_nursery() as nursery:
+        await nursery.start(vitals.Vitals(notifier=vitals.Notifier(), now=time.monotonic).run)
+        the_culprit()
+        nursery.cancel_scope.cancel()
+def the_culprit():
+    time.sleep(0.6)
+trio.run(main)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert "the_culprit" in done.stderr

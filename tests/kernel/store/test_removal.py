@@ -1,0 +1,187 @@
+"""What is cleared leaves no byte, and what is old is removed a little at a time."""
+
+import random
+from pathlib import Path
+
+import apsw
+import pytest
+
+from kernel.rule.draft import Draft
+from kernel.store import blobs, entries, events, instructions, messages, old, prompts
+from kernel.store.commits.append import append
+from kernel.store.commits.clear import clear, delete_agent
+from kernel.store.commits.close import close
+from kernel.store.commits.freeze import Freeze
+from kernel.store.commits.journal import journal
+from kernel.store.commits.lease import lease
+from kernel.store.commits.note import note
+from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.store.commits.sweep_old import sweep_events, sweep_instructions
+from kernel.store.prompts import FrozenPrompt
+from kernel.store.transaction import Transaction
+from protocol.errors import Refused
+from protocol.ipc import Entry, Turn
+from protocol.names import AgentKey
+from tests.kernel.store.house import House, token_hash
+
+CANARY = "canary-7f3a9b"
+DAY_MS = 24 * 3600 * 1000
+
+
+def frozen(text: str) -> Freeze:
+    return Freeze(
+        FrozenPrompt(backend="mock", system=f"be {text}", messages=(Turn(role="user", text=text),), message=text)
+    )
+
+
+async def work(house: House, space: str, text: str, *, size: int = 1, to: tuple[str, ...] = ()) -> str:
+    """One message, answered in two entries with a result, with ``text`` in every place that keeps words."""
+    said = await house.said(space, f"{text} asked", to=to)
+    (instruction,) = said.instruction_ids
+    leased = await house.take(instruction)
+    body = f"{text} " * size
+    await house.writer.commit(
+        journal, instruction, 1, Entry(k=0, kind="reply", text=body, stop_reason="tool_use"), frozen=frozen(body)
+    )
+    await house.writer.commit(journal, instruction, 1, Entry(k=1, kind="tool", text=body, name="t", call_id="c"))
+    await house.writer.commit(
+        note, "worker.log", space=space, agent=leased.name, instruction=instruction, data={"text": body}
+    )
+    await house.writer.commit(
+        close, instruction, 1, status="incomplete", cause="max_steps", text=f"{text} said", stderr_tail=f"{text} cried"
+    )
+    return instruction
+
+
+def bytes_of(directory: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(directory.iterdir()))
+
+
+@pytest.mark.parametrize("size", [1, 300, 5000])
+async def test_what_is_cleared_is_in_no_byte_of_the_state(house: House, tmp_path: Path, size: int) -> None:
+    """contracts 9: bodies, journal, prompts, events and their log are removed; what others said stays."""
+    await house.agents("alice", "bob")
+    for _ in range(12):
+        await work(house, "dm:alice", CANARY, size=size)
+        await work(house, "dm:bob", "innocent", size=size)
+    assert CANARY.encode() in bytes_of(tmp_path)
+    done = await house.writer.commit(clear, "dm:alice")
+    assert (done.messages > 12, done.instructions) == (True, 12)
+    assert CANARY.encode() not in bytes_of(tmp_path)
+    kept = house.reader.now(messages.channel, "dm:bob")
+    assert all(said.text and not said.cleared for said in kept)
+    assert all(said.cleared and not said.text for said in house.reader.now(messages.channel, "dm:alice"))
+    assert house.reader.now(prompts.prompt_of, "i2") is not None
+    assert house.reader.now(prompts.prompt_of, "i1") is None
+
+
+async def test_a_space_with_open_work_is_not_cleared(house: House) -> None:
+    """A worker would write on: refused, and nothing is touched."""
+    await house.agents("alice")
+    await house.said("dm:alice", CANARY)
+    with pytest.raises(Refused) as refused:
+        await house.writer.commit(clear, "dm:alice")
+    assert refused.value.code == "conflict"
+    assert house.reader.now(messages.channel, "dm:alice")[0].text == CANARY
+
+
+async def test_a_deleted_agent_takes_its_words_along(house: House, tmp_path: Path) -> None:
+    """contracts 9: agent delete removes the bytes, its definition's too."""
+    definition = f'{{"model":"mock/m","prompt":{{"system":"{CANARY}"}}}}'.encode()
+    spec = AgentSpec(key=AgentKey("eve"), origin="ephemeral", definition=definition)
+    await house.writer.commit(put_agents, [spec])
+    await work(house, "dm:eve", CANARY)
+    await house.writer.commit(delete_agent, AgentKey("eve"))
+    assert CANARY.encode() not in bytes_of(tmp_path)
+
+
+async def test_a_log_that_is_being_read_is_truncated_afterwards(house: House, tmp_path: Path) -> None:
+    """A reader in the middle of a question holds the log back, not the answer for ever: the next commit cuts it off."""
+    await house.agents("alice")
+    await work(house, "dm:alice", CANARY)
+    house.database.writer().set_busy_timeout(10)
+    reader = apsw.Connection(house.database.path)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM messages").fetchall()
+    await house.writer.commit(clear, "dm:alice")
+    reader.execute("ROLLBACK")
+    reader.close()
+    await house.agents("bob")
+    assert CANARY.encode() not in bytes_of(tmp_path)
+
+
+async def test_old_work_loses_its_journal_and_keeps_its_record(house: House) -> None:
+    """decisions, State: entries and effects of closed instructions go, messages and status stay; the gap is known."""
+    await house.agents("alice")
+    early = await work(house, "dm:alice", "early", size=5000)
+    house.clock.now_ms += 31 * DAY_MS
+    late = await work(house, "dm:alice", "late")
+    before_ms = house.clock.now_ms - 30 * DAY_MS
+    assert house.reader.now(old.instructions, before_ms) == (1,)
+    assert await house.writer.commit(sweep_instructions, (1, 2), before_ms) == 2
+    assert house.reader.now(entries.of, early) == ()
+    assert len(house.reader.now(entries.of, late)) == 2
+    seqs = house.reader.now(old.events, before_ms, 0)
+    await house.writer.commit(sweep_events, seqs)
+    kept = house.reader.now(events.kept)
+    assert kept.oldest == seqs[-1] + 1
+    assert house.reader.now(events.since, 0)[0].seq == kept.oldest
+    assert [result.status for result in house.reader.now(instructions.results, [early, late])] == ["incomplete"] * 2
+    assert house.reader.now(messages.channel, "dm:alice")[0].text == "early asked"
+    unused = house.reader.now(old.blobs, house.clock.now_ms - 1)
+    assert unused
+    assert not set(unused) & {row[0] for row in house.database.writer().execute("SELECT prefix FROM instructions")}
+
+
+async def test_events_of_open_work_are_kept_and_the_gap_before_them_is_still_told(house: House) -> None:
+    """A hole in the middle is a gap too."""
+    await house.agents("alice", "bob")
+    await house.said("dm:bob", "waits for ever")
+    await work(house, "dm:alice", "early")
+    house.clock.now_ms += 31 * DAY_MS
+    seqs = house.reader.now(old.events, house.clock.now_ms - DAY_MS, 0)
+    await house.writer.commit(sweep_events, seqs)
+    left = house.reader.now(events.since, 0)
+    assert [(event.type, event.instruction) for event in left] == [("instruction.queued", "i1")]
+    assert house.reader.now(events.kept).oldest == seqs[-1] + 1
+
+
+async def test_a_body_is_kept_once(house: House) -> None:
+    """decisions, State: content-addressed blobs."""
+
+    def put_twice(tx: object) -> list[bytes]:
+        return [blobs.put(tx, b"x" * 100_000) for _ in range(2)]  # type: ignore[arg-type]
+
+    first, second = await house.writer.commit(put_twice)
+    assert first == second
+    assert house.reader.now(blobs.get, first) == b"x" * 100_000
+    assert house.database.writer().execute("SELECT count(*) FROM blobs").get == 1
+
+
+async def test_copies_in_pages_that_were_split_are_removed_too(house: House, tmp_path: Path) -> None:
+    """SQLite overwrites what is deleted, not the copies that rearranging a page left: sizes at which one is left."""
+    await house.agents("alice", "bob")
+    dice = random.Random(10)
+
+    def fill(tx: Transaction) -> None:
+        for _ in range(20):
+            name = dice.choice(["alice", "bob"])
+            _whole(tx, f"dm:{name}", CANARY if name == "alice" else "innocent", dice.choice(SIZES))
+
+    await house.writer.commit(fill)
+    await house.writer.commit(clear, "dm:alice")
+    assert CANARY.encode() not in bytes_of(tmp_path)
+
+
+SIZES = [1, 1, 2, 5, 20, 60, 100, 150, 300]
+
+
+def _whole(tx: Transaction, space: str, text: str, size: int) -> None:
+    """One message, its entry and its end, all of one size."""
+    said = append(tx, Draft(kind="said", space=space, sender="user", text=text * size))
+    (instruction,) = said.instruction_ids
+    lease(tx, instruction, token_hash(instruction))
+    body = text * size
+    entry = Entry(k=0, kind="reply", text=body, stop_reason="on")
+    journal(tx, instruction, 1, entry, frozen=frozen(body))
+    close(tx, instruction, 1, status="done", text=body[:3000])
