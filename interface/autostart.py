@@ -12,7 +12,17 @@ from typing import Final, NamedTuple
 
 from interface.client import Client
 from interface.clock import Clock
-from interface.discovery import HOME, Endpoint, Impostor, Project, Proof, prove, recorded_endpoint, why_disbelieved
+from interface.discovery import (
+    HOME,
+    IDLE,
+    Endpoint,
+    Impostor,
+    Project,
+    Proof,
+    prove,
+    recorded_endpoint,
+    why_disbelieved,
+)
 from interface.failure import Failure, Unreachable
 from protocol.state_paths import LOG
 
@@ -158,6 +168,8 @@ class Starter:
 
     def _attach(self, proof: Proof) -> Client:
         assert self._endpoint is not None
+        if proof.idle:
+            self._say(IDLE)
         if self._spawned is not None and self._child is None:
             _let_go(self._spawned.process, self._endpoint.pid)
         return Client(self._endpoint, proof.connection)

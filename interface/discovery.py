@@ -48,6 +48,11 @@ class Proof(NamedTuple):
     connection: Connection
     status: str
     version: str
+    idle: bool = False
+    """It is in safe mode: it keeps what it is asked, and begins nothing."""
+
+
+IDLE: Final = "note: the kernel is in safe mode and starts no work; status says more, stop and start end it"
 
 
 class Disbelieved(Unreachable):
@@ -130,16 +135,16 @@ def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
         answer = connection.request("GET", f"/health?nonce={nonce}", {"Accept": "application/json"})
         health = json.loads(answer.body())
         proof = str(health["proof"]) if answer.status == 200 else ""
-        status, version = str(health["status"]), str(health["version"])
+        status, version, idle = str(health["status"]), str(health["version"]), bool(health.get("safe_mode"))
     except (ValueError, KeyError, TypeError):
-        proof, status, version = "", "", ""
+        proof, status, version, idle = "", "", "", False
     if not is_proof(proof, endpoint.token, nonce):
         connection.close()
         raise Impostor(
             f"what listens at {endpoint.address.authority} is not the kernel that {endpoint.origin} names; "
             "it was not shown the token"
         )
-    return Proof(connection, status, version)
+    return Proof(connection, status, version, idle)
 
 
 def _read_private(path: str) -> bytes:

@@ -135,6 +135,8 @@ class Health(_Body, frozen=True, kw_only=True, omit_defaults=True):
     status: Literal["starting", "ok", "stopping"]
     version: str
     proof: str | None = None
+    safe_mode: bool = False
+    """What is asked of it is kept, and not begun."""
 
 
 class Ready(_Body, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from interface.cli.output import Output
 from interface.client import Client
 from interface.clock import Clock
 from interface.discovery import (
+    IDLE,
     URL,
     Disbelieved,
     Impostor,
@@ -87,6 +88,8 @@ class Context:
             proof.connection.close()
             return self._await_kernel(may_spawn=False)
         self._compare_versions(proof.version)
+        if proof.idle:
+            self.out.note(IDLE)
         return self._kept(Client(endpoint, proof.connection))
 
     def started_kernel(self, *flags: str) -> Client:

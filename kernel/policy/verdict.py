@@ -63,8 +63,10 @@ BY_REASON: Final[Mapping[Reason | None, Verdict]] = MappingProxyType(
         "stopped": _STOPPED,
         "paused": _PAUSED,
         "answer": Verdict("failed", 1, "an answer did not come"),
-        "credentials": Verdict("incomplete", 4, "credentials are missing or refused"),
-        "quota": Verdict("incomplete", 4, "a quota is used up"),
+        "credentials": Verdict(
+            "incomplete", 4, "credentials are missing or refused; once they are right: awk reset AGENT"
+        ),
+        "quota": Verdict("incomplete", 4, "a quota is used up; once there is more: awk reset AGENT"),
         "approval": Verdict("incomplete", 7, "an approval is needed"),
         "budget": _BUDGET,
         "hops": _LIMITED,

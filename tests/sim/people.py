@@ -87,6 +87,10 @@ class People:
 
     async def mend(self) -> None:
         """Resume, continue and reset everything: nothing is left that waits for a person."""
+        kernel = self.world.kernel
+        if kernel is not None and kernel.safe_mode:
+            self.world.witness.note(trio.current_time(), "the kernel is in safe mode and is started anew")
+            kernel.stop(0.0)
         self.world.providers.forgive()
         for name in AGENTS:
             for job in (resume_agent, reset_agent):

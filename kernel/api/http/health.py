@@ -21,7 +21,12 @@ async def health(services: Services, call: Call[None]) -> Health:
     if nonce:
         proof = prove(services.token, nonce)
     stops = services.stopping() or services.closing.is_set()
-    return Health(status="stopping" if stops else "ok", version=services.about.version, proof=proof)
+    return Health(
+        status="stopping" if stops else "ok",
+        version=services.about.version,
+        proof=proof,
+        safe_mode=services.safe_mode(),
+    )
 
 
 async def ready(services: Services, _call: Call[None]) -> Reply:

@@ -1,0 +1,225 @@
+"""The house: everything the kernel consists of, made in order of dependency. It starts nothing and decides nothing."""
+
+import os
+import random
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.environment import worker_environment
+from kernel.api.context import About, Activity, Services
+from kernel.boot.arguments import Boot
+from kernel.boot.clock import Clock
+from kernel.policy.choose import Limits
+from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
+from kernel.services.admission import Admission
+from kernel.services.alarms import Alarms
+from kernel.services.attempt import Attempts
+from kernel.services.books import Books
+from kernel.services.briefing import Briefings
+from kernel.services.dispatcher import Dispatcher
+from kernel.services.memory import Memory
+from kernel.services.notify import notifier_of
+from kernel.services.purse import Purse
+from kernel.services.retention import Retention
+from kernel.services.runs import Runs
+from kernel.services.stopping import Stopping
+from kernel.services.timers import WAKING, Timers
+from kernel.services.vitals import Vitals
+from kernel.store.clock_text import rfc3339
+from kernel.store.database import Database
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+from protocol.project import ProjectDefinition, ProjectLimits
+from protocol.state_paths import RUN
+
+INTERRUPT_SECONDS: Final = 2.0
+"""How long a worker may take to leave that a person restarts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """What runs, in the order in which it is started."""
+
+    services: Services
+    runs: Runs
+    retention: Retention
+    purse: Purse
+    alarms: Alarms
+    timers: Timers
+    dispatcher: Dispatcher
+    stopping: Stopping
+    vitals: Vitals
+    safe_mode: trio.Event
+    """Set where nothing is to be leased."""
+    run_dir: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What everything else stands on."""
+
+    boot: Boot
+    environ: Mapping[str, str]
+    own_bin: frozenset[str]
+    clock: Clock
+    feed: Feed
+    reader: Reader
+    writer: Writer
+    catalog: Catalog
+    project: ProjectDefinition
+    about: About
+    run_dir: Path
+
+
+def build(boot: Boot, database: Database) -> House:
+    """Make everything and start nothing."""
+    ground = _ground(boot, database)
+    purse = Purse(reader=ground.reader, now_ms=ground.clock.now_ms)
+    launcher = choose_launcher(
+        ground.environ.get(VARIABLE),
+        platform=sys.platform,
+        run_dir=ground.run_dir,
+        environ=worker_environment(ground.environ, (), ground.own_bin),
+    )
+    attempts = _attempts(ground, purse, launcher)
+    dispatcher = _dispatcher(ground, attempts)
+    stopping, safe_mode = Stopping(), trio.Event()
+    clock, reader, writer, feed, catalog = ground.clock, ground.reader, ground.writer, ground.feed, ground.catalog
+    return House(
+        services=_services(ground, launcher, attempts, dispatcher, stopping, safe_mode),
+        runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(), now_ms=clock.now_ms),
+        retention=Retention(
+            reader=reader, writer=writer, now_ms=clock.now_ms, kept_seconds=lambda: catalog.project().retention
+        ),
+        purse=purse,
+        alarms=Alarms(
+            reader=reader,
+            writer=writer,
+            wake=feed.new_wake(),
+            now_ms=clock.now_ms,
+            starvation_ms=int(ground.project.starvation * 1000),
+        ),
+        timers=Timers(
+            reader=reader,
+            writer=writer,
+            catalog=catalog,
+            wake=feed.new_wake(WAKING),
+            now_ms=clock.now_ms,
+            wall_ms=clock.wall_ms,
+            local=ground.environ.get("TZ"),
+        ),
+        dispatcher=dispatcher,
+        stopping=stopping,
+        vitals=Vitals(notifier=notifier_of(ground.environ, ground.about.pid), now=time.monotonic),
+        safe_mode=safe_mode,
+        run_dir=ground.run_dir,
+    )
+
+
+def _ground(boot: Boot, database: Database) -> _Ground:
+    clock, feed = Clock(), Feed()
+    catalog = Catalog(Path(boot.arguments.project))
+    return _Ground(
+        boot=boot,
+        environ=dict(os.environ),
+        own_bin=frozenset({os.path.dirname(sys.executable)}),
+        clock=clock,
+        feed=feed,
+        reader=Reader(database=database),
+        writer=Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish),
+        catalog=catalog,
+        project=catalog.project(),
+        about=About(pid=os.getpid(), url=_url(boot), version=boot.version, project=boot.arguments.project),
+        run_dir=Path(boot.arguments.state) / RUN,
+    )
+
+
+def _attempts(ground: _Ground, purse: Purse, launcher: Launcher) -> Attempts:
+    clock = ground.clock
+    return Attempts(
+        writer=ground.writer,
+        reader=ground.reader,
+        feed=ground.feed,
+        launcher=launcher,
+        admission=Admission(reader=ground.reader, purse=purse, now_ms=clock.now_ms),
+        purse=purse,
+        briefings=Briefings(
+            catalog=ground.catalog,
+            reader=ground.reader,
+            environ=ground.environ,
+            own_bin=ground.own_bin,
+            url=f"{ground.about.url}/mcp",
+            trusted=ground.boot.arguments.trusted,
+        ),
+        books=Books(writer=ground.writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
+        now_text=lambda: rfc3339(clock.now_ms()),
+    )
+
+
+def _dispatcher(ground: _Ground, attempts: Attempts) -> Dispatcher:
+    limits = ground.project.limits
+    return Dispatcher(
+        reader=ground.reader,
+        wake=ground.feed.new_wake(),
+        attempts=attempts,
+        limits=_limits(limits),
+        pressed=partial(Memory(clock=time.monotonic).pressed, limits.memory_reserve),
+        now_ms=ground.clock.now_ms,
+    )
+
+
+def _services(
+    ground: _Ground,
+    launcher: Launcher,
+    attempts: Attempts,
+    dispatcher: Dispatcher,
+    stopping: Stopping,
+    safe_mode: trio.Event,
+) -> Services:
+    boot = ground.boot
+    return Services(
+        writer=ground.writer,
+        reader=ground.reader,
+        feed=ground.feed,
+        catalog=ground.catalog,
+        launcher=launcher,
+        environ=ground.environ,
+        token=boot.token,
+        trusted=boot.arguments.trusted,
+        about=ground.about,
+        now_ms=ground.clock.now_ms,
+        uptime_seconds=partial(_since, time.monotonic()),
+        activity=lambda: {name: Activity(pid=live.pid, doing=live.doing) for name, live in attempts.live.items()},
+        interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),
+        ready=lambda: dispatcher.running,
+        safe_mode=safe_mode.is_set,
+        closing=stopping.closing,
+        shutdown=stopping.ask,
+        stopping=stopping.begun,
+        own_bin=ground.own_bin,
+    )
+
+
+def _limits(limits: ProjectLimits) -> Limits:
+    per = limits.per_provider
+    if isinstance(per, dict):
+        return Limits(limits.workers, per)
+    return Limits(limits.workers, each_provider=per)
+
+
+def _since(start: float) -> float:
+    return time.monotonic() - start
+
+
+def _url(boot: Boot) -> str:
+    host, port = boot.listener.getsockname()[:2]
+    return f"http://{host}:{port}"
