@@ -28,10 +28,14 @@ class InstructionBudget(_Strict, frozen=True, kw_only=True):
 
 
 class AgentBudget(_Strict, frozen=True, kw_only=True):
-    """For all work of an agent within the last ``window`` (seconds), and for each of its instructions."""
+    """For all work of an agent within the last ``window`` (seconds), and for each of its instructions.
+
+    ``wall_time`` is seconds in which its attempts work, whatever they work on.
+    """
 
     tokens: BudgetTokens | None = None
     usd: Usd | None = None
+    wall_time: WorkingTime | None = None
     window: Window = 86_400.0
     instruction: InstructionBudget = InstructionBudget()
 

@@ -143,7 +143,7 @@ class Go(_Frame, frozen=True, kw_only=True, tag="go"):
 
 
 class Yield(_Frame, frozen=True, kw_only=True, tag="yield"):
-    """Entry ``k`` is durable; end with ``result{yielded}``: something more urgent waits."""
+    """Entry ``k`` is durable; end with ``result{yielded}``: something more urgent waits, or the work itself does."""
 
     k: int
 

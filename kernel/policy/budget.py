@@ -88,6 +88,20 @@ def regained_ms(spent: Iterable[tuple[int, float]], limit: float, window_ms: int
     return None
 
 
+def lasts_ms(spent: Iterable[tuple[int, int]], limit_ms: int, window_ms: int, now_ms: int) -> int:
+    """How long work that begins now may go on until ``limit_ms`` of work are in the window.
+
+    ``spent`` is what was worked before, with the time it was complete, in order: it leaves the window meanwhile.
+    """
+    known = tuple(spent)
+    left_ms = limit_ms - sum(amount for _, amount in known)
+    for at_ms, amount in known:
+        if now_ms + left_ms < at_ms + window_ms:
+            break
+        left_ms += amount
+    return left_ms
+
+
 def _left(account: Account) -> float:
     return account.limit - account.used - account.reserved
 

@@ -33,6 +33,16 @@ class _Wait:
         return self.until_ms == 0 and self.reason not in BY_ITSELF
 
 
+def through(own: Standing, asked: Standing) -> Standing:
+    """How who waits for an answer stands: as whom it asked, whose end lets it go on.
+
+    ``own`` is how it stands by itself: what it asked has ended, so that nobody is left to answer.
+    """
+    if asked.kind == "ended" or asked == own:
+        return own
+    return Standing(asked.kind, asked.reason or own.reason, asked.until_ms)
+
+
 _ENDED: Final = Standing("ended")
 _RUNNABLE: Final = Standing("runnable")
 

@@ -93,7 +93,8 @@ class Draft:
     """What to append.
 
     ``to`` names who is addressed directly. ``mentions`` None means: those in the text. ``author`` is set when
-    an agent speaks; ``vouched`` is what the user trusts the work to do (kernel.agents.trust);
+    an agent speaks; ``vouched`` is what the user trusts the work to do (kernel.agents.trust); ``asks``: the author
+    wants an answer before it goes on (with an author, and one addressee);
     ``hops`` None means: one more than what the author was woken by, or 0.
     """
 
@@ -107,3 +108,4 @@ class Draft:
     vouched: tuple[str, ...] = ()
     hops: int | None = None
     payload: Payload | None = None
+    asks: bool = False

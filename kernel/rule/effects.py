@@ -42,6 +42,8 @@ class Assign:
     """Set where it may not begin before somebody lets it: it is kept, and not leased."""
     continues: int | None = None
     """The incomplete instruction whose thread it takes up."""
+    asked_by: int | None = None
+    """The instruction that goes on with its answer."""
 
 
 LimitedBy = Literal["hops", "instructions", "budget", "wall_time"]

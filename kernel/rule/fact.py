@@ -12,6 +12,7 @@ class Fact:
     """One message under evaluation.
 
     ``cause`` is the instruction it comes from, ``speaker`` the agent behind that, ``hops`` its place in the chain.
+    ``asks``: that instruction goes on with the answer.
     """
 
     kind: MessageKind
@@ -25,3 +26,4 @@ class Fact:
     speaker: AgentKey | None = None
     payload: Payload | None = None
     vouched: tuple[str, ...] = ()
+    asks: bool = False

@@ -56,6 +56,10 @@ class View(Protocol):
         """Agents to whom something that this instruction said was delivered, at most 256."""
         ...
 
+    def askers(self, instruction: int) -> tuple[AgentKey, ...]:
+        """Agents that wait for what ``instruction`` comes to, directly or not: nearest first, at most 256."""
+        ...
+
     def seats(self, agent: AgentKey, workflow: str) -> tuple[Seat, ...]:
         """Where ``agent`` is a member while ``workflow`` runs: tag main first, then by tag, at most 64."""
         ...

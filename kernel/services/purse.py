@@ -4,15 +4,26 @@ What was spent is asked of the store; only reservations are kept here, one for e
 that dies loses nothing but reservations, and with them the calls they were for.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 import trio
 
 from kernel.agents.prices import NO_PRICE_HINT, Rate, cost_usd, has_usd_limit, rate
-from kernel.policy.budget import Account, Allowance, Call, Exhausted, Measure, ScopeName, next_call, regained_ms
+from kernel.policy.budget import (
+    Account,
+    Allowance,
+    Call,
+    Exhausted,
+    Measure,
+    ScopeName,
+    lasts_ms,
+    next_call,
+    regained_ms,
+)
 from kernel.services.briefing import CannotStart
 from kernel.store import spending
 from kernel.store.commits.lease import Leased
@@ -116,8 +127,9 @@ class Purse:
 
     def seconds_left(self, instruction: str) -> float | None:
         """How long the attempt may still work before a limit of time is reached; None where there is none."""
-        accounts = self._times(self._open[instruction])
-        return min((one.limit - one.used for one in accounts), default=None)
+        attempt = self._open[instruction]
+        fixed = (one.limit - one.used for one in self._times(attempt))
+        return min((*fixed, *self._lasting(attempt)), default=None)
 
     def _accounts(self, attempt: _Open) -> Iterator[Account]:
         yield from self._times(attempt)
@@ -145,18 +157,38 @@ class Purse:
     def _of_agent(self, attempt: _Open) -> Iterator[Account]:
         """An agent has one attempt at a time, so nobody else has reserved anything of its budget."""
         own = attempt.definition.budget
-        if own.tokens is None and own.usd is None:
+        if own.tokens is None and own.usd is None and own.wall_time is None:
             return
-        agent, since_ms = attempt.leased.agent, self._now_ms() - round(own.window * 1000)
-        spent = self._reader.now(spending.of_agent, agent, since_ms)
-        for account in _limits("agent", own.tokens, own.usd, spent, ()):
-            yield account if account.used < account.limit else self._regained(account, agent, since_ms, own.window)
+        spent = self._reader.now(spending.of_agent, attempt.leased.agent, self._since_ms(attempt))
+        accounts = list(_limits("agent", own.tokens, own.usd, spent, ()))
+        if own.wall_time is not None:
+            accounts.append(Account("agent", "seconds", own.wall_time, (spent.worked_ms + self._live_ms(attempt)) / 1000))
+        for account in accounts:
+            yield account if account.used < account.limit else self._regained(account, attempt)
 
-    def _regained(self, account: Account, agent: str, since_ms: int, window_seconds: float) -> Account:
-        minutes = self._reader.now(spending.by_minute, agent, since_ms)
-        amounts = tuple((end_ms, _amount(account.measure, spent)) for end_ms, spent in minutes)
-        until_ms = regained_ms(amounts, account.limit, round(window_seconds * 1000))
+    def _regained(self, account: Account, attempt: _Open) -> Account:
+        minutes = self._reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
+        live = Spent(0, 0.0, self._live_ms(attempt))
+        amounts = tuple((end_ms, _AMOUNT[account.measure](one)) for end_ms, one in (*minutes, (self._now_ms(), live)))
+        until_ms = regained_ms(amounts, account.limit, _window_ms(attempt))
         return Account(account.scope, account.measure, account.limit, account.used, until_ms=until_ms)
+
+    def _lasting(self, attempt: _Open) -> Iterator[float]:
+        """Until its agent has worked too much within the window, from which earlier work goes while it works."""
+        budget = attempt.definition.budget
+        if budget.wall_time is None or budget.wall_time >= budget.window:  # nobody works more than all the time
+            return
+        minutes = self._reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
+        worked = ((end_ms, spent.worked_ms) for end_ms, spent in minutes)
+        limit_ms = round(budget.wall_time * 1000) - self._live_ms(attempt)
+        yield lasts_ms(worked, limit_ms, _window_ms(attempt), self._now_ms()) / 1000
+
+    def _since_ms(self, attempt: _Open) -> int:
+        return self._now_ms() - _window_ms(attempt)
+
+    def _live_ms(self, attempt: _Open) -> int:
+        """How much of what is under way is in its agent's window."""
+        return min(self._now_ms() - attempt.opened_ms, _window_ms(attempt))
 
     def _of_run(self, attempt: _Open) -> Iterator[Account]:
         money = self._money(attempt.leased)
@@ -182,8 +214,17 @@ def _limits(
         yield Account(scope, "usd", usd, spent.usd, sum(one.reserved_usd for one in others))
 
 
-def _amount(measure: Measure, spent: Spent) -> float:
-    return spent.usd if measure == "usd" else spent.tokens
+_AMOUNT: Final[Mapping[Measure, Callable[[Spent], float]]] = MappingProxyType(
+    {
+        "tokens": lambda spent: spent.tokens,
+        "usd": lambda spent: spent.usd,
+        "seconds": lambda spent: spent.worked_ms / 1000,
+    }
+)
+
+
+def _window_ms(attempt: _Open) -> int:
+    return round(attempt.definition.budget.window * 1000)
 
 
 def _call(attempt: _Open, *, counts_usd: bool) -> Call:

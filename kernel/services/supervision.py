@@ -94,9 +94,10 @@ class Supervision:
             self._show(leased, frame)
 
         ears = Ears(entry=entry, log=log, live=show, ready=ready)
+        timeouts = self._timeouts(leased, briefing)
         try:
-            ending = await Dialogue(link=link, start=start, timeouts=self._timeouts(leased, briefing), ears=ears).run()
-            return self._blamed(leased, ending)
+            ending = await Dialogue(link=link, start=start, timeouts=timeouts, ears=ears).run()
+            return _blamed(ending, cut=timeouts.total < briefing.definition.timeouts.total)
         except WorkerDeaf as deaf:
             return Ending("failed", str(deaf), cause="protocol")
         except LineTooLong as long:
@@ -111,13 +112,6 @@ class Supervision:
         return (
             timeouts if left is None else msgspec.structs.replace(timeouts, total=max(0.0, min(timeouts.total, left)))
         )
-
-    def _blamed(self, leased: Leased, ending: Ending | None) -> Ending | None:
-        """Whose time was up: the attempt's own, or that of a budget."""
-        if ending is None or ending.cause != "total_timeout":
-            return ending
-        left = self._purse.seconds_left(leased.instruction)
-        return ending if left is None or left > 0 else Ending("incomplete", ending.text, cause="budget")
 
     async def _entry(self, live: Live, entry: Entry, freeze: Freeze | None) -> Go | Yield:
         """Make ``entry`` durable, the first one with the prompt it answers, and say what its worker may do next."""
@@ -145,6 +139,8 @@ class Supervision:
             live.preempted = pressing == "urgent"
             return Yield(k=entry.k)
         allowance = None if entry.last else self._purse.allowance(leased.instruction)
+        if isinstance(allowance, Exhausted) and allowance.scope == "workflow":
+            return Yield(k=entry.k)  # it waits for somebody to continue the workflow, and goes on from here
         return Go(k=entry.k, allowance=_tokens(allowance))
 
     async def _tell_started(self, leased: Leased, briefing: Briefing, pid: int) -> None:
@@ -188,6 +184,13 @@ class Supervision:
         with contextlib.suppress(WorkerDeaf), trio.move_on_after(live.grace_seconds):
             await link.send(Stop(reason=str(live.stop_reason), deadline_seconds=live.grace_seconds))
         await stop(handle, grace_seconds=asked_at + live.grace_seconds - trio.current_time())
+
+
+def _blamed(ending: Ending | None, *, cut: bool) -> Ending | None:
+    """Whose time was up: the attempt's own, or where that was ``cut`` that of a budget."""
+    if ending is None or ending.cause != "total_timeout" or not cut:
+        return ending
+    return Ending("incomplete", ending.text, cause="budget")
 
 
 def _tokens(allowance: Allowance | Exhausted | None) -> int | None:

@@ -19,7 +19,7 @@ SELECT i.name, i.space, i.lane, i.result_text, i.error_class, i.cause, i.manifes
   i.preempted, i.promoted, i.continues, i.enqueued_ms, i.message,
   i.input_tokens, i.output_tokens, i.cache_read_tokens, i.cost_usd,
   i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
-  coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0)
+  coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0), i.wait_key
 FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
 """
 
@@ -69,7 +69,7 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
     if found is None:
         return None
     row = _Row(*found[:_WIDTH])
-    stands = of_row(found[_WIDTH:], now_ms)
+    stands = of_row(conn, found[_WIDTH:], now_ms)
     steps = cast("list[tuple[int, int, int]]", conn.execute(STEPS, (number,)).fetchall())
     joined = tuple(message_id(seq) for (seq,) in conn.execute(MESSAGES, (number,)))
     return InstructionInfo(
@@ -140,7 +140,7 @@ def addressed(conn: apsw.Connection, id: str) -> Addressed | None:
 QUEUE: Final = """
 SELECT i.id, i.lane, i.state, i.attempts + i.crashes, i.steps, i.preempted, i.promoted, i.enqueued_ms, i.not_before_ms,
   i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
-  coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0)
+  coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0), i.wait_key
 FROM (
   SELECT id FROM instructions WHERE agent = :agent AND state IN ('leased', 'running')
   UNION ALL
@@ -174,12 +174,12 @@ _QUEUED_WIDTH: Final = len(_Queued._fields)
 def queue(conn: apsw.Connection, agent: str, now_ms: int) -> QueueReport:
     """What the agent does and what waits for it, in the order it will be done; at most 1000."""
     rows = conn.execute(QUEUE, {"agent": agent})
-    return QueueReport(agent=name_of(agent), instructions=tuple(_queued(row, now_ms) for row in rows))
+    return QueueReport(agent=name_of(agent), instructions=tuple(_queued(conn, row, now_ms) for row in rows))
 
 
-def _queued(found: Sequence[Any], now_ms: int) -> QueueRow:
+def _queued(conn: apsw.Connection, found: Sequence[Any], now_ms: int) -> QueueRow:
     row = _Queued(*found[:_QUEUED_WIDTH])
-    stands = of_row(found[_QUEUED_WIDTH:], now_ms)
+    stands = of_row(conn, found[_QUEUED_WIDTH:], now_ms)
     return QueueRow(
         id=instruction_id(row.number),
         lane=LANES[row.lane],

@@ -11,10 +11,11 @@ MINUTE_MS: Final = 60_000
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """Tokens of every kind, and USD as far as prices are known."""
+    """Tokens of every kind, USD as far as prices are known, and milliseconds worked in attempts that have ended."""
 
     tokens: int
     usd: float
+    worked_ms: int = 0
 
 
 OF_INSTRUCTION: Final = """
@@ -28,7 +29,7 @@ def of_instruction(conn: apsw.Connection, instruction: str) -> Spent:
     return Spent(0, 0.0) if row is None else Spent(*row)
 
 
-WORKED: Final = "SELECT coalesce(sum(ended_ms - started_ms), 0) FROM attempts WHERE instruction = ?"
+WORKED: Final = "SELECT coalesce(sum(worked_ms), 0) FROM attempts WHERE instruction = ?"
 
 
 def worked_ms(conn: apsw.Connection, instruction: str) -> int:
@@ -38,23 +39,25 @@ def worked_ms(conn: apsw.Connection, instruction: str) -> int:
 
 
 OF_AGENT: Final = """
-SELECT coalesce(sum(tokens), 0), coalesce(sum(usd), 0.0) FROM spending WHERE agent = ? AND minute >= ?
+SELECT coalesce(sum(tokens), 0), coalesce(sum(usd), 0.0), coalesce(sum(worked_ms), 0)
+FROM spending WHERE agent = ? AND minute >= ?
 """
 
 
 def of_agent(conn: apsw.Connection, agent: str, since_ms: int) -> Spent:
     """By an agent since then, to the minute."""
-    tokens, usd = conn.execute(OF_AGENT, (agent, since_ms // MINUTE_MS)).fetchone() or (0, 0.0)
-    return Spent(tokens, usd)
+    return Spent(*(conn.execute(OF_AGENT, (agent, since_ms // MINUTE_MS)).fetchone() or (0, 0.0, 0)))
 
 
-MINUTES: Final = "SELECT minute, tokens, usd FROM spending WHERE agent = ? AND minute >= ? ORDER BY minute LIMIT 50000"
+MINUTES: Final = """
+SELECT minute, tokens, usd, worked_ms FROM spending WHERE agent = ? AND minute >= ? ORDER BY minute LIMIT 50000
+"""
 
 
 def by_minute(conn: apsw.Connection, agent: str, since_ms: int) -> tuple[tuple[int, Spent], ...]:
     """The same, minute by minute: when each of them ended, and what it took. Asked only once a budget is used up."""
     rows = conn.execute(MINUTES, (agent, since_ms // MINUTE_MS))
-    return tuple(((minute + 1) * MINUTE_MS, Spent(tokens, usd)) for minute, tokens, usd in rows)
+    return tuple(((minute + 1) * MINUTE_MS, Spent(*spent)) for minute, *spent in rows)
 
 
 class RunMoney(msgspec.Struct, frozen=True):

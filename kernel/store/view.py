@@ -43,6 +43,10 @@ class TransactionView:
         row = self._conn.execute(INCOMPLETE, (agent, space)).fetchone()
         return None if row is None else int(row[0])
 
+    def askers(self, instruction: int) -> tuple[AgentKey, ...]:
+        """See View."""
+        return tuple(AgentKey(row[0]) for row in self._conn.execute(ASKERS, (instruction,)))
+
     def seats(self, agent: AgentKey, workflow: str) -> tuple[Seat, ...]:
         """See View."""
         return tuple(Seat(*row) for row in self._conn.execute(SEATS, (agent, workflow, DEFAULT_TAG)))
@@ -62,6 +66,18 @@ MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LI
 ADDRESSED_BY: Final = """
 SELECT d.agent FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq
 WHERE m.cause = ? AND m.kind = 'said' LIMIT 256
+"""
+
+ASKERS: Final = """
+WITH RECURSIVE asking (id, agent, far) AS (
+  SELECT a.id, a.agent, 1 FROM instructions AS i CROSS JOIN instructions AS a ON a.id = i.asked_by
+  WHERE i.id = ? AND i.told = 0 AND a.ended_ms IS NULL
+  UNION ALL
+  SELECT a.id, a.agent, asking.far + 1 FROM asking
+  CROSS JOIN instructions AS i ON i.id = asking.id CROSS JOIN instructions AS a ON a.id = i.asked_by
+  WHERE i.told = 0 AND a.ended_ms IS NULL AND asking.far < 256
+)
+SELECT agent FROM asking ORDER BY far
 """
 
 SEATS: Final = """

@@ -56,11 +56,14 @@ WHERE w.state = 'running' AND w.mode = 'run' AND coalesce(:run, w.id) = w.id ORD
 LIVE_IN: Final = "SELECT 1 FROM instructions WHERE space = ? AND state IN ('leased', 'running') LIMIT 1"
 
 # Distinct, and told as they are found: whether there is one that can go on is often known after the first.
+# Who waits for an answer goes on when another here has ended, so that one alone says whether the run can go on.
 OPEN_IN: Final = """
 SELECT DISTINCT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
   coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0)
 FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent
 WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+  AND NOT (i.waits_for IS 'answer' AND EXISTS (SELECT 1 FROM instructions AS asked
+    WHERE asked.id = CAST(substr(i.wait_key, 2) AS INTEGER) AND asked.space = i.space AND asked.ended_ms IS NULL))
 """
 
 

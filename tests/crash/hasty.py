@@ -29,5 +29,5 @@ class Hasty(Writer):
 
 
 if __name__ == "__main__":
-    with patch("kernel.app.Writer", Hasty):
+    with patch.object(Writer, "_commit_group", vars(Hasty)["_commit_group"]):
         raise SystemExit(main())

@@ -9,7 +9,7 @@ SAMPLE: Final = (
     "sweep.locked:1",
     "recover.reopened:1",
     "attempt.journalled:2",
-    "store.commit:20",
+    "store.commit:16",
     "mcp.answer:1",
     "recover.settled:1",
     "store.committed:11",
@@ -18,7 +18,7 @@ SAMPLE: Final = (
     "attempt.settle:2",
     "record.written:1",
     "attempt.go:3",
-    "store.job:33",
+    "store.job:25",
 )
 """For the ordinary suite: early and late, before and after, and two recoveries in a row that are cut short."""
 

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from protocol.state_paths import DATABASE
+from tests.crash.oracle import judge
 from tests.crash.points import SAMPLE, every, names
+from tests.crash.scenario import STEPS
 from tests.crash.trial import count_points, lineage
 from tests.project import Project
 
@@ -25,12 +28,16 @@ def test_a_kernel_may_die_at_any_point(project: Project) -> None:
     assert outcome.missed == []
 
 
-def test_the_points_are_all_there(project: Project, tmp_path: Path) -> None:
-    """promises 5.3: the number of places at which we try to die only grows."""
+def test_the_points_are_all_there_and_a_step_made_twice_is_seen(project: Project, tmp_path: Path) -> None:
+    """promises 5.3: the number of places at which we try to die only grows; P5: the judge counts steps."""
     passed = count_points(project, tmp_path / "points")
     assert len(set(passed)) >= HOOKS
     assert names(SAMPLE) <= set(passed) | {"recover.settled"}
     assert len(every(passed)) == len(set(every(passed)))
+    steps = project.root / STEPS
+    key, _worker = steps.read_text().splitlines()[0].split()
+    steps.write_text(f"{steps.read_text()}{key} 99999\n")
+    assert judge(project.state / DATABASE, [], steps) == [f"step {key} was made again after it was durable"]
 
 
 def test_the_judge_sees_a_kernel_that_answers_before_it_commits(project: Project) -> None:

@@ -24,7 +24,6 @@ TRUST = {"AGENT_WORKER_TRUST": "1"}
         (("exit: 3",), "dead", "crash"),
         (("exit: SIGKILL",), "dead", "crash"),
         (("error: { http_status: 400 }",), "failed", "invalid"),
-        (("error: { http_status: 401 }",), "failed", "auth"),
     ],
 )
 def test_a_worker_that_fails_is_told_once_and_kept_for_a_person(
@@ -38,6 +37,19 @@ def test_a_worker_that_fails_is_told_once_and_kept_for_a_person(
     assert [(one["id"], one["cause"], one["text"]) for one in dead] == [(sent.json()["instruction_ids"][0], cause, "x")]
     said = kernel_process.awk("peek", "alice", "--json").json()["messages"]
     assert [one["from"] for one in said] == ["user", "system"]
+
+
+def test_refused_credentials_wait_for_a_person_and_the_next_kernel_asks_again(kernel_process: Project) -> None:
+    """promises.md 4.3: nothing is lost and nobody waits in vain: exit 4; a new kernel may have another environment."""
+    kernel_process.agent("alice", "error: { http_status: 401, times: 1 }", "text: let in")
+    sent = kernel_process.awk("send", "alice", "x", "--wait", "--json")
+    (result,) = sent.json()["results"]
+    assert (sent.code, result["status"]) == (4, "waiting")
+    assert kernel_process.awk("stop", "--yes").code == 0
+    assert kernel_process.awk("start").code == 0
+    assert kernel_process.awk("send", "alice", "y", "--wait").code == 4, "it comes after x, and meets its own refusal"
+    shown = kernel_process.awk("show", result["instruction_id"], "--json").json()
+    assert (shown["status"], shown["text"]) == ("done", "let in")
 
 
 def test_a_transient_failure_is_tried_again(kernel_process: Project) -> None:

@@ -55,7 +55,6 @@ class InlineWriter(Writer):
     def kill(self) -> None:
         """From now on nothing is written: what the kernel does while it is taken down never happened."""
         self.killed = True
-        self._refusal = StorageFailed("the kernel was killed")
         self._inbox.put(None)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -78,6 +77,9 @@ class InlineWriter(Writer):
             while not self._inbox.empty():
                 group, closing = self._next_group()
                 failure = self._commit_all(group)
+                if self.killed and failure is None:
+                    failure = StorageFailed("the kernel was killed")
+                    self._deliver_failure([], failure)
                 if failure is not None or closing:
                     return failure
 

@@ -72,6 +72,8 @@ class Inspector:
     """Tried again by a person."""
     queued_ms: dict[int, int] = field(default_factory=dict)
     """When each was put into its lane last."""
+    changed_ms: dict[str, int] = field(default_factory=dict)
+    """When each agent was held back or let go last."""
     overtaken: dict[int, int] = field(default_factory=dict)
     """Entries that each made though something more urgent was ready for its agent."""
 
@@ -82,6 +84,8 @@ class Inspector:
         for promise, text in conn.execute(ALWAYS):
             self._blame(str(promise), str(text))
         for event in events:
+            if event.type == "agent.changed" and event.agent is not None:
+                self.changed_ms[event.agent] = now_ms
             number = number_of(event.instruction or "", "i")
             if number is not None:
                 self._event(conn, event, number, now_ms)
@@ -110,6 +114,8 @@ class Inspector:
         if state != "active" or hold_key is not None or resume_at_ms > now_ms or paused:
             why = f"state {state}, hold {hold_key}, resumes in {resume_at_ms - now_ms} ms, workflow paused {paused}"
             self._blame("P12", f"i{number} was leased although {agent} is held back: {why}")
+        if self.changed_ms.get(agent) == now_ms:
+            return  # who was let go in this very moment may have been chosen a commit earlier
         values = {"agent": agent, "id": number, "lane": lane, "now": now_ms}
         for other, other_lane in _pairs(conn.execute(BEFORE_IT, values)):
             if self.queued_ms.get(other, 0) < now_ms:

@@ -1,7 +1,7 @@
 """One run of a plan: first everything goes wrong and nothing false may happen, then all is mended and all must end."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -54,20 +54,31 @@ class Report:
         return "\n".join([*self.violations, str(self.plan), "", "the last that happened:", *self.lines[-60:]])
 
 
-def simulate(plan: Plan, ground: Ground) -> Report:
-    """Run ``plan``. The same plan gives the same report, its hash included."""
+def simulate(
+    plan: Plan,
+    ground: Ground,
+    *,
+    begin: Callable[[World], None] = lambda _world: None,
+    end: Callable[[World], None] = lambda _world: None,
+) -> Report:
+    """Run ``plan``. The same plan gives the same report, its hash included.
+
+    ``begin`` and ``end`` get the world before its first kernel, and when all is over.
+    """
     with _logs_to(logs := _Logs()):
-        report = run_virtually(plan.seed, lambda: _simulate(plan, ground, logs))
-    return report
+        return run_virtually(plan.seed, lambda: _simulate(plan, ground, logs, begin, end))
 
 
-async def _simulate(plan: Plan, ground: Ground, logs: "_Logs") -> Report:
+async def _simulate(
+    plan: Plan, ground: Ground, logs: "_Logs", begin: Callable[[World], None], end: Callable[[World], None]
+) -> Report:
     database = ground.fresh()
     try:
         async with trio.open_nursery() as machine:
             world = World(plan, ground, database, machine)
             logs.world = world
             people = People(world)
+            begin(world)
             machine.start_soon(world.reign)
             machine.start_soon(people.live)
             with trio.move_on_after(LIFETIME_SECONDS) as lifetime:
@@ -77,6 +88,7 @@ async def _simulate(plan: Plan, ground: Ground, logs: "_Logs") -> Report:
                 world.witness.blame(trio.current_time(), "P3", f"the world stands still: {_where(world)}")
             judge_end(world.eyes, people.accepted, world.witness)
             report = _report(world)
+            end(world)
             machine.cancel_scope.cancel()
     finally:
         database.close()

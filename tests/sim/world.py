@@ -5,7 +5,7 @@ can be held against what its successor knows.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
@@ -18,6 +18,7 @@ from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
+from protocol.events import Event
 from protocol.ipc import Start
 from protocol.names import number_of
 from tests.sim.chance import pass_seconds
@@ -58,6 +59,8 @@ class World:
     healed: bool = False
     """No more faults."""
     commits: int = 0
+    listeners: list[Callable[[Sequence[Event]], None]] = field(default_factory=list)
+    """Told what kernels tell."""
 
     def __post_init__(self) -> None:
         """Put in place what lasts."""
@@ -72,6 +75,7 @@ class World:
         """Sees what is committed, whichever kernel lives."""
         self._deaths = {death.commit: death for death in self.plan.deaths}
         self._up = trio.Event()
+        self._booted_at_offset = 0.0
 
     # -- kernels ----------------------------------------------------------------------------------------
 
@@ -81,6 +85,7 @@ class World:
             await self.launcher.swept()
             await pass_seconds(BOOT_SECONDS)
             self.kernels += 1
+            self._trust_the_clock()
             kernel = Kernel(self._nature(), self.ground, workers=self.plan.workers)
             try:
                 async with trio.open_nursery() as nursery:
@@ -108,8 +113,14 @@ class World:
             launcher=self.launcher,
             doomed=self.doomed,
             inspect=self.inspector,
-            heard=lambda events: self.witness.told(trio.current_time(), events),
+            heard=self._heard,
         )
+
+    def _trust_the_clock(self) -> None:
+        """A kernel cannot tell a clock that was put forward while it was dead from time that passed: waits are over."""
+        if self.wall_offset_seconds > self._booted_at_offset:
+            self.providers.forgive()
+        self._booted_at_offset = self.wall_offset_seconds
 
     def doomed(self, committed: bool) -> bool:
         """Asked by the writer before each commit, and after it: whether the kernel dies here."""
@@ -124,6 +135,8 @@ class World:
 
     def kill_kernel(self) -> None:
         """SIGKILL. Its workers are ended by their keepers."""
+        if self.kernel is not None:
+            self.kernel.writer.kill()
         self.witness.note(trio.current_time(), "kernel", self.kernels, "is killed at commit", self.commits)
         self.launcher.orphan(lambda: self.chance.uniform(0.0, BURIAL_SECONDS))
 
@@ -161,6 +174,11 @@ class World:
         except StorageFailed:
             await trio.sleep_forever()
         return Outcome(f"sent as {appended.message_id}")
+
+    def _heard(self, events: Sequence[Event]) -> None:
+        self.witness.told(trio.current_time(), events)
+        for listener in self.listeners:
+            listener(events)
 
     # -- who looks ---------------------------------------------------------------------------------------
 

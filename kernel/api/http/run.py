@@ -113,7 +113,9 @@ async def _serve_message(services: Services, call: Call[RunRequest]) -> SendRepo
     def wanted(event: Event) -> bool:
         if event.type not in TURNS:
             return event.type == BYE
-        return not ids or event.type == "agent.changed" or event.instruction in ids
+        if not ids or event.type == "agent.changed" or event.instruction in ids:
+            return True
+        return bool(event.data.get("waits_for"))  # whom it asked may have come to wait for a person
 
     with services.feed.subscribe(wanted=wanted) as ends:
         appended = await _say(services, call)

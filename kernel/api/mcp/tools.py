@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import channel, inbox, team
+from kernel.api.mcp import channel, inbox, question, team
 from kernel.api.mcp.tool import Scope, Tool
+from kernel.store.commits.answer import ASK_AGENT
 
 _ROWS: Final = (
     Tool(
@@ -45,6 +46,15 @@ _ROWS: Final = (
         asks=team.Members,
         gives=team.Team,
         handler=team.members,
+    ),
+    Tool(
+        name=ASK_AGENT,
+        description="Ask a colleague in your workspace something you need before you go on. You get their answer next.",
+        asks=question.Question,
+        gives=question.Asked,
+        handler=question.ask,
+        mutating=True,
+        idempotent=False,
     ),
 )
 

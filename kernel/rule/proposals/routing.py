@@ -14,6 +14,7 @@ from kernel.rule.draft import Draft
 from kernel.rule.effects import Append, Assign, Deliver, Effect, LimitedBy, Put, Refuse, RunLimited
 from kernel.rule.fact import Fact
 from kernel.rule.proposal import Proposal
+from kernel.rule.question import nobody_to_ask, refusal
 from kernel.rule.view import View, Workspace
 from protocol.instruction import Lane, WaitReason
 from protocol.mention import find_mentions, limit_mentions
@@ -35,6 +36,8 @@ def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
 
 def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
     """In a personal space only its agent is woken, and only by the user."""
+    if fact.asks:
+        return (nobody_to_ask(fact.space),)
     if fact.sender != USER:
         return ()
     name = split_space(fact.space)[1]
@@ -51,6 +54,8 @@ def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ..
         if key is None:
             return (_not_a_participant(name, fact.space, workspace, view),)
         direct.setdefault(key, name.lower())
+    if fact.asks and (refused := refusal(fact, direct, view)) is not None:
+        return (refused,)
     named = {key: name for key, name in _mentioned(fact, view).items() if key not in direct}
     if not direct and not named:
         return ()
@@ -59,8 +64,7 @@ def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ..
     waits_for = None if limit is None else limit.waits_for
     effects: list[Effect] = []
     for key, name in direct.items():
-        continues = taken_up(fact, key, view)
-        effects.extend(_wake(key, name, "normal", fact.hops, waits_for=waits_for, continues=continues))
+        effects.extend(_address(fact, key, name, view, waits_for))
     for key, name in named.items():
         effects.extend(
             (Deliver(key, AgentName(name)),)
@@ -70,14 +74,21 @@ def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ..
     return (*effects, *(() if limit is None else _limited(fact.space, workspace, limit)))
 
 
+def _address(fact: Fact, key: AgentKey, name: str, view: View, waits_for: WaitReason | None) -> tuple[Effect, ...]:
+    """Work for whom the message is for. One that asks is as urgent as its asker, who can do nothing meanwhile."""
+    if fact.asks:
+        return _wake(key, name, "immediate", fact.hops, waits_for=waits_for, asked_by=fact.cause)
+    return _wake(key, name, "normal", fact.hops, waits_for=waits_for, continues=taken_up(fact, key, view))
+
+
 def _mentioned(fact: Fact, view: View) -> dict[AgentKey, str]:
-    """Members mentioned, in order; not the speaker, nor whom its instruction addressed before its final reply."""
+    """Members mentioned, in order; not the speaker, nor, by its final reply, whom it addressed before or who asked."""
     names = find_mentions(fact.text) if fact.mentions is None else fact.mentions
     if not names:
         return {}
     silent = {fact.speaker}
     if fact.kind == "reply" and fact.cause is not None:
-        silent |= view.addressed_by(fact.cause)
+        silent |= {*view.addressed_by(fact.cause), *view.askers(fact.cause)[:1]}
     found: dict[AgentKey, str] = {}
     for name in names:
         key = view.member(fact.space, name.lower())
@@ -95,8 +106,10 @@ def _wake(
     joins: bool = False,
     waits_for: WaitReason | None = None,
     continues: int | None = None,
+    asked_by: int | None = None,
 ) -> tuple[Effect, ...]:
-    return (Assign(agent, AgentName(name), lane, hops, joins, waits_for, continues), Deliver(agent, AgentName(name)))
+    assign = Assign(agent, AgentName(name), lane, hops, joins, waits_for, continues, asked_by)
+    return (assign, Deliver(agent, AgentName(name)))
 
 
 @dataclass(frozen=True, slots=True)

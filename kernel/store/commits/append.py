@@ -62,6 +62,7 @@ def _append(tx: Transaction, draft: Draft, author: Held | None) -> Appended:
         speaker=None if author is None else author.agent,
         payload=draft.payload,
         vouched=draft.vouched,
+        asks=draft.asks,
     )
     recorder = record(tx, fact)
     return Appended(

@@ -8,9 +8,11 @@ import msgspec
 from kernel.rule.draft import Draft
 from kernel.store import agents, workflows
 from kernel.store.commits.append import append
+from kernel.store.commits.release import release_agent
 from kernel.store.events import kept
 from kernel.store.requests import RequestKey, recall, remember
 from kernel.store.transaction import Transaction
+from protocol.names import AgentKey
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +33,13 @@ _encode: Final = msgspec.json.Encoder().encode
 _decoder: Final = msgspec.json.Decoder(Begun)
 
 
+# A person who starts it has perhaps just seen to what they wait for: one of them may try.
+HELD_MEMBERS: Final = """
+SELECT m.agent FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent
+WHERE m.space = ? AND a.hold_key IS NOT NULL AND a.hold_until_ms = 0
+"""
+
+
 def begun_before(conn: apsw.Connection, request: RequestKey, now_ms: int) -> Begun | None:
     """What the same request started earlier. Raises Refused (key_reused) if the key was another request's."""
     recorded = recall(conn, request, now_ms)
@@ -46,6 +55,8 @@ def begin_workflow(tx: Transaction, draft: Draft, request: RequestKey | None = N
         return before
     after = kept(tx.conn).newest
     appended = append(tx, draft)
+    for (agent,) in tx.conn.execute(HELD_MEMBERS, (draft.space,)).fetchall():
+        release_agent(tx, AgentKey(str(agent)))
     record = workflows.by_space(tx.conn, draft.space)
     assert record is not None, draft.space
     begun = Begun(

@@ -8,6 +8,7 @@ import msgspec
 
 from kernel.rule.draft import Outcome
 from kernel.rule.fact import Fact
+from kernel.store.commits.answer import answer
 from kernel.store.commits.attempts import Ending, end_attempt
 from kernel.store.commits.crash import charge_crash
 from kernel.store.commits.recorder import record
@@ -108,7 +109,7 @@ UPDATE instructions SET state = :status, result_text = :text, cause = :cause, er
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END
 WHERE id = :id AND epoch = :epoch
   AND (state IN ('leased', 'running') OR (:any_open AND state IN ('queued', 'yielded', 'waiting')))
-RETURNING agent, name, space, run, hops, input_tokens, output_tokens, cache_read_tokens, cost_usd
+RETURNING agent, name, space, run, hops, asked_by, input_tokens, output_tokens, cache_read_tokens, cost_usd
 """
 
 END_DELIVERY: Final = """
@@ -142,7 +143,7 @@ def _conclude(
     row = tx.conn.execute(END, values).fetchone()
     if row is None:
         return None
-    agent, name, space, run, hops, *amounts = row
+    agent, name, space, run, hops, asked_by, *amounts = row
     total = _usage(*amounts)
     spend(tx, agent=agent, run=run, usage=conclusion.usage)
     end = ENDS[conclusion.status]
@@ -173,6 +174,8 @@ def _conclude(
     )
     fact = Fact(kind=end.kind, space=space, sender=name, hops=hops + 1, cause=number, speaker=agent, payload=outcome)
     recorder = record(tx, fact)
+    if asked_by is not None:
+        answer(tx, asked_by)
     # Last, so that who waits for the end has seen what was said.
     tx.emit("instruction.ended", space=space, agent=name, instruction=number, data=data)
     return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))

@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from kernel.store.commits.answer import ASK_AGENT
 from kernel.store.commits.entry_body import store_body
 from kernel.store.commits.freeze import Freeze, freeze
 from kernel.store.commits.spend import spend
@@ -33,8 +34,8 @@ INSERT INTO entries (instruction, k, epoch, kind, body, blob, at_ms) VALUES (?, 
 
 INJECTED: Final = "UPDATE deliveries SET state = 'injected' WHERE instruction = ? AND state = 'leased'"
 
-Pressing = Literal["urgent", "paused"]
-"""Why an attempt should make room: work of its agent in a more urgent lane, or somebody paused it."""
+Pressing = Literal["urgent", "paused", "asked"]
+"""Why an attempt should make room: work of its agent in a more urgent lane, somebody paused it, or it waits itself."""
 
 
 def journal(
@@ -70,7 +71,18 @@ def journal(
     data = {"k": entry.k, "kind": entry.kind, "step": steps, "name": entry.name}
     tx.emit("instruction.step", space=space, agent=name, instruction=number, data=data)
     spend(tx, agent=agent, run=run, usage=usage)
-    return None if entry.last else _pressing(tx, agent, run, lane)
+    if entry.last:
+        return None
+    return "asked" if _asks(tx, number, entry) else _pressing(tx, agent, run, lane)
+
+
+ASKS: Final = "SELECT 1 FROM instructions INDEXED BY instructions_asked WHERE asked_by = ? AND told = 0 LIMIT 1"
+
+
+def _asks(tx: Transaction, number: int | None, entry: Entry) -> bool:
+    """Whether it has just asked somebody. Looked up for that tool alone, so that others pay nothing for it."""
+    asked = entry.kind == "tool" and entry.name == ASK_AGENT
+    return asked and tx.conn.execute(ASKS, (number,)).fetchone() is not None
 
 
 PRESSING: Final = """

@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from kernel.policy.aging import lane_after
 from kernel.store.clock_text import optional_rfc3339
+from kernel.store.commits.answer import take_answers
 from kernel.store.commits.attempts import Ending, end_attempt
 from kernel.store.commits.compact import compact
 from kernel.store.commits.crash import charge_crash
@@ -63,10 +64,10 @@ SET_LANE: Final = "UPDATE instructions SET lane = ?, promoted = 1 WHERE id = ?"
 def park(tx: Transaction, instruction: str, epoch: int, parking: Parking) -> None:
     """End the attempt and return its instruction to its place in its lane (order is by lane, then id).
 
-    Raises Refused (stale_attempt).
+    What it has asked others for it waits for first. Raises Refused (stale_attempt).
     """
     number = number_of(instruction, "i")
-    parking = _paused(tx, number, _tripped(tx, parking))
+    parking = _paused(tx, number, _asking(tx, number, _tripped(tx, parking)))
     row = tx.conn.execute(PARK, _values(number, epoch, parking, tx.now_ms)).fetchone()
     if row is None or number is None:
         raise stale(instruction, epoch)
@@ -107,6 +108,14 @@ def _tripped(tx: Transaction, parking: Parking) -> Parking:
         not_before_ms=until_ms,
         holds=True,
     )
+
+
+def _asking(tx: Transaction, number: int | None, parking: Parking) -> Parking:
+    """The parking of one that asked another agent: it waits for the answer, or has it as a note already."""
+    still_open = None if number is None else take_answers(tx, number)
+    if still_open is None or parking.status == "waiting":
+        return parking
+    return replace(parking, status="waiting", waits_for="answer", wait_key=still_open, not_before_ms=0)
 
 
 PAUSED: Final = """

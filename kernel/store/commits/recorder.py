@@ -98,6 +98,7 @@ class Recorder:
             "now": tx.now_ms,
             "vouched": _encode(fact.vouched) if fact.vouched else None,
             "joins": assign.joins,
+            "asked_by": assign.asked_by,
             "size": len(fact.text),
             "bytes": JOINED_BYTES,
             "most": JOINED_MESSAGES,
@@ -196,8 +197,8 @@ INSERT INTO deliveries (message, agent, name, space, state, instruction) VALUES 
 
 INSERT_INSTRUCTION: Final = """
 INSERT INTO instructions
-  (agent, name, space, run, lane, state, waits_for, message, hops, enqueued_ms, vouched, by_mention)
-VALUES (:agent, :name, :space, :run, :lane, :state, :waits_for, :message, :hops, :now, :vouched, :joins)
+  (agent, name, space, run, lane, state, waits_for, message, hops, enqueued_ms, vouched, by_mention, asked_by)
+VALUES (:agent, :name, :space, :run, :lane, :state, :waits_for, :message, :hops, :now, :vouched, :joins, :asked_by)
 """
 
 JOIN: Final = """

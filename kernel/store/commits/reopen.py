@@ -5,6 +5,7 @@ A refused credential or an empty account is asked once more: whoever starts a ke
 
 from typing import Final, cast
 
+from kernel.store.commits.answer import answer
 from kernel.store.commits.trip import shut, wake
 from kernel.store.transaction import Transaction
 
@@ -48,8 +49,8 @@ def reopen(tx: Transaction) -> None:
     tx.conn.execute(STOP_PROBES)
     for (key,) in tx.conn.execute(WITHOUT_TIME).fetchall():
         shut(tx, str(key))
-    for question in (STRANDED, ANSWERED):
+    for question, let_go in ((STRANDED, wake), (ANSWERED, answer)):
         for (number,) in cast("list[tuple[int]]", tx.conn.execute(question).fetchall()):
-            wake(tx, number)
+            let_go(tx, number)
     tx.conn.execute(FORGET_HOLDS)
     tx.conn.execute(PAUSE)

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from kernel.store.commits.answer import forget_questions, keep_asking
 from kernel.store.commits.find import Found, find
 from kernel.store.commits.paused import keep_paused
 from kernel.store.transaction import Transaction
@@ -58,7 +59,8 @@ def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
         tx.conn.execute(FORGET_ENTRIES, (found.number,))
         tx.conn.execute(FORGET_EFFECTS, (found.number,))
         tx.conn.execute(START_AFRESH, (found.number,))
-    if not keep_paused(tx, found.number):
+        forget_questions(tx, found.number)
+    if not keep_asking(tx, found.number) and not keep_paused(tx, found.number):
         data = {"status": "queued", "lane": LANES[found.lane], "not_before": None}
         tx.emit("instruction.queued", space=found.space, agent=found.name, instruction=found.number, data=data)
 

@@ -7,6 +7,7 @@ import msgspec
 
 from kernel.policy.standing import AgentState
 from kernel.rule.draft import Origin
+from kernel.store.commits.release import release_agent
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.names import AgentKey, name_of
@@ -59,12 +60,12 @@ ON CONFLICT (key) DO UPDATE SET
 WHERE :definition IS NOT NULL
   AND (definition IS NOT :definition OR origin IS NOT :origin OR home_space IS NOT :home_space
     OR file IS NOT coalesce(:file, file))
-RETURNING state
+RETURNING state, hold_key
 """
 
 
 def put_agent(tx: Transaction, spec: AgentSpec) -> None:
-    """Add or update one agent. Its state, its queue and its usage stay."""
+    """Add or update one agent. State, queue and usage stay; a new definition may call its provider again."""
     shown = _Shown() if spec.definition is None else _shown.decode(spec.definition)
     values = msgspec.structs.asdict(spec)
     values |= {
@@ -75,7 +76,10 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
     }
     row = tx.conn.execute(UPSERT, values).fetchone()
     if row is not None:
-        tx.emit("agent.changed", space=spec.home_space, agent=name_of(spec.key), data={"state": row[0], "reason": None})
+        state, held = row
+        tx.emit("agent.changed", space=spec.home_space, agent=name_of(spec.key), data={"state": state, "reason": None})
+        if held is not None:
+            release_agent(tx, spec.key)
 
 
 OPEN: Final = """

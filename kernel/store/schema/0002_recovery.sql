@@ -14,6 +14,8 @@ ALTER TABLE instructions ADD COLUMN continues INTEGER;         -- the incomplete
 ALTER TABLE instructions ADD COLUMN carried_steps INTEGER NOT NULL DEFAULT 0;  -- steps that came with that thread
 ALTER TABLE instructions ADD COLUMN compacted INTEGER NOT NULL DEFAULT 0;      -- its one retry after a context overflow
 ALTER TABLE instructions ADD COLUMN aside INTEGER NOT NULL DEFAULT 0;          -- entries before this one are told, not replayed
+ALTER TABLE instructions ADD COLUMN asked_by INTEGER;          -- the instruction that asked for it and gets its answer
+ALTER TABLE instructions ADD COLUMN told INTEGER NOT NULL DEFAULT 0;           -- who asked has been told how it ended
 CREATE INDEX instructions_waiting ON instructions (wait_key, lane, id) WHERE state = 'waiting';
 CREATE INDEX instructions_parked ON instructions (agent, lane, id) WHERE state = 'waiting';
 CREATE INDEX instructions_timed ON instructions (not_before_ms) WHERE state = 'waiting' AND not_before_ms > 0;
@@ -22,6 +24,7 @@ CREATE INDEX instructions_joining ON instructions (agent, space, lane)
   WHERE state = 'queued' AND by_mention = 1 AND epoch = 0;
 CREATE INDEX instructions_ended ON instructions (agent, space, ended_ms) WHERE ended_ms IS NOT NULL;
 CREATE INDEX instructions_continued ON instructions (continues) WHERE continues IS NOT NULL;
+CREATE INDEX instructions_asked ON instructions (asked_by, id) WHERE asked_by IS NOT NULL AND told = 0;
 CREATE INDEX deliveries_instruction ON deliveries (instruction) WHERE instruction IS NOT NULL;
 
 -- Agents: the restart policy's memory, and what holds all their work back.
@@ -68,8 +71,10 @@ CREATE TABLE spending (
   minute INTEGER NOT NULL,           -- since 1970
   tokens INTEGER NOT NULL,
   usd REAL NOT NULL,                 -- of what has a known price
+  worked_ms INTEGER NOT NULL DEFAULT 0,      -- by attempts that have ended
   PRIMARY KEY (agent, minute)
 ) STRICT, WITHOUT ROWID;
+ALTER TABLE attempts ADD COLUMN worked_ms INTEGER NOT NULL DEFAULT 0;   -- set when it ends, as far as that is known
 
 -- Schedules: one timer for each that counts now.
 CREATE TABLE timers (

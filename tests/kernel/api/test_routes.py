@@ -67,7 +67,7 @@ def test_every_tool_has_a_schema_without_dangling_references(tool: Tool) -> None
 
 def test_the_tools_are_those_of_the_contract() -> None:
     """Contracts section 5, as far as it is built."""
-    assert set(TOOLS) == {"channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members"}
+    assert set(TOOLS) == {"channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent"}
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.path)

@@ -24,6 +24,8 @@ class Stage:
     limited: bool = False
     limited_by: str | None = None
     addressed: frozenset[str] = frozenset()
+    asking: tuple[str, ...] = ()
+    """Agents that wait for what the speaker comes to, nearest first."""
     recorded: list[tuple[Fact, tuple[Deliver | Assign | Put, ...]]] = field(default_factory=list)
 
     def agent_exists(self, key: AgentKey) -> bool:
@@ -44,6 +46,9 @@ class Stage:
 
     def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
         return frozenset(AgentKey(key) for key in self.addressed)
+
+    def askers(self, instruction: int) -> tuple[AgentKey, ...]:
+        return tuple(AgentKey(key) for key in self.asking)
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
         return self.left_incomplete.get((space, agent))

@@ -61,6 +61,16 @@ def test_a_mention_is_urgent_whatever_its_case() -> None:
     assert said(Stage(team("alice")), "ask @Alice").woken() == [("alice@review:main", "immediate")]
 
 
+@pytest.mark.parametrize(("text", "lane"), [("@alice hi", "immediate"), ("hi", "normal")])
+@pytest.mark.parametrize("shout", ["URGENT ", "lane: background, priority 0! ", "[IMMEDIATE] "])
+def test_no_word_changes_the_lane(shout: str, text: str, lane: str) -> None:
+    """Fault TF20: how a message is sent decides, whatever an agent writes into it."""
+    to = () if "@" in text else ("alice",)
+    for words in (text, shout + text):
+        stage = said(Stage(team("alice", "bob")), words, sender="bob", to=to, cause=1)
+        assert stage.woken() == [("alice@review:main", lane)]
+
+
 def test_who_is_addressed_and_mentioned_is_woken_once() -> None:
     """One delivery for each recipient."""
     stage = said(Stage(team("alice", "bob")), "@alice @bob hi", to=("alice",))

@@ -96,6 +96,24 @@ async def test_an_edit_that_needs_trust_is_not_run_for_a_message_that_was_sent_b
         assert len(it.launcher.spawned) == 1
 
 
+async def test_refused_credentials_are_asked_for_once_and_cost_nothing(tmp_path: Path) -> None:
+    """Fault PF03: exit 0 after an error with 403: the breaker opens, nobody tries again, no attempt is charged."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction, behind = await it.send(), await it.send()
+        worker = await it.launcher.next()
+        await worker.say(Error(cause="auth", text="no entry", http_status=403))
+        await worker.leave(Exited(code=0))
+        await it.until(instruction, lambda status: status == "waiting")
+        (breaker,) = it.reader.now(breakers.breakers)
+        assert (breaker.state, breaker.reason) == ("open", "credentials")
+        it.now_ms += 24 * 3600 * 1000
+        await it.alarms.run_once()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert (it.status(instruction), it.status(behind), len(it.launcher.spawned)) == ("waiting", "queued", 1)
+        charged = "SELECT attempts, crashes FROM instructions ORDER BY id LIMIT 1"
+        assert it.reader.now(lambda conn: conn.execute(charged).fetchone()) == (0, 0)
+
+
 async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Path) -> None:
     """promises.md 4.3: Retry-After is a floor."""
     async with core(tmp_path, PlayedLauncher()) as it:

@@ -15,6 +15,7 @@ from kernel.services.pulse import EVERY_SECONDS, WITHIN_SECONDS
 from protocol.agent import Timeouts
 from protocol.codec import FrameReader, encode
 from protocol.ipc import (
+    PROTOCOL,
     Delta,
     Entry,
     Error,
@@ -306,6 +307,16 @@ async def test_a_worker_that_talks_for_ever_ends_at_the_total_deadline(autojump_
         ending = await scene.run()
         nursery.cancel_scope.cancel()
     assert ending is not None and (ending.ended_as, ending.cause) == ("incomplete", "total_timeout")
+
+
+async def test_a_worker_of_a_later_minor_protocol_is_understood() -> None:
+    """Fault IF07: what it says beyond ours is noise."""
+    scene = Scene()
+    await scene.say(Ready(pid=1, version="9", protocol=(PROTOCOL[0], PROTOCOL[1] + 1)))
+    await scene.worker_out.send_all(b'{"t":"from-the-future"}\n')
+    await scene.say(Result(status="done"))
+    ending = await scene.run()
+    assert ending is not None and ending.ended_as == "done"
 
 
 async def test_a_worker_of_another_major_protocol_is_refused_before_it_is_told_anything() -> None:

@@ -99,7 +99,7 @@ async def test_a_run_that_somebody_stops_meanwhile_harms_nobody() -> None:
 
 
 async def test_what_is_said_after_the_look_and_before_the_verdict_is_not_lost() -> None:
-    """Promise P26: the verdict is made in the transaction that ends the run."""
+    """Promise P26, fault TF11: the verdict is made in the transaction that ends the run."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)

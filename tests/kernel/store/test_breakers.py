@@ -3,8 +3,10 @@
 from kernel.store import breakers, instructions
 from kernel.store.commits.close import close
 from kernel.store.commits.park import Parking, park
+from kernel.store.commits.roster import AgentSpec, put_agents
 from kernel.store.commits.tick import next_tick_ms, tick
 from kernel.store.commits.trip import Trip, answered
+from protocol.names import AgentKey
 from tests.kernel.store.house import START_MS, House
 
 STARVATION_MS = 300_000
@@ -148,3 +150,18 @@ async def test_work_that_waited_too_long_becomes_immediate(house: House) -> None
     assert candidate.lane == 0
     leased = await house.take("i1")
     assert leased.promoted
+
+
+async def test_an_edited_definition_may_call_its_provider_again(house: House) -> None:
+    """promises.md 4.3: credentials, until configuration changes."""
+    await house.agents("alice")
+    await house.said("dm:alice", "x")
+    await house.take("i1")
+    parking = Parking(
+        status="waiting", outcome="auth", cause="auth", waits_for="credentials", wait_key="agent:alice", holds=True
+    )
+    await house.writer.commit(park, "i1", 1, parking)
+    assert ready(house) == []
+    edited = AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/other"}')
+    await house.writer.commit(put_agents, [edited])
+    assert ready(house) == ["i1"]

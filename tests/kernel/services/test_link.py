@@ -1,0 +1,48 @@
+"""The kernel's end of a worker's pipes, over a real pipe and a virtual clock."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+import trio
+import trio.testing
+
+from kernel.services.link import WRITE_DEADLINE_SECONDS, Link, WorkerDeaf
+from protocol.ipc import Entry
+
+
+@dataclass
+class Pipe:
+    """A worker's input; nobody reads it. No handle's other streams are needed."""
+
+    stdin: trio.lowlevel.FdStream
+
+
+@pytest.fixture
+def unread() -> Iterator[Pipe]:
+    reading, writing = os.pipe()
+    stdin = trio.lowlevel.FdStream(writing)
+    yield Pipe(stdin)
+    os.close(reading)
+
+
+async def test_a_worker_that_never_reads_its_input_is_given_up_and_holds_nobody_up(
+    unread: Pipe, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Fault IF10: 1 MB fits no pipe; after 30 s the worker is hung, and everything else went on meanwhile."""
+    link, ticks = Link(unread), 0  # type: ignore[arg-type]
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await trio.sleep(1)
+            ticks += 1
+
+    async with unread.stdin, trio.open_nursery() as nursery:
+        nursery.start_soon(tick)
+        with trio.fail_after(10 * WRITE_DEADLINE_SECONDS), pytest.raises(WorkerDeaf, match="does not read"):
+            await link.send(Entry(k=0, kind="note", text="x" * 1_000_000))
+        nursery.cancel_scope.cancel()
+    assert trio.current_time() == WRITE_DEADLINE_SECONDS
+    assert ticks >= WRITE_DEADLINE_SECONDS - 1

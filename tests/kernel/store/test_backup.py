@@ -1,0 +1,67 @@
+"""A copy of the database, made while it is written to."""
+
+from pathlib import Path
+
+import apsw
+import trio
+
+from kernel.store.commits.close import close
+from tests.kernel.store.house import House, open_house
+
+BEFORE = 50
+HALVES = """
+SELECT (SELECT count(*) FROM messages WHERE sender = 'user') - (SELECT count(*) FROM instructions),
+  (SELECT count(*) FROM instructions) - (SELECT count(*) FROM deliveries),
+  (SELECT count(*) FROM instructions WHERE state = 'done') - (SELECT count(*) FROM messages WHERE kind = 'reply')
+"""
+SAID = "SELECT text FROM messages WHERE sender = 'user' ORDER BY seq"
+
+
+async def one_job(house: House, number: int) -> None:
+    """A message that is answered."""
+    (instruction,) = (await house.said("dm:alice", f"m{number}")).instruction_ids
+    leased = await house.take(instruction)
+    await house.writer.commit(close, instruction, leased.epoch, status="done", text="ok")
+
+
+def copy(source: str, target: str) -> None:
+    """As ``sqlite3 store.db '.backup target'`` does it: over a connection of its own, page by page."""
+    reading, writing = apsw.Connection(source), apsw.Connection(target)
+    with writing.backup("main", reading, "main") as backup:
+        while not backup.done:
+            backup.step(10)
+    reading.close()
+    writing.close()
+
+
+async def test_a_backup_under_load_is_one_moment_and_can_be_gone_on_with(tmp_path: Path) -> None:
+    """Fault SF20: SQLite's own backup of a store that is being written: whole, no half commit, restored elsewhere."""
+    target = tmp_path / "elsewhere" / "store.db"
+    target.parent.mkdir()
+    written, enough = 0, trio.Event()
+    async with open_house(str(tmp_path / "store.db")) as house:
+        await house.agents("alice")
+
+        async def load(scope: trio.CancelScope) -> None:
+            nonlocal written
+            while not scope.cancel_called:
+                await one_job(house, written)
+                written += 1
+                if written == BEFORE:
+                    enough.set()
+
+        async with trio.open_nursery() as nursery:
+            stop = trio.CancelScope()
+            nursery.start_soon(load, stop)
+            await enough.wait()
+            accepted = written
+            await trio.to_thread.run_sync(copy, house.database.path, str(target))
+            stop.cancel()
+    async with open_house(str(target)) as restored:
+        conn = restored.database.reader()
+        assert conn.execute("PRAGMA integrity_check").get == "ok"
+        assert conn.execute(HALVES).fetchall() == [(0, 0, 0)]
+        said = [row[0] for row in conn.execute(SAID)]
+        assert said == [f"m{number}" for number in range(len(said))]
+        assert accepted <= len(said) <= written + 1
+        await restored.said("dm:alice", "and on")

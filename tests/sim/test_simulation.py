@@ -1,0 +1,91 @@
+"""300 worlds, each made and broken as its seed says: no promise is broken meanwhile, and everything ends (5.1)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from kernel.store import instructions
+from kernel.store.commits import append as append_module
+from kernel.store.commits import journal as journal_module
+from kernel.store.commits import lease as lease_module
+from kernel.store.commits import park as park_module
+from tests.sim import soak
+from tests.sim.ground import Ground
+from tests.sim.plan import expand
+from tests.sim.simulation import simulate
+
+SEEDS: Final = 300
+BATCH: Final = 25
+"""Seeds in one test: so that several processes can share them."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_whatever_goes_wrong_no_promise_is_broken_and_all_work_ends(first: int, ground: Ground) -> None:
+    """P1, P2, P3, P4, P5, P11, P12, P13: safety while faults are on, liveness once they are healed."""
+    for seed in range(first, first + BATCH):
+        report = simulate(expand(seed), ground)
+        assert report.violations == (), report.text
+
+
+def test_the_same_seed_gives_the_same_run(ground: Ground) -> None:
+    """5.1: a failure is replayed by its seed. The hash is over everything that was told and done, with its time."""
+    for seed in (3, 8, 14):
+        first, second = simulate(expand(seed), ground), simulate(expand(seed), ground)
+        assert len(first.lines) > 100
+        assert first.lines == second.lines
+        assert first.hash == second.hash
+    assert simulate(expand(4), ground).hash != first.hash
+
+
+def test_it_does_so_in_another_process_too(ground: Ground) -> None:
+    """5.1: nothing depends on how this process hashes or when it began."""
+    environ = {**os.environ, "PYTHONHASHSEED": "7"}
+    command = [sys.executable, "-m", "tests.sim.soak", "--first", "8", "--count", "1", "--hashes"]
+    root = Path(__file__).parents[2]
+    told = subprocess.run(command, env=environ, cwd=root, capture_output=True, text=True, timeout=60, check=True)
+    assert simulate(expand(8), ground).hash in told.stdout
+
+
+def test_a_plan_prints_all_that_will_happen() -> None:
+    """5.1: who reads the report of a failure sees every fault of the world it happened in."""
+    plan = expand(0)
+    printed = str(plan)
+    faults = (*plan.sends, *plan.weather, *plan.dooms, *plan.deaths, *plan.acts)
+    assert len(printed.splitlines()) == 1 + len(faults)
+    assert printed.startswith("seed 0, ")
+
+
+def test_the_seeds_meet_every_kind_of_fault() -> None:
+    """5.1: what no plan has is tested by none."""
+    plans = [expand(seed) for seed in range(SEEDS)]
+    assert {one.sky for plan in plans for one in plan.weather} == set(soak.SKIES)
+    assert {one.fate for plan in plans for one in plan.dooms} == set(soak.FATES)
+    assert {one.deed for plan in plans for one in plan.acts} == set(soak.DEEDS)
+    assert {one.durable for plan in plans for one in plan.deaths} == {False, True}
+
+
+SABOTAGE: Final = {
+    "no fifo": (instructions, "READY", "ORDER BY i.lane, i.id LIMIT 1", "ORDER BY i.lane, i.id DESC LIMIT 1"),
+    "no ledger": (append_module, "LEDGER", "WHERE instruction = ?", "WHERE instruction = -?"),
+    "no preemption": (journal_module, "PRESSING", "i.lane < :lane", "i.lane < :lane - 9"),
+    "held back and leased": (lease_module, "LEASE", "a.hold_key IS NOT NULL", "a.hold_key IS NULL"),
+    "waits are forgotten": (park_module, "PARK", "not_before_ms = :not_before", "not_before_ms = 0 * :not_before"),
+}
+"""Where, and what to put in the place of what: each breaks a promise."""
+
+
+@pytest.mark.parametrize("what", SABOTAGE)
+def test_a_kernel_that_breaks_a_promise_is_found_out(
+    what: str, ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """5.1, 5.12: a simulation that finds nothing wrong with a broken kernel proves nothing."""
+    module, name, right, wrong = SABOTAGE[what]
+    statement = str(getattr(module, name))
+    assert statement.count(right) == 1
+    monkeypatch.setattr(module, name, statement.replace(right, wrong))
+    assert any(simulate(expand(seed), ground).violations for seed in range(60))
