@@ -42,7 +42,8 @@ OF_STATUS: Final = MappingProxyType(
 )
 """Final status of an instruction -> exit code."""
 
-_GRAVITY: Final = (Exit.OK, Exit.INCOMPLETE, Exit.UNTRUSTED, Exit.CREDENTIALS, Exit.FAILED)
+GRAVITY: Final = (Exit.OK, Exit.INCOMPLETE, Exit.UNTRUSTED, Exit.CREDENTIALS, Exit.FAILED)
+"""What work can end with, the worst last."""
 
 _OF_OURS: Final = MappingProxyType(
     {
@@ -62,7 +63,7 @@ _OF_HTTP: Final = MappingProxyType(
 
 def worst(results: Iterable[Mapping[str, object]]) -> Exit:
     """The gravest of ``results`` (protocol.api.InstructionResult as JSON); OK where there are none."""
-    return max(map(of_result, results), key=_GRAVITY.index, default=Exit.OK)
+    return max(map(of_result, results), key=GRAVITY.index, default=Exit.OK)
 
 
 def of_result(result: Mapping[str, object]) -> Exit:

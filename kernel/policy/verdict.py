@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from kernel.policy.standing import Reason
+from protocol.errors import EXIT_OF_CAUSE
 
 RunStatus = Literal["done", "failed", "incomplete", "timeout"]
 
@@ -39,6 +40,8 @@ class Progress:
     limited: bool
     """A limit of the workflow was reached."""
     deadline_ms: int | None
+    causes: frozenset[str | None] = frozenset()
+    """Of what failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,13 @@ BY_REASON: Final[Mapping[Reason | None, Verdict]] = MappingProxyType(
 
 _ORDER: Final = {reason: place for place, reason in enumerate(BY_REASON)}
 
+FAILED: Final = 1
+_WHY_FAILED: Final[Mapping[int, str]] = MappingProxyType(
+    {4: ": credentials or a quota are missing", 7: ": what they would do was not trusted (--trust)"}
+)
+GRAVITY: Final = (0, 124, 6, 7, 4, FAILED)
+"""Exit codes, the worst last."""
+
 
 def verdict(progress: Progress, now_ms: int) -> Verdict | int:
     """The verdict, or the milliseconds after which to look again though nothing happened.
@@ -92,9 +102,8 @@ def verdict(progress: Progress, now_ms: int) -> Verdict | int:
     in_time = [until_ms for until_ms, _ in waits.timed if deadline_ms is None or until_ms < deadline_ms]
     if in_time:
         return _until(min(in_time), deadline_ms, now_ms)
-    if progress.failed:
-        return Verdict("failed", 1, f"{progress.failed} instructions failed")
-    worst = _worst((*waits.persons, *(reason for _, reason in waits.timed)))
+    reasons = {*waits.persons, *(reason for _, reason in waits.timed)}
+    worst = _worst((*_failed(progress), *(BY_REASON[reason] for reason in sorted(reasons, key=_ORDER.__getitem__))))
     if worst is not None:
         return worst
     if progress.incomplete:
@@ -108,6 +117,16 @@ def _until(next_ms: int | None, deadline_ms: int | None, now_ms: int) -> Verdict
     return FOREVER_MS if next_ms is None else max(1, next_ms - now_ms)
 
 
-def _worst(reasons: Iterable[Reason | None]) -> Verdict | None:
-    found = sorted(set(reasons), key=lambda reason: _ORDER[reason])
-    return BY_REASON[found[0]] if found else None
+def _failed(progress: Progress) -> tuple[Verdict, ...]:
+    """What the failures of a run say, if there are any: as ``send --wait`` does, by the worst cause."""
+    if not progress.failed:
+        return ()
+    codes = {EXIT_OF_CAUSE.get(cause or "", FAILED) for cause in progress.causes} or {FAILED}
+    code = max(codes, key=GRAVITY.index)
+    text = f"{progress.failed} instructions failed{_WHY_FAILED.get(code, '')}"
+    return (Verdict("failed", code, text),)
+
+
+def _worst(found: Iterable[Verdict]) -> Verdict | None:
+    """The first of the worst."""
+    return max(found, key=lambda one: GRAVITY.index(one.exit_code), default=None)

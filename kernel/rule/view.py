@@ -33,6 +33,14 @@ class Seat:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an instruction ended."""
+
+    status: str
+    cause: str | None
+
+
 class View(Protocol):
     """Questions a proposal may ask; each is answered from an index and bounded."""
 
@@ -62,6 +70,13 @@ class View(Protocol):
 
     def seats(self, agent: AgentKey, workflow: str) -> tuple[Seat, ...]:
         """Where ``agent`` is a member while ``workflow`` runs: tag main first, then by tag, at most 64."""
+        ...
+
+    def wakeup_before(self, instruction: int) -> Ended | None:
+        """If a schedule caused ``instruction``: how the wakeup of its agent ended that ended before it in its space.
+
+        None too where 256 other instructions have ended since then.
+        """
         ...
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:

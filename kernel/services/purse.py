@@ -162,7 +162,8 @@ class Purse:
         spent = self._reader.now(spending.of_agent, attempt.leased.agent, self._since_ms(attempt))
         accounts = list(_limits("agent", own.tokens, own.usd, spent, ()))
         if own.wall_time is not None:
-            accounts.append(Account("agent", "seconds", own.wall_time, (spent.worked_ms + self._live_ms(attempt)) / 1000))
+            worked_ms = spent.worked_ms + self._live_ms(attempt)
+            accounts.append(Account("agent", "seconds", own.wall_time, worked_ms / 1000))
         for account in accounts:
             yield account if account.used < account.limit else self._regained(account, attempt)
 

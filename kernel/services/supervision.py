@@ -129,7 +129,7 @@ class Supervision:
             live.steps += 1
             if live.probing:
                 live.probing = False
-                await self._writer.commit(answered, leased.agent)
+                await commit_patiently(self._writer, answered, leased.agent)
         fault_hook("attempt.go")
         return self._answer(live, entry, pressing)
 

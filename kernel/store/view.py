@@ -4,7 +4,7 @@ from typing import Final
 
 import apsw
 
-from kernel.rule.view import Seat, Workspace
+from kernel.rule.view import Ended, Seat, Workspace
 from protocol.names import DEFAULT_TAG, AgentKey
 
 
@@ -47,6 +47,11 @@ class TransactionView:
         """See View."""
         return tuple(AgentKey(row[0]) for row in self._conn.execute(ASKERS, (instruction,)))
 
+    def wakeup_before(self, instruction: int) -> Ended | None:
+        """See View."""
+        row = self._conn.execute(WAKEUP_BEFORE, (instruction,)).fetchone()
+        return None if row is None else Ended(*row)
+
     def seats(self, agent: AgentKey, workflow: str) -> tuple[Seat, ...]:
         """See View."""
         return tuple(Seat(*row) for row in self._conn.execute(SEATS, (agent, workflow, DEFAULT_TAG)))
@@ -78,6 +83,17 @@ WITH RECURSIVE asking (id, agent, far) AS (
   WHERE i.told = 0 AND a.ended_ms IS NULL AND asking.far < 256
 )
 SELECT agent FROM asking ORDER BY far
+"""
+
+WAKEUP_BEFORE: Final = """
+SELECT past.state, past.cause FROM (
+  SELECT p.state, p.cause, p.message, p.ended_ms, p.id FROM instructions AS own
+  CROSS JOIN messages AS why ON why.seq = own.message AND why.kind = 'due'
+  CROSS JOIN instructions AS p INDEXED BY instructions_ended
+    ON p.agent = own.agent AND p.space = own.space AND p.ended_ms IS NOT NULL AND p.id <> own.id
+  WHERE own.id = ? ORDER BY p.ended_ms DESC, p.id DESC LIMIT 256) AS past
+CROSS JOIN messages AS m ON m.seq = past.message AND m.kind = 'due'
+ORDER BY past.ended_ms DESC, past.id DESC LIMIT 1
 """
 
 SEATS: Final = """

@@ -69,10 +69,40 @@ WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'wai
 
 def running_runs(conn: apsw.Connection, now_ms: int, run: int | None = None) -> tuple[Progress, ...]:
     """How far those have come that end by themselves: all, or the one ``run``. A verdict needs one transaction."""
-    return tuple(
-        Progress(number, space, _waits(conn, space, now_ms), failed, incomplete, bool(limited), deadline_ms)
-        for number, space, deadline_ms, limited, failed, incomplete in conn.execute(RUNS_UNDER_WAY, {"run": run})
+    rows = conn.execute(RUNS_UNDER_WAY, {"run": run})
+    return tuple(_progress(conn, now_ms, *row) for row in rows)
+
+
+def _progress(
+    conn: apsw.Connection,
+    now_ms: int,
+    number: int,
+    space: str,
+    deadline_ms: int | None,
+    limited: int,
+    failed: int,
+    incomplete: int,
+) -> Progress:
+    waits = _waits(conn, space, now_ms)
+    over = waits is not None and failed
+    return Progress(
+        run=number,
+        space=space,
+        waits=waits,
+        failed=failed,
+        incomplete=incomplete,
+        limited=bool(limited),
+        deadline_ms=deadline_ms,
+        causes=_causes(conn, number) if over else frozenset(),
     )
+
+
+FAILED_FOR: Final = "SELECT DISTINCT cause FROM instructions WHERE run = ? AND state IN ('failed', 'dead')"
+
+
+def _causes(conn: apsw.Connection, run: int) -> frozenset[str | None]:
+    """Why instructions of ``run`` failed."""
+    return frozenset(cause for (cause,) in conn.execute(FAILED_FOR, (run,)))
 
 
 def _waits(conn: apsw.Connection, space: str, now_ms: int) -> Waits | None:

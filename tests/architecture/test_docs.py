@@ -15,6 +15,7 @@ COMMAND: Final = re.compile(r"^(?:awk|agent-worker) ([a-z]+)", re.MULTILINE)
 INLINE: Final = re.compile(r"`(?:awk|agent-worker) ([a-z]+)[^`]*`")
 LINK: Final = re.compile(r"\]\((?!https?:)([^)#]+)")
 TEST_PATH: Final = re.compile(r"tests/[\w/]+\.py")
+FAULT: Final = re.compile(r"\b[PIST]F\d\d\b")
 DOCUMENTS: Final = ("README.md", "docs/architecture.md", "docs/promises.md")
 
 
@@ -66,6 +67,38 @@ def test_a_promise_and_its_proof_name_each_other(promise: str, proofs: list[str]
     """style 41: a promise without a test is a hope, and a test must know what it proves."""
     assert proofs
     assert [path for path in proofs if not re.search(rf"\b{promise}\b", _read(path))] == []
+
+
+LISTED: Final = {
+    "PF": "01 02 03 04 05 07 09 11 12 13 14 15 16 17 18 19 20 21 22 24",
+    "IF": "01 02 03 04 05 07 08 09 10 12 13 14 15 16",
+    "SF": "01 02 03 04 05 07 08 09 10 11 12 13 14 15 17 18 19 20",
+    "TF": "01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 18 19 20 21",
+}
+"""Faults of processes, frames, storage and schedules. It may only grow."""
+FAULTS: Final = [f"{family}{number}" for family, numbers in LISTED.items() for number in numbers.split()]
+
+
+def _faults() -> list[tuple[str, str]]:
+    """Each fault with a row, and what the row names: tests, or the reason why there are none."""
+    cells = [line.split("|") for line in _read("docs/promises.md").splitlines() if re.match(r"\| [PIST]F\d\d ", line)]
+    return [(row[1].strip(), row[3].strip()) for row in cells]
+
+
+def test_every_fault_has_a_row() -> None:
+    """None is left out, none is there twice, and no test names one that the page does not."""
+    assert [fault for fault, _ in _faults()] == FAULTS
+    named = {fault for path in ROOT.glob("tests/**/*.py") for fault in FAULT.findall(path.read_text("utf-8"))}
+    assert named - set(FAULTS) == set()
+
+
+@pytest.mark.parametrize(("fault", "proof"), _faults())
+def test_a_fault_has_a_test_that_names_it_or_a_reason(fault: str, proof: str) -> None:
+    """style 41: what is not tested is said, with the reason."""
+    proofs = TEST_PATH.findall(proof)
+    assert proofs or len(proof.removeprefix("reason: ").split()) > 3
+    assert bool(proofs) != proof.startswith("reason: ")
+    assert [path for path in proofs if not re.search(rf"\b{fault}\b", _read(path))] == []
 
 
 def test_the_architecture_fits_one_page_with_one_diagram() -> None:

@@ -268,7 +268,7 @@ class SimWorker:
 
     async def _play(self, start: Start, conversation: Conversation, link: Link) -> Result:
         hands = Hands(
-            kernel=_KernelHand(start, self._desk),
+            kernel=_KernelHand(start, self._desk, self),
             own={"touch": _Touch(start, self._desk, self)},
             seconds=start.limits.tool_seconds,
             waits=TrioWaits(),
@@ -385,12 +385,16 @@ def _call(id: str, name: str, args: dict[str, str]) -> ToolCall:
 class _KernelHand:
     """The kernel's tools, over no wire."""
 
-    def __init__(self, start: Start, desk: Desk) -> None:
+    def __init__(self, start: Start, desk: Desk, worker: SimWorker) -> None:
         self._say = partial(desk.say, start)
+        self._worker = worker
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """See worker.tool.Hand."""
-        return await self._say(str(args["text"]), key)
+        outcome = await self._say(str(args["text"]), key)
+        if self._worker.fated("killed in tool"):
+            await self._worker.killed()
+        return outcome
 
 
 class _Touch:

@@ -39,9 +39,15 @@ AGAIN_SECONDS: Final = 0.1
 """Before somebody who found no kernel asks again."""
 NOT_NOW: Final = frozenset({"stopping", "starting", "busy"})
 BOOT_SECONDS: Final = 0.5
+MOST_COMMITS: Final = 500
+"""In one moment of virtual time."""
 
 AGENT_OF: Final = "SELECT agent FROM instructions WHERE id = ?"
 ENTRY: Final = "SELECT 1 FROM entries WHERE instruction = ? AND k = ?"
+
+
+class Restless(Exception):
+    """The kernel is busy with nothing."""
 
 
 @dataclass
@@ -58,6 +64,8 @@ class World:
     kernels: int = 0
     healed: bool = False
     """No more faults."""
+    broken: bool = False
+    """A kernel came to an end that nobody had planned; there is no other after it."""
     commits: int = 0
     listeners: list[Callable[[Sequence[Event]], None]] = field(default_factory=list)
     """Told what kernels tell."""
@@ -76,12 +84,13 @@ class World:
         self._deaths = {death.commit: death for death in self.plan.deaths}
         self._up = trio.Event()
         self._booted_at_offset = 0.0
+        self._moment = (0.0, 0)
 
     # -- kernels ----------------------------------------------------------------------------------------
 
     async def reign(self) -> None:
         """One kernel after the other, until cancelled."""
-        while True:
+        while not self.broken:
             await self.launcher.swept()
             await pass_seconds(BOOT_SECONDS)
             self.kernels += 1
@@ -96,7 +105,7 @@ class World:
                 self.witness.note(trio.current_time(), "kernel died:", *_words(died))
             except* Exception as broke:
                 self.witness.blame(trio.current_time(), "P9", f"the kernel broke: {_words(broke)}")
-                self.kill_kernel()
+                self.broken = True
             finally:
                 self.kernel = None
                 if self._up.is_set():
@@ -126,12 +135,20 @@ class World:
         """Asked by the writer before each commit, and after it: whether the kernel dies here."""
         if not committed:
             self.commits += 1
+            self._check_that_time_passes()
         death = self._deaths.get(self.commits)
         if self.healed or death is None or death.durable != committed:
             return False
         del self._deaths[self.commits]
         self.kill_kernel()
         return True
+
+    def _check_that_time_passes(self) -> None:
+        """A kernel that commits and commits in one moment would do so for ever."""
+        now, (since, count) = trio.current_time(), self._moment
+        self._moment = (since, count + 1) if since == now else (now, 1)
+        if count > MOST_COMMITS:
+            raise Restless(f"{count} commits in one moment")
 
     def kill_kernel(self) -> None:
         """SIGKILL. Its workers are ended by their keepers."""
@@ -173,6 +190,9 @@ class World:
             return Outcome(refused.text, is_error=True)
         except StorageFailed:
             await trio.sleep_forever()
+        except Exception as broke:  # noqa: BLE001  (the wire: whatever else comes is a bug of the kernel)
+            self.witness.blame(trio.current_time(), "P9", f"channel_send of {start.attempt} broke: {broke!r}")
+            return Outcome("internal", is_error=True)
         return Outcome(f"sent as {appended.message_id}")
 
     def _heard(self, events: Sequence[Event]) -> None:

@@ -71,6 +71,10 @@ def read(fields: Fields, body: bytes) -> PlainCall | Reply | None:
         request = _request.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    return _answer(fields, request)
+
+
+def _answer(fields: Fields, request: _Call | _List | _Discover) -> PlainCall | Reply | None:
     name = request.params.name if isinstance(request, _Call) else None
     if not _agree(fields, request.__struct_config__.tag, name):
         return None

@@ -15,7 +15,7 @@ from protocol.names import AttemptId, InstructionId, attempt_id, instruction_id
 class Stopped(msgspec.Struct, frozen=True, kw_only=True):
     """What a stop ended. The workers of ``live`` still run until their kernel ends them; they can write no more.
 
-    ``incomplete``: a limit of the workflow, or a budget, had held them back.
+    ``incomplete``: a limit of the workflow, or a budget, had held them back, or whom they had asked.
     """
 
     cancelled: tuple[InstructionId, ...]
@@ -27,11 +27,14 @@ class _Open(NamedTuple):
     number: int
     epoch: int
     live: bool
-    held_back: bool
+    limited: bool
+    asked: int | None
+    """The instruction whose answer it waits for."""
 
 
 OPEN: Final = """
-SELECT id, epoch, state IN ('leased', 'running'), state = 'waiting' AND waits_for IN ('budget', 'hops')
+SELECT id, epoch, state IN ('leased', 'running'), state = 'waiting' AND waits_for IN ('budget', 'hops'),
+  CASE waits_for WHEN 'answer' THEN CAST(substr(wait_key, 2) AS INTEGER) END
 FROM instructions
 WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id
 """
@@ -42,11 +45,22 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     text = f"{space} ended: {reason or status}"
     payload = WorkflowStopped(status=status, exit_code=exit_code, reason=reason)
     append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text, payload=payload))
-    rows = [_Open(*cast("tuple[int, int, bool, bool]", row)) for row in tx.conn.execute(OPEN, (space,)).fetchall()]
+    found = cast("list[tuple[int, int, bool, bool, int | None]]", tx.conn.execute(OPEN, (space,)).fetchall())
+    rows = [_Open(*row) for row in found]
+    held_back = _held_back(rows)
     for one in rows:
-        (give_up if one.held_back else cancel)(tx, one.number, one.epoch)
+        (give_up if one.number in held_back else cancel)(tx, one.number, one.epoch)
     return Stopped(
-        cancelled=tuple(instruction_id(one.number) for one in rows if not one.held_back),
-        incomplete=tuple(instruction_id(one.number) for one in rows if one.held_back),
+        cancelled=tuple(instruction_id(one.number) for one in rows if one.number not in held_back),
+        incomplete=tuple(instruction_id(one.number) for one in rows if one.number in held_back),
         live=tuple(attempt_id(instruction_id(one.number), one.epoch) for one in rows if one.live),
     )
+
+
+def _held_back(rows: list[_Open]) -> frozenset[int]:
+    """What a limit holds back, and what waits for an answer of that. What was asked is newer than who asked."""
+    held: set[int] = set()
+    for one in reversed(rows):
+        if one.limited or one.asked in held:
+            held.add(one.number)
+    return frozenset(held)

@@ -23,7 +23,7 @@ DELETE FROM spending WHERE agent = :agent AND minute IN (
 
 
 def book_work(tx: Transaction, agent: str, started_ms: int, worked_ms: int) -> None:
-    """Add ``worked_ms`` from ``started_ms`` on to what ``agent`` has worked; what is older than any window is not kept."""
+    """Add ``worked_ms`` from ``started_ms`` on to what ``agent`` has worked, as far as a window may reach back."""
     if worked_ms <= 0:
         return
     oldest = tx.now_ms // MINUTE_MS - KEPT_MINUTES

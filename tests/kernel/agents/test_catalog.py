@@ -95,10 +95,16 @@ mock:
 
 def test_a_budget_is_read_with_its_window_and_what_each_instruction_may_cost(tmp_path: Path) -> None:
     """Contracts section 1, budget."""
-    text = MINIMAL + "budget: {tokens: 5000, usd: 0.5, window: 12h, instruction: {tokens: 100, wall_time: 90s}}\n"
+    text = MINIMAL + (
+        "budget: {tokens: 5000, usd: 0.5, wall_time: 2h, window: 12h, instruction: {tokens: 100, wall_time: 90s}}\n"
+    )
     budget = project(tmp_path, alice=text).agent("alice").definition.budget
     assert budget == AgentBudget(
-        tokens=5000, usd=0.5, window=43_200.0, instruction=InstructionBudget(tokens=100, wall_time=90.0)
+        tokens=5000,
+        usd=0.5,
+        wall_time=7200.0,
+        window=43_200.0,
+        instruction=InstructionBudget(tokens=100, wall_time=90.0),
     )
 
 
@@ -152,6 +158,8 @@ MOCK = "backend: mock\nmock:\n"
         ("budget: {usd: much}\n" + MINIMAL, "budget.usd", "needs a number", ""),
         ("budget: {window: 1s}\n" + MINIMAL, "budget.window", "must be at least 1m", ""),
         ("budget: {token: 1}\n" + MINIMAL, "budget.token", "unknown key", "did you mean tokens?"),
+        ("budget: {wall_time: 0}\n" + MINIMAL, "budget.wall_time", "must be at least 100ms", ""),
+        ("budget: {wall_time: all day}\n" + MINIMAL, "budget.wall_time", "needs a duration", "10m"),
         ("budget: {instruction: {wall_time: -1s}}\n" + MINIMAL, "budget.instruction.wall_time", "duration", "10m"),
         (MOCK + "  - usage: {cost_usd: -1}", "mock[0].do[0].usage.cost_usd", "must be at least 0", ""),
         (MOCK + "  - usage: {tokens: 1}", "mock[0].do[0].usage.tokens", "unknown key", "input_tokens"),

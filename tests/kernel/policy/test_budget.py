@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy.budget import SMALLEST_ANSWER, Account, Allowance, Call, Exhausted, next_call, regained_ms
+from kernel.policy.budget import (
+    SMALLEST_ANSWER,
+    Account,
+    Allowance,
+    Call,
+    Exhausted,
+    lasts_ms,
+    next_call,
+    regained_ms,
+)
 
 CALL = Call(input_tokens=1000, output_tokens=8000)
 
@@ -89,6 +98,29 @@ def test_a_window_gives_back_as_soon_as_less_than_the_limit_is_in_it(
 
     assert within(until_ms) < limit
     assert sum(amounts) < limit or within(until_ms - 1) >= limit
+
+
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=30),
+    st.integers(1, 500),
+    st.integers(501, 1000),
+)
+def test_work_may_go_on_until_the_limit_is_in_the_window_and_no_longer(
+    amounts: list[int], limit_ms: int, window_ms: int
+) -> None:
+    """What was worked long ago makes room for what is being worked."""
+    spent = [(60 * (number + 1), amount) for number, amount in enumerate(amounts)]
+    now_ms = spent[-1][0]
+    left_ms = lasts_ms([one for one in spent if one[0] > now_ms - window_ms], limit_ms, window_ms, now_ms)
+
+    def within(after_ms: int) -> int:
+        return after_ms + sum(amount for at_ms, amount in spent if at_ms > now_ms + after_ms - window_ms)
+
+    if left_ms > 0:
+        assert within(left_ms) >= limit_ms
+        assert all(within(after_ms) < limit_ms for after_ms in range(left_ms))
+    else:
+        assert within(0) >= limit_ms
 
 
 @dataclass

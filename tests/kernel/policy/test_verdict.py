@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy.verdict import BY_REASON, Progress, Verdict, Waits, verdict
-from protocol.errors import EXIT_OF_WAIT
+from interface.cli import exits
+from kernel.policy.verdict import BY_REASON, GRAVITY, Progress, Verdict, Waits, verdict
+from protocol.errors import EXIT_OF_CAUSE, EXIT_OF_WAIT
 
 NOTHING = Waits()
 SOON = Waits(timed=((2000, "provider"),))
@@ -35,6 +36,13 @@ def progress(**changes: object) -> Progress:
         ({"waits": Waits(persons=("credentials", "error"))}, "failed", 1),
         ({"waits": Waits(persons=("paused",))}, "failed", 1),
         ({"waits": Waits(persons=("quota",)), "failed": 1}, "failed", 1),
+        ({"failed": 2, "causes": frozenset({"untrusted"})}, "failed", 7),
+        ({"failed": 2, "causes": frozenset({"untrusted", "quota"})}, "failed", 4),
+        ({"failed": 2, "causes": frozenset({"untrusted", "auth", "crash"})}, "failed", 1),
+        ({"failed": 2, "causes": frozenset({"untrusted", None})}, "failed", 1),
+        ({"failed": 1, "causes": frozenset({"untrusted"}), "incomplete": 1, "limited": True}, "failed", 7),
+        ({"failed": 1, "causes": frozenset({"untrusted"}), "waits": Waits(persons=("credentials",))}, "incomplete", 4),
+        ({"failed": 1, "causes": frozenset({"untrusted"}), "waits": Waits(persons=("budget",))}, "failed", 7),
         ({"waits": Waits(timed=((9000, "quota"),)), "deadline_ms": 8000}, "incomplete", 4),
         ({"waits": Waits(timed=((9000, "backoff"),)), "deadline_ms": 8000}, "timeout", 124),
     ],
@@ -47,9 +55,11 @@ def test_the_worst_reason_gives_the_exit_code(changes: dict[str, object], status
 
 
 def test_a_run_ends_with_the_code_that_any_command_would_end_with() -> None:
-    """One table for ``send --wait`` and one for runs say the same."""
+    """One table for ``send --wait`` and one for runs say the same, and weigh what they say alike."""
     known = {reason: over.exit_code for reason, over in BY_REASON.items() if reason in EXIT_OF_WAIT}
     assert known == dict(EXIT_OF_WAIT)
+    codes = {0, *EXIT_OF_WAIT.values(), *EXIT_OF_CAUSE.values()}
+    assert [code for code in GRAVITY if code in codes] == [int(code) for code in exits.GRAVITY]
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.booleans(), st.integers(0, 10**6), st.sampled_from([None, SOON]))

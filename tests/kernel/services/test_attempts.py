@@ -110,8 +110,8 @@ async def test_refused_credentials_are_asked_for_once_and_cost_nothing(tmp_path:
         await it.alarms.run_once()
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert (it.status(instruction), it.status(behind), len(it.launcher.spawned)) == ("waiting", "queued", 1)
-        charged = "SELECT attempts, crashes FROM instructions ORDER BY id LIMIT 1"
-        assert it.reader.now(lambda conn: conn.execute(charged).fetchone()) == (0, 0)
+        charged = it.database.reader().execute("SELECT attempts, crashes FROM instructions ORDER BY id LIMIT 1")
+        assert charged.fetchall() == [(0, 0)]
 
 
 async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Path) -> None:

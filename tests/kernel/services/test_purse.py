@@ -9,9 +9,11 @@ from kernel.policy.budget import Allowance, Exhausted
 from kernel.services.briefing import CannotStart
 from kernel.services.runs import Runs
 from kernel.store import messages
+from kernel.store.commits.close import close
 from kernel.store.commits.grant import grant, grant_agent
 from kernel.store.commits.limit import limit
 from kernel.store.commits.park import Parking, park
+from kernel.store.commits.recover import recover
 from protocol.agent import AgentDefinition
 from protocol.budget import AgentBudget, InstructionBudget, RunBudget
 from protocol.instruction import Usage
@@ -145,6 +147,64 @@ async def test_an_instruction_has_its_own_budget_of_tokens_and_of_working_time()
         over = house.purse.allowance(ids[0])
         assert isinstance(over, Exhausted)
         assert over.scope == "instruction"
+
+
+async def test_an_agents_working_time_is_limited_within_its_window_over_all_its_instructions() -> None:
+    """Issue: wall time per agent; what is under way counts, and what was worked leaves the window as it came."""
+    async with money() as house:
+        first = await house.start("@ann go", RunBudget())
+        definition = agent(wall_time=600.0, window=3600.0)
+        begun_ms = house.now_ms = house.now_ms // MINUTE_MS * MINUTE_MS
+        attempt = await house.begin(first[0], definition)
+        house.now_ms += 8 * MINUTE_MS
+        assert house.purse.seconds_left(first[0]) == 120.0
+        assert isinstance(house.purse.allowance(first[0]), Allowance)
+        await house.writer.commit(close, first[0], attempt.epoch, status="done")
+        house.purse.close(first[0])
+        house.now_ms += 30 * MINUTE_MS
+        later = await house.say("@ann and then?")
+        await house.begin(later[0], definition)
+        assert house.purse.seconds_left(later[0]) == 120.0
+        house.now_ms += 2 * MINUTE_MS
+        over = house.purse.allowance(later[0])
+        assert isinstance(over, Exhausted)
+        assert (over.scope, over.until_ms) == ("agent", begun_ms + 61 * MINUTE_MS)
+        assert "600 of 600 s" in over.text
+        await house.writer.commit(grant_agent, f"ann@{SPACE}")
+        assert house.purse.seconds_left(later[0]) == 480.0
+
+
+async def test_work_may_last_as_long_as_older_work_leaves_the_window() -> None:
+    """Otherwise the first minute that is free again would be all that its next attempt gets."""
+    async with money() as house:
+        ids = await house.start("@ann go", RunBudget())
+        definition = agent(wall_time=600.0, window=3600.0)
+        house.now_ms = house.now_ms // MINUTE_MS * MINUTE_MS
+        attempt = await house.begin(ids[0], definition)
+        house.now_ms += 10 * MINUTE_MS
+        await house.writer.commit(park, ids[0], attempt.epoch, Parking(status="queued", outcome="network"))
+        house.purse.close(ids[0])
+        house.now_ms += 51 * MINUTE_MS
+        await house.begin(ids[0], definition)
+        assert house.purse.seconds_left(ids[0]) == 600.0
+
+
+async def test_the_time_in_which_a_kernel_was_dead_is_nobodys_working_time() -> None:
+    """Fault TF14: what its agent is known to have worked is booked, not the night after."""
+    async with money() as house:
+        ids = await house.start("@ann go", RunBudget())
+        definition = agent(wall_time=600.0, instruction=InstructionBudget(wall_time=900.0))
+        attempt = await house.begin(ids[0], definition)
+        house.now_ms += 60_000
+        await house.spend(attempt, CALL)
+        house.now_ms += 8 * 3_600_000
+        house.purse.close(ids[0])
+        await house.writer.commit(recover)
+        await house.begin(ids[0], agent(instruction=definition.budget.instruction))
+        assert house.purse.seconds_left(ids[0]) == 840.0
+        house.purse.close(ids[0])
+        house.purse.open(attempt, definition, start_of(attempt))
+        assert house.purse.seconds_left(ids[0]) == 540.0
 
 
 async def test_a_limit_in_usd_needs_a_price() -> None:

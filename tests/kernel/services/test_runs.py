@@ -4,18 +4,23 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import msgspec
+import pytest
 import trio
 
+from kernel.api.http.runs import report_of_latest
 from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
 from kernel.services.runs import Runs
 from kernel.store import workflows
 from kernel.store.commits.append import append
+from kernel.store.commits.close import close
 from kernel.store.commits.end_run import end_run
+from kernel.store.commits.lease import lease
 from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.database import open_database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
+from protocol.errors import Cause
 from protocol.names import AgentKey
 from protocol.workflow import WorkflowDefinition
 
@@ -107,4 +112,19 @@ async def test_what_is_said_after_the_look_and_before_the_verdict_is_not_lost() 
             await it.writer.commit(append, Draft(kind="said", space="review:main", sender="user", text="@alice wait"))
             assert await it.writer.commit(end_run, 1) is False
             assert it.run().state == "running"
+            it.writer.close()
+
+
+@pytest.mark.parametrize(("cause", "exit_code"), [("untrusted", 7), ("auth", 4), ("invalid", 1)])
+async def test_why_the_work_of_a_run_failed_gives_its_exit_code(cause: Cause, exit_code: int) -> None:
+    """contracts.md section 7: the same code as ``send --wait`` gives, in the run's report."""
+    with scene() as it:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(it.writer.run)
+            await it.start("@alice go")
+            assert await it.writer.commit(lease, "i1", b"t") is not None
+            await it.writer.commit(close, "i1", 1, status="failed", cause=cause)
+            await it.runs.run_once()
+            report = it.reader.now(report_of_latest, "review:main", it.now_ms)
+            assert (report.status, report.exit_code) == ("failed", exit_code)
             it.writer.close()

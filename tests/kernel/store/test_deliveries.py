@@ -1,5 +1,7 @@
 """Who gets what: each message once, in order, and nobody another's."""
 
+from typing import cast
+
 import apsw
 import pytest
 
@@ -13,6 +15,10 @@ from protocol.message import TEXT_LIMIT_BYTES
 from tests.kernel.store.house import House
 
 MANY = 10_000
+
+
+def rows(conn: apsw.Connection, question: str) -> list[tuple[object, ...]]:
+    return cast("list[tuple[object, ...]]", conn.execute(question).fetchall())
 
 
 def inbox(house: House, agent: str, space: str) -> list[str]:
@@ -49,10 +55,9 @@ async def test_ten_thousand_messages_in_one_millisecond_keep_their_order(house: 
     """Fault SF15: order is by number, not by time; one delivery and one instruction each."""
     await house.agents("alice")
     await flood(house, "alice", MANY)
-    ordered = "SELECT message, instruction FROM deliveries ORDER BY instruction"
-    pairs = house.reader.now(lambda conn: conn.execute(ordered).fetchall())
-    spoken = house.reader.now(lambda conn: conn.execute("SELECT seq FROM messages ORDER BY seq").fetchall())
-    assert [(message,) for message, _ in pairs] == spoken
+    conn = house.database.reader()
+    pairs = rows(conn, "SELECT message, instruction FROM deliveries ORDER BY instruction")
+    assert [(message,) for message, _ in pairs] == rows(conn, "SELECT seq FROM messages ORDER BY seq")
     assert len({instruction for _, instruction in pairs}) == MANY
     seen: list[str] = []
     since = 0
@@ -90,7 +95,7 @@ async def test_an_inbox_costs_what_is_in_it_and_a_message_has_a_largest_size(hou
     await flood(house, "bob", 1000)
     await flood(house, "alice", 1000)
     handled = "UPDATE deliveries SET state = 'acked' WHERE agent = 'alice' AND message > 3"
-    await house.writer.commit(lambda tx: tx.conn.execute(handled).fetchall())
+    await house.writer.commit(lambda tx: rows(tx.conn, handled))
     assert 0 < work_of(house.database.reader()) <= little + 10
     with pytest.raises(Refused) as caught:
         await house.said("dm:alice", "x" * (TEXT_LIMIT_BYTES + 1))

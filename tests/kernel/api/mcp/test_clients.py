@@ -36,7 +36,7 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: House, mode: st
         read = await mcp.call_tool("channel_read", {})
         wrong = await mcp.call_tool("channel_send", {"message": 7})
     assert {tool.name for tool in tools} == {
-        "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members",
+        "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent",
     }  # fmt: skip
     assert all(tool.output_schema and tool.annotations for tool in tools)
     assert not sent.is_error
@@ -50,7 +50,11 @@ async def test_every_tool_gives_what_its_schema_says(kernel: House, mode: str) -
     """The client validates structured content; an answer that does not fit would raise here."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
-    arguments: dict[str, dict[str, Any]] = {"channel_send": {"message": "@bob hi"}, "my_inbox_ack": {"ids": ["m1"]}}
+    arguments: dict[str, dict[str, Any]] = {
+        "ask_agent": {"agent": "bob", "query": "what?"},
+        "channel_send": {"message": "@bob hi"},
+        "my_inbox_ack": {"ids": ["m1"]},
+    }
     async with client(kernel, mode) as mcp:
         for tool in (await mcp.list_tools()).tools:
             assert not (await mcp.call_tool(tool.name, arguments.get(tool.name, {}))).is_error, tool.name

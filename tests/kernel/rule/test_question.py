@@ -1,0 +1,77 @@
+"""Who may ask whom, and what a question and its answer wake."""
+
+import pytest
+
+from kernel.rule.core import CORE_TABLE
+from kernel.rule.draft import Outcome
+from kernel.rule.effects import Assign
+from kernel.rule.evaluate import evaluate
+from kernel.rule.fact import Fact
+from protocol.errors import Refused
+from protocol.names import AgentKey, InstructionId
+from tests.kernel.rule.stage import SPACE, Stage, team
+
+
+def asked(stage: Stage, name: str, *, space: str = SPACE, hops: int = 1) -> Stage:
+    """Alice, at work on instruction 1, asks ``name``."""
+    fact = Fact(
+        kind="said", space=space, sender="alice", text="what does @carol think?", to=(name,), mentions=(), hops=hops,
+        cause=1, speaker=AgentKey(stage.members.get("alice", "alice")), asks=True,
+    )  # fmt: skip
+    evaluate(fact, CORE_TABLE, stage, stage)
+    return stage
+
+
+def test_a_question_is_urgent_work_for_the_one_it_is_for_and_for_nobody_else() -> None:
+    """contracts.md section 5, decisions.md: an instruction in lane immediate; a name in it wakes nobody."""
+    stage = asked(Stage(team("alice", "bob", "carol")), "Bob")
+    [(_, effects)] = stage.recorded
+    assert [one for one in effects if isinstance(one, Assign)] == [
+        Assign(AgentKey("bob@review:main"), "bob", "immediate", 1, joins=False, asked_by=1)  # type: ignore[arg-type]
+    ]
+
+
+def test_only_members_of_the_workspace_can_be_asked() -> None:
+    """contracts.md section 5: agents do not send to each other's personal spaces."""
+    with pytest.raises(Refused) as outside:
+        asked(Stage(team("alice", "bob")), "zoe")
+    with pytest.raises(Refused) as personal:
+        asked(Stage(), "bob", space="dm:alice")
+    assert (outside.value.code, personal.value.code) == ("not_a_participant", "not_a_participant")
+    assert "in a workspace" in str(personal.value.hint)
+
+
+def test_nobody_asks_itself_under_whatever_name() -> None:
+    """The agent counts, not what it is called here."""
+    for name in ("alice", "critic"):
+        with pytest.raises(Refused) as caught:
+            asked(Stage({"alice": "alice", "critic": "alice"}), name)
+        assert caught.value.code == "conflict"
+
+
+def test_who_waits_for_the_asker_is_not_asked() -> None:
+    """decisions.md: cycles are refused by causation, however long they are; others may be asked."""
+    stage = Stage(team("alice", "bob", "carol"), asking=("carol@review:main", "bob@review:main"))
+    for name in ("carol", "bob"):
+        with pytest.raises(Refused) as caught:
+            asked(stage, name)
+        assert caught.value.code == "conflict" and caught.value.hint
+    assert stage.recorded == []
+    stage.asking = ("carol@review:main",)
+    assert asked(stage, "bob").woken() == [("bob@review:main", "immediate")]
+
+
+def test_a_question_over_the_hop_limit_waits_like_any_work() -> None:
+    """Promise P27: nothing is lost, and nothing goes round for ever."""
+    assert asked(Stage(team("alice", "bob"), hops=3), "bob", hops=4).held_back() == [("bob@review:main", "hops")]
+
+
+def test_an_answer_does_not_wake_who_has_it_anyway() -> None:
+    """The asker gets it in its own thread; whoever else is mentioned is woken."""
+    stage = Stage(team("alice", "bob", "carol"), asking=("alice@review:main", "carol@review:main"))
+    outcome = Outcome(instruction=InstructionId("i2"), status="done", text="@alice @carol it is 42")
+    fact = Fact(
+        kind="done", space=SPACE, sender="bob", hops=2, cause=2, speaker=AgentKey("bob@review:main"), payload=outcome
+    )
+    evaluate(fact, CORE_TABLE, stage, stage)
+    assert stage.woken() == [("carol@review:main", "immediate")]

@@ -1,0 +1,107 @@
+"""The writer without a thread keeps the same promises as the real one: it is only then that it may stand in for it."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from kernel.store.commits.note import note
+from kernel.store.database import MEMORY, open_database
+from kernel.store.errors import StorageFailed
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.transaction import Transaction
+from protocol.events import Event
+from tests.contracts.check_store import CHECKS, Check
+from tests.kernel.store.house import Clock, House
+from tests.sim.chance import run_virtually, without_threads
+from tests.sim.inline import InlineWriter
+
+
+@asynccontextmanager
+async def _house(doomed: Callable[[bool], bool] = lambda _committed: False) -> AsyncIterator[House]:
+    database, feed, clock = open_database(MEMORY), Feed(), Clock()
+    told: list[Event] = []
+    listeners: list[Callable[[Sequence[Event]], None]] = [told.extend, feed.publish]
+
+    def publish(events: Sequence[Event]) -> None:
+        for listener in listeners:
+            listener(events)
+
+    writer = InlineWriter(database=database, clock_ms=clock, publish=publish, doomed=doomed)
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(writer.run)
+            yield House(database, writer, Reader(database=database), feed, clock, told, listeners)
+            writer.close()
+    finally:
+        database.close()
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_it_keeps_the_contract_of_the_store(check: Check) -> None:
+    """tests/contracts/check_store.py, in virtual time."""
+
+    async def main() -> None:
+        async with _house() as house:
+            await check(house)
+
+    run_virtually(1, main)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_killed_writer_answers_nobody_and_keeps_what_was_committed(durable: bool) -> None:
+    """P1: killed before a commit nothing is kept; killed after it, it is, though nobody was told."""
+    seen: list[int] = []
+
+    async def main() -> None:
+        database = open_database(MEMORY)
+        writer = InlineWriter(
+            database=database,
+            clock_ms=Clock(),
+            publish=lambda _events: pytest.fail("nobody hears of it"),
+            doomed=lambda committed: committed == durable,
+        )
+        with pytest.raises(ExceptionGroup) as ended:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(writer.run)
+                with pytest.raises(StorageFailed):
+                    await writer.commit(note, "worker.log", data={"text": "x"})
+                with pytest.raises(StorageFailed):
+                    await writer.commit(note, "worker.log", data={"text": "too late"})
+        assert ended.group_contains(StorageFailed)
+        seen.append(len(database.reader().execute("SELECT seq FROM events").fetchall()))
+        database.close()
+
+    run_virtually(1, main)
+    assert seen == [int(durable)]
+
+
+def test_a_cancelled_commit_is_made_all_the_same() -> None:
+    """As the real writer: what was handed in is committed."""
+
+    async def main() -> None:
+        async with _house() as house:
+            with trio.move_on_after(0):
+                await house.writer.commit(_slow)
+            with trio.CancelScope() as scope:
+                house.listeners.append(lambda _events: scope.cancel())
+                await house.writer.commit(note, "worker.log", data={"text": "x"})
+            await house.writer.commit(note, "worker.log", data={"text": "y"})
+            assert [event.data["text"] for event in house.told] == ["x", "y"]
+
+    run_virtually(1, main)
+
+
+def _slow(_tx: Transaction) -> None:
+    raise AssertionError("cancelled before it was handed in")
+
+
+def test_threads_come_back_when_the_virtual_world_is_over(tmp_path: Path) -> None:
+    """What is replaced for a simulation is put back."""
+    real = trio.to_thread.run_sync
+    with without_threads():
+        assert trio.to_thread.run_sync is not real
+    assert trio.to_thread.run_sync is real
