@@ -31,6 +31,7 @@ class Ground:
     """A project folder, what its environment holds, and a store to copy."""
 
     root: Path
+    agents: tuple[str, ...]
     catalog: Catalog
     template: Database
     environ: Mapping[str, str]
@@ -69,7 +70,7 @@ def lay(root: Path, agents: Mapping[str, str] | None = None) -> Ground:
     put_agents(transaction, [_spec(name) for name in files])
     append(transaction, _team(tuple(files)))
     template.writer().execute("COMMIT")
-    return Ground(root, catalog, template, ENVIRON)
+    return Ground(root, tuple(files), catalog, template, ENVIRON)
 
 
 def _spec(name: str) -> AgentSpec:

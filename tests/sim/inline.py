@@ -16,6 +16,7 @@ from kernel.store.errors import StorageFailed
 from kernel.store.writer import Writer
 from protocol.events import Event
 
+
 class _Inbox(queue.SimpleQueue[Any]):
     """The writer's queue, with an event for a task to wait on where the thread would block."""
 

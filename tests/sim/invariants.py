@@ -131,7 +131,9 @@ class Inspector:
             return
         self.overtaken[number] = self.overtaken.get(number, 0) + 1
         if self.overtaken[number] > 1:
-            self._blame("P11", f"i{number} made {self.overtaken[number]} entries while {urgent} of a better lane waited")
+            self._blame(
+                "P11", f"i{number} made {self.overtaken[number]} entries while {urgent} of a better lane waited"
+            )
 
     def _attempt_ended(self, conn: apsw.Connection, number: int, event: Event) -> None:
         attempt, outcome = str(event.data["attempt"]), event.data["outcome"]

@@ -11,8 +11,8 @@ import apsw
 import trio
 
 from kernel.agents.registry import register
-from kernel.policy.choose import Limits
 from kernel.policy.aging import STARVATION_MS
+from kernel.policy.choose import Limits
 from kernel.services.admission import Admission
 from kernel.services.alarms import Alarms
 from kernel.services.attempt import Attempts

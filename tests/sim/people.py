@@ -25,10 +25,14 @@ from kernel.store.requests import RequestKey
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import AgentKey
-from tests.sim.plan import AGENTS, TEAM, Act, Deed, Send
+from tests.sim.plan import TEAM, Act, Deed, Send
 from tests.sim.world import World
 
-ON_AGENT: Final[dict[Deed, Callable[..., Any]]] = {"pause": pause_agent, "resume": resume_agent}
+ON_AGENT: Final[dict[Deed, Callable[..., Any]]] = {
+    "pause": pause_agent,
+    "resume": resume_agent,
+    "reset": reset_agent,
+}
 ON_INSTRUCTION: Final[dict[Deed, Callable[..., Any]]] = {"cancel": cancel, "promote": promote, "retry": retry}
 ON_TEAM: Final[dict[Deed, Callable[..., Any]]] = {
     "pause workflow": pause_workflow,
@@ -75,7 +79,7 @@ class People:
         elif act.deed == "stop workflow":
             await world.ask(stop_workflow, TEAM, "cancelled", 130, "asked to")
         elif act.deed in ON_AGENT:
-            if act.deed == "resume":
+            if act.deed in {"resume", "reset"}:
                 world.providers.forgive()
             await world.ask(ON_AGENT[act.deed], AgentKey(act.agent))
         elif act.deed in ON_TEAM:
@@ -92,7 +96,7 @@ class People:
             self.world.witness.note(trio.current_time(), "the kernel is in safe mode and is started anew")
             kernel.stop(0.0)
         self.world.providers.forgive()
-        for name in AGENTS:
+        for name in self.world.ground.agents:
             for job in (resume_agent, reset_agent):
                 await self._try(job, AgentKey(name))
         for job in (resume_workflow, continue_workflow):

@@ -21,8 +21,9 @@ Fate = Literal[
     "spawn refused",
 ]  # fmt: skip
 Deed = Literal[
-    "pause", "resume", "pause workflow", "resume workflow", "cancel", "promote", "retry", "wall jump", "stop workflow"
-]
+    "pause", "resume", "reset", "pause workflow", "resume workflow", "cancel", "promote", "retry", "wall jump",
+    "stop workflow",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +165,17 @@ def _acts(chance: random.Random, agents: tuple[str, ...], count: int) -> tuple[A
     for _ in range(chance.randint(1, 5)):
         at = round(chance.random() * SPAN_SECONDS, 3)
         agent = chance.choice(agents)
-        match chance.choice(("pause", "pause", "pause workflow", "cancel", "promote", "retry", "wall jump", "stop")):
+        match chance.choice(
+            ("pause", "pause", "pause workflow", "cancel", "promote", "retry", "wall jump", "stop", "reset")
+        ):
             case "pause":
                 acts += [Act(at, "pause", agent), Act(at + chance.choice((1.0, 30.0, 100.0)), "resume", agent)]
             case "pause workflow":
                 acts += [Act(at, "pause workflow"), Act(at + chance.choice((1.0, 30.0, 100.0)), "resume workflow")]
             case "cancel" | "promote" | "retry" as deed:
                 acts.append(Act(at, deed, number=chance.randint(1, count)))  # type: ignore[arg-type]
+            case "reset":
+                acts.append(Act(at, "reset", agent))
             case "stop":
                 acts.append(Act(at, "stop workflow"))
             case _:

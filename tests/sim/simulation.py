@@ -178,4 +178,6 @@ def _logs_to(handler: logging.Handler) -> Iterator[None]:
 
 
 def _where(world: World) -> str:
-    return f"kernel {world.kernels} is {'up' if world.kernel else 'down'}, workers: {list(world.launcher.alive.values())}"
+    return (
+        f"kernel {world.kernels} is {'up' if world.kernel else 'down'}, workers: {list(world.launcher.alive.values())}"
+    )

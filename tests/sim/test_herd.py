@@ -1,13 +1,12 @@
 """Fifty agents of one provider, refused at once: nobody is early, nobody alone asks again, and they do not come as one."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.sim.ground import FILE, Ground, lay
-from tests.sim.plan import Plan, Send, Weather
+from tests.sim.plan import Act, Plan, Send, Weather
 from tests.sim.story import Story, tell
 
 COUNT: Final = 50
@@ -23,8 +22,8 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Ground:
     return lay(tmp_path_factory.mktemp("crowd") / "project", files)
 
 
-def _herd(crowd: Ground, weather: Weather, seed: int = 5) -> Story:
-    told = tell(Plan(seed=seed, workers=COUNT, sends=SENDS, weather=(weather,)), crowd)
+def _herd(crowd: Ground, weather: Weather, seed: int = 5, acts: tuple[Act, ...] = ()) -> Story:
+    told = tell(Plan(seed=seed, workers=COUNT, sends=SENDS, weather=(weather,), acts=acts), crowd)
     assert {end.state for end in told.ends.values()} == {"done"}
     assert len(told.ends) == COUNT
     return told
@@ -59,8 +58,12 @@ def test_while_the_provider_refuses_one_at_a_time_asks(crowd: Ground) -> None:
 
 
 def test_a_refused_key_is_asked_by_nobody_until_a_person_acts(crowd: Ground) -> None:
-    """P12: 401 has no retries; when people reset, one tries first."""
+    """P12: 401 has no retries. One agent is reset, and asks first; when it is answered the others follow."""
     weather = Weather(at=0.0, seconds=60.0, provider="anthropic", sky="auth", retry_after=None)
-    told = _herd(crowd, weather)
+    told = _herd(crowd, weather, acts=(Act(70.0, "reset", NAMES[3]),))
     assert len([at for at, _ in told.calls if at < 60.0]) == COUNT
-    assert all(at > 120.0 for at in _after(told, 60.0))
+    (probe, asked_by), *others = [(at, who) for at, who in told.calls if at > 60.0]
+    assert told.ends[f"job {NAMES[3]}: do 1."].epoch == 2
+    assert 70.0 <= probe < 71.0
+    assert all(who != asked_by and at >= probe + 0.05 for at, who in others)
+    assert max(Counter(int(at) for at, _ in others).values()) <= COUNT / 5

@@ -363,6 +363,7 @@ class SimModel:
     async def aclose(self) -> None:
         """Nothing is open."""
 
+
 def _play(script: Script, step: int, k: int) -> Reply:
     calls: list[ToolCall] = []
     if step in script.touches:

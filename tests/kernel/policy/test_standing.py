@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from kernel.policy.standing import Standing, standing
+from kernel.policy.standing import Standing, standing, through
 from protocol.errors import EXIT_OF_WAIT
 from protocol.instruction import ENDED, LIVE, STATUSES, WaitReason
 
@@ -77,3 +77,21 @@ def test_an_agent_that_does_no_work_needs_a_person_whatever_else_it_waits_for(st
 def test_its_own_wait_tells_more_than_its_agents_state() -> None:
     """The exit code is that of what has to be done first."""
     assert stand("waiting", waits_for="credentials", agent_state="paused").reason == "credentials"
+
+
+ASKS = Standing("person", "answer")
+
+
+@pytest.mark.parametrize(
+    ("asked", "asker"),
+    [
+        (Standing("runnable"), Standing("runnable", "answer")),
+        (Standing("time", "provider", NOW + 5), Standing("time", "provider", NOW + 5)),
+        (Standing("person", "credentials"), Standing("person", "credentials")),
+        (Standing("ended"), ASKS),
+        (ASKS, ASKS),
+    ],
+)
+def test_who_waits_for_an_answer_stands_as_whom_it_asked(asked: Standing, asker: Standing) -> None:
+    """P26: it goes on when that has ended; where nobody is left to answer, only a person can help."""
+    assert through(ASKS, asked) == asker

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from kernel.rule.effects import Assign, Deliver, Put
 from kernel.rule.fact import Fact
-from kernel.rule.view import Seat, Workspace
+from kernel.rule.view import Ended, Seat, Workspace
 from protocol.names import AgentKey
 
 SPACE = "review:main"
@@ -26,6 +26,8 @@ class Stage:
     addressed: frozenset[str] = frozenset()
     asking: tuple[str, ...] = ()
     """Agents that wait for what the speaker comes to, nearest first."""
+    wakeups: dict[int, Ended] = field(default_factory=dict)
+    """How the wakeup before an instruction ended."""
     recorded: list[tuple[Fact, tuple[Deliver | Assign | Put, ...]]] = field(default_factory=list)
 
     def agent_exists(self, key: AgentKey) -> bool:
@@ -52,6 +54,9 @@ class Stage:
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
         return self.left_incomplete.get((space, agent))
+
+    def wakeup_before(self, instruction: int) -> Ended | None:
+        return self.wakeups.get(instruction)
 
     def seats(self, agent: AgentKey, workflow: str) -> tuple[Seat, ...]:
         seated = self.runs and workflow == SPACE.partition(":")[0]

@@ -1,14 +1,17 @@
 """Attempts and the dispatcher, on a real store: whatever happens, no work stays open for ever."""
 
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
 import trio
 
+from kernel.procs.errors import SpawnTransient
+from kernel.procs.spec import Spec
 from kernel.store import breakers
 from protocol.ipc import Entry, Error, Exited, Result
-from tests.kernel.services.kernel_core import PlayedLauncher, core
+from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core
 
 DONE = Result(status="done", text="hi")
 
@@ -110,8 +113,7 @@ async def test_refused_credentials_are_asked_for_once_and_cost_nothing(tmp_path:
         await it.alarms.run_once()
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert (it.status(instruction), it.status(behind), len(it.launcher.spawned)) == ("waiting", "queued", 1)
-        charged = it.database.reader().execute("SELECT attempts, crashes FROM instructions ORDER BY id LIMIT 1")
-        assert charged.fetchall() == [(0, 0)]
+        assert charged(it) == [(0, 0, 0)]
 
 
 async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Path) -> None:
@@ -131,3 +133,50 @@ async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Pat
         await probe.leave(Exited(code=0))
         assert await it.until(instruction, lambda status: status == "done")
         assert it.reader.now(breakers.breakers) == ()
+
+
+class Short(PlayedLauncher):
+    """A machine that has no process to spare, the first time."""
+
+    async def spawn(self, spec: Spec) -> PlayedWorker:
+        """The first is refused."""
+        if not self.arrived.is_set():
+            self.arrived.set()
+            raise SpawnTransient("EAGAIN: fork")
+        return await super().spawn(spec)
+
+
+async def test_a_machine_short_of_processes_is_waited_for(tmp_path: Path) -> None:
+    """Fault PF17: the work goes back to its place, and neither its attempts nor its agent's crashes are charged."""
+    async with core(tmp_path, Short()) as it:
+        instruction = await it.send()
+        await it.launcher.arrived.wait()
+        await it.until(instruction, lambda status: status == "queued")
+        it.now_ms += 30_000
+        await it.alarms.run_once()
+        worker = await it.launcher.next()
+        await worker.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
+        await worker.leave(Exited(code=0))
+        assert await it.until(instruction, lambda status: status == "done")
+        assert charged(it) == [(1, 0, 0)]
+
+
+async def test_a_program_that_cannot_be_run_fails_at_once_and_is_no_crash(tmp_path: Path) -> None:
+    """Fault PF16: permanent, and the agent's restart budget is left alone."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        worker = await it.launcher.next()
+        await worker.leave(Exited(failed="ENOENT: /bin/nope"))
+        assert await it.until(instruction, lambda status: status in ("failed", "dead", "waiting")) == "failed"
+        assert charged(it)[0][1:] == (0, 0)
+        assert len(it.launcher.spawned) == 1
+
+
+CHARGED = """
+SELECT i.attempts, i.crashes, (SELECT count(*) FROM crashes) FROM instructions AS i ORDER BY i.id LIMIT 1
+"""
+
+
+def charged(it: Core) -> list[tuple[object, ...]]:
+    """Attempts and crashes of the first instruction, and crashes of anybody."""
+    return cast("list[tuple[object, ...]]", it.database.reader().execute(CHARGED).fetchall())

@@ -3,13 +3,18 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 import trio
 import trio.testing
 
 from kernel.services.link import WRITE_DEADLINE_SECONDS, Link, WorkerDeaf
-from protocol.ipc import Entry
+from protocol.codec import encode
+from protocol.ipc import Delta, Entry
+
+FLOOD = 50_000
+PIPE_BYTES = 64 * 1024
 
 
 @dataclass
@@ -17,6 +22,13 @@ class Pipe:
     """A worker's input; nobody reads it. No handle's other streams are needed."""
 
     stdin: trio.lowlevel.FdStream
+
+
+@dataclass
+class Output:
+    """A worker's output."""
+
+    stdout: trio.lowlevel.FdStream
 
 
 @pytest.fixture
@@ -46,3 +58,29 @@ async def test_a_worker_that_never_reads_its_input_is_given_up_and_holds_nobody_
         nursery.cancel_scope.cancel()
     assert trio.current_time() == WRITE_DEADLINE_SECONDS
     assert ticks >= WRITE_DEADLINE_SECONDS - 1
+
+
+async def test_a_flood_of_small_frames_leaves_others_their_turn() -> None:
+    """Fault IF15: whatever a worker says, everybody else is served after each pipe's worth of it."""
+    reading, writing = os.pipe()
+    frame = encode(Delta(text="x"))
+    got, turns = 0, list[int]()
+
+    async def flood() -> None:
+        async with trio.lowlevel.FdStream(writing) as stream:
+            await stream.send_all(frame * FLOOD)
+
+    async def other() -> None:
+        while True:
+            turns.append(got)
+            await trio.lowlevel.checkpoint()
+
+    async with trio.lowlevel.FdStream(reading) as stdout, trio.open_nursery() as nursery:
+        nursery.start_soon(flood)
+        nursery.start_soon(other)
+        link = Link(Output(stdout))  # type: ignore[arg-type]
+        while await link.receive() is not None:
+            got += 1
+        nursery.cancel_scope.cancel()
+    assert got == FLOOD
+    assert max(after - before for before, after in pairwise(turns)) <= 2 * PIPE_BYTES // len(frame)

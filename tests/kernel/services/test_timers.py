@@ -19,11 +19,12 @@ from kernel.services.runs import Runs
 from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Timers
 from kernel.store import instructions, messages, timers, workflows
 from kernel.store.commits.append import append
-from kernel.store.commits.close import close
+from kernel.store.commits.close import EndStatus, close
 from kernel.store.commits.roster import AgentSpec, put_agents, set_agent_state
 from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.writer import STORAGE_FULL
 from protocol.agent import AgentDefinition, Schedule
+from protocol.errors import Cause
 from protocol.names import AgentKey, number_of
 from protocol.workflow import Ref, WorkflowDefinition
 from tests.kernel.store.house import House, open_house
@@ -264,6 +265,26 @@ async def test_a_paused_agent_is_not_woken_and_costs_nothing(tmp_path: Path) -> 
         await it.house.writer.commit(set_agent_state, AgentKey("alice"), "active")
         await it.pass_ms(0)
         assert len(it.woken()) == 1
+
+
+async def test_a_schedule_that_fails_each_time_is_told_once(tmp_path: Path) -> None:
+    """decisions.md, failure notice: until it fails for another cause, or has come through in between."""
+    async with scene(tmp_path) as it:
+        await it.agent("{wakeup: 5s}")
+
+        async def come(number: int, status: EndStatus, cause: Cause | None = None) -> int:
+            await it.pass_ms(5000)
+            leased = await it.house.take(f"i{number}")
+            await it.house.writer.commit(close, f"i{number}", leased.epoch, status=status, cause=cause)
+            return sum(one.kind == "system" for one in it.house.reader.now(messages.channel, "dm:alice", 100))
+
+        assert [await come(number, "failed", "untrusted") for number in (1, 2, 3)] == [1, 1, 1]
+        assert [await come(number, "failed", "invalid") for number in (4, 5)] == [2, 2]
+        assert [await come(6, "done"), await come(7, "failed", "invalid")] == [2, 3]
+        (sent,) = (await it.house.said("dm:alice", "what is the matter?")).instruction_ids
+        leased = await it.house.take(sent)
+        await it.house.writer.commit(close, sent, leased.epoch, status="failed", cause="invalid")
+        assert await come(9, "failed", "invalid") == 4
 
 
 async def test_two_hundred_idle_agents_are_slept_through(tmp_path: Path) -> None:

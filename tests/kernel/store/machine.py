@@ -247,7 +247,12 @@ class StoreMachine(RuleBasedStateMachine):
         if work is not None:
             until = self.model.now_ms + delay_ms
             parking = Parking(
-                status="queued", outcome="crash", cause="crash", charge="crash", not_before_ms=until, crash_jitter=JITTER
+                status="queued",
+                outcome="crash",
+                cause="crash",
+                charge="crash",
+                not_before_ms=until,
+                crash_jitter=JITTER,
             )
             self._park(work, parking)
             self.model.crash(work, until)
@@ -259,9 +264,7 @@ class StoreMachine(RuleBasedStateMachine):
         work = self.pick(number, *LIVE)
         if work is not None:
             until = self.model.now_ms + delay_ms if delay_ms else 0
-            self._park(
-                work, Parking(status="waiting", outcome="waiting", waits_for="approval", not_before_ms=until)
-            )
+            self._park(work, Parking(status="waiting", outcome="waiting", waits_for="approval", not_before_ms=until))
             self.model.back(work, "waiting", until, "approval")
 
     def _park(self, work: Work, parking: Parking) -> None:

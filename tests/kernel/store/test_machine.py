@@ -1,11 +1,18 @@
 """Any sequence of commits leaves the store as a plain model says (promises P2, P3, P11; method 5.2)."""
 
-from hypothesis import HealthCheck, settings
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from kernel.store import instructions
+from kernel.store.commits import lease as lease_module
+from kernel.store.commits import park as park_module
+from kernel.store.commits import recorder as recorder_module
 from tests.kernel.store.machine import FileMachine, StoreMachine
 
-_SETTINGS = settings(
+_SETTINGS: Final = settings(
     deadline=None,
     derandomize=True,
     database=None,
@@ -15,9 +22,30 @@ _SETTINGS = settings(
 
 def test_any_sequence_of_commits_agrees_with_the_model() -> None:
     """P2, P3, P11: send, mention, ack, lease, entry, preempt, crash, wait, cancel, retry, stop, restart, advance."""
-    run_state_machine_as_test(StoreMachine, settings=settings(_SETTINGS, max_examples=60, stateful_step_count=50))
+    run_state_machine_as_test(StoreMachine, settings=settings(_SETTINGS, max_examples=60, stateful_step_count=60))
 
 
 def test_it_does_so_in_a_file_that_is_closed_and_opened_again() -> None:
     """P1, P2, P3: what is in the file is all there is."""
-    run_state_machine_as_test(FileMachine, settings=settings(_SETTINGS, max_examples=10, stateful_step_count=50))
+    run_state_machine_as_test(FileMachine, settings=settings(_SETTINGS, max_examples=10, stateful_step_count=60))
+
+
+SABOTAGE: Final = {
+    "last come, first served": (instructions, "READY", "ORDER BY i.lane, i.id LIMIT 1", "ORDER BY i.lane, i.id DESC"),
+    "paused agents work": (lease_module, "LEASE", "a.state <> 'active' OR ", ""),
+    "what was leased is joined": (recorder_module, "JOIN", "AND i.epoch = 0", ""),
+    "preemption is not counted": (park_module, "PARK", "preempted + :preempted", "preempted"),
+}
+"""Where, and what to put in the place of what."""
+
+
+@pytest.mark.parametrize("what", SABOTAGE)
+def test_a_store_that_breaks_a_promise_is_found_out(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """5.2: a model that agrees with everything proves nothing."""
+    module, name, right, wrong = SABOTAGE[what]
+    statement = str(getattr(module, name))
+    assert statement.count(right) == 1
+    monkeypatch.setattr(module, name, statement.replace(right, wrong))
+    generous = settings(_SETTINGS, max_examples=400, stateful_step_count=60, phases=[Phase.generate])
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(StoreMachine, settings=generous)

@@ -1,0 +1,71 @@
+"""ask_agent as it goes over the wire: what the caller learns at once, and what is refused."""
+
+import pytest
+
+from kernel.store.commits.close import close
+from kernel.store.commits.lease import lease
+from kernel.store.commits.park import Parking, park
+from tests.kernel.api.house import House
+from tests.kernel.api.mcp.rpc import CALL_KEY, call
+
+
+async def asked(kernel: House, agent: str, *, to: str = "alice@review", key: str = "0.0:c") -> dict[str, object]:
+    """Alice, at work in ``to``, asks ``agent``: the result."""
+    await kernel.attempt(to)
+    result: dict[str, object] = await call(
+        kernel, "ask_agent", {"agent": agent, "query": "how many, @alice?"}, **{CALL_KEY: key}
+    )
+    return result
+
+
+@pytest.mark.parametrize("name", ["bob", "@Bob"])
+async def test_who_asks_is_told_at_once_whom_and_as_what(kernel: House, name: str) -> None:
+    """Contracts section 5: the answer follows; a repeated call asks nobody again (P4)."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    first = await asked(kernel, name)
+    content = first["structuredContent"]
+    assert isinstance(content, dict)
+    assert (first["isError"], content["agent"], content["instruction_id"]) == (False, "bob", "i2")
+    assert "follows" in str(content["note"])
+    again = await call(kernel, "ask_agent", {"agent": name, "query": "how many, @alice?"}, **{CALL_KEY: "0.0:c"})
+    assert again["structuredContent"] == content
+    queue = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"]
+    assert [(row["id"], row["lane"]) for row in queue] == [("i2", "immediate")]
+
+
+@pytest.mark.parametrize(
+    ("agent", "to", "code"),
+    [
+        ("alice", "alice@review", "conflict"),
+        ("zoe", "alice@review", "not_a_participant"),
+        ("bob", "alice", "not_a_participant"),
+    ],
+    ids=["oneself", "a stranger", "in a personal space"],
+)
+async def test_what_cannot_be_asked_is_a_result_that_says_what_to_do(
+    kernel: House, agent: str, to: str, code: str
+) -> None:
+    """Contracts section 5: a refusal is a result with a code; nobody is woken."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    result = await asked(kernel, agent, to=to)
+    content = result["structuredContent"]
+    assert isinstance(content, dict)
+    assert (result["isError"], content["code"], bool(content["hint"])) == (True, code, True)
+    queue = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"]
+    assert queue == []
+
+
+async def test_people_see_for_what_the_asker_waits(kernel: House) -> None:
+    """contracts section 7: show and queue; once answered it is in its lane."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await asked(kernel, "bob")
+    await kernel.services.writer.commit(park, "i1", 1, Parking(status="yielded", outcome="yielded"))
+    shown = (await kernel.ask("GET", "/instructions/i1")).json
+    assert (shown["status"], shown["standing"], shown["waits_for"]) == ("waiting", "runnable", "answer")
+    (row,) = (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]
+    assert (row["status"], row["waits_for"]) == ("waiting", "answer")
+    agents = (await kernel.ask("GET", "/ps")).json["agents"]
+    assert [(one["state"], one["reason"]) for one in agents if one["name"] == "alice"] == [("waiting", "answer")]
+    assert await kernel.services.writer.commit(lease, "i2", b"2" * 32) is not None
+    await kernel.services.writer.commit(close, "i2", 1, status="done", text="42")
+    assert (await kernel.ask("GET", "/instructions/i1")).json["status"] == "queued"
