@@ -65,7 +65,7 @@ def spawn(project: Project, environ: Mapping[str, str], now: float, *flags: str)
     """Start a kernel in a session of its own, with the project as its directory and kernel.log as its voice."""
     path = os.path.join(project.state, LOG)
     try:
-        _make_private(project.state)
+        make_private(project.state)
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         hint = f"set {HOME} to a directory of yours"
@@ -87,7 +87,7 @@ def spawn(project: Project, environ: Mapping[str, str], now: float, *flags: str)
     return Spawned(process, path, start, now)
 
 
-def _make_private(directory: str) -> None:
+def make_private(directory: str) -> None:
     """Make ``directory`` and what is missing above it, for us alone (``makedirs`` gives its mode to the last only)."""
     before = os.umask(0o077)
     try:

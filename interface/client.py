@@ -170,7 +170,8 @@ def _raise_for_refusal(answer: Response, content: bytes) -> None:
     code, hint = str(problem.get("code", "")), problem.get("hint")
     if code in _NOT_THERE:
         raise Unreachable(text)
-    raise Failure(code, text, hint, places=places, http_status=answer.status)
+    wants = problem.get("wants", ())
+    raise Failure(code, text, hint, places=places, http_status=answer.status, wants=wants)
 
 
 def _place(error: Mapping[str, Any]) -> Place:

@@ -1,7 +1,7 @@
 """What a command fails with: said once, shown once. Its ``code`` fixes the exit code (interface.cli.exits)."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 
 class Place(NamedTuple):
@@ -24,7 +24,14 @@ class Failure(Exception):
     """
 
     def __init__(
-        self, code: str, text: str, hint: str | None = None, *, places: Sequence[Place] = (), http_status: int = 0
+        self,
+        code: str,
+        text: str,
+        hint: str | None = None,
+        *,
+        places: Sequence[Place] = (),
+        http_status: int = 0,
+        wants: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         super().__init__(text)
         self.code = code
@@ -32,6 +39,8 @@ class Failure(Exception):
         self.hint = hint
         self.places = tuple(places)
         self.http_status = http_status
+        self.wants = tuple(wants)
+        """Of ``untrusted``: what a person could agree to (protocol.trust.Asked, as JSON)."""
 
 
 class Unreachable(Exception):

@@ -17,6 +17,7 @@ WORDS = frozenset(
         "start", "stop", "status", "run", "send", "ask", "serve", "peek", "channel", "queue", "dead", "show",
         "restart", "reset", "pause", "resume", "continue", "cancel", "retry", "promote", "inbox", "clear",
         "new", "ls", "list", "ps", "top", "logs", "events", "providers", "backends", "init", "version",
+        "validate", "config", "schema", "completion", "_complete", "agent", "trust",
     }
 )  # fmt: skip
 """Our command words, literally: reading the table they are equal to would cost every pass-through its imports."""

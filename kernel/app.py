@@ -123,9 +123,12 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
         else:
             await rooms.start(house.runs.run)
             rooms.start_soon(house.retention.run)
+            await rooms.start(house.mirror.run)
+            rooms.start_soon(house.passing.run)
             rooms.start_soon(house.purse.run)
             await rooms.start(house.alarms.run)
             await rooms.start(house.timers.run)
+            rooms.start_soon(house.reload.run)
             await rooms.start(house.dispatcher.run)
         logger.info("kernel.ready %s", house.services.about.url)
         house.vitals.ready("safe mode" if house.safe_mode.is_set() else house.services.about.url)

@@ -13,7 +13,9 @@ from typing import Final
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.consents import KeptConsents
 from kernel.agents.environment import worker_environment
+from kernel.agents.trust import Kept
 from kernel.api.context import About, Activity, Services
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
@@ -26,8 +28,14 @@ from kernel.services.books import Books
 from kernel.services.briefing import Briefings
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.memory import Memory
+from kernel.services.mirror import WAKING as MIRRORED
+from kernel.services.mirror import Mirror
+from kernel.services.mirror_files import MirrorFiles
 from kernel.services.notify import notifier_of
+from kernel.services.passing import WAKING as ENDING
+from kernel.services.passing import Passing
 from kernel.services.purse import Purse
+from kernel.services.reload import Reload
 from kernel.services.retention import Retention
 from kernel.services.runs import Runs
 from kernel.services.stopping import Stopping
@@ -38,6 +46,8 @@ from kernel.store.database import Database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
+from kernel.workflows.remote import Remotes
+from protocol.errors import Refused
 from protocol.project import ProjectDefinition, ProjectLimits
 from protocol.state_paths import RUN
 
@@ -52,9 +62,12 @@ class House:
     services: Services
     runs: Runs
     retention: Retention
+    mirror: Mirror
+    passing: Passing
     purse: Purse
     alarms: Alarms
     timers: Timers
+    reload: Reload
     dispatcher: Dispatcher
     stopping: Stopping
     vitals: Vitals
@@ -78,6 +91,7 @@ class _Ground:
     project: ProjectDefinition
     about: About
     run_dir: Path
+    kept: Kept
 
 
 def build(boot: Boot, database: Database) -> House:
@@ -92,14 +106,17 @@ def build(boot: Boot, database: Database) -> House:
     )
     attempts = _attempts(ground, purse, launcher)
     dispatcher = _dispatcher(ground, attempts)
+    mirror = _mirror(ground)
     stopping, safe_mode = Stopping(), trio.Event()
     clock, reader, writer, feed, catalog = ground.clock, ground.reader, ground.writer, ground.feed, ground.catalog
     return House(
-        services=_services(ground, launcher, attempts, dispatcher, stopping, safe_mode),
+        services=_services(ground, launcher, attempts, dispatcher, mirror, stopping, safe_mode),
         runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(), now_ms=clock.now_ms),
         retention=Retention(
             reader=reader, writer=writer, now_ms=clock.now_ms, kept_seconds=lambda: catalog.project().retention
         ),
+        mirror=mirror,
+        passing=Passing(reader=reader, writer=writer, wake=feed.new_wake(ENDING), now_ms=clock.now_ms),
         purse=purse,
         alarms=Alarms(
             reader=reader,
@@ -117,6 +134,7 @@ def build(boot: Boot, database: Database) -> House:
             wall_ms=clock.wall_ms,
             local=ground.environ.get("TZ"),
         ),
+        reload=Reload(catalog=catalog, reader=reader, writer=writer),
         dispatcher=dispatcher,
         stopping=stopping,
         vitals=Vitals(notifier=notifier_of(ground.environ, ground.about.pid), now=time.monotonic),
@@ -140,6 +158,7 @@ def _ground(boot: Boot, database: Database) -> _Ground:
         project=catalog.project(),
         about=About(pid=os.getpid(), url=_url(boot), version=boot.version, project=boot.arguments.project),
         run_dir=Path(boot.arguments.state) / RUN,
+        kept=KeptConsents(boot.arguments.state, boot.arguments.project),
     )
 
 
@@ -159,6 +178,7 @@ def _attempts(ground: _Ground, purse: Purse, launcher: Launcher) -> Attempts:
             own_bin=ground.own_bin,
             url=f"{ground.about.url}/mcp",
             trusted=ground.boot.arguments.trusted,
+            kept=ground.kept,
         ),
         books=Books(writer=ground.writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(clock.now_ms()),
@@ -182,6 +202,7 @@ def _services(
     launcher: Launcher,
     attempts: Attempts,
     dispatcher: Dispatcher,
+    mirror: Mirror,
     stopping: Stopping,
     safe_mode: trio.Event,
 ) -> Services:
@@ -195,6 +216,8 @@ def _services(
         environ=ground.environ,
         token=boot.token,
         trusted=boot.arguments.trusted,
+        kept=ground.kept,
+        remotes=_remotes(ground, launcher),
         about=ground.about,
         now_ms=ground.clock.now_ms,
         uptime_seconds=partial(_since, time.monotonic()),
@@ -205,6 +228,33 @@ def _services(
         closing=stopping.closing,
         shutdown=stopping.ask,
         stopping=stopping.begun,
+        own_bin=ground.own_bin,
+        mirror_redo=mirror.redo,
+    )
+
+
+def _mirror(ground: _Ground) -> Mirror:
+    def conversations() -> bool:
+        try:
+            return ground.catalog.project().conversations
+        except Refused:
+            return ground.project.conversations
+
+    return Mirror(
+        reader=ground.reader,
+        writer=ground.writer,
+        wake=ground.feed.new_wake(MIRRORED),
+        files=MirrorFiles(ground.about.project),
+        conversations=conversations,
+    )
+
+
+def _remotes(ground: _Ground, launcher: Launcher) -> Remotes:
+    return Remotes(
+        Path(ground.boot.arguments.state),
+        ground.catalog.root,
+        launcher=launcher,
+        environ=ground.environ,
         own_bin=ground.own_bin,
     )
 

@@ -32,31 +32,42 @@ class Prompt(_Strict, frozen=True, kw_only=True):
     """The system prompt: its text, or a file in the project; ``append`` is what a workflow adds to a ref."""
 
     system: str | None = None
+    """The text itself. This or ``system_file``."""
     system_file: str | None = None
+    """A text file of the project, read anew for every instruction."""
     append: str | None = None
+    """What a workflow adds to the prompt of an agent it refers to."""
 
 
 class Context(_Strict, frozen=True, kw_only=True):
     """The agent's own context. ``thin_thread`` is how many earlier messages of a space open its prompt."""
 
     thin_thread: Annotated[int, msgspec.Meta(ge=0, le=200)] = 10
+    """How many earlier messages of the same space open the prompt."""
 
 
 class Timeouts(_Strict, frozen=True, kw_only=True):
     """Deadlines of one attempt, in seconds (durations like ``10m`` in the file)."""
 
     startup: Duration = 120.0
+    """Until the worker has said anything at all."""
     idle: Duration = 600.0
+    """Without a word from the model, while no tool runs."""
     tool: Duration = 1800.0
+    """For one call of a tool."""
     total: Duration = 7200.0
+    """For the whole attempt; what is done by then is kept."""
 
 
 class Retry(_Strict, frozen=True, kw_only=True):
     """Retries of transient failures. ``backoff`` is seconds before the second attempt."""
 
     attempts: Annotated[int, msgspec.Meta(ge=1, le=20)] = 3
+    """How often an instruction is tried before it is dead."""
     backoff: Pause = 1.0
+    """The pause before the second attempt."""
     multiplier: Annotated[float, msgspec.Meta(ge=1, le=10)] = 2.0
+    """By how much each further pause is longer."""
 
 
 class Schedule(_Strict, frozen=True, kw_only=True):
@@ -67,59 +78,86 @@ class Schedule(_Strict, frozen=True, kw_only=True):
     """
 
     wakeup: str
+    """A duration (``5m``: so long after it was last active), or a cron line (``0 9 * * 1-5``)."""
     prompt: str | None = None
+    """What it is told when it wakes."""
     workspace: str | None = None
+    """Where it wakes, if that runs: ``review``, or ``review:tag``. Else in its personal space."""
     timezone: str | None = None
+    """For a cron line: an IANA name. Else the machine's."""
 
 
 class Endpoint(_Strict, frozen=True, kw_only=True):
     """An endpoint of the agent's own: OpenAI-compatible unless the model's prefix says otherwise."""
 
     name: str
+    """What the provider is called; one that is known brings its endpoint along."""
     base_url: str | None = None
+    """Where requests go. It needs trust."""
     api_key: str | None = None
     """``$NAME`` of a variable in the kernel's environment."""
     dialect: Literal["anthropic", "openai"] | None = None
+    """Which API is spoken there; else the model's prefix says it."""
 
 
 class MockError(_Strict, frozen=True, kw_only=True):
     """A provider's failure to play. ``times`` counts over all attempts; without it: always."""
 
     http_status: Annotated[int, msgspec.Meta(ge=400, le=599)] | None = None
+    """As the provider would have answered."""
     retry_after: Pause | None = None
+    """How long the provider asks to wait."""
     code: str | None = None
+    """The provider's own word for it."""
     text: str = ""
+    """The provider's message."""
     times: Times | None = None
+    """How often it happens, counted over all attempts; unset: always."""
 
 
 class MockExit(_Strict, frozen=True, kw_only=True):
     """How the worker dies: a ``signal`` (KILL) or a ``code``; ``times`` as in MockError."""
 
     signal: str | None = None
+    """The signal that ends the worker: ``KILL``."""
     code: Annotated[int, msgspec.Meta(ge=0, le=255)] | None = None
+    """The exit code of the worker."""
     times: Times | None = None
+    """How often it happens, counted over all attempts; unset: always."""
 
 
 class MockUsage(_Strict, frozen=True, kw_only=True):
     """What a step of a script is booked with. ``cost_usd`` stands for a price, which a mock has none of."""
 
     input_tokens: Tokens = 0
+    """Tokens of input."""
     output_tokens: Tokens = 0
+    """Tokens of output."""
     cache_read_tokens: Tokens = 0
+    """Tokens of input that came from a cache."""
     cost_usd: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] | None = None
+    """What the step cost, which no price list says of a mock."""
 
 
 class Action(_Strict, frozen=True, kw_only=True):
     """One action of a mock script: exactly one of the keys is set (``args`` goes with ``tool``)."""
 
     tool: str | None = None
+    """A tool to call, for real."""
     args: dict[str, Any] | None = None
+    """The tool's arguments."""
     shell: str | None = None
+    """A command to run in the project. It needs trust."""
     sleep: Pause | None = None
+    """A pause."""
     error: MockError | None = None
+    """A provider's failure."""
     exit: MockExit | None = None
+    """The worker's death: a signal (``SIGKILL``) or an exit code."""
     usage: MockUsage | None = None
+    """What this step is booked with."""
     text: str | None = None
+    """What it says. The last one is the reply; ``${{ message.text }}`` and ``${{ match.1 }}`` are known."""
 
     @property
     def kind(self) -> str:
@@ -132,27 +170,43 @@ class Rule(_Strict, frozen=True, kw_only=True):
     """Actions to play when ``when`` (a regular expression) is found in the instruction's text."""
 
     do: tuple[Action, ...]
+    """The actions, each of them one step."""
     when: str | None = None
+    """A regular expression, searched in the instruction's text. Unset: always."""
 
 
 class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="inline"):
-    """One agent, after defaults: what ``.agents/<name>.yaml`` or a workflow's inline entry says.
+    """One agent, after defaults: what ``.agents/<name>.yaml`` or a workflow's inline entry says."""
 
-    The tag tells it from a Ref in stored JSON; it is not a key of the file.
-    """
+    # The tag tells it from a Ref in stored JSON; it is not a key of the file.
 
     name: str
+    """The file's name, which it has to equal."""
     model: str = ""
+    """``provider/name``, or an alias (``opus``, ``sonnet``, ``haiku``). Required unless the backend is mock."""
     backend: Backend = "sdk"
+    """What runs it: ``sdk`` calls the model itself, ``mock`` plays a script without one."""
     provider: str | Endpoint | None = None
+    """Whose endpoint and key to use: a name (of the project file or a known one), or an endpoint."""
     prompt: Prompt = Prompt()
+    """What it is told before everything else."""
     soul: dict[str, Any] = {}
+    """Who it always is: ``role``, ``expertise``, ``style``, ``principles``, and whatever else you write."""
     context: Context = Context()
+    """What it brings along from earlier."""
     max_steps: MaxSteps = 100
+    """Steps of one instruction; then it is incomplete, and can go on."""
     max_tokens: MaxTokens = 8192
+    """Tokens of output of one model call."""
     timeouts: Timeouts = Timeouts()
+    """How long one attempt may take."""
     retry: Retry = Retry()
+    """What happens after transient failures."""
     budget: AgentBudget = AgentBudget()
+    """What it may cost."""
     schedule: Schedule | None = None
+    """When it wakes without being asked."""
     env: tuple[str, ...] = ()
+    """Variables of your environment that its tools see. It needs trust."""
     mock: tuple[Rule, ...] = ()
+    """The script of a mock."""

@@ -12,6 +12,7 @@ from protocol.budget import BudgetTokens, Usd
 from protocol.errors import ErrorClass
 from protocol.instruction import DeliveryState, Lane, Status, Usage
 from protocol.message import Message
+from protocol.trust import Asked
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +41,8 @@ class Problem(_Body, frozen=True, kw_only=True, omit_defaults=True):
     detail: str
     hint: str | None = None
     errors: tuple["FileError", ...] = ()
+    wants: tuple[Asked, ...] = ()
+    """Of ``untrusted``: what to ask the user about."""
     type: str = "about:blank"
 
 
@@ -65,6 +68,8 @@ class SendRequest(_Ask, frozen=True, kw_only=True):
     to: str
     text: str
     trust: bool = False
+    agree: tuple[str, ...] = ()
+    """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
 
 
 class RunRequest(_Ask, frozen=True, kw_only=True):
@@ -78,7 +83,13 @@ class RunRequest(_Ask, frozen=True, kw_only=True):
     max_cost_usd: Usd | None = None
     """Beside the budget of the workflow's file: the stricter holds."""
     max_tokens: BudgetTokens | None = None
+    exit_code_from: str | None = None
+    """Only the work of this agent gives the run's exit code."""
     trust: bool = False
+    agree: tuple[str, ...] = ()
+    """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
+    update: bool = False
+    """Look up again what the ref of a remote workflow stands for."""
     to: str | None = None
     text: str | None = None
 
@@ -90,6 +101,10 @@ class StartRequest(_Ask, frozen=True, kw_only=True):
     tag: str = "main"
     params: tuple[str, ...] = ()
     trust: bool = False
+    agree: tuple[str, ...] = ()
+    """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
+    update: bool = False
+    """Look up again what the ref of a remote workflow stands for."""
 
 
 class AgentRequest(_Ask, frozen=True, kw_only=True):
@@ -229,6 +244,8 @@ class RunReport(_Document, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     duration_seconds: float
     verdict: str | None = None
+    output: Any = None
+    """The final answer as JSON, where the workflow has an ``output_schema`` and the answer fits."""
     schema: str = "awk/run/1"
 
 
@@ -409,6 +426,8 @@ class AgentRow(_Body, frozen=True, kw_only=True):
     file: str | None
     ephemeral: bool
     state: str
+    error: str | None = None
+    """What is wrong with its file, and where; what that said before stays in effect."""
 
 
 class AgentMade(_Document, frozen=True, kw_only=True):
@@ -509,6 +528,9 @@ class AgentInfo(_Document, frozen=True, kw_only=True):
     state: str
     reason: str | None
     definition: AgentDefinition
+    workspaces: tuple[str, ...] = ()
+    """Spaces of running workflows that it is a member of."""
+    sandbox: Literal["off"] = "off"
     schema: str = "awk/agent-info/1"
 
 

@@ -23,8 +23,11 @@ class InstructionBudget(_Strict, frozen=True, kw_only=True):
     """For each instruction of an agent. ``wall_time`` is seconds in which an attempt works on it, over all attempts."""
 
     tokens: BudgetTokens | None = None
+    """Tokens of input, of output and from a cache, together."""
     usd: Usd | None = None
+    """What the model calls cost, by the price list."""
     wall_time: WorkingTime | None = None
+    """Time in which an attempt works on it, over all attempts."""
 
 
 class AgentBudget(_Strict, frozen=True, kw_only=True):
@@ -34,14 +37,21 @@ class AgentBudget(_Strict, frozen=True, kw_only=True):
     """
 
     tokens: BudgetTokens | None = None
+    """Tokens of input, of output and from a cache, together."""
     usd: Usd | None = None
+    """What the model calls cost, by the price list."""
     wall_time: WorkingTime | None = None
+    """Time in which its attempts work, whatever they work on."""
     window: Window = 86_400.0
+    """How far back is counted."""
     instruction: InstructionBudget = InstructionBudget()
+    """For each of its instructions."""
 
 
 class RunBudget(_Strict, frozen=True, kw_only=True):
     """For a whole run of a workflow. Of a workflow that was started: until somebody continues it."""
 
     tokens: BudgetTokens | None = None
+    """Tokens of input, of output and from a cache, together."""
     usd: Usd | None = None
+    """What the model calls cost, by the price list."""

@@ -78,6 +78,7 @@ REFUSALS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "no_kickoff": Meaning(422, 2),
         "key_reused": Meaning(422, 2),
         "setup_failed": Meaning(422, 1),
+        "fetch_failed": Meaning(502, 1),
         "untrusted": Meaning(403, 7),
         "no_credentials": Meaning(422, 4),
         "too_large": Meaning(413, 2),

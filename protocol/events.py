@@ -20,6 +20,7 @@ DURABLE: Final[Mapping[str, str]] = MappingProxyType(
         "attempt.started": "Its worker runs; data: attempt, pid, backend, model.",
         "attempt.ended": "Its worker's tree is gone; data: attempt, outcome, exit, stderr (the tail, where it failed).",
         "agent.changed": "An agent was created, edited, deleted or changed state; data: state, reason.",
+        "definition.broken": "A file is wrong now, what it said before stays; data: path, line, where, message.",
         "workflow.started": "A workflow runs; data: run, members.",
         "workflow.changed": "It was paused, resumed or continued, or a limit holds it; data: run, state, reason.",
         "workflow.stopped": "It was stopped; data: run, status, exit_code.",

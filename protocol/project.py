@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocol.agent import Duration
+from protocol.agent import AgentDefinition, Duration
 
 Retention = Annotated[float, msgspec.Meta(ge=60, le=315_360_000, extra={"duration": True})]
 """Seconds; ``30d`` in the file. From a minute to ten years."""
@@ -19,8 +19,11 @@ class ProviderEntry(_Strict, frozen=True, kw_only=True):
     """An endpoint that agents can name. ``api_key`` is ``$NAME`` of a variable in the kernel's environment."""
 
     base_url: str | None = None
+    """Where requests go. It needs trust."""
     api_key: str | None = None
+    """``$NAME`` of a variable in the kernel's environment."""
     dialect: Literal["anthropic", "openai"] | None = None
+    """Which API is spoken there; else the model's prefix says it."""
 
 
 class ProjectLimits(_Strict, frozen=True, kw_only=True):
@@ -30,17 +33,40 @@ class ProjectLimits(_Strict, frozen=True, kw_only=True):
     """
 
     workers: Workers = 32
+    """How many attempts run at once."""
     per_provider: Workers | dict[str, Workers] | None = None
+    """How many of them call one provider: a number for each, or a number by name."""
     memory_reserve: Annotated[float, msgspec.Meta(ge=0, le=0.9)] = 0.1
+    """The part of the memory below which nothing more is started."""
+
+
+WorkspaceProvider = Literal["sqlite", "file", "memory"]
+
+
+class ProjectWorkspace(_Strict, frozen=True, kw_only=True):
+    """What workflows that say nothing else do with what is said; ``base`` is the folder that theirs are in."""
+
+    provider: WorkspaceProvider = "sqlite"
+    """As in a workflow that says nothing else."""
+    base: str = ".workspace/"
+    """The folder that the workspaces of workflows are in."""
 
 
 class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """The project file."""
 
+    agents: dict[str, str | AgentDefinition] = {}
+    """Agents beside those of ``.agents/``: name to an inline agent, or to the path of a file; or a list of both."""
     providers: dict[str, ProviderEntry] = {}
+    """Endpoints that agents can name."""
     workflows: dict[str, str] = {}
     """Name to path of a workflow file, beside those found in ``.workflows/``."""
+    workspace: ProjectWorkspace = ProjectWorkspace()
+    """Where what is said in workflows is written to."""
+    conversations: bool = True
+    """Whether what is said to an agent directly is written to ``.agents/<name>/conversations/`` too."""
     limits: ProjectLimits = ProjectLimits()
+    """Bounds for the whole kernel."""
     starvation: Duration = 300.0
     """Seconds after which waiting work is taken before what is more urgent."""
     retention: Retention = 2_592_000.0

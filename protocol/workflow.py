@@ -6,6 +6,7 @@ import msgspec
 
 from protocol.agent import AgentDefinition, Backend, Duration, Endpoint, MaxSteps, MaxTokens, Rule, Schedule, Timeouts
 from protocol.budget import AgentBudget, RunBudget
+from protocol.project import WorkspaceProvider
 
 RESERVED_VARIABLES: Final = frozenset({"env", "params", "workflow", "workspace", "source", "message", "match"})
 """Names a setup step may not take in ``as``."""
@@ -19,16 +20,18 @@ class RefPrompt(_Strict, frozen=True, kw_only=True):
     """What a workflow may say about the prompt of an agent it refers to."""
 
     append: str
+    """What is added to the agent's own prompt in this workflow."""
 
 
 class Ref(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
-    """An agent of the project, with what this workflow overrides. Unset means: as in its own file.
+    """An agent of the project, with what this workflow overrides. Unset means: as in its own file."""
 
-    The tag tells it from an inline agent in stored JSON; it is not a key of the file.
-    """
+    # The tag tells it from an inline agent in stored JSON; it is not a key of the file.
 
     ref: str
+    """The agent of the project."""
     prompt: RefPrompt | None = None
+    """What is added to the agent's own prompt in this workflow."""
     model: str | None = None
     backend: Backend | None = None
     provider: str | Endpoint | None = None
@@ -44,19 +47,28 @@ class Param(_Strict, frozen=True, kw_only=True):
     """One parameter, given after ``--``."""
 
     name: str
+    """What it is called: ``--name`` on the command line, ``${{ params.name }}`` in texts."""
     type: Literal["string", "int", "number", "bool"] = "string"
+    """What its value has to be."""
     short: str | None = None
+    """One letter, for ``-n``."""
     required: bool = False
+    """Whether a start without it is refused."""
     default: Any = None
+    """Its value where none is given."""
     description: str = ""
+    """What it is for."""
 
 
 class SetupStep(_Strict, frozen=True, kw_only=True):
     """A shell command run before the kickoff; its output becomes the variable ``as``. ``timeout`` is seconds."""
 
     shell: str
+    """The command, run by ``/bin/sh`` in the project. It needs trust."""
     bind: str | None = msgspec.field(default=None, name="as")
+    """The variable that its output becomes: ``${{ name }}``."""
     timeout: Duration = 60.0
+    """How long it may take."""
 
 
 RUN_SECONDS: Final = 7200.0
@@ -67,24 +79,46 @@ class RunLimits(_Strict, frozen=True, kw_only=True):
     """Where a workflow ends. ``wall_time`` is seconds: two hours for a run; what was started has none unless given."""
 
     hops: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 32
+    """How long a chain of messages may get that each follow from the one before."""
     instructions: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1000
+    """How many instructions it may come to."""
     wall_time: Duration | None = None
+    """How long it may take: two hours for a run; what was started has no end unless given."""
 
 
 class Workspace(_Strict, frozen=True, kw_only=True):
-    """Where the workspace is kept. There is one way so far: in the project's database."""
+    """What becomes of what is said. ``dir`` and ``bind`` may use ``${{ workflow.name }}`` and ``${{ workflow.tag }}``.
 
-    provider: Literal["sqlite"] = "sqlite"
+    ``provider``: ``sqlite`` keeps it in the project's database, ``file`` writes it to files too, ``memory`` removes it
+    once the workflow has ended. Unset means: as the project file says.
+    """
+
+    provider: WorkspaceProvider | None = None
+    """What it is kept in; unset: as the project file says."""
+    bind: str | None = None
+    """A folder in the project that everything said is written to, whatever the provider."""
+    dir: str | None = None
+    """The workspace's folder; ``.workspace/<workflow>/<tag>`` unless given."""
 
 
 class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
     """One workflow file. ``agents`` maps the name in this workflow to a ref or an inline agent."""
 
     name: str
+    """What it is called; the file's name unless given."""
     agents: dict[str, Ref | AgentDefinition]
-    workspace: Workspace = Workspace()
+    """Who takes part. ``ref: alice`` is an agent of the project; what has no ``ref`` lives and dies here."""
+    workspace: Workspace | bool = Workspace()
+    """False: the agents share no channel."""
     params: tuple[Param, ...] = ()
+    """What a start may be given after ``--``."""
     setup: tuple[SetupStep, ...] = ()
+    """Commands that run before the kickoff. If one fails nothing starts."""
     kickoff: str | None = None
+    """The first message. Whom it mentions begins; without it the agents wait."""
     limits: RunLimits = RunLimits()
+    """Where it ends, whatever happens."""
     budget: RunBudget = RunBudget()
+    """What a whole run may cost."""
+    output_schema: dict[str, Any] | None = None
+    """JSON Schema (2020-12) that the final answer of a run has to fit."""

@@ -23,6 +23,7 @@ from interface.discovery import (
 )
 from interface.failure import Failure, Unreachable
 
+_REMOTE: Final = "github:"
 _NOT_TEXT: Final = "the message is not UTF-8 text"
 
 
@@ -126,6 +127,8 @@ class Context:
 
         Raises Failure where the file does not exist or lies outside the project.
         """
+        if named.startswith(_REMOTE):
+            return _remote(named)
         if os.sep not in named and not named.endswith((".yaml", ".yml")):
             return named
         root = self.project.root
@@ -166,6 +169,16 @@ class Context:
 
         if running != VERSION:
             self.out.note(f"note: the kernel is version {running}, this command {VERSION}; stop and start the kernel")
+
+
+def _remote(named: str) -> str:
+    """``named`` as it is, if it is the name of a remote workflow. Raises Failure (usage) before anything is asked."""
+    from protocol.remote import RemoteRejected, parse_remote  # noqa: PLC0415  (takes urllib: most workflows are here)
+
+    try:
+        return str(parse_remote(named))
+    except RemoteRejected as error:
+        raise Failure("usage", str(error), error.hint) from error
 
 
 def _check_text(text: str) -> None:

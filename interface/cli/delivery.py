@@ -2,9 +2,10 @@
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interface.cli.consent import with_consent
 from interface.cli.context import Context
 from interface.cli.exits import worst
 from interface.cli.views import results as view
@@ -15,16 +16,25 @@ from interface.outcomes import TURNS, Outcomes
 from interface.sse import ServerEvent
 
 
-def post_once(context: Context, path: str, body: object, wait_seconds: float | None) -> tuple[bytes, Client]:
-    """POST ``body``; where the kernel goes away meanwhile, once more to the next one, with the same key."""
-    key = new_key()
-    client = context.started_kernel()
-    try:
-        return client.post(path, body, key=key, wait_seconds=wait_seconds), client
-    except Unreachable:
-        context.out.note("note: the kernel went away; asking again")
-    client = context.started_kernel()
-    return client.post(path, body, key=key, wait_seconds=wait_seconds), client
+def post_once(
+    context: Context, path: str, body: Mapping[str, object], wait_seconds: float | None
+) -> tuple[bytes, Client]:
+    """POST ``body``; where the kernel goes away meanwhile, once more to the next one, with the same key.
+
+    Asks for trust where that is needed and a person is there.
+    """
+
+    def post(asked: Mapping[str, object]) -> tuple[bytes, Client]:
+        key = new_key()
+        client = context.started_kernel()
+        try:
+            return client.post(path, asked, key=key, wait_seconds=wait_seconds), client
+        except Unreachable:
+            context.out.note("note: the kernel went away; asking again")
+        client = context.started_kernel()
+        return client.post(path, asked, key=key, wait_seconds=wait_seconds), client
+
+    return with_consent(context, body, post)
 
 
 def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float | None = None) -> Outcomes:

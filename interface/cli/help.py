@@ -1,9 +1,9 @@
 """Help for people, made from the table of commands: the overview, and the page docs/commands.md."""
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Final
+from typing import Final, cast
 
 from interface.cli.parsing import Configure, parser_for
 from interface.cli.table import COMMANDS, Command
@@ -34,14 +34,28 @@ def commands_page(program: str = "agent-worker") -> str:
         configure: Configure = import_module(command.module).configure
         parser = parser_for(command, program, configure)
         parts += [f"## {command.word}", "", str(parser.description), *_arguments(parser), ""]
+        for word, verb in _verbs(parser).items():
+            parts += [f"### {command.word} {word}", "", str(verb.description), *_arguments(verb), ""]
     return "\n".join(parts)
+
+
+def _verbs(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
+    """The second words of a command that has some, each with its parser."""
+    choices = (action.choices for action in parser._actions)  # noqa: SLF001  (as below)
+    return next((cast("Mapping[str, argparse.ArgumentParser]", one) for one in choices if isinstance(one, Mapping)), {})
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Sequence[str]:
     """A table of what the command takes; argparse's own layout differs between Python versions."""
     rows = [
-        (", ".join(action.option_strings) or str(action.metavar or action.dest), action.help or "")
+        (_shown(action), action.help or "")
         for action in parser._actions  # noqa: SLF001  (argparse has no public way to list arguments)
         if action.help is not argparse.SUPPRESS
     ]
     return ["", "| argument | |", "|---|---|", *(f"| `{name}` | {text % {'default': ''}} |" for name, text in rows)]
+
+
+def _shown(action: argparse.Action) -> str:
+    """What the user types; a bar would end the cell of the table."""
+    words = ", ".join(action.option_strings) or str(action.metavar or action.dest)
+    return words.replace("|", "\\|")

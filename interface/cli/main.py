@@ -137,7 +137,7 @@ def _help(world: World, system_awks: SystemAwks | None) -> int:
 def _unknown(word: str, world: World, *, shim: bool) -> int:
     from difflib import get_close_matches  # noqa: PLC0415  (10 ms, for typos only)
 
-    close = get_close_matches(word, BY_WORD, n=1)
+    close = get_close_matches(word, [known for known in BY_WORD if known[0] != "_"], n=1)
     meant = f"did you mean {world.program} {close[0]}?" if close else f"{world.program} --help lists the commands"
     other = " (for an awk program of this one word, call the system's awk by its path)" if shim else ""
     world.out.error(Failure("usage", f"{world.program} has no command {word!r}", meant + other))

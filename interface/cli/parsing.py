@@ -67,6 +67,13 @@ def trust_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trust", action="store_true", help="let it run the commands its files name (setup, shell)")
 
 
+def update_flag(parser: argparse.ArgumentParser) -> None:
+    """``--update``, for workflows of other repositories."""
+    parser.add_argument(
+        "--update", action="store_true", help="look up again what a remote ref stands for, and pin that"
+    )
+
+
 def target_argument(parser: argparse.ArgumentParser) -> None:
     """TARGET."""
     parser.add_argument("target", metavar="TARGET", help="alice, @review[:tag] or alice@review[:tag]")

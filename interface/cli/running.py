@@ -3,8 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping
 
+from interface.cli.consent import with_consent
 from interface.cli.context import Context
-from interface.client import SILENCE_SECONDS, Client, new_key, quoted
+from interface.client import SILENCE_SECONDS, Client, Stream, new_key, quoted
 from interface.failure import Failure, Unreachable
 from interface.follow import CONNECTED, Follower
 from interface.sse import ServerEvent
@@ -21,7 +22,7 @@ class Run:
     def begin(self, request: Mapping[str, object]) -> Iterator[ServerEvent]:
         """``accepted``, the events, ``result``. Raises Failure where the kernel refuses or dies before it accepts."""
         try:
-            with self._context.started_kernel().stream("/run", request, key=new_key()) as stream:
+            with with_consent(self._context, request, self._open) as stream:
                 for event in stream:
                     self._note(event)
                     if event.type == "accepted":
@@ -80,6 +81,9 @@ class Run:
         """What the kernel has of it by now."""
         assert self.name is not None
         return client.get(f"/runs/{quoted(self.name)}")
+
+    def _open(self, request: Mapping[str, object]) -> Stream:
+        return self._context.started_kernel().stream("/run", request, key=new_key())
 
     def _ended_report(self, client: Client | None) -> str | None:
         """The report, if the run is over."""

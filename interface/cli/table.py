@@ -51,16 +51,25 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("logs", "show what workers and attempts did", "Look"),
     Command("events", "show the kernel's events", "Look"),
     Command("new", "make an agent that lives until the kernel stops", "Set up"),
+    Command("agent", "create, change and delete agents; what they know, noted and have to do", "Set up"),
     Command("init", "write example files into this project", "Set up"),
+    Command("validate", "say everything that is wrong with the project's files", "Set up"),
+    Command("config", "show what a file comes to, and where each value is from", "Set up"),
+    Command("schema", "print the JSON Schema of a file, for editors", "Set up"),
+    Command("completion", "print a script that completes commands in your shell", "Set up"),
+    Command("trust", "keep to trust what files would run or reach", "Set up"),
     Command("providers", "list model providers and whether their keys are set", "Set up"),
     Command("backends", "list what can run an agent", "Set up"),
     Command("version", "print the version", "Set up"),
 )
 
+HIDDEN: Final = (Command("_complete", "list what a word can be completed to", ""),)
+"""What only our own shell scripts call: no help and no page names it."""
+
 
 def _by_word() -> dict[str, Command]:
     words: dict[str, Command] = {}
-    for command in COMMANDS:
+    for command in (*COMMANDS, *HIDDEN):
         for word in (command.word, *command.aliases):
             if word in words:
                 raise ValueError(f"two commands are called {word}")

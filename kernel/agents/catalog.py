@@ -4,12 +4,15 @@ The files are read each time; what is kept is what the same bytes came to before
 """
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
+from kernel.agents.declared import place_of
 from kernel.agents.definition import AGENT_SHAPES, Named, check_agent, convert_agent, place_at
-from kernel.agents.project import ProjectFile, parse_project, read_project
+from kernel.agents.partial import check_partial
+from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project, read_project
 from kernel.source.files import FileMissing, inside, read_bytes, read_text, tree_of
 from kernel.source.located import Converter
 from kernel.source.nodes import Node
@@ -39,6 +42,8 @@ class Survey:
 
     loaded: tuple[Loaded, ...]
     errors: tuple[FileError, ...]
+    broken: tuple[tuple[str, tuple[FileError, ...]], ...] = ()
+    """``errors`` by the name of the agent that they keep from being had."""
 
 
 class Catalog:
@@ -57,8 +62,18 @@ class Catalog:
         return self._project[1]
 
     def names(self) -> tuple[str, ...]:
-        """Names of all agent files, sorted; whether each is sound is not looked at."""
-        return tuple(stem for stem in self._stems() if _is_name(stem))
+        """Names of all agents, sorted; whether each is sound is not looked at."""
+        return tuple(sorted({stem for stem in self._stems() if _is_name(stem)} | self.kept_project().agents.keys()))
+
+    def kept_project(self) -> ProjectDefinition:
+        """As ``project``; where the file is wrong now, what it said when it was right last."""
+        with suppress(BadDefinition):
+            self.project()
+        return self._project[1]
+
+    def file_of(self, name: str) -> str:
+        """The file that the agent ``name`` is defined in, whether it is sound or not."""
+        return self._path(name, self.kept_project())
 
     def agent(self, name: str, project: ProjectDefinition | None = None) -> Loaded:
         """The agent ``name`` as its file says now.
@@ -67,26 +82,37 @@ class Catalog:
         """
         if not _is_name(name):
             raise self._unknown(name)
-        path = f"{AGENTS}/{name}{SUFFIX}"
+        project = project or self.project()
+        path = self._path(name, project)
+        self._check_single(name, path)
+        inline = project.agents.get(name)
+        if isinstance(inline, AgentDefinition):
+            self.system_text(inline, path)
+            return Loaded(inline, path)
         try:
             data = read_bytes(inside(self.root, path, path), path)
         except FileMissing:
             self._agents.pop(name, None)
+            if inline is not None:
+                raise self._bad_entry(name, f"there is no file {path}", "correct the path, or remove it") from None
             raise self._unknown(name) from None
         kept = self._agents.get(name)
-        project = project or self.project()
         if kept is not None and kept[0] == data and kept[1] is project:
             return kept[2]
-        loaded = Loaded(self._parse(name, path, data, project), path)
+        loaded = Loaded(self.parse(name, path, data, project), path)
         if loaded.definition.prompt.system_file is None:  # else another file decides too
             self._agents[name] = (data, project, loaded)
         return loaded
 
-    def _parse(self, name: str, path: str, data: bytes, project: ProjectDefinition) -> AgentDefinition:
+    def parse(self, name: str, path: str, data: bytes, project: ProjectDefinition) -> AgentDefinition:
+        """What ``data`` comes to as the file ``path`` of the agent ``name``. Raises BadDefinition."""
         node, problems = tree_of(data, path)
-        named = Named(name, f"the file is called {name}{SUFFIX}")
+        own = PurePath(path).stem == name
+        named = Named(name, f"the file is called {name}{SUFFIX}" if own else "the project file calls it so")
         definition = convert_agent(node, named, Converter(problems, AGENT_SHAPES), problems)
-        if definition is not None:
+        if definition is None:
+            check_partial(node, named, project, problems)
+        else:
             check_agent(definition, node, project, problems)
             self.check_system_file(definition, node, problems)
         problems.check()
@@ -101,7 +127,7 @@ class Catalog:
         prompt = definition.prompt
         if prompt.system_file is None:
             return prompt.system or ""
-        shown = path or f"{AGENTS}/{definition.name}{SUFFIX}"
+        shown = path or self.file_of(definition.name)
         where = "prompt.system_file"
         try:
             return read_text(inside(self.root, prompt.system_file, shown, where), shown, where)
@@ -123,28 +149,53 @@ class Catalog:
         """Every agent file. Raises BadDefinition only for the project file."""
         project = self.project()
         loaded: list[Loaded] = []
-        errors: list[FileError] = []
-        for stem in self._stems():
+        broken: list[tuple[str, tuple[FileError, ...]]] = []
+        for stem in sorted({*self._stems(), *project.agents}):
             try:
                 check_name(stem)
                 loaded.append(self.agent(stem, project))
             except NameRejected as error:
                 path = f"{AGENTS}/{stem}{SUFFIX}"
-                errors += fail(path, str(error), "rename the file").errors
+                broken.append((stem, fail(path, str(error), "rename the file").errors))
             except BadDefinition as error:
-                errors += error.errors
+                broken.append((stem, error.errors))
             except Refused:
                 continue  # deleted since it was listed
-        return Survey(tuple(loaded), tuple(errors))
+        return Survey(tuple(loaded), tuple(error for _, errors in broken for error in errors), tuple(broken))
 
     def stamp(self) -> frozenset[tuple[str, int, int]]:
-        """Another one than before where an agent file came, went or was written. Cheap: nothing is read."""
-        try:
-            with os.scandir(self.root / AGENTS) as entries:
-                files = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(SUFFIX)]
-        except OSError:
-            return frozenset()
+        """Another one than before where an agent file came, went or was written. Cheap: no agent is read."""
+        files: list[tuple[str, os.stat_result]] = []
+        with suppress(OSError), os.scandir(self.root / AGENTS) as entries:
+            files += [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(SUFFIX)]
+        declared = (path for path in self._project[1].agents.values() if isinstance(path, str))
+        for path in (*PROJECT_FILES, *declared):
+            with suppress(OSError):
+                files.append((path, os.stat(self.root / path)))
         return frozenset((name, found.st_mtime_ns, found.st_size) for name, found in files)
+
+    def _path(self, name: str, project: ProjectDefinition) -> str:
+        entry = project.agents.get(name)
+        if isinstance(entry, AgentDefinition):
+            return self._project_file()
+        return f"{AGENTS}/{name}{SUFFIX}" if entry is None else entry
+
+    def _project_file(self) -> str:
+        return PROJECT_FILES[0] if self._project[0] is None else self._project[0].name
+
+    def _check_single(self, name: str, path: str) -> None:
+        """Raise BadDefinition where the project file defines ``name``, and a file of its name does too (CF09)."""
+        own = f"{AGENTS}/{name}{SUFFIX}"
+        if path != own and os.path.lexists(self.root / own):
+            message = f"{name} is defined twice: in {path} and in {own}"
+            raise self._bad_entry(name, message, "keep one of them, or take another name")
+
+    def _bad_entry(self, name: str, message: str, hint: str) -> BadDefinition:
+        """What is wrong with an agent of the project file, where that declares it."""
+        file = self._project[0]
+        node, problems = tree_of(b"{}" if file is None else file.data, self._project_file())
+        problems.add(place_of(node, name), f"agents.{name}", message, hint)
+        return BadDefinition(problems.errors)
 
     def _stems(self) -> tuple[str, ...]:
         try:

@@ -1,13 +1,13 @@
 """The project file: ``moniro.yaml`` or ``.agents.yaml``. Optional; read anew whenever it is asked for."""
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from kernel.agents.later import NOT_YET
+from kernel.agents.declared import with_agents
 from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
+from kernel.source.beneath import folder_fault
 from kernel.source.files import FileMissing, read_bytes, tree_of
 from kernel.source.located import Converter, Shapes
 from kernel.source.nodes import MapNode, Node, ScalarNode
@@ -18,13 +18,6 @@ from protocol.project import ProjectDefinition, ProjectLimits
 
 PROJECT_FILES: Final = ("moniro.yaml", ".agents.yaml")
 
-_REMOVE: Final = "remove it: nothing would act on it"
-_REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
-    {
-        (ProjectDefinition, "agents"): (f"agents {NOT_YET}", "put each agent in .agents/<name>.yaml"),
-        (ProjectDefinition, "workspace"): (f"workspace {NOT_YET}", _REMOVE),
-    }
-)
 _PERCENT: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)[ ]?%", re.ASCII)
 
 
@@ -34,7 +27,7 @@ def _fraction(node: Node) -> Node:
     return node if match is None else ScalarNode(f"{float(match[1]) / 100:.6g}", plain=True, place=node.place)
 
 
-_SHAPES: Final = Shapes(short_forms=MappingProxyType({(ProjectLimits, "memory_reserve"): _fraction}), refused=_REFUSED)
+PROJECT_SHAPES: Final = Shapes(short_forms=MappingProxyType({(ProjectLimits, "memory_reserve"): _fraction}))
 
 
 class ProjectFile(NamedTuple):
@@ -48,7 +41,9 @@ def read_project(root: Path) -> ProjectFile | None:
     """The project file, if there is one. Raises BadDefinition."""
     present = [name for name in PROJECT_FILES if (root / name).exists()]
     if len(present) > 1:
-        raise fail(present[1], f"{present[0]} is there too", "keep one of them")
+        raise fail(
+            present[1], f"{present[0]} and {present[1]} are both there, and either is the project file", "keep one"
+        )
     if not present:
         return None
     try:
@@ -60,14 +55,24 @@ def read_project(root: Path) -> ProjectFile | None:
 def parse_project(file: ProjectFile) -> ProjectDefinition:
     """What ``file`` says. Raises BadDefinition."""
     node, problems = tree_of(file.data, file.name)
-    definition = Converter(problems, _SHAPES).struct(node, ProjectDefinition, "")
+    rest = _without_agents(node)
+    definition = Converter(problems, PROJECT_SHAPES).struct(rest, ProjectDefinition, "")
     if definition is not None and isinstance(node, MapNode):
         _check_providers(definition, node, problems)
         _check_workflows(definition, node, problems)
         _check_limits(definition, node, problems)
+        _check_workspace(definition, node, problems)
+        definition = with_agents(definition, node.get("agents"), problems)
     problems.check()
     assert definition is not None
     return definition
+
+
+def _without_agents(node: Node) -> Node:
+    """They take several shapes, and are converted by themselves."""
+    if not isinstance(node, MapNode):
+        return node
+    return MapNode(tuple(pair for pair in node.entries if pair[0].text != "agents"), node.place)
 
 
 def _check_providers(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
@@ -92,6 +97,14 @@ def _check_workflows(definition: ProjectDefinition, node: MapNode, problems: Pro
             check_workflow_name(name)
         except NameRejected as error:
             problems.add(entries.place_of(name), f"workflows.{name}", str(error))
+
+
+def _check_workspace(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
+    fault = folder_fault(definition.workspace.base)
+    workspace = node.get("workspace")
+    if fault is not None and isinstance(workspace, MapNode):
+        place = workspace.place_of("base")
+        problems.add(place, "workspace.base", fault, "write a folder as seen from the project's root")
 
 
 def _check_limits(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from kernel.source.spelling import suggest
+from kernel.source.spelling import nearest
 from protocol.agent import AgentDefinition, Endpoint
 from protocol.errors import Cause
 from protocol.ipc import Provider
@@ -149,8 +149,9 @@ def split_model(text: str) -> tuple[str, str]:
     full = ALIASES.get(text, text)
     prefix, slash, name = full.partition("/")
     if not slash or not prefix or not name:
-        known = ", ".join(ALIASES)
-        raise ModelRejected(f"{text[:100]!r} is not a model", f"write provider/name, or one of {known}")
+        close = nearest(text, ALIASES)
+        hint = f"write provider/name, or one of {', '.join(ALIASES)}"
+        raise ModelRejected(f"{text[:100]!r} is not a model", hint if close is None else f"did you mean {close}?")
     return prefix, name
 
 
@@ -170,7 +171,9 @@ def _known(name: str, project: ProjectDefinition) -> Endpoint:
     entry = project.providers.get(name)
     if entry is None and name not in PROVIDERS:
         known = {*PROVIDERS, *project.providers}
-        hint = f"{suggest(name, known)} (or give base_url under providers: in moniro.yaml)"
+        close = nearest(name, known)
+        own = "give base_url under providers: in moniro.yaml"
+        hint = own if close is None else f"did you mean {close}? (or {own})"
         raise ModelRejected(f"unknown provider {name[:60]!r}; known: {', '.join(sorted(known))}", hint)
     entry = entry or ProviderEntry()
     return Endpoint(name=name, base_url=entry.base_url, api_key=entry.api_key, dialect=entry.dialect)

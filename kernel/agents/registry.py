@@ -36,7 +36,7 @@ async def register(catalog: Catalog, writer: Writer, reader: Reader) -> Survey:
 async def update(catalog: Catalog, writer: Writer) -> Survey:
     """As ``register``, but nobody is forgotten: a file that is not there may be in the middle of being written."""
     survey = await trio.to_thread.run_sync(catalog.survey)
-    await writer.commit(put_agents, [_spec(loaded) for loaded in survey.loaded])
+    await writer.commit(put_agents, [file_spec(loaded) for loaded in survey.loaded])
     return survey
 
 
@@ -51,7 +51,7 @@ async def refresh(key: AgentKey, catalog: Catalog, writer: Writer, reader: Reade
     if record.origin != "file":
         return "same"
     try:
-        spec = _spec(catalog.agent(key))
+        spec = file_spec(catalog.agent(key))
     except Refused as refused:
         if refused.code != "unknown_agent":
             raise
@@ -63,7 +63,8 @@ async def refresh(key: AgentKey, catalog: Catalog, writer: Writer, reader: Reade
     return "changed"
 
 
-def _spec(loaded: Loaded) -> AgentSpec:
+def file_spec(loaded: Loaded) -> AgentSpec:
+    """What the store is told of an agent that has a file."""
     return AgentSpec(
         key=AgentKey(loaded.definition.name),
         origin="file",

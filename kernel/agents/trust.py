@@ -1,21 +1,47 @@
 """What in a definition needs the user's trust: files of a project are not believed by themselves (decisions, Trust).
 
-Pure: who grants trust, and for how long, is not known here.
+Pure: who grants trust, and where it is kept, is not known here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
 
 from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, Route, route
 from protocol.agent import AgentDefinition
 from protocol.errors import Refused
 from protocol.project import ProjectDefinition
+from protocol.remote import is_remote
+from protocol.trust import Asked, Consent, Unit, changes, unit
 
-HINT = "look at it, then repeat with AGENT_WORKER_TRUST=1 set (start and run also take --trust)"
-_SHOWN = 5
+HINT: Final = "look at it and keep it with awk trust, or repeat with AGENT_WORKER_TRUST=1 set (run: --trust)"
+REMOTE_HINT: Final = "run it on a terminal to look at it and keep it, or repeat with --trust or AGENT_WORKER_TRUST=1"
+_SHOWN: Final = 5
+
+Kept = Callable[[], Iterable[Consent]]
+"""What the user keeps to trust, as it is now."""
+
+
+class Untrusted(Refused):
+    """Files would run or reach something that nobody agreed to. ``wants`` is what to ask about."""
+
+    def __init__(self, wants: tuple[Asked, ...]) -> None:
+        fetched = any(is_remote(one.subject.removeprefix("workflow ")) for one in wants)
+        super().__init__("untrusted", _told(wants), REMOTE_HINT if fetched else HINT)
+        self.wants = wants
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """What is agreed to for one request: ``everything``, or units by their digest; and what is ``kept``."""
+
+    everything: bool = False
+    agreed: frozenset[str] = frozenset()
+    kept: Kept = tuple
 
 
 def demands(definition: AgentDefinition, project: ProjectDefinition) -> tuple[str, ...]:
-    """What an attempt of ``definition`` would do that needs trust, as phrases; empty where it needs none."""
+    """What an attempt of ``definition`` would do that needs trust, verbatim; empty where it needs none."""
     found: list[str] = []
     if definition.backend != MOCK and definition.model:
         try:
@@ -31,13 +57,59 @@ def demands(definition: AgentDefinition, project: ProjectDefinition) -> tuple[st
     return tuple(found)
 
 
-def require_trust(found: Iterable[str], *, trusted: bool) -> None:
-    """Raise Refused(untrusted) if anything was ``found`` and nobody said that it is trusted."""
-    wanted = tuple(found)
-    if trusted or not wanted:
-        return
-    more = f"; and {len(wanted) - _SHOWN} more" if len(wanted) > _SHOWN else ""
-    raise Refused("untrusted", f"not trusted yet: {'; '.join(map(_cut, wanted[:_SHOWN]))}{more}", HINT)
+def agent_units(definition: AgentDefinition, project: ProjectDefinition) -> tuple[Unit, ...]:
+    """What ``definition`` needs trust for, as a unit; none where it needs none."""
+    found = demands(definition, project)
+    return (unit(f"agent {definition.name}", found),) if found else ()
+
+
+def require_trust(wanted: Iterable[Unit], say: Say) -> tuple[str, ...]:
+    """Raise Untrusted unless all that is ``wanted`` is agreed to.
+
+    Returns the demands that are, for this request alone: what is kept is looked up again whenever it matters, so that
+    it can be taken back.
+    """
+    for_now: list[str] = []
+    rest: list[Unit] = []
+    for one in wanted:
+        if say.everything or one.digest in say.agreed:
+            for_now += one.demands
+        else:
+            rest.append(one)
+    missing = missing_consent(rest, say.kept) if rest else ()
+    if missing:
+        raise Untrusted(missing)
+    return tuple(for_now)
+
+
+def missing_consent(wanted: Iterable[Unit], kept: Kept) -> tuple[Asked, ...]:
+    """Those of ``wanted`` that are not kept, each beside what was kept for the same subject."""
+    consents = tuple(kept())
+    digests = {one.digest for one in consents}
+    before = {one.subject: one.demands for one in consents}
+    return tuple(
+        Asked(subject=one.subject, demands=one.demands, digest=one.digest, before=before.get(one.subject, ()))
+        for one in wanted
+        if one.digest not in digests
+    )
+
+
+def changed_text(wants: Iterable[Asked]) -> str:
+    """What is not agreed to, on one line: of what was trusted once, only what is new."""
+    parts = [part for one in wants for part in _parts(one)]
+    more = f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    return "; ".join(map(_cut, parts[:_SHOWN])) + more
+
+
+def _told(wants: tuple[Asked, ...]) -> str:
+    changed = all(one.before for one in wants)
+    return f"{'changed since it was trusted' if changed else 'not trusted yet'}: {changed_text(wants)}"
+
+
+def _parts(asked: Asked) -> tuple[str, ...]:
+    if not asked.before:
+        return asked.demands
+    return changes(asked) or (f"what {asked.subject} does is in another order, or a part of it is gone",)
 
 
 def _of_route(name: str, way: Route) -> list[str]:

@@ -1,11 +1,12 @@
 """What a handler may use: everything is handed in, nothing is looked up."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.trust import Kept
 from kernel.api.launches import Launches
 from kernel.api.process_table import ProcessTable
 from kernel.procs.launcher import Launcher
@@ -13,6 +14,7 @@ from kernel.store.commits.begin_workflow import Begun
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
+from kernel.workflows.remote import Remotes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,10 @@ class Activity:
     doing: str = ""
 
 
+async def _nothing() -> None:
+    """Nothing is written to files."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """The kernel, as its handlers see it."""
@@ -48,6 +54,10 @@ class Services:
     """The admin's."""
     trusted: bool = False
     """Whether whoever started this kernel vouched for the project's files (``awk start --trust``)."""
+    kept: Kept = tuple
+    """What the user keeps to trust (``awk trust``)."""
+    remotes: Remotes | None = None
+    """Where workflows of other repositories come from."""
     about: About
     now_ms: Callable[[], int]
     """Wall clock."""
@@ -69,6 +79,8 @@ class Services:
     """Whether the kernel has been asked to stop: from then on nothing new is taken."""
     own_bin: frozenset[str] = frozenset()
     """Directories that setup commands do not get to see on their PATH."""
+    mirror_redo: Callable[[], Awaitable[None]] = _nothing
+    """Have what was removed from the log removed from the files written from it."""
     launches: Launches[Begun] = field(default_factory=Launches)
     """Workflows whose setup runs."""
     processes: ProcessTable = field(default_factory=ProcessTable)

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from kernel.agents.trust import Untrusted
 from kernel.api.reply import PROBLEM, Reply
 from kernel.source.problems import BadDefinition
 from protocol.api import Problem
@@ -29,6 +30,7 @@ def problem_of(refused: Refused) -> Problem:
         detail=refused.text,
         hint=refused.hint,
         errors=refused.errors if isinstance(refused, BadDefinition) else (),
+        wants=refused.wants if isinstance(refused, Untrusted) else (),
     )
 
 

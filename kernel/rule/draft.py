@@ -55,6 +55,13 @@ class WorkflowStarted(_Payload, frozen=True, kw_only=True):
     vouched: tuple[str, ...] = ()
     kickoff: str | None = None
     kickoff_mentions: tuple[str, ...] | None = None
+    kickoff_to: tuple[str, ...] = ()
+    """Who is given the kickoff whatever it mentions."""
+    workspace: Literal["kept", "memory", "none"] = "kept"
+    mirror: str | None = None
+    """The folder that what is said is written to, as seen from the project's root."""
+    exit_from: str | None = None
+    """The agent whose work gives the exit code of a run."""
 
 
 class WorkflowStopped(_Payload, frozen=True, kw_only=True):

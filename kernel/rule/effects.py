@@ -50,7 +50,7 @@ LimitedBy = Literal["hops", "instructions", "budget", "wall_time"]
 
 
 class WorkflowBegin(msgspec.Struct, frozen=True, kw_only=True):
-    """The row of a workflow that starts. ``hops``, ``instructions`` and the last three are its limits."""
+    """The row of a workflow that starts. ``hops`` to ``budget_usd`` are its limits."""
 
     space: str
     name: str
@@ -66,6 +66,9 @@ class WorkflowBegin(msgspec.Struct, frozen=True, kw_only=True):
     wall_time_ms: int | None = None
     budget_tokens: int | None = None
     budget_usd: float | None = None
+    workspace: str = "kept"
+    mirror: str | None = None
+    exit_from: str | None = None
 
 
 class WorkflowEnd(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,8 @@ class Workspace:
     limited: bool
     limited_by: str | None = None
     mode: str = "start"
+    has_channel: bool = True
+    """Whether its agents hear each other."""
 
 
 @dataclass(frozen=True, slots=True)

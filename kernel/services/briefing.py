@@ -14,7 +14,7 @@ from kernel.agents.environment import worker_environment
 from kernel.agents.preload import sdks_for
 from kernel.agents.prompt import Prompt
 from kernel.agents.providers import CauseError, ModelRejected, Resolved, resolve
-from kernel.agents.trust import demands
+from kernel.agents.trust import Kept, agent_units, changed_text, missing_consent
 from kernel.policy.breaker import Endpoint
 from kernel.services.opening import opening
 from kernel.store.commits.freeze import Freeze
@@ -63,6 +63,7 @@ class Briefings:
         own_bin: frozenset[str],
         url: str,
         trusted: bool,
+        kept: Kept = tuple,
     ) -> None:
         self._catalog = catalog
         self._reader = reader
@@ -70,6 +71,7 @@ class Briefings:
         self._own_bin = own_bin
         self._url = url
         self._trusted = trusted
+        self._kept = kept
 
     def prepare(self, leased: Leased, token: str) -> Briefing:
         """The briefing of one attempt. Raises CannotStart."""
@@ -85,7 +87,7 @@ class Briefings:
             raise CannotStart(error.cause, error.text) from error
 
     def _brief(self, leased: Leased, token: str, definition: AgentDefinition) -> Briefing:
-        project = self._catalog.project()
+        project = self._catalog.kept_project()
         self._check_trust(leased, definition, project)
         resolved = resolve(definition, project, self._environ)
         opened = opening(
@@ -130,10 +132,14 @@ class Briefings:
         return assembled(leased, definition, self._catalog, self._reader)
 
     def _check_trust(self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition) -> None:
-        """What was edited since somebody vouched for it is not vouched for (promise P19)."""
-        new = [demand for demand in demands(definition, project) if demand not in leased.vouched]
-        if new and not self._trusted:
-            raise CannotStart("untrusted", f"the files changed since they were trusted: {'; '.join(new)[:500]}")
+        """What was edited since somebody vouched for it is not vouched for, nor what was taken back (promise P19)."""
+        if self._trusted:
+            return
+        found = (one for one in agent_units(definition, project) if not leased.vouched.issuperset(one.demands))
+        wants = missing_consent(found, self._kept)
+        if wants:
+            said = "changed since they were trusted" if leased.vouched or wants[0].before else "are not trusted"
+            raise CannotStart("untrusted", f"the files {said}: {changed_text(wants)[:500]}")
 
 
 def _endpoint(leased: Leased, resolved: Resolved) -> Endpoint:

@@ -11,8 +11,9 @@ from typing import Final
 import trio
 
 from kernel.policy.verdict import Verdict, verdict
-from kernel.store import workflows
-from kernel.store.commits.end_run import end_run
+from kernel.services.fitting import misfit
+from kernel.store import finals, workflows
+from kernel.store.commits.end_run import Judged, end_run
 from kernel.store.commits.limit import limit
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
@@ -44,10 +45,19 @@ class Runs:
         for progress in self._reader.now(workflows.running_runs, self._now_ms()):
             over = verdict(progress, self._now_ms())
             if isinstance(over, Verdict):
-                await self._writer.commit(end_run, progress.run)
+                await self._end(progress.run)
             else:
                 nap = min(nap, over / 1000)
         return nap
+
+    async def _end(self, run: int) -> None:
+        """End ``run``, if no more comes of it; first find out whether its answer is as it must be."""
+        expected = self._reader.now(finals.expected, run)
+        judged: Judged | None = None
+        if expected.schema is not None:
+            reply = self._reader.now(finals.last_reply, run, expected.exit_from)
+            judged = Judged(reply.seq, await misfit(expected.schema, reply.text) if reply.seq else "there is none")
+        await self._writer.commit(end_run, run, judged)
 
     async def _hold_overdue(self) -> float:
         """Hold the started workflows whose wall time is over. Returns the seconds until the next one's is."""

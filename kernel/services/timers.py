@@ -175,12 +175,12 @@ class Timers:
         logger.debug("wakeup.%s %s in %s", decision, timer.agent, timer.home)
 
     async def _compared(self, timer: Timer) -> Known:
-        """How what is stored of the agent compares with its file. One that is wrong now counts as gone."""
+        """How what is stored of the agent compares with its file. One that is wrong now changes nothing."""
         try:
             return await refresh(timer.agent, self._catalog, self._writer, self._reader)
         except BadDefinition as error:
-            logger.warning("wakeup.put_off %s: %s", timer.agent, error.text)
-            return "gone"
+            logger.debug("wakeup.as_before %s: %s", timer.agent, error.text)
+            return "same"
 
 
 def _pace(schedule: Schedule) -> tuple[str, str | None]:

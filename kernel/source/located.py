@@ -71,7 +71,7 @@ class Converter:
         for key, child in node.entries:
             info = None if (kind, key.text) in self._shapes.refused else fields.get(key.text)
             at = _join(where, key.text)
-            value = self._unknown(key, kind, at, fields) if info is None else self._field(child, kind, info, at)
+            value = self._unknown(key, kind, at) if info is None else self._field(child, kind, info, at)
             sound = sound and not isinstance(value, _Invalid)
             values[key.text if info is None else info.name] = value
         sound = sound and not any(info.required and node.get(name) is None for name, info in fields.items())
@@ -85,11 +85,12 @@ class Converter:
             if info.required and node.get(name) is None:
                 self._problems.add(node.place, _join(where, name), "is missing", f"add {name}:")
 
-    def _unknown(self, key: ScalarNode, kind: type, where: str, fields: Mapping[str, object]) -> object:
+    def _unknown(self, key: ScalarNode, kind: type[msgspec.Struct], where: str) -> object:
         refused = self._shapes.refused.get((kind, key.text))
         if refused is not None:
             return self._bad(key.place, where, *refused)
-        return self._bad(key.place, where, f"unknown key {show(key)}", suggest(key.text, fields, what="known keys"))
+        known = [info.encode_name for info in msgspec.structs.fields(kind)]
+        return self._bad(key.place, where, f"unknown key {show(key)}", suggest(key.text, known, what="known keys"))
 
     def _field(self, node: Node, kind: type, info: msgspec.structs.FieldInfo, where: str) -> object:
         name = info.encode_name

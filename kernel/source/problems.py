@@ -26,6 +26,14 @@ class Place:
     column: int = 1
 
 
+def place_text(errors: tuple[FileError, ...]) -> str:
+    """The first of ``errors`` in one line, with its place, and how many more there are."""
+    first = errors[0]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    place = f"{first.path}:{first.line}:{first.column} {first.where}".rstrip()
+    return f"{place}: {first.message}{more}"
+
+
 class BadDefinition(Refused):
     """A file that a user wrote is wrong. ``errors`` has every mistake, in the order of the file.
 
@@ -33,11 +41,7 @@ class BadDefinition(Refused):
     """
 
     def __init__(self, errors: tuple[FileError, ...]) -> None:
-        first = errors[0]
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        place = f"{first.path}:{first.line}:{first.column} {first.where}".rstrip()
-        text = f"{place}: {first.message}{more}"
-        super().__init__("bad_definition", text, first.hint)
+        super().__init__("bad_definition", place_text(errors), errors[0].hint)
         self.errors: tuple[FileError, ...] = errors
 
 

@@ -74,6 +74,17 @@ def members(conn: apsw.Connection, space: str) -> tuple[Member, ...]:
     return tuple(Member(*found) for found in conn.execute(MEMBERS, (space,)))
 
 
+WORKSPACES: Final = """
+SELECT m.space FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
+WHERE m.agent = ? ORDER BY m.space
+"""
+
+
+def workspaces(conn: apsw.Connection, key: AgentKey) -> tuple[str, ...]:
+    """The spaces of running workflows that the agent is a member of."""
+    return tuple(str(space) for (space,) in conn.execute(WORKSPACES, (key,)))
+
+
 class Process(msgspec.Struct, frozen=True):
     """One line of the process table, with the ids that live data is found by."""
 

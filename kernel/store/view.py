@@ -60,7 +60,7 @@ class TransactionView:
 AGENT_EXISTS: Final = "SELECT 1 FROM agents WHERE key = ? AND home_space IS NULL"
 
 WORKSPACE: Final = """
-SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode
+SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode, workspace <> 'none'
 FROM workflows WHERE space = ? AND state = 'running'
 """
 

@@ -1,8 +1,10 @@
 """Which file a workflow is in: by name from ``.workflows/`` or the project file, or by path."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from kernel.agents.catalog import Catalog
@@ -10,24 +12,31 @@ from kernel.source.files import FileMissing, inside, read_tree
 from kernel.source.nodes import Node
 from kernel.source.problems import Problems
 from kernel.source.spelling import suggest
+from kernel.workflows.checkout import Checkout
 from protocol.errors import Refused
 from protocol.names import NameRejected, check_workflow_name
 from protocol.project import ProjectDefinition
+from protocol.remote import is_remote
 
 WORKFLOWS: Final = ".workflows"
 SUFFIXES: Final = (".yaml", ".yml")
-_REMOTE: Final = "github:"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A workflow's file. ``default_name`` is its name unless it says otherwise; ``bound``: it may not say so."""
+    """A workflow's file. ``default_name`` is its name unless it says otherwise; ``bound``: it may not say so.
+
+    ``source`` are the variables that tell where it came from (``source.dir``), and their values; ``checkout`` is what
+    was fetched, for one that is elsewhere.
+    """
 
     shown: str
     default_name: str
     node: Node
     problems: Problems
     bound: bool
+    source: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    checkout: Checkout | None = None
 
 
 def workflow_names(catalog: Catalog, project: ProjectDefinition) -> tuple[str, ...]:
@@ -39,15 +48,21 @@ def workflow_names(catalog: Catalog, project: ProjectDefinition) -> tuple[str, .
     return tuple(sorted({*project.workflows, *(stem for stem in files if _is_name(stem))}))
 
 
-def find_workflow(catalog: Catalog, asked: str, project: ProjectDefinition, cwd: Path | None) -> Found:
+def find_workflow(
+    catalog: Catalog, asked: str, project: ProjectDefinition, cwd: Path | None, checkout: Checkout | None = None
+) -> Found:
     """The file that ``asked`` means: a name, or a path, which ``cwd`` (or else the project's root) is the base of.
 
-    A path given by a person may lead anywhere; one in the project file stays inside. Raises
-    Refused(unknown_workflow), BadDefinition.
+    A path given by a person may lead anywhere; one in the project file stays inside. ``checkout`` is what ``asked``
+    was fetched as, if it is elsewhere. Raises Refused(unknown_workflow), BadDefinition.
     """
-    if asked.startswith(_REMOTE):
+    if checkout is not None:
+        return _fetched(checkout)
+    if is_remote(asked):
         raise Refused(
-            "bad_request", "remote workflows are not supported in this version", "clone it, and give its path"
+            "bad_request",
+            f"{asked[:100]} is not here: it is fetched when it is run",
+            "run it on a terminal: it is shown before it starts",
         )
     if _is_path(asked):
         return _by_path(catalog, asked, cwd)
@@ -59,6 +74,17 @@ def find_workflow(catalog: Catalog, asked: str, project: ProjectDefinition, cwd:
     except FileMissing:
         raise _unknown(catalog, asked, project) from None
     return Found(shown, asked, node, problems, bound=True)
+
+
+def _fetched(checkout: Checkout) -> Found:
+    remote = checkout.remote
+    try:
+        node, problems = read_tree(inside(checkout.folder, remote.path, str(remote)), str(remote))
+    except FileMissing:
+        hint = "links are not followed there"
+        raise Refused("unknown_workflow", f"there is no file {remote.path} in {remote.repository}", hint) from None
+    stem = Path(remote.path).stem
+    return Found(str(remote), stem, node, problems, bound=False, source=checkout.variables(), checkout=checkout)
 
 
 def _by_path(catalog: Catalog, asked: str, cwd: Path | None) -> Found:

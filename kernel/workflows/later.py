@@ -14,10 +14,10 @@ from protocol.workflow import Ref, RefPrompt, WorkflowDefinition, Workspace
 _REMOVE: Final = "remove it: nothing would act on it"
 _OWN: Final = "it is the agent's own: change its file, or write an inline agent"
 
-_WORKFLOW_KEYS: Final = ("rules", "guard", "output_schema", "verdict")
+_WORKFLOW_KEYS: Final = ("rules", "guard", "verdict")
 _REF_KEYS: Final = ("approval",)
 _REF_OWN: Final = ("soul", "context", "retry", "env", "name", "memory", "tools", "scopes", "mcp_servers", "skills")
-_WORKSPACE_KEYS: Final = ("bind", "dir", "document", "documents", "document_owner", "git")
+_WORKSPACE_KEYS: Final = ("document", "documents", "document_owner", "git")
 
 _REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
     {
@@ -30,7 +30,6 @@ _REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
         (RefPrompt, "system_file"): ("a ref cannot override prompt.system_file", "write append: to add to it"),
     }
 )
-_SQLITE: Final = "this version keeps every workspace in the project's database: remove it"
 
 WORKFLOW_SHAPES: Final = Shapes(
     short_forms=MappingProxyType(
@@ -41,10 +40,5 @@ WORKFLOW_SHAPES: Final = Shapes(
         }
     ),
     refused=MappingProxyType({**AGENT_SHAPES.refused, **_REFUSED}),
-    refused_values=MappingProxyType(
-        {
-            **AGENT_SHAPES.refused_values,
-            (Workspace, "provider"): MappingProxyType({"file": _SQLITE, "memory": _SQLITE}),
-        }
-    ),
+    refused_values=AGENT_SHAPES.refused_values,
 )

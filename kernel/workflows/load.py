@@ -1,24 +1,37 @@
 """One workflow file, checked as a whole: everything that can be wrong is found before anything starts (CF10)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
-from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
+import msgspec
+
+from kernel.agents.catalog import Catalog
 from kernel.agents.definition import Named, check_agent, convert_agent, place_at
+from kernel.agents.partial import check_partial
 from kernel.source.located import Converter
 from kernel.source.nodes import MapNode, Node, ScalarNode
-from kernel.source.problems import BadDefinition, Place
+from kernel.source.problems import BadDefinition, Place, Problems
+from kernel.workflows.checkout import Checkout
 from kernel.workflows.find import Found, find_workflow
 from kernel.workflows.later import WORKFLOW_SHAPES
 from kernel.workflows.members import Member, effective
+from kernel.workflows.output import check_output
 from kernel.workflows.params import check_params
 from kernel.workflows.scope import check_texts
+from kernel.workflows.workplace import check_workspace
 from protocol.agent import AgentDefinition
 from protocol.api import FileError
 from protocol.errors import Refused
 from protocol.names import NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition
 from protocol.workflow import Ref, WorkflowDefinition
+
+_GIVEN: Final = frozenset({"name", "agents"})
+_BRINGING: Final = frozenset({"params", "setup"})
+"""Keys that bring variables along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +43,17 @@ class LoadedWorkflow:
     members: tuple[Member, ...]
     project: ProjectDefinition
     kickoff_place: Place
+    source: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Variables that tell where the file came from, and their values."""
+    checkout: Checkout | None = None
 
 
-def load_workflow(catalog: Catalog, asked: str, cwd: Path | None = None) -> LoadedWorkflow:
+def load_workflow(
+    catalog: Catalog, asked: str, cwd: Path | None = None, checkout: Checkout | None = None
+) -> LoadedWorkflow:
     """The workflow that ``asked`` names, and its agents. Raises Refused(unknown_workflow), BadDefinition."""
     project = catalog.project()
-    return _Reading(catalog, project, find_workflow(catalog, asked, project, cwd)).load()
+    return _Reading(catalog, project, find_workflow(catalog, asked, project, cwd, checkout)).load()
 
 
 class _Reading:
@@ -59,13 +77,30 @@ class _Reading:
             members = [member for key, entry, child in agents if (member := self._member(key.text, entry, child))]
             self._check_distinct(agents)
         definition = self._definition(node, entries)
-        if definition is not None and isinstance(node, MapNode):
-            check_params(definition.params, node.get("params") or node, self._problems)
-            check_texts(definition, node, self._problems)
+        if isinstance(node, MapNode):
+            self._check_between(definition or self._partial(node, entries), node)
         self._check()
         assert definition is not None
         place = place_at(node, "kickoff")
-        return LoadedWorkflow(definition, self._found.shown, tuple(members), self._project, place)
+        source, found = self._found.source, self._found.checkout
+        return LoadedWorkflow(definition, self._found.shown, tuple(members), self._project, place, source, found)
+
+    def _check_between(self, definition: WorkflowDefinition | None, node: MapNode) -> None:
+        if definition is not None:
+            check_params(definition.params, node.get("params") or node, self._problems)
+            check_texts(definition, node, self._problems, self._found.source)
+            check_workspace(definition, node, self._project, self._catalog.root, self._problems)
+            check_output(definition, node, self._problems)
+
+    def _partial(self, node: MapNode, entries: dict[str, Ref | AgentDefinition]) -> WorkflowDefinition | None:
+        """Those keys that nothing is wrong with, to be checked too; None where variables cannot be judged."""
+        wrong = {error.where.partition(".")[0].partition("[")[0] for error in self._problems.errors}
+        if wrong & _BRINGING:
+            return None
+        sound = tuple(pair for pair in node.entries if pair[0].text not in wrong | _GIVEN)
+        given = {"name": self._found.default_name, "agents": entries}
+        converter = Converter(Problems(self._problems.path), WORKFLOW_SHAPES)
+        return converter.struct(MapNode(sound, node.place), WorkflowDefinition, "", given)
 
     def _check(self) -> None:
         errors = (*self._problems.errors, *self._elsewhere)
@@ -121,7 +156,10 @@ class _Reading:
         if node.get("ref") is not None:
             return self._converter.struct(node, Ref, where)
         named = Named(key.text, "it is called in this workflow")
-        return convert_agent(node, named, self._converter, self._problems, where)
+        definition = convert_agent(node, named, self._converter, self._problems, where)
+        if definition is None:
+            check_partial(node, named, self._project, self._problems, where)
+        return definition
 
     def _member(self, name: str, entry: Ref | AgentDefinition, node: Node) -> Member | None:
         """The member ``name`` with its definition checked; None where its agent cannot be had."""
@@ -132,15 +170,27 @@ class _Reading:
                 return None
             member = Member(name, effective(base, entry), entry, base)
         else:
-            self._catalog.check_system_file(entry, node, self._problems, where)
             self._check_shadow(name, where)
-            member = Member(name, entry)
+            member = Member(name, self._own(entry, node, where))
         check_agent(member.definition, node, self._project, self._problems, where)
         if entry.schedule is not None and entry.schedule.workspace is not None:
             message = "a schedule in a workflow wakes the agent in that workflow"
             place = place_at(node, "schedule.workspace")
             self._problems.add(place, f"{where}.schedule.workspace", message, "remove workspace:")
         return member
+
+    def _own(self, entry: AgentDefinition, node: Node, where: str) -> AgentDefinition:
+        """An inline agent. One that came from elsewhere brings its prompt with it: its file is not in this project."""
+        checkout = self._found.checkout
+        texts = self._catalog if checkout is None else Catalog(checkout.folder)
+        before = len(self._problems.errors)
+        texts.check_system_file(entry, node, self._problems, where)
+        if checkout is None or entry.prompt.system_file is None or len(self._problems.errors) > before:
+            return entry
+        prompt = msgspec.structs.replace(
+            entry.prompt, system=texts.system_text(entry, self._found.shown), system_file=None
+        )
+        return msgspec.structs.replace(entry, prompt=prompt)
 
     def _referred(self, ref: Ref, node: Node, where: str) -> AgentDefinition | None:
         place = _ref_place(node)
@@ -154,7 +204,7 @@ class _Reading:
 
     def _check_shadow(self, name: str, where: str) -> None:
         if name in self._catalog.names():
-            message = f"{name} is defined twice: here in {self._found.shown} and in {AGENTS}/{name}{SUFFIX}"
+            message = f"{name} is defined twice: here in {self._found.shown} and in {self._catalog.file_of(name)}"
             place = place_at(self._found.node, where)
             self._problems.add(place, where, message, f"write ref: {name}, or take another name")
 

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from kernel.agents.catalog import Catalog
+from kernel.source.problems import BadDefinition
 from kernel.store import agents, workflows
 from kernel.store.reader import Reader
 from kernel.workflows.members import effective
@@ -19,13 +20,19 @@ _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> AgentDefinition:
     """The definition that the next attempt of agent ``key`` in ``space`` runs on.
 
-    An agent with a file is read anew; an inline or ephemeral one is what the store keeps. Raises
-    Refused(unknown_agent) where the file is gone, BadDefinition where it became wrong.
+    An agent with a file is read anew; where that became wrong, what it said before stays in effect. An inline or
+    ephemeral one is what the store keeps. Raises Refused(unknown_agent) where the file is gone, BadDefinition where it
+    is wrong and never was right.
     """
     record = reader.now(agents.row, key)
     if record is not None and record.origin != "file" and record.definition is not None:
         return _agent.decode(record.definition)
-    definition = catalog.agent(key).definition
+    try:
+        definition = catalog.agent(key).definition
+    except BadDefinition:
+        if record is None or record.definition is None:
+            raise
+        definition = _agent.decode(record.definition)
     ref = None if is_personal(space) else _ref_of(key, space, reader)
     return definition if ref is None else effective(definition, ref)
 

@@ -89,7 +89,8 @@ def _as_text(node: Node) -> Node:
 
 
 def _shape(param: Param) -> str:
-    shape = f"--{param.name}" if param.type == "bool" else f"--{param.name} <{param.type}>"
+    names = f"--{param.name}" if param.short is None else f"-{param.short}|--{param.name}"
+    shape = names if param.type == "bool" else f"{names} <{param.type}>"
     return shape if param.required else f"[{shape}]"
 
 

@@ -1,7 +1,7 @@
 """Which variables the texts of a workflow may use, checked with their places; and their values."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from kernel.source.nodes import ListNode, MapNode, Node
@@ -14,17 +14,25 @@ from protocol.workflow import RESERVED_VARIABLES, WorkflowDefinition
 ENV: Final = "env."
 _BIND: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
 _WORKFLOW: Final = ("workflow.name", "workflow.tag", "workflow.instance")
+FOLDER: Final = "workspace.dir"
 _HINTS: Final[Mapping[str, str]] = {
     "message": "message.* exists only in mock scripts, at run time",
     "match": "match.* exists only in mock scripts, at run time",
-    "source": "source.* is not supported in this version",
-    "workspace": "workspace.* is not supported in this version",
+    "source": "source.* is known only of a workflow that comes from elsewhere",
+    "context": "it is called workspace: there is workspace.dir",
 }
 
 
-def check_texts(definition: WorkflowDefinition, node: MapNode, problems: Problems) -> None:
-    """Note every variable in setup and kickoff that will have no value, and names that ``as`` may not take."""
-    known = {f"params.{param.name}" for param in definition.params} | set(_WORKFLOW)
+def check_texts(
+    definition: WorkflowDefinition, node: MapNode, problems: Problems, source: Collection[str] = ()
+) -> None:
+    """Note every variable in setup and kickoff that will have no value, and names that ``as`` may not take.
+
+    ``source`` are the variables that tell where the file came from.
+    """
+    known = {f"params.{param.name}" for param in definition.params} | {*_WORKFLOW, *source}
+    if definition.workspace is not False:
+        known.add(FOLDER)
     steps = node.get("setup")
     for index, step in enumerate(definition.setup):
         item = steps.items[index] if isinstance(steps, ListNode) else node
@@ -36,7 +44,8 @@ def check_texts(definition: WorkflowDefinition, node: MapNode, problems: Problem
             fault = _bind_fault(step.bind, known)
             if fault is not None:
                 problems.add(_value_place(item, "as"), f"{where}.as", fault)
-            known.add(step.bind)
+            else:
+                known.add(step.bind)
     if definition.kickoff is not None:
         _check_text(definition.kickoff, _value_place(node, "kickoff"), "kickoff", known, problems)
 
@@ -47,10 +56,17 @@ def environment_names(definition: WorkflowDefinition) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.removeprefix(ENV) for name in found if name.startswith(ENV)))
 
 
+def needs_folder(definition: WorkflowDefinition) -> bool:
+    """Whether a text of it names the workspace's folder, which then has to be there."""
+    return any(variable.name == FOLDER for text in _texts(definition) for variable in variables(text))
+
+
 def start_values(
     definition: WorkflowDefinition, tag: str, params: Mapping[str, Value], environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Values of all variables but setup outputs. A parameter that was not given is empty text.
+    """Values of all variables but setup outputs, the workspace's folder and where the file came from.
+
+    A parameter that was not given is empty text.
 
     Raises KeyError for a variable of the environment that is not set.
     """

@@ -8,6 +8,9 @@ import pytest
 
 from interface.cli.help import commands_page
 from interface.cli.table import BY_WORD
+from kernel.inspect.reference import reference_page
+from kernel.inspect.schema import ROOTS, schema_text
+from protocol.inspection import Kind
 from tests.architecture.sources import ROOT
 
 BLOCK: Final = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -32,8 +35,15 @@ def test_every_command_in_the_readme_exists() -> None:
 
 
 def test_the_page_of_commands_is_what_the_table_says() -> None:
-    """Made by: python -c 'from interface.cli.help import commands_page as p; print(p(), end="")' >docs/commands.md."""
+    """Made by scripts/generate."""
     assert commands_page() == _read("docs/commands.md")
+
+
+@pytest.mark.parametrize("kind", ROOTS)
+def test_the_reference_and_the_schemas_are_what_the_structs_say(kind: Kind) -> None:
+    """Made by scripts/generate: docs/reference and schema."""
+    assert reference_page(kind) == _read(f"docs/reference/{kind}.md")
+    assert schema_text(kind) == _read(f"schema/{kind}.json")
 
 
 def test_every_script_in_the_readme_exists() -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from interface.cli.context import World
 from interface.cli.main import run
 from interface.cli.output import Output
 from interface.clock import Clock
+from kernel.inspect.__main__ import main
 from tests.interface.kernel_double import KernelDouble
 
 
@@ -90,6 +92,17 @@ def cli(tmp_path: Path) -> Cli:
     (tmp_path / "project" / ".agents").mkdir(parents=True)
     (tmp_path / "home").mkdir()
     return Cli(root=(tmp_path / "project").resolve(), home=tmp_path / "home")
+
+
+@pytest.fixture
+def quick_loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kernel.inspect in this process: its answers without its start. The process itself has tests of its own."""
+
+    def answer(argv: list[str], *, env: dict[str, str], **_more: object) -> "subprocess.CompletedProcess[bytes]":
+        document, code = main(argv[argv.index("kernel.inspect") + 1 :], env)
+        return subprocess.CompletedProcess(argv, code, document, b"")
+
+    monkeypatch.setattr("interface.loader.subprocess.run", answer)
 
 
 @pytest.fixture

@@ -1,13 +1,18 @@
 """init: examples that are real definitions, and never overwrite."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
 from interface.cli.commands.init import EXAMPLES
+from interface.cli.schemas import header
 from tests.interface.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("quick_loader")
+REPOSITORY = Path(__file__).parents[2]
 NAMES = sorted(path.name for path in EXAMPLES.iterdir())
 
 
@@ -20,8 +25,45 @@ def test_every_file_of_the_example_is_written_and_named(name: str, cli: Cli) -> 
     """init --example NAME."""
     ran = cli("init", "--example", name)
     assert ran.code == 0
-    assert sorted(ran.out.splitlines()) == sorted(_files(EXAMPLES / name))
-    assert _files(cli.root) == _files(EXAMPLES / name)
+    written = _files(cli.root)
+    assert sorted(ran.out.splitlines()) == sorted(written)
+    schemas = {f".agents/.schema/{path.name}": path.read_bytes() for path in (REPOSITORY / "schema").iterdir()}
+    examples = {path: header(path).encode() + content for path, content in _files(EXAMPLES / name).items()}
+    assert written == examples | schemas
+    assert cli("validate").code == 0
+
+
+def test_a_file_names_the_schema_that_an_editor_checks_it_by(cli: Cli) -> None:
+    """The header leads to a file of the project, from wherever the file lies."""
+    cli("init")
+    for path in cli.root.rglob("*.yaml"):
+        first = path.read_text().splitlines()[0]
+        schema = path.parent / first.removeprefix("# yaml-language-server: $schema=")
+        title = json.loads(schema.read_text())["title"]
+        assert title.startswith("An agent" if path.parent.name == ".agents" else "A workflow")
+
+
+def test_schemas_are_not_written_through_links_of_the_project(cli: Cli, tmp_path: Path) -> None:
+    """What was checked out may lead anywhere; only the link itself is replaced, or the folder refused."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    folder = cli.root / ".agents" / ".schema"
+    folder.mkdir()
+    (folder / "agent.json").symlink_to(precious)
+    assert cli("init").code == 0
+    assert (precious.read_text(), (folder / "agent.json").is_symlink()) == ("mine", False)
+    shutil.rmtree(folder)
+    (tmp_path / "elsewhere").mkdir()
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert cli("schema", "--write").code == 1
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_the_examples_can_be_listed(cli: Cli) -> None:
+    """Each with what it is about; nothing is written."""
+    ran = cli("init", "--example", "list")
+    assert [line.split()[0] for line in ran.out.splitlines()] == NAMES
+    assert list(cli.root.rglob("*.yaml")) == []
 
 
 def test_what_is_there_stays(cli: Cli) -> None:
@@ -29,14 +71,16 @@ def test_what_is_there_stays(cli: Cli) -> None:
     mine = cli.root / ".agents" / "alice.yaml"
     mine.write_text("mine")
     ran = cli("init")
-    assert (ran.code, ran.out, mine.read_text()) == (0, ".workflows/hello.yaml\n", "mine")
+    assert (ran.code, mine.read_text()) == (0, "mine")
+    assert ".workflows/hello.yaml" in ran.out
+    assert ".agents/alice.yaml" not in ran.out
     assert ".agents/alice.yaml exists" in ran.err
     assert cli("init").out == ""
 
 
 def test_the_review_example_is_the_one_of_the_repository() -> None:
     """One example, shipped twice: in the package and for scripts/demo."""
-    original = Path(__file__).parents[2] / "examples" / "review"
+    original = REPOSITORY / "examples" / "review"
     ours = _files(EXAMPLES / "review")
     assert ours == {name: content for name, content in _files(original).items() if name in ours}
     assert {name.split("/")[0] for name in ours} == {".agents", ".workflows"}

@@ -54,6 +54,8 @@ def test_what_was_asked_reaches_the_kernel(cli: Cli, kernel: KernelDouble) -> No
         "$0.5",
         "--max-tokens",
         "5000",
+        "--exit-code-from",
+        "coder",
         "--",
         "--depth",
         "3",
@@ -70,9 +72,10 @@ def test_what_was_asked_reaches_the_kernel(cli: Cli, kernel: KernelDouble) -> No
         "timeout_seconds": 90.0,
         "max_cost_usd": 0.5,
         "max_tokens": 5000,
+        "exit_code_from": "coder",
         "trust": True,
     }
-    unlimited = {"timeout_seconds": None, "max_cost_usd": None, "max_tokens": None}
+    unlimited = {"timeout_seconds": None, "max_cost_usd": None, "max_tokens": None, "exit_code_from": None}
     assert second == {"workflow": "review", "tag": "pr-2", "params": [], "trust": True, **unlimited}
 
 

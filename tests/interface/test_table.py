@@ -14,7 +14,9 @@ from tests.interface.kernel_double import KernelDouble
 
 STARTERS = {"start", "run", "send", "ask", "serve", "new"}
 STREAMS = {"logs", "events"}
-WITHOUT_DOCUMENT = {"start", "stop", "init"}
+WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion"}
+FILES_ONLY = {"agent", "validate", "config", "schema", "completion", "trust"}
+"""Commands that are about files: they work without a kernel."""
 ARGUMENTS = {
     "run": ["nowhere"],
     "send": ["alice", "hi"],
@@ -34,6 +36,9 @@ ARGUMENTS = {
     "clear": ["alice", "--yes"],
     "show": ["i7"],
     "new": ["-m", "mock/x"],
+    "agent": ["list"],
+    "schema": ["agent"],
+    "completion": ["bash"],
 }
 every = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.word)
 
@@ -69,7 +74,9 @@ def test_an_unknown_flag_is_a_usage_error(command: Command, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [c for c in COMMANDS if c.word not in STARTERS | {"init", "version", "stop"}], ids=lambda c: c.word
+    "command",
+    [c for c in COMMANDS if c.word not in STARTERS | FILES_ONLY | {"init", "version", "stop"}],
+    ids=lambda c: c.word,
 )
 def test_what_only_looks_starts_nothing(command: Command, cli: Cli) -> None:
     """contracts 7: only start, run, send, ask, serve and new start a kernel."""
@@ -79,7 +86,9 @@ def test_what_only_looks_starts_nothing(command: Command, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [c for c in COMMANDS if c.word not in STREAMS | WITHOUT_DOCUMENT | {"version"}], ids=lambda c: c.word
+    "command",
+    [c for c in COMMANDS if c.word not in STREAMS | WITHOUT_DOCUMENT | FILES_ONLY | {"version"}],
+    ids=lambda c: c.word,
 )
 def test_json_is_printed_whatever_the_exit_code(command: Command, cli: Cli, kernel: KernelDouble) -> None:
     """contracts 7: one document, here a refusal's."""
@@ -87,6 +96,14 @@ def test_json_is_printed_whatever_the_exit_code(command: Command, cli: Cli, kern
     document = ran.json()
     assert (document["schema"], document["exit_code"], document["code"]) == ("awk/error/1", ran.code, "not_found")
     assert ran.code == 5
+
+
+@pytest.mark.usefixtures("quick_loader")
+@pytest.mark.parametrize("word", sorted(FILES_ONLY))
+def test_what_is_about_files_needs_no_kernel_and_starts_none(word: str, cli: Cli) -> None:
+    """A user edits YAML with no kernel in sight."""
+    assert cli(word, *ARGUMENTS.get(word, [])).code == Exit.OK
+    assert not list(cli.home.rglob("daemon.*"))
 
 
 def test_every_refusal_has_the_exit_code_of_the_protocol() -> None:

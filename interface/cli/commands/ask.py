@@ -2,14 +2,17 @@
 
 import argparse
 import json
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from interface.cli import delivery
 from interface.cli.answer_stream import AnswerStream
+from interface.cli.consent import with_consent
 from interface.cli.context import Context
 from interface.cli.parsing import json_flag, jsonl_flag, message_argument, target_argument
 from interface.cli.targets import target
-from interface.client import SILENCE_SECONDS, new_key
+from interface.client import SILENCE_SECONDS, Stream, new_key
 from interface.failure import Failure, Unreachable
 from interface.sse import ServerEvent
 
@@ -27,7 +30,7 @@ def run(context: Context) -> int:
     conversation = _Answer(context)
     body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
     try:
-        with context.started_kernel().stream("/run", body, key=new_key()) as stream:
+        with with_consent(context, body, partial(_open, context)) as stream:
             for event in stream:
                 conversation.show(event)
                 if conversation.receipt:
@@ -40,6 +43,10 @@ def run(context: Context) -> int:
                 "no_kernel", f"the kernel went away before it took the message: {error}", "try again"
             ) from error
     return conversation.resume()
+
+
+def _open(context: Context, body: Mapping[str, object]) -> Stream:
+    return context.started_kernel().stream("/run", body, key=new_key())
 
 
 class _Answer:

@@ -6,28 +6,45 @@ from typing import Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
+from interface.cli.schemas import header, write_schemas
 
 EXAMPLES: Final = Path(__file__).parent.parent / "examples"
 DEFAULT: Final = "hello"
+LIST: Final = "list"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Which example."""
-    names = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
-    parser.add_argument("--example", choices=names, default=DEFAULT, help=f"which one (default: {DEFAULT})")
+    about = f"which one (default: {DEFAULT}); list: only say which there are"
+    parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=about)
 
 
 def run(context: Context) -> int:
-    """Print every file that was written."""
+    """Print every file that was written, or the examples there are."""
+    if context.args.example == LIST:
+        context.out.lines(f"{name:<10} {_about(name)}" for name in _names())
+        return Exit.OK
     source = EXAMPLES / context.args.example
     root = Path(context.project.root)
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
-        name = file.relative_to(source)
-        if _write_new(root / name, file.read_bytes()):
-            context.out.lines([str(name)])
+        name = file.relative_to(source).as_posix()
+        if _write_new(root / name, header(name).encode() + file.read_bytes()):
+            context.out.lines([name])
         else:
             context.out.note(f"note: {name} exists and was left alone")
+    context.out.lines(write_schemas(context.environ, str(root)))
     return Exit.OK
+
+
+def _names() -> list[str]:
+    return sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+
+
+def _about(name: str) -> str:
+    """What the example's workflow says of itself in its first line."""
+    workflow = next((EXAMPLES / name / ".workflows").iterdir())
+    with workflow.open(encoding="utf-8") as file:
+        return file.readline().lstrip("# ").strip()
 
 
 def _write_new(path: Path, content: bytes) -> bool:

@@ -14,7 +14,8 @@ from interface.cli.context import Context
 from interface.cli.delivery import as_line, as_result
 from interface.cli.duration import duration
 from interface.cli.exits import Exit, Interrupted
-from interface.cli.parsing import json_flag, jsonl_flag, tag_flag, trust_flag
+from interface.cli.parsing import json_flag, jsonl_flag, tag_flag, trust_flag, update_flag
+from interface.cli.rehearsal import rehearse
 from interface.cli.running import Run
 from interface.cli.signals import interruptible
 from interface.failure import Failure, Unreachable
@@ -27,19 +28,30 @@ CANCEL_SECONDS: Final = 30.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """FILE or NAME, and how."""
-    parser.add_argument("workflow", metavar="FILE|NAME", help="a workflow file, or a name from .workflows")
+    parser.add_argument(
+        "workflow",
+        metavar="FILE|NAME",
+        help="a workflow file, a name from .workflows, or github:owner/repo@ref/path.yaml",
+    )
     tag_flag(parser)
     trust_flag(parser)
+    update_flag(parser)
     parser.add_argument("--timeout", type=duration, metavar="D", help="end it after so long (30s, 10m): exit 124")
     parser.add_argument("--max-cost", type=usd, metavar="USD", help="end it once it has cost so much: exit 6")
     parser.add_argument("--max-tokens", type=tokens, metavar="N", help="end it once it has used so many tokens: exit 6")
+    parser.add_argument(
+        "--exit-code-from", metavar="AGENT", help="exit as the work of this agent ends, whatever that of others does"
+    )
     parser.add_argument("--detach", action="store_true", help="return once it runs")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would start; runs and asks nothing")
     json_flag(parser)
     jsonl_flag(parser)
 
 
 def run(context: Context) -> int:
     """Returns the report's exit code; 130 or 143 where it was interrupted."""
+    if context.args.dry_run:
+        return rehearse(context)
     request = {
         "workflow": context.workflow(context.args.workflow),
         "tag": context.args.tag,
@@ -47,7 +59,9 @@ def run(context: Context) -> int:
         "timeout_seconds": context.args.timeout,
         "max_cost_usd": context.args.max_cost,
         "max_tokens": context.args.max_tokens,
+        "exit_code_from": context.args.exit_code_from,
         "trust": context.trusts,
+        **({"update": True} if context.args.update else {}),
     }
     running = Run(context)
     if context.args.detach:

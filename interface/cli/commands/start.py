@@ -5,13 +5,15 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
+from interface.cli.consent import with_consent
 from interface.cli.context import Context
 from interface.cli.escape import one_line
 from interface.cli.exits import Exit
-from interface.cli.parsing import tag_flag, trust_flag
+from interface.cli.parsing import tag_flag, trust_flag, update_flag
 from interface.client import Client, new_key
 from interface.failure import Failure, Unreachable
 
@@ -23,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     tag_flag(parser)
     trust_flag(parser)
+    update_flag(parser)
     parser.add_argument("--foreground", action="store_true", help="stay, log to stderr, end with the kernel")
 
 
@@ -59,7 +62,12 @@ def _tell_if_it_runs(context: Context) -> None:
 
 def _start_workflow(context: Context, client: Client, workflow: str) -> None:
     body = {"workflow": workflow, "tag": context.args.tag, "params": context.params, "trust": context.trusts}
-    row: dict[str, Any] = json.loads(client.post("/workflows", body, key=new_key(), wait_seconds=None))
+    body |= {"update": True} if context.args.update else {}
+
+    def post(asked: Mapping[str, object]) -> bytes:
+        return client.post("/workflows", asked, key=new_key(), wait_seconds=None)
+
+    row: dict[str, Any] = json.loads(with_consent(context, body, post))
     members = ", ".join(str(name) for name in row.get("members", ()))
     context.out.lines([one_line(f"{row['name']}:{row['tag']} runs: {members}")])
 

@@ -16,5 +16,5 @@ def lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def _row(agent: AgentRow) -> list[str]:
-    file = agent.file or ("(until the kernel stops)" if agent.ephemeral else "(in a workflow)")
+    file = agent.error or agent.file or ("(until the kernel stops)" if agent.ephemeral else "(in a workflow)")
     return [agent.name, agent.state, agent.backend, agent.model or "-", file]

@@ -2,17 +2,18 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import PurePath
 
 import msgspec
 import trio
 
 from kernel.agents.catalog import Survey
 from kernel.agents.ephemeral import agent_from_request
+from kernel.agents.registry import file_spec
 from kernel.api.context import Services
 from kernel.api.http.once import once
 from kernel.api.http.route import Call
 from kernel.api.reply import Reply, json_reply
+from kernel.source.problems import place_text
 from kernel.store import agents, deliveries, shown
 from kernel.store.agents import AgentRecord
 from kernel.store.commits.clear import delete_agent
@@ -40,10 +41,11 @@ async def info(services: Services, call: Call[None]) -> AgentInfo:
     """GET /agents/:name."""
     name = call.args["name"]
     record = services.reader.now(agents.row, name)
+    spaces = services.reader.now(agents.workspaces, AgentKey(name))
     if record is not None and record.origin == "ephemeral":
-        return _info(record, _definition(record), None)
+        return _info(record, _definition(record), None, spaces)
     loaded = services.catalog.agent(name)
-    return _info(record, loaded.definition, loaded.path)
+    return _info(record, loaded.definition, loaded.path, spaces)
 
 
 async def create(services: Services, call: Call[AgentRequest]) -> Reply:
@@ -51,7 +53,14 @@ async def create(services: Services, call: Call[AgentRequest]) -> Reply:
     request = call.body
     name = _free_name(services, request.name)
     definition = agent_from_request(request, name, services.catalog.project())
-    made = AgentMade(**msgspec.structs.asdict(_row(definition, None, "idle")))
+    made = AgentMade(
+        name=definition.name,
+        model=definition.model,
+        backend=definition.backend,
+        file=None,
+        ephemeral=True,
+        state="idle",
+    )
 
     def make(tx: Transaction) -> AgentMade:
         if agents.row(tx.conn, name) is not None:
@@ -80,10 +89,20 @@ async def change(services: Services, call: Call[AgentPatch]) -> AgentInfo:
 
 
 async def delete(services: Services, call: Call[None]) -> Reply:
-    """DELETE /agents/:name: an agent made at run time that has nothing to do, and what was said to it."""
-    record = _ephemeral(services, call.args["name"])
-    await services.writer.commit(delete_agent, record.key)
-    return json_reply({"deleted": record.key})
+    """DELETE /agents/:name: an agent that has nothing to do, and what was said to it.
+
+    One made at run time, or one whose file is gone: files are deleted by whoever edits them. One made at run time that
+    has a file of its name by now becomes the agent of that file; its queue stays, and what was said to it.
+    """
+    name = call.args["name"]
+    record = services.reader.now(agents.row, name)
+    if record is not None and record.origin == "ephemeral" and name in services.catalog.names():
+        await services.writer.commit(put_agent, file_spec(services.catalog.agent(name)))
+        return json_reply({"deleted": name})
+    key = _fileless(services, name)
+    await services.writer.commit(delete_agent, key)
+    await services.mirror_redo()
+    return json_reply({"deleted": key})
 
 
 async def queue(services: Services, call: Call[None]) -> QueueReport:
@@ -115,8 +134,16 @@ def _file_rows(survey: Survey, states: Mapping[AgentKey, str]) -> Iterator[Agent
     for loaded in survey.loaded:
         name = loaded.definition.name
         yield _row(loaded.definition, loaded.path, states.get(AgentKey(name), "idle"))
-    for path in dict.fromkeys(error.path for error in survey.errors):
-        yield AgentRow(name=PurePath(path).stem, model="", backend="", file=path, ephemeral=False, state="error")
+    for name, errors in survey.broken:
+        yield AgentRow(
+            name=name,
+            model="",
+            backend="",
+            file=errors[0].path,
+            ephemeral=False,
+            state="error",
+            error=place_text(errors),
+        )
 
 
 def _ephemeral_rows(records: Iterable[AgentRecord], states: Mapping[AgentKey, str]) -> Iterator[AgentRow]:
@@ -136,7 +163,9 @@ def _row(definition: AgentDefinition, file: str | None, state: str) -> AgentRow:
     )
 
 
-def _info(record: AgentRecord | None, definition: AgentDefinition, file: str | None) -> AgentInfo:
+def _info(
+    record: AgentRecord | None, definition: AgentDefinition, file: str | None, workspaces: tuple[str, ...] = ()
+) -> AgentInfo:
     return AgentInfo(
         name=definition.name,
         model=definition.model,
@@ -146,6 +175,7 @@ def _info(record: AgentRecord | None, definition: AgentDefinition, file: str | N
         state="active" if record is None else record.state,
         reason=None if record is None else record.reason,
         definition=definition,
+        workspaces=workspaces,
     )
 
 
@@ -164,8 +194,19 @@ def _ephemeral(services: Services, name: str) -> AgentRecord:
     record = services.reader.now(agents.row, name)
     if record is not None and record.origin == "ephemeral":
         return record
-    loaded = services.catalog.agent(name)
-    raise Refused("conflict", f"{name} is defined in {loaded.path}", hint="edit or delete that file")
+    raise _has_file(services, name)
+
+
+def _fileless(services: Services, name: str) -> AgentKey:
+    """The key of an agent without a file, or of one that was known once. Raises Refused: unknown_agent, conflict."""
+    record = services.reader.now(agents.row, name)
+    if (record is None or record.origin == "file") and name not in services.catalog.names():
+        return AgentKey(name)
+    return _ephemeral(services, name).key
+
+
+def _has_file(services: Services, name: str) -> Refused:
+    return Refused("conflict", f"{name} is defined in {services.catalog.agent(name).path}", "edit or delete that file")
 
 
 def _free_name(services: Services, asked: str | None) -> str:

@@ -3,6 +3,7 @@
 import msgspec
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.trust import Say
 from kernel.api.context import Services
 from kernel.api.http.route import Call
 from kernel.api.http.vouch import vouched
@@ -11,7 +12,7 @@ from kernel.store import messages
 from kernel.store.commits.append import Appended, append
 from kernel.store.commits.roster import AgentSpec, put_agents
 from kernel.store.requests import RequestKey
-from protocol.api import MessageReport, SendReceipt, SendRequest
+from protocol.api import MessageReport, RunRequest, SendReceipt, SendRequest
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import AgentKey, number_of
@@ -21,7 +22,7 @@ from protocol.target import Target, TargetRejected, parse_target
 async def send(services: Services, call: Call[SendRequest]) -> SendReceipt:
     """POST /messages: durable when it is answered."""
     body = call.body
-    appended = await say(services, body.to, body.text, call.request_key, trusted=body.trust)
+    appended = await say(services, body.to, body.text, call.request_key, say_of(services, body))
     return SendReceipt(
         message_id=appended.message_id, instruction_ids=appended.instruction_ids, not_woken=appended.not_woken
     )
@@ -36,7 +37,7 @@ async def report(services: Services, call: Call[None]) -> MessageReport:
     return found
 
 
-async def say(services: Services, to: str, text: str, key: RequestKey | None, *, trusted: bool) -> Appended:
+async def say(services: Services, to: str, text: str, key: RequestKey | None, trust: Say) -> Appended:
     """Append what the user says to ``to``. The key and its answer are recorded in the same transaction.
 
     What the file of an agent would run needs trust here; in a workspace the start of its workflow asked for it.
@@ -49,7 +50,7 @@ async def say(services: Services, to: str, text: str, key: RequestKey | None, *,
         raise Refused("bad_request", "the message is empty")
     grant: tuple[str, ...] = ()
     if target.workflow is None:
-        grant = vouched(services, target.agent or "", trusted=trusted or services.trusted)
+        grant = vouched(services, target.agent or "", trust)
     draft = draft_to(target, text, grant)
     try:
         return await services.writer.commit(append, draft, request=key)
@@ -58,6 +59,11 @@ async def say(services: Services, to: str, text: str, key: RequestKey | None, *,
             raise
         await services.writer.commit(put_agents, [_new_agent(services.catalog, target.agent)])
     return await services.writer.commit(append, draft, request=key)
+
+
+def say_of(services: Services, body: SendRequest | RunRequest) -> Say:
+    """What is trusted for one request."""
+    return Say(everything=body.trust or services.trusted, agreed=frozenset(body.agree), kept=services.kept)
 
 
 def draft_to(target: Target, text: str, grant: tuple[str, ...]) -> Draft:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from kernel.api.context import Services
-from kernel.api.http.messages import say
+from kernel.api.http.messages import say, say_of
 from kernel.api.http.route import Call, Stream
 from kernel.api.http.runs import report_of
 from kernel.api.http.sse import BYE, document, follow, frame, stored
@@ -20,7 +20,7 @@ from kernel.policy.standing import Standing
 from kernel.store import events, instructions, standing, workflows
 from kernel.store.commits.append import Appended
 from kernel.store.events import EventFilter
-from kernel.workflows.start import StartAsked
+from kernel.workflows.prepare import StartAsked
 from protocol.api import Accepted, InstructionResult, RunReport, RunRequest, SendReport
 from protocol.budget import RunBudget
 from protocol.errors import Refused
@@ -133,8 +133,9 @@ def _stopping() -> Refused:
 def _checked(request: RunRequest) -> RunRequest:
     if (request.workflow is None) == (request.to is None) or (request.to is None) != (request.text is None):
         raise Refused("bad_request", "give either workflow, or to and text")
-    if request.workflow is None and (request.max_tokens, request.max_cost_usd) != (None, None):
-        raise Refused("bad_request", "max_tokens and max_cost_usd are for a workflow")
+    of_workflows = (request.max_tokens, request.max_cost_usd, request.exit_code_from)
+    if request.workflow is None and of_workflows != (None, None, None):
+        raise Refused("bad_request", "max_tokens, max_cost_usd and exit_code_from are for a workflow")
     return request
 
 
@@ -154,8 +155,11 @@ async def _begin_run(services: Services, call: Call[RunRequest], workflow: str) 
         params=request.params,
         mode="run",
         trusted=request.trust or services.trusted,
+        agreed=request.agree,
+        update=request.update,
         timeout_seconds=request.timeout_seconds,
         budget=RunBudget(tokens=request.max_tokens, usd=request.max_cost_usd),
+        exit_from=request.exit_code_from,
     )
     begun = await launch(services, asked, call.request_key)
 
@@ -180,7 +184,7 @@ async def _begin_message(services: Services, call: Call[RunRequest], seq: int) -
 
 async def _say(services: Services, call: Call[RunRequest]) -> Appended:
     body = call.body
-    return await say(services, body.to or "", body.text or "", call.request_key, trusted=body.trust)
+    return await say(services, body.to or "", body.text or "", call.request_key, say_of(services, body))
 
 
 def _sent(services: Services, appended: Appended) -> SendReport | None:

@@ -4,9 +4,10 @@ import apsw
 
 from kernel.api.context import Services
 from kernel.api.http.route import Call
-from kernel.store import instructions, messages, workflows
+from kernel.store import finals, instructions, messages, workflows
 from kernel.store.clock_text import optional_rfc3339, rfc3339
 from kernel.store.workflows import WorkflowRecord
+from kernel.workflows.answer import NotJson, read_output
 from protocol.api import RunList, RunReport, RunRow
 from protocol.errors import Refused
 from protocol.instruction import ENDED
@@ -47,7 +48,19 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> Run
         usage=counts.usage,
         messages=messages.of_run(conn, record.id),
         duration_seconds=round((ended_ms - record.started_ms) / 1000, 3),
+        output=_output(conn, record) if record.status == "done" else None,
     )
+
+
+def _output(conn: apsw.Connection, record: WorkflowRecord) -> object:
+    """The final answer that was found to fit when the run ended; None where nothing was asked of it, or it is gone."""
+    expected = finals.expected(conn, record.id)
+    if record.mode != "run" or expected.schema is None:
+        return None
+    try:
+        return read_output(finals.last_reply(conn, record.id, expected.exit_from).text)
+    except NotJson:
+        return None
 
 
 def _row(record: WorkflowRecord) -> RunRow:

@@ -16,10 +16,12 @@ from kernel.api.http import (
     run,
     runs,
     spaces,
+    trust,
     workflows,
 )
 from kernel.api.http.route import Route
 from protocol import api
+from protocol.trust import TrustList
 
 ROUTES: Final[tuple[Route, ...]] = (
     Route(method="GET", path="/health", handler=health.health, answers=api.Health, open=True),
@@ -112,6 +114,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(method="GET", path="/events", handler=events.stream, answers=None),
     Route(method="GET", path="/providers", handler=providers.providers, answers=api.ProviderList),
     Route(method="GET", path="/backends", handler=providers.backends, answers=api.BackendList),
+    Route(method="GET", path="/trust", handler=trust.listing, answers=TrustList),
 )
 
 if len({(route.method, route.path) for route in ROUTES}) != len(ROUTES):

@@ -13,10 +13,12 @@ import msgspec
 
 from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.agents.project import PROJECT_FILES
-from kernel.agents.trust import demands, require_trust
+from kernel.agents.trust import Say, agent_units, demands, require_trust
 from kernel.api.context import Services
+from kernel.source.problems import BadDefinition
 from kernel.store import agents
 from protocol.agent import AgentDefinition
+from protocol.trust import Unit
 
 Signature = tuple[int, int, int, int]
 """What changes with a file's content: modification and change time, size, inode."""
@@ -24,20 +26,32 @@ Signature = tuple[int, int, int, int]
 _definition: Final = msgspec.json.Decoder(AgentDefinition)
 
 
-def vouched(services: Services, name: str, *, trusted: bool) -> tuple[str, ...]:
-    """What a message to ``name`` may have it do, to be kept with its work.
+def vouched(services: Services, name: str, say: Say) -> tuple[str, ...]:
+    """What a message to ``name`` may have it do this time, to be kept with its work.
 
-    Whoever makes an agent at run time vouches for it; a file is vouched for by ``trusted``. Raises Refused
-    (untrusted), and BadDefinition where the file is wrong.
+    Whoever makes an agent at run time vouches for it; what ``say`` says counts for a file. One that is wrong now counts
+    as it was when it was right last. Raises Untrusted, and BadDefinition where it never was right.
     """
-    root = services.catalog.root
+    try:
+        return _vouched(services, name, say)
+    except BadDefinition:
+        record = services.reader.now(agents.row, name)
+        if record is None or record.origin != "file" or record.definition is None:
+            raise
+        units = agent_units(_definition.decode(record.definition), services.catalog.kept_project())
+        return require_trust(units, say)
+
+
+def _vouched(services: Services, name: str, say: Say) -> tuple[str, ...]:
+    catalog = services.catalog
+    root = catalog.root
     own = _signature(root / AGENTS / f"{name}{SUFFIX}")
+    if own is None and name in catalog.names():  # defined elsewhere: by the project file
+        return require_trust(agent_units(catalog.agent(name).definition, catalog.project()), say)
     if own is None:
         return _of_ephemeral(services, name)
     project = tuple(_signature(root / file) for file in PROJECT_FILES)
-    found = _demands(root, name, own, project)
-    require_trust(found, trusted=trusted)
-    return found
+    return require_trust(_units(root, name, own, project), say)
 
 
 def _of_ephemeral(services: Services, name: str) -> tuple[str, ...]:
@@ -50,10 +64,10 @@ def _of_ephemeral(services: Services, name: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _demands(root: Path, name: str, _own: Signature, _project: tuple[Signature | None, ...]) -> tuple[str, ...]:
+def _units(root: Path, name: str, _own: Signature, _project: tuple[Signature | None, ...]) -> tuple[Unit, ...]:
     catalog = Catalog(root)
     project = catalog.project()
-    return demands(catalog.agent(name, project).definition, project)
+    return agent_units(catalog.agent(name, project).definition, project)
 
 
 def _signature(path: Path) -> Signature | None:

@@ -1,6 +1,7 @@
 """Workflows that run: which, start one, stop one."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import apsw
 import trio
@@ -17,10 +18,13 @@ from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.requests import RequestKey
 from kernel.store.transaction import Transaction
 from kernel.store.workflows import WorkflowRecord
-from kernel.workflows.start import Prepared, StartAsked, prepare, start
+from kernel.workflows.lock import pin
+from kernel.workflows.prepare import Prepared, StartAsked, prepare
+from kernel.workflows.start import start
 from protocol.api import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, workflow_space
+from protocol.remote import is_remote
 
 
 async def listing(services: Services, _call: Call[None]) -> WorkflowList:
@@ -35,6 +39,8 @@ async def begin(services: Services, call: Call[StartRequest]) -> WorkflowRow:
         tag=call.body.tag,
         params=call.body.params,
         trusted=call.body.trust or services.trusted,
+        agreed=call.body.agree,
+        update=call.body.update,
     )
     begun = await launch(services, asked, call.request_key)
     return WorkflowRow(
@@ -60,10 +66,14 @@ async def launch(services: Services, asked: StartAsked, key: RequestKey | None) 
 
 
 async def _launch(services: Services, asked: StartAsked, key: RequestKey | None) -> Begun:
+    asked = await _fetched(services, asked)
     running = frozenset(record.space for record in services.reader.now(workflows.running))
 
     def checked() -> Prepared:
-        return prepare(services.catalog, asked, environ=services.environ, running=running)
+        prepared = prepare(services.catalog, asked, environ=services.environ, running=running, kept=services.kept)
+        if asked.checkout is not None:
+            pin(services.catalog.root, asked.checkout)  # only what is trusted is pinned
+        return prepared
 
     return await start(
         await trio.to_thread.run_sync(checked),
@@ -74,6 +84,17 @@ async def _launch(services: Services, asked: StartAsked, key: RequestKey | None)
         own_bin=services.own_bin,
         request=key,
     )
+
+
+async def _fetched(services: Services, asked: StartAsked) -> StartAsked:
+    """``asked`` with the files of a remote workflow at hand."""
+    if not is_remote(asked.workflow):
+        if asked.update:
+            raise Refused("bad_request", "--update is for a remote workflow: what is here is read each time")
+        return asked
+    if services.remotes is None:
+        raise Refused("bad_request", "this kernel fetches no remote workflows", "clone it, and give its path")
+    return replace(asked, checkout=await services.remotes.checkout(asked.workflow, update=asked.update))
 
 
 async def show(services: Services, call: Call[None]) -> WorkflowRow:

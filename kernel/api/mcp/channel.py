@@ -7,8 +7,9 @@ import msgspec
 from kernel.api.context import Services
 from kernel.api.mcp.tool import Ask, Caller
 from kernel.rule.draft import Draft
-from kernel.store import messages
+from kernel.store import finals, messages
 from kernel.store.commits.append import append
+from protocol.errors import Refused
 from protocol.message import Message
 
 READ_LIMIT = 200
@@ -53,5 +54,8 @@ async def say(services: Services, caller: Caller, asked: Say) -> Said:
 async def read(services: Services, caller: Caller, asked: Read) -> ChannelText:
     """The newest messages of the channel, or those after ``since``."""
     space = caller.identity.space
+    if not services.reader.now(finals.expected_in, space).has_channel:
+        text = f"{space} has no channel: its agents do not hear each other"
+        raise Refused("not_a_participant", text, "what is for you is in my_inbox")
     found = services.reader.now(messages.channel, space, asked.limit, since=asked.since)
     return ChannelText(space=space, messages=found)

@@ -48,6 +48,8 @@ def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
 
 
 def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ...]:
+    if fact.speaker is not None and not workspace.has_channel:
+        return () if fact.kind == "reply" else (_no_channel(fact.space),)
     direct: dict[AgentKey, str] = {}
     for name in fact.to:
         key = view.member(fact.space, name.lower())
@@ -155,6 +157,11 @@ def _limited(space: str, workspace: Workspace, limit: _Limit) -> tuple[Effect, .
 def _too_large() -> Refuse:
     hint = "put the text into a file and name that"
     return Refuse("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", hint)
+
+
+def _no_channel(space: str) -> Refuse:
+    hint = "do your part alone: your final answer goes to the user"
+    return Refuse("not_a_participant", f"{space} has no channel: its agents do not hear each other", hint)
 
 
 def _not_running(space: str) -> Refuse:

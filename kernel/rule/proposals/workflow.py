@@ -51,6 +51,9 @@ def _begin(fact: Fact, started: WorkflowStarted, view: View) -> tuple[Effect, ..
         wall_time_ms=started.wall_time_ms,
         budget_tokens=started.budget.tokens,
         budget_usd=started.budget.usd,
+        workspace=started.workspace,
+        mirror=started.mirror,
+        exit_from=started.exit_from,
     )
     return (Put(begin), Put(Roster(space=fact.space, members=started.members)), *_kickoff(fact, started))
 
@@ -63,6 +66,7 @@ def _kickoff(fact: Fact, started: WorkflowStarted) -> tuple[Effect, ...]:
         space=fact.space,
         sender=SYSTEM,
         text=started.kickoff,
+        to=started.kickoff_to,
         mentions=started.kickoff_mentions,
     )
     return (Append(draft),)

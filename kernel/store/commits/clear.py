@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from kernel.store.commits.mirrored import mark_redo
 from kernel.store.commits.roster import remove_agent
 from kernel.store.commits.wipe import wipe
 from kernel.store.transaction import Transaction
@@ -26,11 +27,21 @@ def clear(tx: Transaction, space: str) -> Cleared:
             f"wait for them, or end them first: awk cancel ID, or awk stop {name}",
         )
     wiped = wipe(tx, space)
+    mark_redo(tx, space)
     tx.emit("space.cleared", space=space, data={"messages": wiped.messages, "instructions": wiped.instructions})
     return Cleared(space=space, messages=wiped.messages, instructions=wiped.instructions)
 
 
 def delete_agent(tx: Transaction, key: AgentKey) -> None:
-    """Forget an agent that has nothing to do, and what was said to it. Raises Refused (unknown_agent, conflict)."""
-    remove_agent(tx, key)
+    """Forget an agent that has nothing to do, and what was said to it. Raises Refused (unknown_agent, conflict).
+
+    One that was forgotten before, when its file went, may have left words behind.
+    """
+    try:
+        remove_agent(tx, key)
+    except Refused as refused:
+        if refused.code != "unknown_agent" or not wipe(tx, personal_space(key)).messages:
+            raise
+        return
     wipe(tx, personal_space(key))
+    mark_redo(tx, personal_space(key))

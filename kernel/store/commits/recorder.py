@@ -219,10 +219,10 @@ LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY i
 INSERT_WORKFLOW: Final = """
 INSERT INTO workflows
   (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms, hops_limit,
-  instructions_limit, wall_time_ms, budget_tokens, budget_usd)
+  instructions_limit, wall_time_ms, budget_tokens, budget_usd, workspace, mirror, exit_from)
 VALUES
   (:name, :tag, :space, :mode, :file, :definition, :params, :vouched, 'running', :now, :deadline_ms, :hops,
-  :instructions, :wall_time_ms, :budget_tokens, :budget_usd)
+  :instructions, :wall_time_ms, :budget_tokens, :budget_usd, :workspace, :mirror, :exit_from)
 """
 
 DELETE_MEMBERS: Final = "DELETE FROM members WHERE space = ?"

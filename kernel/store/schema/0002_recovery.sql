@@ -127,4 +127,17 @@ ALTER TABLE boots ADD COLUMN stopped_ms INTEGER;               -- a clean stop
 ALTER TABLE boots ADD COLUMN progress_seq INTEGER NOT NULL DEFAULT 0;          -- newest event when it began
 ALTER TABLE boots ADD COLUMN safe INTEGER NOT NULL DEFAULT 0;
 
+-- Workspaces: what becomes of what is said, and the files that are written from it.
+ALTER TABLE workflows ADD COLUMN workspace TEXT NOT NULL DEFAULT 'kept'
+  CHECK (workspace IN ('kept', 'memory', 'none'));  -- memory: removed once it has ended; none: no channel
+ALTER TABLE workflows ADD COLUMN mirror TEXT;                  -- the folder it is written to, as seen from the root
+ALTER TABLE workflows ADD COLUMN exit_from TEXT;               -- the agent whose work gives the run's exit code
+CREATE INDEX workflows_mirror ON workflows (mirror) WHERE mirror IS NOT NULL;
+CREATE INDEX workflows_memory ON workflows (space) WHERE workspace = 'memory';
+
+CREATE TABLE mirrors (
+  space TEXT PRIMARY KEY,            -- empty: all; else its files are to be made anew
+  seq INTEGER NOT NULL               -- up to here everything is in its files
+) STRICT, WITHOUT ROWID;
+
 PRAGMA user_version = 2;

@@ -286,7 +286,16 @@ def test_no_project_keeps_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "where", "message"),
     [
-        ("agents: {}", "agents", "agents is not supported in this version"),
+        ("agents: alice", "agents", "needs names, or a list"),
+        ("agents: {Bob: b.yaml}", "agents.Bob", "is not a name"),
+        ("agents: {system: b.yaml}", "agents.system", "is reserved"),
+        (f"agents: {{{'x' * 300}: b.yaml}}", f"agents.{'x' * 60}", "is not a name"),
+        ("agents: {../../x: b.yaml}", "agents.../../x", "is not a name"),
+        ("agents: [{model: sonnet}]", "agents[0]", "needs a path, or an agent with a name:"),
+        ("agents: [../B.yaml]", "agents[0]", "'B' is not a name"),
+        ("agents: {bob: [x]}", "agents.bob", "needs a path, or an agent"),
+        ("agents: {bob: {backend: mock}}", "agents.bob.mock", "is missing"),
+        ("agents: [bob.yaml, lib/bob.yaml]", "agents[1]", "bob is defined twice in moniro.yaml: in line 1 too"),
         ("starvation: soon", "starvation", "needs a duration"),
         ("limits: {workers: 0}", "limits.workers", "must be at least 1"),
         ("limits: {per_provider: 0}", "limits.per_provider", "must be at least 1"),
@@ -314,7 +323,7 @@ def test_the_project_file_goes_by_either_name_but_not_both(tmp_path: Path) -> No
     (tmp_path / ".agents.yaml").write_text("limits: {workers: 3}")
     assert Catalog(tmp_path).project().limits.workers == 3
     (tmp_path / "moniro.yaml").write_text("limits: {workers: 4}")
-    with pytest.raises(BadDefinition, match=r"moniro\.yaml is there too"):
+    with pytest.raises(BadDefinition, match=r"moniro\.yaml and \.agents\.yaml are both there"):
         Catalog(tmp_path).project()
 
 
@@ -329,3 +338,53 @@ def test_what_is_kept_of_a_file_never_outlives_an_edit_of_it_or_of_the_project(t
     (tmp_path / "moniro.yaml").write_text("providers: {many: {base_url: 'http://x'}}")
     with pytest.raises(BadDefinition, match="mine"):
         catalog.agent("alice")
+
+
+DECLARED = "agents:\n  helper: {backend: mock, mock: [{text: hi}]}\n  bob: lib/robert.yaml\n"
+
+
+@pytest.mark.parametrize("file", ["moniro.yaml", ".agents.yaml"])
+def test_the_project_file_defines_agents_beside_the_folder(file: str, tmp_path: Path) -> None:
+    """Contracts section 1: inline and by path, in a map or a list; what lies in .agents/ is found all the same."""
+    catalog = project(tmp_path, alice=MINIMAL)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/robert.yaml").write_text(MINIMAL)
+    (tmp_path / file).write_text(DECLARED)
+    assert catalog.names() == ("alice", "bob", "helper")
+    paths = {one.definition.name: one.path for one in catalog.survey().loaded}
+    assert paths == {"alice": ".agents/alice.yaml", "bob": "lib/robert.yaml", "helper": file}
+    (tmp_path / file).write_text(
+        "agents: [./.agents/alice.yaml, lib/robert.yaml, {name: helper, model: sonnet, prompt: {system: x}}]"
+    )
+    paths = {one.definition.name: one.path for one in catalog.survey().loaded}
+    assert paths == {"alice": ".agents/alice.yaml", "robert": "lib/robert.yaml", "helper": file}
+    assert catalog.agent("helper").definition.prompt.system == "x"
+
+
+def test_two_definitions_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
+    """CF09: neither of them wins."""
+    catalog = project(tmp_path, alice=MINIMAL, helper=MINIMAL, bob=MINIMAL)
+    (tmp_path / "moniro.yaml").write_text(DECLARED)
+    for name, other, line in (("helper", "moniro.yaml", 2), ("bob", "lib/robert.yaml", 3)):
+        [error] = errors(catalog, name)
+        assert (error.path, error.line, error.where) == ("moniro.yaml", line, f"agents.{name}")
+        assert f"defined twice: in {other} and in .agents/{name}.yaml" in error.message
+    survey = catalog.survey()
+    assert [one.definition.name for one in survey.loaded] == ["alice"]
+    assert [name for name, _ in survey.broken] == ["bob", "helper"]
+
+
+def test_a_declared_file_that_cannot_be_had_is_located_in_the_project_file(tmp_path: Path) -> None:
+    """CF11: neither missing files nor those outside."""
+    (tmp_path / "moniro.yaml").write_text("agents:\n  bob: lib/bob.yaml\n  eve: ../eve.yaml\n")
+    [error] = errors(Catalog(tmp_path), "bob")
+    assert (error.path, error.line, error.message) == ("moniro.yaml", 2, "there is no file lib/bob.yaml")
+    assert "leads outside the project" in errors(Catalog(tmp_path), "eve")[0].message
+
+
+def test_definitions_do_not_lead_in_circles(tmp_path: Path) -> None:
+    """CF21: an agent's file refers to nobody, and the project file is no agent."""
+    catalog = project(tmp_path, alice="ref: bob\n", bob="ref: alice\n")
+    assert any(error.where == "ref" for error in errors(catalog))
+    (tmp_path / "moniro.yaml").write_text("agents: {carl: moniro.yaml}\n")
+    assert any(error.where == "agents" for error in errors(catalog, "carl"))

@@ -103,3 +103,31 @@ async def test_an_agent_in_error_works_again_after_a_reset(kernel: House) -> Non
     reset = await kernel.ask("POST", "/agents/alice/reset")
     assert (reset.status, reset.json["state"]) == (200, "active")
     assert (await kernel.ask("POST", "/agents/nobody/reset")).code == "unknown_agent"
+
+
+async def test_an_agent_whose_file_is_gone_is_forgotten_with_what_was_said_to_it(kernel: House) -> None:
+    """contracts 9: agent delete removes the bytes; while it has work it stays."""
+    file = kernel.services.catalog.root / ".agents/alice.yaml"
+    sent = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "the secret"})).json
+    text = file.read_text()
+    file.unlink()
+    assert (await kernel.ask("DELETE", "/agents/alice")).code == "conflict"
+    file.write_text(text)
+    await kernel.ask("POST", f"/instructions/{sent['instruction_ids'][0]}/cancel", {})
+    file.unlink()
+    assert (await kernel.ask("DELETE", "/agents/alice")).status == 200
+    assert (await kernel.ask("GET", "/agents/alice")).code == "unknown_agent"
+    assert (await kernel.ask("DELETE", "/agents/alice")).code == "unknown_agent"
+    said = (await kernel.ask("GET", "/spaces/dm:alice/channel")).json
+    assert "the secret" not in str(said)
+
+
+async def test_an_ephemeral_agent_that_gets_a_file_keeps_its_queue(kernel: House) -> None:
+    """agent create NAME --from NAME: what waits for it goes on, and a clean stop no longer ends it."""
+    await kernel.ask("POST", "/agents", MOCK | {"name": "helper"})
+    await kernel.ask("POST", "/messages", {"to": "helper", "text": "work"})
+    (kernel.services.catalog.root / ".agents/helper.yaml").write_text("model: mock/x\nmock: [{text: hi}]\n")
+    assert (await kernel.ask("DELETE", "/agents/helper")).status == 200
+    shown = (await kernel.ask("GET", "/agents/helper")).json
+    assert (shown["ephemeral"], shown["file"], shown["workspaces"]) == (False, ".agents/helper.yaml", [])
+    assert len((await kernel.ask("GET", "/agents/helper/queue")).json["instructions"]) == 1

@@ -100,7 +100,11 @@ async def test_what_an_agents_file_would_run_needs_trust_also_after_an_edit(kern
     refused = await kernel.ask("POST", "/messages", body)
     assert (refused.status, refused.code) == (403, "untrusted")
     assert (await kernel.ask("POST", "/messages", body | {"trust": True})).status == 202
+    agreed = body | {"agree": [want["digest"] for want in refused.json["wants"]]}
+    assert (await kernel.ask("POST", "/messages", agreed)).status == 202
+    path.write_text(ALICE.replace("text: done", 'shell: "id -u"'))
+    assert (await kernel.ask("POST", "/messages", agreed)).code == "untrusted"
     path.write_text(ALICE)
     assert (await kernel.ask("POST", "/messages", body)).status == 202
     path.write_text("model: [")
-    assert (await kernel.ask("POST", "/messages", body)).code == "bad_definition"
+    assert (await kernel.ask("POST", "/messages", body)).status == 202, "what was right last stays in effect"

@@ -23,6 +23,7 @@ class Stage:
     assigned: int = 0
     limited: bool = False
     limited_by: str | None = None
+    has_channel: bool = True
     addressed: frozenset[str] = frozenset()
     asking: tuple[str, ...] = ()
     """Agents that wait for what the speaker comes to, nearest first."""
@@ -37,7 +38,7 @@ class Stage:
         if space != SPACE or not self.runs:
             return None
         limits = (self.hops, self.instructions, self.assigned, self.limited, self.limited_by)
-        return Workspace("review", "main", "flow.yaml", *limits)
+        return Workspace("review", "main", "flow.yaml", *limits, has_channel=self.has_channel)
 
     def member(self, space: str, name: str) -> AgentKey | None:
         key = self.members.get(name) if space == SPACE else None

@@ -186,3 +186,14 @@ def test_the_users_word_takes_up_what_was_left_incomplete(
     stage = Stage(members=team("alice"), left_incomplete={(SPACE, f"alice@{SPACE}"): 7, ("dm:alice", "alice"): 8})
     said(stage, text, sender=sender, kind=kind, to=("alice",))
     assert stage.taken_up() == [expected]
+
+
+def test_without_a_channel_agents_do_not_hear_each_other_and_the_user_reaches_all() -> None:
+    """workspace: false: a final answer wakes nobody, nothing else can be said; the user's words go where they say."""
+    stage = Stage(team("alice", "bob"), has_channel=False)
+    said(stage, "done, @bob", kind="reply", sender="alice", cause=1)
+    assert (stage.woken(), stage.delivered()) == ([], [])
+    with pytest.raises(Refused, match="has no channel: its agents do not hear each other"):
+        said(stage, "@bob look", sender="alice", cause=1)
+    assert said(stage, "@bob hi").woken() == [("bob@review:main", "immediate")]
+    assert said(stage, "hi", to=("alice",)).woken()[1:] == [("alice@review:main", "normal")]

@@ -29,6 +29,7 @@ from kernel.store.reader import Reader
 from kernel.store.writer import Writer
 from protocol.codec import FrameReader, Noise, encode
 from protocol.ipc import Exited, KernelFrame, Ping, Ready, WorkerFrame
+from protocol.trust import Consent
 
 
 class PlayedWorker:
@@ -133,6 +134,7 @@ class Core:
     def __init__(self, root: Path, launcher: PlayedLauncher) -> None:
         self.now_ms = 1_000_000
         self.launcher = launcher
+        self.kept: list[Consent] = []
         self.database = open_database(str(root / "agent-worker.db"))
         feed = Feed()
         self.feed = feed
@@ -148,7 +150,13 @@ class Core:
             purse=purse,
             launcher=launcher,  # type: ignore[arg-type]
             briefings=Briefings(
-                catalog=self.catalog, reader=self.reader, environ={}, own_bin=frozenset(), url="http://x", trusted=False
+                catalog=self.catalog,
+                reader=self.reader,
+                environ={},
+                own_bin=frozenset(),
+                url="http://x",
+                trusted=False,
+                kept=lambda: self.kept,
             ),
             books=Books(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
             now_text=lambda: "",

@@ -7,10 +7,12 @@ import apsw
 import pytest
 import trio
 
+from kernel.agents.trust import agent_units
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.spec import Spec
 from kernel.store import breakers
 from protocol.ipc import Entry, Error, Exited, Result
+from protocol.trust import Consent
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core
 
 DONE = Result(status="done", text="hi")
@@ -95,6 +97,23 @@ async def test_an_edit_that_needs_trust_is_not_run_for_a_message_that_was_sent_b
         await worker.say(DONE)
         await worker.leave(Exited(code=0))
         assert await it.until(first, lambda status: status == "done")
+        assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
+        assert len(it.launcher.spawned) == 1
+
+
+async def test_kept_consent_counts_for_each_attempt_until_it_is_taken_back(tmp_path: Path) -> None:
+    """Promise P19: a wakeup has nobody to vouch for it; what was taken back is not run again."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - shell: make\n")
+        (found,) = agent_units(it.catalog.agent("alice").definition, it.catalog.project())
+        it.kept.append(Consent(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+        first = await it.send()
+        worker = await it.launcher.next()
+        it.kept.clear()
+        await worker.say(DONE)
+        await worker.leave(Exited(code=0))
+        assert await it.until(first, lambda status: status == "done")
+        second = await it.send()
         assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
         assert len(it.launcher.spawned) == 1
 

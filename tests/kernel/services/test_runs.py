@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from kernel.services.runs import Runs
 from kernel.store import workflows
 from kernel.store.commits.append import append
 from kernel.store.commits.close import close
-from kernel.store.commits.end_run import end_run
+from kernel.store.commits.end_run import Judged, end_run
 from kernel.store.commits.lease import lease
 from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.database import open_database
@@ -38,13 +39,15 @@ class Scene:
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=self.feed.publish)
         self.runs = Runs(reader=self.reader, writer=self.writer, wake=self.feed.new_wake(), now_ms=lambda: self.now_ms)
 
-    async def start(self, kickoff: str, deadline_ms: int | None = None) -> None:
+    async def start(
+        self, kickoff: str, deadline_ms: int | None = None, schema: dict[str, Any] | None = None, exit_from: str = ""
+    ) -> None:
         """Start ``review:main`` with alice in it, as a run."""
-        definition = msgspec.json.encode(WorkflowDefinition(name="review", agents={}))
+        definition = msgspec.json.encode(WorkflowDefinition(name="review", agents={}, output_schema=schema))
         payload = WorkflowStarted(
             name="review", tag="main", mode="run", file=".workflows/review.yaml", definition=definition,
             members=(MemberSpec(name="alice", key=AgentKey("alice@review:main"), origin="inline", definition=b"{}"),),
-            kickoff=kickoff, deadline_ms=deadline_ms,
+            kickoff=kickoff, deadline_ms=deadline_ms, exit_from=exit_from or None,
         )  # fmt: skip
         draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
         await self.writer.commit(append, draft)
@@ -127,4 +130,43 @@ async def test_why_the_work_of_a_run_failed_gives_its_exit_code(cause: Cause, ex
             await it.runs.run_once()
             report = it.reader.now(report_of_latest, "review:main", it.now_ms)
             assert (report.status, report.exit_code) == ("failed", exit_code)
+            it.writer.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "output", "told"),
+    [
+        ('{"verdict": "ok"}', "done", {"verdict": "ok"}, "nothing is left to do"),
+        ("LGTM", "failed", None, "the final answer does not fit output_schema: it is not JSON"),
+        ("", "failed", None, "the final answer does not fit output_schema: there is none"),
+    ],
+)
+async def test_the_final_answer_of_a_run_has_to_fit_its_schema(
+    text: str, status: str, output: object, told: str
+) -> None:
+    """Contracts section 1: output_schema; a mismatch is exit 1, with a text that says why."""
+    with scene() as it:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(it.writer.run)
+            await it.start("@alice go", schema={"type": "object", "required": ["verdict"]})
+            assert await it.writer.commit(lease, "i1", b"t") is not None
+            await it.writer.commit(close, "i1", 1, status="done", text=text)
+            assert await it.writer.commit(end_run, 1, Judged(seq=1, misfit=None)) is False
+            await it.runs.run_once()
+            report = it.reader.now(report_of_latest, "review:main", it.now_ms)
+            assert (report.status, report.exit_code, report.output) == (status, int(status == "failed"), output)
+            assert told in report.messages[-1].text
+            it.writer.close()
+
+
+async def test_a_run_may_answer_for_one_agent_only() -> None:
+    """Contracts section 7: --exit-code-from."""
+    with scene() as it:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(it.writer.run)
+            await it.start("@alice go", exit_from="alice")
+            assert await it.writer.commit(lease, "i1", b"t") is not None
+            await it.writer.commit(close, "i1", 1, status="incomplete", cause="max_steps")
+            await it.runs.run_once()
+            assert (it.run().status, it.run().exit_code) == ("incomplete", 6)
             it.writer.close()

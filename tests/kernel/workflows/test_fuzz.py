@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kernel.agents.catalog import Catalog
 from kernel.workflows.load import load_workflow
-from kernel.workflows.start import StartAsked, prepare
+from kernel.workflows.prepare import StartAsked, prepare
 from protocol.errors import Refused
 
 _KEYS = ["name", "agents", "params", "setup", "kickoff", "limits", "workspace", "budget", "providers", "workflows"]

@@ -112,8 +112,21 @@ ONE = "agents: {bob: {backend: mock, mock: [{text: x}]}}\n"
         ("agents:\n  bob: {ref: alice, model: nope/x}\n", "agents.bob.model", (2, 21), "unknown provider 'nope'", ""),
         ("agents:\n  bob: {ref: alice, backend: mock}\n", "agents.bob.mock", (2, 8), "a mock needs a script", ""),
         ("agents:\n  bob: {model: openai/x}\n", "agents.bob.prompt", (2, 8), "is missing", ""),
-        (ONE + "workspace: {provider: file}\n", "workspace.provider", (2, 23), "file is not supported", "database"),
-        (ONE + "workspace: false\n", "workspace", (2, 12), "needs keys, has 'false'", ""),
+        (ONE + "workspace: {provider: files}\n", "workspace.provider", (2, 23), "'files' is not allowed", "file?"),
+        (ONE + "workspace: true\n", "workspace", (2, 1), "true says nothing", "write false"),
+        (ONE + "workspace: {bind: ../x}\n", "workspace.bind", (2, 13), "'../x' leads outside the project", "data/"),
+        (ONE + "workspace: {bind: /x}\n", "workspace.bind", (2, 13), "is not a path inside the project", ""),
+        (ONE + "workspace: {dir: ./}\n", "workspace.dir", (2, 13), "is the project itself", ""),
+        (ONE + "workspace: {dir: .git/x}\n", "workspace.dir", (2, 13), "is in .git, which has another purpose", ""),
+        (ONE + "workspace: {bind: .workflows/review.yaml}\n", "workspace.bind", (2, 13), "another purpose", ""),
+        (ONE + "workspace: {bind: out/x}\n", "workspace.bind", (2, 13), "'out' is a link", ""),
+        (ONE + "workspace: {bind: a, dir: b}\n", "workspace.dir", (2, 22), "exclude each other", "keep bind"),
+        (ONE + "workspace: {bind: a, provider: memory}\n", "workspace.bind", (2, 13), "memory keeps nothing", ""),
+        (ONE + "workspace: {bind: '${{ env.X }}'}\n", "workspace.bind", (2, 13), "not 'env.X'", ""),
+        (ONE + "workspace: false\nkickoff: x ${{ workspace.dir }}\n", "kickoff", (3, 12), "unknown variable", ""),
+        (ONE + "output_schema: {type: objekt}\n", "output_schema.type", (2, 17), "'objekt' is not valid", "2020-12"),
+        (ONE + "output_schema: {$ref: 'http://x/y'}\n", "output_schema.$ref", (2, 17), "leads out", "$defs"),
+        (ONE + "output_schema: [a]\n", "output_schema", (2, 16), "needs keys, has a list", ""),
         (ONE + "workspace: {git: none}\n", "workspace.git", (2, 13), "git is not supported", ""),
         (ONE + "context: {}\n", "context", (2, 1), "unknown key 'context'", "it is called workspace"),
         (ONE + "verdict: x\n", "verdict", (2, 1), "verdict is not supported", ""),
@@ -140,7 +153,8 @@ ONE = "agents: {bob: {backend: mock, mock: [{text: x}]}}\n"
 def test_a_wrong_workflow_says_where_and_what_to_do(
     catalog: Catalog, text: str, where: str, place: tuple[int, int], message: str, hint: str
 ) -> None:
-    """CF07-CF10, CF13, CF14, CF21."""
+    """CF07-CF10, CF13, CF14, CF21; P15: workspaces stay inside the project."""
+    (catalog.root / "out").symlink_to(catalog.root.parent)
     [error] = errors(catalog, text)
     assert error.where == where
     assert (error.line, error.column) == place

@@ -49,7 +49,8 @@ def test_wrong_words_are_a_usage_error_with_all_that_is_wrong(words: str, messag
     with pytest.raises(Refused) as caught:
         parse_params(PARAMS, words.split())
     assert (caught.value.code, caught.value.text) == ("bad_request", message)
-    assert caught.value.hint == "parameters after --: [--base <string>] [--count <int>] [--ratio <number>] [--deep]"
+    shapes = "[-b|--base <string>] [-n|--count <int>] [--ratio <number>] [-d|--deep]"
+    assert caught.value.hint == f"parameters after --: {shapes}"
 
 
 def test_all_that_is_missing_is_told_at_once() -> None:

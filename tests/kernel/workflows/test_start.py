@@ -13,7 +13,8 @@ from kernel.procs.exec import ExecLauncher
 from kernel.store import messages, spending, workflows
 from kernel.store.commits.begin_workflow import Begun
 from kernel.workflows.member_definition import definition_for
-from kernel.workflows.start import Prepared, StartAsked, prepare, start
+from kernel.workflows.prepare import Prepared, StartAsked, prepare
+from kernel.workflows.start import start
 from protocol.budget import RunBudget
 from protocol.errors import Refused
 from tests.kernel.store.house import House, open_house
@@ -157,7 +158,7 @@ async def test_a_step_sees_the_project_and_little_else(catalog: Catalog, tmp_pat
     async with stage(tmp_path) as on:
         started = await on.start(checked(catalog))
         said = on.house.reader.now(messages.channel, started.space, 10)
-    assert said[-1].text == f"@alice {catalog.root}\nnone"
+    assert said[-1].text == f"@alice\n```out\n{catalog.root}\nnone\n```"
 
 
 async def test_a_second_start_of_a_running_workflow_is_refused(catalog: Catalog, tmp_path: Path) -> None:
@@ -283,4 +284,38 @@ def test_a_budget_in_usd_is_refused_where_no_price_is_known(catalog: Catalog) ->
     error = refusal(catalog, limited)
     assert "none is known for alice (ollama/llama)" in error.text
     assert "--max-tokens" in (error.hint or "")
-    assert checked(catalog, StartAsked("review", mode="run", trusted=True, budget=RunBudget(tokens=1)))
+    counted = StartAsked("review", mode="run", trusted=True, budget=RunBudget(tokens=1))
+    assert checked(catalog, counted).budget == RunBudget(tokens=1)
+
+
+async def test_the_folder_of_the_workspace_is_there_for_whoever_is_told_of_it(catalog: Catalog, tmp_path: Path) -> None:
+    """Contracts section 1: workspace.dir; P15: a link in its place is an error, and nothing starts."""
+    write(catalog, STEP + "{shell: 'echo hi > ${{ workspace.dir }}/made', as: out}")
+    async with stage(tmp_path) as on:
+        await on.start(checked(catalog, asked(tag="t1")))
+        assert (catalog.root / ".workspace/review/t1/made").read_text() == "hi\n"
+        (catalog.root / ".workspace/review/t2").symlink_to(tmp_path)
+        with pytest.raises(Refused, match=r"workspace/review/t2 cannot be made"):
+            await on.start(checked(catalog, asked(tag="t2")))
+        assert [record.tag for record in on.house.reader.now(workflows.running)] == ["t1"]
+
+
+@pytest.mark.parametrize(
+    ("kickoff", "woken"),
+    [("begin", ("alice", "bob")), ("'@bob begin'", ("bob",)), ("'@nobody begin'", ("alice", "bob"))],
+)
+async def test_without_a_workspace_a_kickoff_is_for_those_it_names_or_for_all(
+    kickoff: str, woken: tuple[str, ...], catalog: Catalog, tmp_path: Path
+) -> None:
+    """workspace: false: nobody could pass the work on."""
+    write(catalog, f"agents: {{alice: {{ref: alice}}, bob: {{{MOCK}}}}}\nworkspace: false\nkickoff: {kickoff}\n")
+    async with stage(tmp_path) as on:
+        begun = await on.start(checked(catalog))
+        (said,) = (one for one in on.house.reader.now(messages.channel, begun.space) if one.kind == "kickoff")
+        assert said.to == woken
+
+
+def test_whose_exit_code_counts_must_be_somebody_of_the_workflow(catalog: Catalog) -> None:
+    """Contracts section 7: --exit-code-from; exit 5, told before anything has run."""
+    error = refusal(catalog, StartAsked("review", mode="run", trusted=True, exit_from="alcie"))
+    assert (error.code, error.meaning.exit_code, error.hint) == ("not_a_participant", 5, "did you mean alice?")

@@ -165,3 +165,15 @@ async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: House) -> N
     assert answer.is_error
     assert msgspec.json.decode(answer.body)["code"] == "stale_attempt"
     assert "too late" not in [text for _, text in await said(kernel, "dm:alice")]
+
+
+async def test_without_a_channel_there_is_none_to_read_or_speak_in(kernel: House) -> None:
+    """workspace: false: refused as a result that a model can read; its own inbox is there."""
+    path = kernel.services.catalog.root / ".workflows/solo.yaml"
+    path.write_text("agents:\n  alice: { ref: alice }\nworkspace: false\n")
+    assert (await kernel.ask("POST", "/workflows", {"workflow": "solo"})).status == 201
+    await kernel.attempt("alice@solo")
+    for tool, arguments in (("channel_send", {"message": "hi"}), ("channel_read", {})):
+        result = await call(kernel, tool, arguments)
+        assert (result["isError"], "no channel" in result["structuredContent"]["detail"]) == (True, True)
+    assert (await call(kernel, "my_inbox", {}))["isError"] is False

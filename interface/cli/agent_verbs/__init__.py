@@ -1,0 +1,1 @@
+"""The commands under ``agent``, a module each: ``configure(parser)`` and ``run(context)``."""

@@ -1,0 +1,101 @@
+"""``awk trust``: what the project's files would run or reach, and whether to keep trusting exactly that.
+
+It starts no kernel; one that runs sees what is kept or taken back with the next thing it begins.
+"""
+
+import argparse
+
+import msgspec
+
+from interface.cli.consent import can_ask
+from interface.cli.context import Context
+from interface.cli.exits import Exit
+from interface.cli.parsing import json_flag
+from interface.cli.views import trust as view
+from interface.failure import Failure
+from interface.loader import ask
+from interface.trust_file import TrustFile
+from protocol.trust import SHORT, Consent, Demanded, TrustList, TrustReport, TrustRow, Unit
+
+LIST, REVOKE = "list", "revoke"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """[FILE|NAME...], list, revoke."""
+    parser.add_argument(
+        "words",
+        metavar="FILE|NAME",
+        nargs="*",
+        help="an agent, a workflow or its file (default: all); list: what is kept; revoke ID...: take it back",
+    )
+    parser.add_argument("--yes", action="store_true", help="keep it without asking")
+    parser.add_argument("--all", action="store_true", help="with revoke: everything")
+    json_flag(parser)
+
+
+def run(context: Context) -> int:
+    """Exit code 7 where something is not trusted in the end."""
+    words: list[str] = context.args.words
+    if context.args.all and words[:1] != [REVOKE]:
+        raise Failure("usage", "--all goes with revoke")
+    if words == [LIST]:
+        return context.answer(_encoded(TrustFile(context.project).kept()), "trust")
+    if words[:1] == [REVOKE]:
+        return _revoke(context, words[1:])
+    return _trust(context, [context.workflow(word) for word in words])
+
+
+def _trust(context: Context, asked: list[str]) -> int:
+    found = msgspec.json.decode(ask(None, "trust", "--project", context.project.root, "--", *asked), type=Demanded)
+    file = TrustFile(context.project)
+    rows = _rows(found.units, file.kept())
+    missing = [row for row in rows if row.state != "kept"]
+    for skipped in found.skipped:
+        context.out.note(f"note: skipped {view.skipped(skipped)}")
+    if not context.args.json:
+        context.out.lines(view.report_lines(rows, context.out.screen))
+    if missing and (context.args.yes or _agrees(context)):
+        file.keep([msgspec.to_builtins(row) for row in missing], context.clock.wall())
+        rows = _rows(found.units, file.kept())
+        context.out.note(f"kept: {len(missing)}")
+        missing = []
+    if context.args.json:
+        context.out.document(msgspec.json.encode(TrustReport(units=rows)))
+    return Exit.UNTRUSTED if missing else Exit.OK
+
+
+def _rows(units: tuple[Unit, ...], kept: tuple[Consent, ...]) -> tuple[TrustRow, ...]:
+    digests = {one.digest for one in kept}
+    before = {one.subject: one.demands for one in kept}
+    return tuple(_row(one, one.digest in digests, before.get(one.subject)) for one in units)
+
+
+def _row(one: Unit, is_kept: bool, before: tuple[str, ...] | None) -> TrustRow:
+    changed = before is not None and not is_kept
+    added = tuple(demand for demand in one.demands if demand not in (before or ())) if changed else ()
+    state = view.state(is_kept=is_kept, changed=changed)
+    return TrustRow(subject=one.subject, demands=one.demands, digest=one.digest, state=state, added=added)
+
+
+def _agrees(context: Context) -> bool:
+    if context.args.json or not can_ask(context):
+        return False
+    context.out.ask("Trust this until it changes? [y/N] ")
+    return context.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _revoke(context: Context, ids: list[str]) -> int:
+    if bool(ids) == context.args.all:
+        raise Failure("usage", "revoke takes the ids to take back, or --all", f"see {context.program} trust list")
+    file = TrustFile(context.project)
+    kept = file.kept()
+    for wanted in ids:
+        if len(wanted) < SHORT or not any(one.digest.startswith(wanted) for one in kept):
+            raise Failure("not_found", f"nothing is kept with the id {wanted!a}", f"see {context.program} trust list")
+    gone = file.revoke(lambda one: context.args.all or one.digest.startswith(tuple(ids)))
+    context.out.note(f"revoked: {len(gone)}")
+    return context.answer(_encoded(file.kept()), "trust")
+
+
+def _encoded(consents: tuple[Consent, ...]) -> bytes:
+    return msgspec.json.encode(TrustList(consents=consents))

@@ -1,0 +1,104 @@
+"""The script for zsh: one ``_arguments`` call for each command."""
+
+from collections.abc import Sequence
+from shlex import quote
+from typing import Final
+
+from interface.cli.completion.takes import Option, Takes, Values
+
+_HEAD: Final = r"""#compdef PROGRAMS
+# zsh completion; in ~/.zshrc, after compinit: source <(agent-worker completion zsh)
+
+_agent_worker_live() {
+    local -a found
+    found=(${(f)"$($_agent_worker_program _complete $1 2>/dev/null </dev/null)"})
+    compadd -a found
+}
+
+_agent_worker_both() {
+    _agent_worker_live $1
+    _files
+}
+"""
+_TAIL: Final = r"""
+if [ "$funcstack[1]" = _agent_worker ]; then
+    _agent_worker "$@"
+else
+    compdef _agent_worker PROGRAMS
+fi
+"""
+
+
+def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
+    """What ``source <(agent-worker completion zsh)`` reads."""
+    named = " ".join(programs)
+    first = [takes for takes in commands if len(takes.path) == 1]
+    return "\n".join(
+        [
+            _HEAD.replace("PROGRAMS", named),
+            "_agent_worker() {",
+            "    local _agent_worker_program=$words[1]",
+            "    local -a choices",
+            "    if (( CURRENT == 2 )); then",
+            *_describe(first, "command", 8),
+            "        return",
+            "    fi",
+            '    case "$words[2]" in',
+            *(line for takes in first for line in _case(takes, commands)),
+            "        *) if [[ $service == awk ]]; then _awk; else _default; fi ;;",
+            "    esac",
+            "}",
+            _TAIL.replace("PROGRAMS", named),
+        ]
+    )
+
+
+def _case(takes: Takes, commands: Sequence[Takes]) -> list[str]:
+    below = [one for one in commands if len(one.path) == 2 and one.path[0] == takes.path[0]]
+    if not below:
+        return [f"        {takes.path[0]})", *_arguments(takes, 1, 12), "            ;;"]
+    return [
+        f"        {takes.path[0]})",
+        "            if (( CURRENT == 3 )); then",
+        *_describe(below, "verb", 16),
+        "                return",
+        "            fi",
+        '            case "$words[3]" in',
+        *(
+            line
+            for one in below
+            for line in (f"                {one.path[1]})", *_arguments(one, 2, 20), "                    ;;")
+        ),
+        "            esac",
+        "            ;;",
+    ]
+
+
+def _describe(commands: Sequence[Takes], what: str, indent: int) -> list[str]:
+    margin = " " * indent
+    choices = [quote(f"{takes.path[-1]}:{takes.help}") for takes in commands]
+    return [f"{margin}choices=({' '.join(choices)})", f"{margin}_describe -t {what}s {what} choices"]
+
+
+def _arguments(takes: Takes, words: int, indent: int) -> list[str]:
+    """The command's words shifted away, so that arguments count from 1."""
+    margin = " " * indent
+    specs = [quote(_option(option, flag)) for option in takes.options for flag in option.flags]
+    for number, values in enumerate(takes.arguments, 1):
+        place = "*" if takes.many and number == len(takes.arguments) else str(number)
+        specs.append(quote(f"{place}:argument:{_action(values)}"))
+    return [f"{margin}shift {words} words; (( CURRENT -= {words} ))", f"{margin}_arguments {' '.join(specs)}"]
+
+
+def _option(option: Option, flag: str) -> str:
+    told = option.help.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
+    value = "" if option.values is None else f":value:{_action(option.values)}"
+    return f"{flag}[{told}]{value}"
+
+
+def _action(values: Values) -> str:
+    if values.words:
+        return f"({' '.join(values.words)})"
+    if values.live:
+        return f" _agent_worker_{'both' if values.files else 'live'} {values.live}"
+    return "_files" if values.files else " "

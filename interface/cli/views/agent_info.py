@@ -1,0 +1,40 @@
+"""What an agent is: the facts, how much it knows, and its definition."""
+
+import json
+from typing import Any
+
+from interface.cli.escape import escape, one_line
+from interface.cli.output import Screen
+from protocol.yaml_text import block
+
+
+def lines(body: bytes, screen: Screen) -> list[str]:
+    """Facts first, then the definition as a file would have it."""
+    info: dict[str, Any] = json.loads(body)
+    reason = f" ({info['reason']})" if info.get("reason") else ""
+    facts = {
+        "file": info["file"] or "none: it lives until the kernel stops",
+        "state": f"{info['state']}{reason}",
+        "workspaces": ", ".join(info.get("workspaces") or ()) or "none",
+        **_context(info.get("context")),
+    }
+    definition = {key: value for key, value in info["definition"].items() if key not in {"name", "entry"}}
+    return [
+        screen.style(one_line(info["name"]), "bold"),
+        *(f"  {name + ':':<12} {one_line(text)}" for name, text in facts.items()),
+        "",
+        *(escape(line) for line in block(definition)),
+    ]
+
+
+def _context(counts: dict[str, Any] | None) -> dict[str, str]:
+    if counts is None:
+        return {}
+    memory = ", ".join(f"{count} {tier}" for tier, count in counts["memory"].items() if count)
+    todo = counts["todo"]
+    return {
+        "context": str(counts["dir"]),
+        "memory": memory or "nothing",
+        "notes": str(counts["notes"]),
+        "todo": f"{todo['open']} open, {todo['done']} done",
+    }

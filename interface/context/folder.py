@@ -1,0 +1,133 @@
+"""A directory held open: files in it are read, replaced and removed by name, and no link leads out of it.
+
+What is written is whole or not there (fault SF19): a temporary file, synced, then renamed. Sizes are bounded, and
+what is no regular file is refused without being opened for long (a FIFO does not block).
+"""
+
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Final, Self
+
+LIMIT_BYTES: Final = 1024 * 1024
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_TEMPORARY: Final = ".tmp-"
+
+
+class Unusable(OSError):
+    """A file that cannot be what it should be: the text says which, and why."""
+
+
+class Folder:
+    """An open directory. ``shown`` is what to call it in messages."""
+
+    def __init__(self, descriptor: int, shown: str) -> None:
+        self._descriptor = descriptor
+        self.shown = shown
+
+    @classmethod
+    def open(cls, path: str, shown: str) -> Self:
+        """The directory at ``path``. Raises OSError (FileNotFoundError where there is none)."""
+        return cls(os.open(path, _DIRECTORY), shown)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it; nothing can be done with it any more."""
+        os.close(self._descriptor)
+
+    def folder(self, name: str, *, make: bool = False) -> "Folder":
+        """The directory ``name`` in this one, which must not be a link. Raises OSError."""
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=self._descriptor)
+        shown = f"{self.shown}/{name}"
+        try:
+            return Folder(os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._descriptor), shown)
+        except NotADirectoryError as error:
+            raise Unusable(f"{shown} is no directory of its own") from error
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """Keep other writers away, from reading to writing."""
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def names(self, suffix: str) -> list[str]:
+        """The files here that end in ``suffix``, sorted; hidden ones are not ours."""
+        return sorted(name for name in os.listdir(self._descriptor) if name.endswith(suffix) and name[0] != ".")
+
+    def read(self, name: str) -> str:
+        """All of a UTF-8 file. Raises FileNotFoundError; Unusable, naming the file."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+        try:
+            descriptor = os.open(name, flags, dir_fd=self._descriptor)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise Unusable(f"{self.shown}/{name} cannot be read: {error.strerror}") from error
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Unusable(f"{self.shown}/{name} is not a regular file")
+            data = file.read(LIMIT_BYTES + 1)
+        return self._text(name, data)
+
+    def _text(self, name: str, data: bytes) -> str:
+        if len(data) > LIMIT_BYTES:
+            raise Unusable(f"{self.shown}/{name} is larger than {LIMIT_BYTES // 1024} KiB")
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise Unusable(f"{self.shown}/{name} is not UTF-8 text") from error
+
+    def write(self, name: str, text: str) -> None:
+        """Put ``text`` in the place of ``name``, or make it; a file that was there keeps its mode. Raises OSError."""
+        with self._written(name, text) as temporary:
+            os.replace(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def create(self, name: str, text: str) -> None:
+        """Make ``name``. Raises FileExistsError where something is there, even a dangling link; OSError."""
+        with self._written(name, text) as temporary:
+            os.link(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor, follow_symlinks=False)
+
+    def remove(self, name: str) -> None:
+        """Remove a file. Raises OSError."""
+        os.unlink(name, dir_fd=self._descriptor)
+        os.fsync(self._descriptor)
+
+    @contextmanager
+    def _written(self, name: str, text: str) -> Generator[str]:
+        """The name of a synced file with ``text``; what the block makes of it is synced too."""
+        temporary = f".{name}{_TEMPORARY}{secrets.token_hex(6)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o666, dir_fd=self._descriptor)
+        try:
+            with open(descriptor, "wb") as file:
+                self._keep_mode(name, descriptor)
+                file.write(text.encode())
+                file.flush()
+                os.fsync(descriptor)
+            yield temporary
+            os.fsync(self._descriptor)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=self._descriptor)
+
+    def _keep_mode(self, name: str, descriptor: int) -> None:
+        with suppress(FileNotFoundError):
+            found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode):
+                os.fchmod(descriptor, stat.S_IMODE(found.st_mode))

@@ -1,0 +1,153 @@
+"""The memory of an agent in its files: found, set and removed, while what people wrote around it stays."""
+
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from interface.context.folder import Folder, Unusable
+from interface.context.place import Place, open_context
+from interface.failure import Failure
+from interface.yaml_edit import Uneditable, with_value, without_value
+from interface.yaml_reading import NotYaml, read
+from protocol.memory import (
+    SUFFIX,
+    TIERS,
+    Entry,
+    EntryRejected,
+    Tier,
+    Visibility,
+    check_entry,
+    entries_of,
+    file_of,
+    tier_of,
+    value_of,
+)
+from protocol.personal import MEMORY
+
+
+class Kept(NamedTuple):
+    """An entry, and the file in ``memory/`` that it is in."""
+
+    entry: Entry
+    file: str
+
+
+class Recall(NamedTuple):
+    """What a memory holds, core first, and what was skipped (fault SF17), with the reason."""
+
+    kept: tuple[Kept, ...]
+    skipped: tuple[str, ...]
+
+
+def recall(place: Place) -> Recall:
+    """All that the agent knows. Raises Failure (bad_definition)."""
+    try:
+        with open_context(place) as context, context.folder(MEMORY) as folder:
+            return _recall(folder)
+    except FileNotFoundError:
+        return Recall((), ())
+    except OSError as error:
+        raise Failure("failed", str(error)) from error
+
+
+def keep(place: Place, key: str, value: str, tier: Tier | None = None, visibility: Visibility | None = None) -> Kept:
+    """Set ``key``; where it was known, what is not given stays. Raises Failure."""
+    try:
+        with open_context(place, make=True) as context, context.folder(MEMORY, make=True) as folder, folder.locked():
+            old = next((kept for kept in _recall(folder).kept if kept.entry.key == key), None)
+            new = _new(old, key, value, tier, visibility)
+            _set(folder, new, remove=old)
+            return new
+    except EntryRejected as error:
+        raise Failure("usage", str(error)) from error
+    except OSError as error:
+        raise Failure("failed", str(error)) from error
+
+
+def forget(place: Place, key: str) -> None:
+    """Remove ``key``, wherever it is. Raises Failure (not_found)."""
+    found = False
+    try:
+        with open_context(place) as context, context.folder(MEMORY) as folder, folder.locked():
+            while file := next((kept.file for kept in _recall(folder).kept if kept.entry.key == key), None):
+                _remove(folder, file, key)
+                found = True
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise Failure("failed", str(error)) from error
+    if not found:
+        raise unknown(place.name, key)
+
+
+def unknown(name: str, key: str) -> Failure:
+    """There is no such entry."""
+    return Failure("not_found", f"{name} knows nothing of {key!r}", f"see what there is: awk agent memory {name}")
+
+
+def _new(old: Kept | None, key: str, value: str, tier: Tier | None, visibility: Visibility | None) -> Kept:
+    """What is to be kept, and where: an entry stays in its file, unless that is the file of another tier."""
+    was = old.entry if old is not None else Entry(key, value)
+    new = was._replace(value=value, tier=tier or was.tier, visibility=visibility or was.visibility, source="")
+    stays = old is not None and (new.tier == was.tier or old.file not in map(file_of, TIERS))
+    return Kept(check_entry(new), old.file if old is not None and stays else file_of(new.tier))
+
+
+def _set(folder: Folder, new: Kept, *, remove: Kept | None) -> None:
+    _edit(folder, new.file, lambda text: _with_entry(text, new))
+    if remove is not None and remove.file != new.file:
+        _remove(folder, remove.file, new.entry.key)
+
+
+def _with_entry(text: str, new: Kept) -> str:
+    """``text`` with the entry; one that says more than its value is changed key by key, so that comments stay."""
+    key, said = new.entry.key, value_of(new.entry, new.file)
+    assert isinstance(said, str | dict)
+    data = read(text)
+    old = cast("dict[str, object]", data).get(key) if isinstance(data, dict) else None
+    if not isinstance(said, dict) or not isinstance(old, dict) or "value" not in old:
+        return with_value(text, [key], said)
+    for name, value in said.items():
+        text = with_value(text, [key, name], str(value))
+    for name in cast("dict[str, object]", old).keys() - said.keys():
+        text = without_value(text, [key, name])
+    return text
+
+
+def _remove(folder: Folder, file: str, key: str) -> None:
+    _edit(folder, file, lambda text: without_value(text, [key]))
+    if not folder.read(file).strip():
+        folder.remove(file)
+
+
+def _recall(folder: Folder) -> Recall:
+    kept: list[Kept] = []
+    skipped: list[str] = []
+    for file in sorted(folder.names(SUFFIX), key=_order):
+        try:
+            entries, faults = entries_of(read(folder.read(file)), file)
+        except (NotYaml, Unusable) as error:
+            skipped.append(f"{folder.shown}/{file}: {error}" if isinstance(error, NotYaml) else str(error))
+            continue
+        known = {one.entry.key: one.file for one in kept}
+        faults += [f"{entry.key} is in {known[entry.key]} too" for entry in entries if entry.key in known]
+        kept += [Kept(entry, file) for entry in entries if entry.key not in known]
+        skipped += [f"{folder.shown}/{file}: {fault}" for fault in faults]
+    return Recall(tuple(kept), tuple(skipped))
+
+
+def _order(file: str) -> tuple[int, bool, str]:
+    """Core first; inside a tier its own file before topics."""
+    tier = tier_of(file)
+    return TIERS.index(tier), file != file_of(tier), file
+
+
+def _edit(folder: Folder, file: str, change: Callable[[str], str]) -> None:
+    try:
+        before = folder.read(file)
+    except FileNotFoundError:
+        before = ""
+    try:
+        folder.write(file, change(before))
+    except (NotYaml, Uneditable) as error:
+        text = f"{folder.shown}/{file} cannot be changed: {error}"
+        raise Failure("failed", text, "change it in an editor") from error

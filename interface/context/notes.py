@@ -1,0 +1,68 @@
+"""The notes of an agent in its files: one Markdown file each, written whole or not at all."""
+
+import time
+from typing import Final, NamedTuple
+
+from interface.context.folder import Folder, Unusable
+from interface.context.place import Place, open_context
+from interface.failure import Failure
+from protocol.notes import SUFFIX, Note, NoteRejected, content, file_name, note, order
+from protocol.personal import NOTES
+
+_TRIES: Final = 100
+
+
+class Notes(NamedTuple):
+    """All notes, the oldest first, and the files that were skipped, with the reason (fault SF17)."""
+
+    notes: tuple[Note, ...]
+    skipped: tuple[str, ...]
+
+
+def read_notes(place: Place) -> Notes:
+    """The notes of the agent. Raises Failure (bad_definition)."""
+    try:
+        with open_context(place) as context, context.folder(NOTES) as folder:
+            return _read(folder)
+    except FileNotFoundError:
+        return Notes((), ())
+    except OSError as error:
+        raise Failure("failed", str(error)) from error
+
+
+def add_note(place: Place, text: str, wall_seconds: float) -> Note:
+    """Write a note; its file is named by the time (UTC) and its first words. Raises Failure."""
+    stamp = time.strftime("%Y-%m-%d-%H%M%S", time.gmtime(wall_seconds))
+    try:
+        body = content(text)
+        with open_context(place, make=True) as context, context.folder(NOTES, make=True) as folder:
+            return note(_create(folder, file_name(stamp, body), body), body)
+    except NoteRejected as error:
+        raise Failure("usage", str(error)) from error
+    except OSError as error:
+        raise Failure("failed", str(error)) from error
+
+
+def _create(folder: Folder, name: str, body: str) -> str:
+    stem = name.removesuffix(SUFFIX)
+    for number in range(1, _TRIES):
+        free = name if number == 1 else f"{stem}-{number}{SUFFIX}"
+        try:
+            folder.create(free, body)
+        except FileExistsError:
+            continue
+        return free
+    raise Unusable(f"{folder.shown}/{name} and {_TRIES} more are there already")
+
+
+def _read(folder: Folder) -> Notes:
+    notes: list[Note] = []
+    skipped: list[str] = []
+    for file in sorted(folder.names(SUFFIX), key=order):
+        try:
+            notes.append(note(file, folder.read(file)))
+        except Unusable as error:
+            skipped.append(str(error))
+        except NoteRejected as error:
+            skipped.append(f"{folder.shown}/{file} {error}")
+    return Notes(tuple(notes), tuple(skipped))

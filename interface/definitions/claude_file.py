@@ -1,0 +1,101 @@
+"""Agent files of Claude Code (``.claude/agents/x.md``) as keys of ours; what has no counterpart is said, not guessed.
+
+Their front matter is often no YAML (a description with ``: `` in it); then it is read line by line.
+"""
+
+import os
+import re
+import stat
+from typing import Final, NamedTuple, cast
+
+from interface.failure import Failure
+from interface.yaml_reading import NotYaml, read
+from protocol.yaml_text import Value
+
+LIMIT_BYTES: Final = 1024 * 1024
+_FRONT: Final = re.compile(
+    r"\ufeff?---[ \t]*\r?\n(?P<front>.*?)^---[ \t]*(?:\r?\n|\Z)(?P<body>.*)", re.DOTALL | re.MULTILINE
+)
+_KEY: Final = re.compile(r"(?P<key>[A-Za-z][A-Za-z_-]*):[ \t]*(?P<value>.*)")
+_TAKEN: Final = frozenset({"name", "description", "model"})
+_MODELS: Final = frozenset({"sonnet", "opus", "haiku"})
+"""Names of models that mean the same to us."""
+
+
+class Translated(NamedTuple):
+    """Keys of an agent file, and what was left behind, one sentence each."""
+
+    keys: dict[str, Value]
+    lost: tuple[str, ...]
+
+
+def translate(path: str, name: str) -> Translated:
+    """The agent in the file at ``path``, to be called ``name``. Raises Failure."""
+    front, body = _split(_text(path), path)
+    if not body.strip():
+        raise Failure("usage", f"{path} has no system prompt: nothing stands below its front matter")
+    keys: dict[str, Value] = {"prompt": {"system": body.strip("\n") + "\n"}}
+    lost = [f"{key}: {_shown(value)} has no counterpart yet" for key, value in front.items() if key not in _TAKEN]
+    description = _shown(front.get("description"))
+    if description:
+        keys["soul"] = {"description": description}
+    model = _shown(front.get("model"))
+    if model in _MODELS or "/" in model:
+        keys["model"] = model
+    elif model.startswith("claude-"):
+        keys["model"] = f"anthropic/{model}"
+    elif model:
+        lost.append(f"model: {model} means nothing here; name one with -m")
+    if _shown(front.get("name")) not in {"", name}:
+        lost.append(f"name: {_shown(front.get('name'))} is called {name} here")
+    return Translated(keys, tuple(lost))
+
+
+def _split(text: str, path: str) -> tuple[dict[str, object], str]:
+    match = _FRONT.match(text)
+    if match is None:
+        raise Failure("usage", f"{path} has no front matter between lines of ---", "it is no agent file of Claude Code")
+    try:
+        front = read(match["front"])
+    except NotYaml:
+        front = None
+    found = cast("dict[str, object]", front) if isinstance(front, dict) else _by_lines(match["front"])
+    return found, match["body"].replace("\r\n", "\n")
+
+
+def _by_lines(front: str) -> dict[str, object]:
+    """Keys that begin a line, each with all that follows until the next one."""
+    found: dict[str, object] = {}
+    last = ""
+    for line in front.splitlines():
+        match = _KEY.fullmatch(line)
+        if match is not None:
+            last = match["key"]
+            found[last] = match["value"].strip()
+        elif last and line.strip():
+            found[last] = f"{found[last]}\n{line.strip()}".strip()
+    return found
+
+
+def _shown(value: object) -> str:
+    """A value of the front matter as text: a list with commas."""
+    if isinstance(value, list):
+        return ", ".join(map(_shown, cast("list[object]", value)))
+    return value.strip() if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _text(path: str) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Failure("usage", f"{path} is not a regular file")
+            data = file.read(LIMIT_BYTES + 1)
+        text = data.decode()
+    except FileNotFoundError:
+        raise Failure("not_found", f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise Failure("usage", f"{path} cannot be read: {error}") from error
+    if len(data) > LIMIT_BYTES:
+        raise Failure("usage", f"{path} is larger than {LIMIT_BYTES // 1024} KiB")
+    return text

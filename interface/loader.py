@@ -1,0 +1,85 @@
+"""Asks the kernel's loader what files mean, without a kernel: ``kernel.inspect`` in a process of its own.
+
+It reads files and answers with one JSON document; what it refuses becomes a Failure, and so does its death.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from interface.failure import Failure, Place
+
+SECONDS: Final = 60.0
+"""How long it may take; it needs a fraction of one."""
+_TAIL_LINES: Final = 5
+_NOT_INHERITED: Final = ("PYTHON", "LD_", "DYLD_")
+"""Prefixes of variables that would steer its interpreter and its libraries."""
+
+
+def ask(environ: Mapping[str, str] | None, verb: str, *words: str, given: bytes = b"") -> bytes:
+    """The document that ``verb`` answers ``words`` with; ``given`` is what it reads.
+
+    ``environ`` matters only for what says whether keys are set. Raises Failure.
+    """
+    done = _run(environ, (verb, *_texts(words)), given)
+    document = done.stdout
+    if document.startswith(b'{"schema":"awk/error'):
+        raise failure_of(json.loads(document))
+    if done.returncode not in (0, 78) or not document:
+        raise _died(done)
+    return document
+
+
+def failure_of(document: Mapping[str, Any]) -> Failure:
+    """A document of what was refused, as the Failure that it is."""
+    places = [place_of(error) for error in document.get("errors", ())]
+    return Failure(str(document["code"]), str(document["detail"]), document.get("hint"), places=places)
+
+
+def place_of(error: Mapping[str, Any]) -> Place:
+    """One mistake of a document."""
+    return Place(
+        path=str(error["path"]),
+        line=int(error["line"]),
+        column=int(error["column"]),
+        where=str(error["where"]),
+        message=str(error["message"]),
+        hint=error.get("hint"),
+        source=str(error.get("source", "")),
+    )
+
+
+def mistake(place: Place) -> Failure:
+    """One mistake by itself, in the words in which a start would be refused for it."""
+    text = f"{place.where}: {place.message}" if place.where else place.message
+    return Failure("bad_definition", text, places=[place])
+
+
+def _run(environ: Mapping[str, str] | None, words: Sequence[str], given: bytes) -> "subprocess.CompletedProcess[bytes]":
+    variables = environ or {}
+    kept = {name: value for name, value in variables.items() if not name.startswith(_NOT_INHERITED)}
+    argv = [sys.executable, "-I", "-m", "kernel.inspect", *words]
+    try:
+        return subprocess.run(argv, env=kept, input=given, capture_output=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        text = f"the loader did not answer within {SECONDS:.0f} s"
+        raise Failure("failed", text, "is the machine very busy, or the project on a slow disk?") from error
+
+
+def _texts(words: Sequence[str]) -> Sequence[str]:
+    """``words`` as they are. Raises Failure (usage) for one that is no text."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise Failure("usage", f"{word!a} is not UTF-8 text") from error
+    return words
+
+
+def _died(done: "subprocess.CompletedProcess[bytes]") -> Failure:
+    how = f"with exit code {done.returncode}" if done.returncode >= 0 else f"by signal {-done.returncode}"
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()[-_TAIL_LINES:]
+    said = "".join(f"\n  | {line}" for line in lines)
+    return Failure("failed", f"the loader ended {how} and no answer{said}", "nothing was changed; try again")

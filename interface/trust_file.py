@@ -1,0 +1,116 @@
+"""The file of what the user keeps to trust in a project: read, added to and taken from, by commands alone.
+
+It lies in the user's state directory, never in the project, so that no repository can bring its own consent.
+"""
+
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from interface.autostart import make_private
+from interface.discovery import HOME, Project
+from interface.failure import Failure
+from protocol.trust import TRUST, TRUST_LIMIT_BYTES, TRUST_LOCK, Consent, Consents, digest_of
+
+_decode: Final = msgspec.json.Decoder(Consents).decode
+
+
+class TrustFile:
+    """The consents of one project. Changes are atomic, and wait for each other."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._path = os.path.join(project.state, TRUST)
+
+    def kept(self) -> tuple[Consent, ...]:
+        """What is kept, in the order it was agreed to. Raises Failure where the file cannot be believed."""
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise self._refused(error.strerror or "unreadable") from error
+        with open(descriptor, "rb") as file:
+            info = os.fstat(descriptor)
+            if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077:
+                raise self._refused("it must be a file of yours with mode 0600")
+            content = file.read(TRUST_LIMIT_BYTES)
+        try:
+            return _decode(content).sound(self._project.root)
+        except msgspec.MsgspecError as error:
+            raise self._refused(f"{error}") from error
+
+    def keep(self, units: Iterable[Mapping[str, Any]], now: float) -> tuple[Consent, ...]:
+        """Keep ``units`` (protocol.trust.Unit, as JSON), agreed to at ``now`` (seconds). Returns what is kept of them.
+
+        What was agreed to before stays: an agent may demand one thing alone and another in a workflow.
+        """
+        at = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        new = tuple(_consent(unit, at) for unit in units)
+        digests = {one.digest for one in new}
+        self._change(lambda old: (*(one for one in old if one.digest not in digests), *new))
+        return new
+
+    def revoke(self, doomed: Callable[[Consent], bool]) -> tuple[Consent, ...]:
+        """Take back what is ``doomed``. Returns it."""
+        gone: list[Consent] = []
+
+        def without(old: tuple[Consent, ...]) -> tuple[Consent, ...]:
+            gone.extend(one for one in old if doomed(one))
+            return tuple(one for one in old if one not in gone)
+
+        self._change(without)
+        return tuple(gone)
+
+    def _change(self, change: Callable[[tuple[Consent, ...]], tuple[Consent, ...]]) -> None:
+        with self._locked():
+            before = self.kept()
+            after = change(before)
+            if after != before:
+                self._write(Consents(project=self._project.root, consents=after))
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        make_private(self._project.state)
+        self._check_directory()
+        path = os.path.join(self._project.state, TRUST_LOCK)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _check_directory(self) -> None:
+        """Whoever else could write there could agree in the user's name."""
+        info = os.lstat(self._project.state)
+        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
+            raise self._refused("its directory must be yours, and nobody else's to write to")
+
+    def _write(self, content: Consents) -> None:
+        """Readers see the old file or the new one."""
+        temporary = f"{self._path}.new"
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(content)))
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, self._path)
+
+    def _refused(self, why: str) -> Failure:
+        hint = f"look at it, and remove it to begin anew (or set {HOME})"
+        return Failure("kernel_configuration", f"{self._path} is not believed: {why}", hint)
+
+
+def _consent(unit: Mapping[str, Any], at: str) -> Consent:
+    """What was shown is what is kept: the digest is made of it here."""
+    subject, demands = str(unit["subject"]), tuple(str(one) for one in unit["demands"])
+    return Consent(subject=subject, demands=demands, digest=digest_of(subject, demands), at=at)

@@ -1,0 +1,238 @@
+"""Changes single values of a YAML file and leaves every other byte of it as it is: comments, quotes, spaces, order.
+
+Works on the text, at the places that the parser names. What comes out is read again and compared with what was
+meant; a file whose form is too much for it (an anchor that is used elsewhere, say) is refused, never guessed at.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+import yaml
+
+from interface.yaml_reading import NotYaml, composed, data_of, is_null
+from protocol.yaml_text import entry, inline, text
+
+_STEP: Final = 2
+
+
+class Uneditable(ValueError):
+    """The change cannot be made here. The text says why; an editor can always make it."""
+
+
+class Raw(NamedTuple):
+    """A value as the user spelled it: YAML on one line."""
+
+    yaml: str
+
+
+New = str | Raw | Mapping[str, Any]
+"""A text, which is quoted as it needs; YAML; or a mapping of values."""
+
+
+def with_value(source: str, path: Sequence[str], value: New) -> str:
+    """``source`` with ``value`` at the keys ``path``, which are made where they are missing.
+
+    Raises NotYaml, Uneditable.
+    """
+    root = composed(source)
+    after = _Edit(source).put(root, tuple(path), value)
+    _compare(root, after, path, _data_of_value(value))
+    return after
+
+
+def without_value(source: str, path: Sequence[str]) -> str:
+    """``source`` without the key at the end of ``path``, and without a mapping above it that had nothing else.
+
+    Raises NotYaml, Uneditable; KeyError where it is not there.
+    """
+    root = composed(source)
+    after = _Edit(source).remove(root, tuple(path))
+    _compare(root, after, path, _GONE)
+    return after
+
+
+_GONE: Final = object()
+
+
+class _Edit:
+    """One text under change."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._newline = "\r\n" if "\r\n" in source else "\n"
+
+    def put(self, root: yaml.Node | None, path: tuple[str, ...], value: New) -> str:
+        if root is None:
+            return self._appended(entry_lines(path, value, 0))
+        node, depth = _as_mapping(root, "the file"), 0
+        while True:
+            pair = _find(node, path[depth])
+            if pair is None:
+                return self._insert(node, path[depth:], value)
+            depth += 1
+            if depth == len(path):
+                return self._replace(*pair, node, value)
+            if is_null(pair[1]) or (isinstance(pair[1], yaml.MappingNode) and not pair[1].value):
+                return self._replace(*pair, node, _nested(path[depth:], value))
+            node = _as_mapping(pair[1], ".".join(path[:depth]))
+
+    def remove(self, root: yaml.Node | None, path: tuple[str, ...]) -> str:
+        above: list[tuple[yaml.MappingNode, int]] = []
+        node = root
+        for key in path:
+            mapping = _as_mapping(node, "what holds it") if node is not None else None
+            place = next((i for i, (k, _) in enumerate(mapping.value) if k.value == key), None) if mapping else None
+            if mapping is None or place is None:
+                raise KeyError(".".join(path))
+            above.append((mapping, place))
+            node = mapping.value[place][1]
+        while len(above) > 1 and len(above[-1][0].value) == 1:
+            above.pop()
+        return self._cut(*above[-1])
+
+    def _replace(self, key: yaml.Node, old: yaml.Node, mapping: yaml.MappingNode, value: New) -> str:
+        start, end = old.start_mark.index, self._end(old)
+        if mapping.flow_style:
+            lead = "" if start > key.end_mark.index + 1 else " "
+            return self._spliced(start, end, lead + _flow(value))
+        head, *more = _value_lines(value, key.start_mark.column)
+        if start == end or not head or old.start_mark.line != key.end_mark.line:
+            start = self._source.index(":", key.end_mark.index) + 1
+            end, head = max(start, end), f" {head}".rstrip()
+        if not more:
+            return self._spliced(start, end, head)
+        line_end = self._line_end(end)  # what follows on the line is a comment, and stays on the first line
+        rest = self._source[end:line_end]
+        return self._spliced(start, line_end, self._joined([f"{head}{rest if rest.strip() else ''}", *more]))
+
+    def _insert(self, mapping: yaml.MappingNode, path: tuple[str, ...], value: New) -> str:
+        if mapping.flow_style or not mapping.value:
+            inner = _flow(_nested(path, value))[1:-1]
+            at = self._end(mapping.value[-1][1]) if mapping.value else mapping.start_mark.index + 1
+            return self._spliced(at, at, f", {inner}" if mapping.value else inner)
+        lines = entry_lines(path, value, mapping.start_mark.column)
+        at = self._line_end(self._end(mapping.value[-1][1]))
+        return self._spliced(at, at, self._newline + self._joined(lines))
+
+    def _cut(self, mapping: yaml.MappingNode, place: int) -> str:
+        key, value = mapping.value[place]
+        start, end = key.start_mark.index, self._end(value)
+        if mapping.flow_style:
+            if place + 1 < len(mapping.value):
+                return self._spliced(start, mapping.value[place + 1][0].start_mark.index, "")
+            return self._spliced(self._end(mapping.value[place - 1][1]) if place else start, end, "")
+        line = self._source.rfind("\n", 0, start) + 1
+        if self._source[line:start].strip(" "):
+            raise Uneditable(f"{key.value} does not stand on a line of its own")
+        return self._spliced(line, min(self._line_end(end) + len(self._newline), len(self._source)), "")
+
+    def _end(self, node: yaml.Node) -> int:
+        """Where ``node`` ends, without the empty lines and comments that libyaml counts to it."""
+        if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+            last = node.value[-1]
+            return self._end(last[1] if isinstance(node, yaml.MappingNode) else last)
+        start, end = node.start_mark.index, node.end_mark.index
+        if isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}:
+            return start + len(self._source[start:end].rstrip())
+        return end
+
+    def _line_end(self, place: int) -> int:
+        found = self._source.find("\n", place)
+        if found < 0:
+            return len(self._source)
+        return found - 1 if self._newline == "\r\n" and self._source[found - 1 : found] == "\r" else found
+
+    def _appended(self, lines: list[str]) -> str:
+        gap = "" if not self._source or self._source.endswith("\n") else self._newline
+        return f"{self._source}{gap}{self._joined(lines)}{self._newline}"
+
+    def _spliced(self, start: int, end: int, new: str) -> str:
+        return self._source[:start] + new + self._source[end:]
+
+    def _joined(self, lines: Sequence[str]) -> str:
+        return self._newline.join(lines)
+
+
+def entry_lines(path: Sequence[str], value: New, indent: int) -> list[str]:
+    """The lines of a key, below the keys of ``path`` before it."""
+    margin = " " * indent
+    first, *rest = path
+    if rest:
+        return [f"{margin}{inline(first)}:", *entry_lines(rest, value, indent + _STEP)]
+    head, *more = _value_lines(value, indent)
+    return [f"{margin}{inline(first)}: {head}".rstrip(), *more]
+
+
+def _value_lines(value: New, indent: int) -> list[str]:
+    """What stands after the colon of a key at ``indent``, and the lines below it."""
+    match value:
+        case Raw():
+            return [value.yaml]
+        case str():
+            return text(value, indent + _STEP).split("\n")
+        case _ if any(isinstance(item, Raw) for item in value.values()):
+            return ["", *(line for name, item in value.items() for line in entry_lines([name], item, indent + _STEP))]
+        case _:
+            lines = entry("x", value, indent)
+            return [lines[0].partition(":")[2].lstrip(), *lines[1:]]
+
+
+def _flow(value: New) -> str:
+    match value:
+        case Raw():
+            return value.yaml
+        case str():
+            return inline(value)
+        case _:
+            return "{" + ", ".join(f"{inline(name)}: {_flow(item)}" for name, item in value.items()) + "}"
+
+
+def _nested(path: Sequence[str], value: New) -> Mapping[str, Any]:
+    first, *rest = path
+    return {first: _nested(rest, value) if rest else value}
+
+
+def _as_mapping(node: yaml.Node, name: str) -> yaml.MappingNode:
+    if not isinstance(node, yaml.MappingNode):
+        raise Uneditable(f"{name} is no mapping of keys to values")
+    return node
+
+
+def _find(mapping: yaml.MappingNode, key: str) -> tuple[yaml.Node, yaml.Node] | None:
+    found = [pair for pair in mapping.value if pair[0].value == key]
+    if len(found) > 1:
+        raise Uneditable(f"{key} is there twice")
+    return found[0] if found else None
+
+
+def _data_of_value(value: New) -> object:
+    match value:
+        case Raw():
+            return data_of(composed(value.yaml))
+        case str():
+            return value
+        case _:
+            return {name: _data_of_value(item) for name, item in value.items()}
+
+
+def _compare(before: yaml.Node | None, after: str, path: Sequence[str], meant: object) -> None:
+    """Raise Uneditable unless ``after`` differs from ``before`` in what was meant, and in nothing else."""
+    try:
+        found = data_of(composed(after))
+    except NotYaml as error:
+        raise Uneditable(f"the form of the file does not allow it ({error})") from error
+    wanted = _changed(data_of(before), tuple(path), meant)
+    if found != (None if wanted is _GONE else wanted):
+        raise Uneditable("the form of the file does not allow it (an alias, perhaps)")
+
+
+def _changed(data: object, path: tuple[str, ...], meant: object) -> object:
+    """``data`` with what was meant at ``path``; _GONE where nothing is left of it."""
+    if not path:
+        return meant
+    old = cast("dict[str, object]", data) if isinstance(data, dict) else {}
+    new = _changed(old.get(path[0]), path[1:], meant)
+    rest = {name: item for name, item in old.items() if name != path[0]}
+    if new is _GONE:
+        return rest or _GONE
+    return {**rest, path[0]: new}

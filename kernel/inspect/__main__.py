@@ -1,0 +1,148 @@
+"""``python -I -m kernel.inspect VERB``: one JSON document on stdout. The one place here that sees the real world.
+
+Exit code: 0, 78 where a file is wrong, else that of the refusal; the document then says why.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kernel.source.problems import BadDefinition
+from protocol.errors import REFUSALS, Refused
+from protocol.inspection import Complaint
+
+Answer = tuple[bytes, int]
+_BAD: Final = REFUSALS["bad_definition"].exit_code
+
+
+def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
+    """The document that ``words`` ask for, and the exit code."""
+    args = _parser().parse_args(words)
+    try:
+        answer: Answer = _VERBS[args.verb](args, environ)
+    except Refused as refused:
+        return _complaint(refused)
+    return answer
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="kernel.inspect", allow_abbrev=False)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    here = Path.cwd()
+    for verb in ("validate", "config", "plan"):
+        one = verbs.add_parser(verb)
+        one.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+        one.add_argument("--cwd", type=Path, default=here, help="what paths are relative to (default: here)")
+        if verb == "plan":
+            one.add_argument("--tag", default="main", help="which instance")
+            one.add_argument("asked", help="a name, or a path from the project's root")
+            one.add_argument("params", nargs="*", help="parameters, after --")
+        else:
+            one.add_argument("asked", nargs="*" if verb == "validate" else "?", help="files; of config also a name")
+    for verb in ("agents", "agent", "judge"):
+        one = verbs.add_parser(verb)
+        one.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+        one.add_argument("--new", action="store_true", help="of judge: there must be no such agent")
+        if verb != "agents":
+            one.add_argument("name", help="of the agent; judge reads its definition from stdin")
+    trust = verbs.add_parser("trust")
+    trust.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+    trust.add_argument("asked", nargs="*", help="agents, workflows, or workflow files as seen from the root")
+    verbs.add_parser("schemas")
+    for verb in ("schema", "reference"):
+        verbs.add_parser(verb).add_argument("kind", choices=("agent", "workflow", "project"), help="which file")
+    return parser
+
+
+def _validate(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.validate import validate  # noqa: PLC0415  (each verb pays for its own imports)
+
+    found = validate(args.project, args.cwd, args.asked)
+    return msgspec.json.encode(found), 0 if all(file.ok for file in found.files) else _BAD
+
+
+def _config(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.resolve import resolution  # noqa: PLC0415  (as above)
+
+    return msgspec.json.encode(resolution(args.project, args.cwd, args.asked)), 0
+
+
+def _plan(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.rehearse import plan  # noqa: PLC0415  (as above)
+
+    return msgspec.json.encode(plan(args.project, args.asked, args.tag, args.params, environ)), 0
+
+
+def _agents(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.agents import listing  # noqa: PLC0415  (as above)
+
+    return msgspec.json.encode(listing(args.project)), 0
+
+
+def _agent(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.agents import info  # noqa: PLC0415  (as above)
+
+    return msgspec.json.encode(info(args.project, args.name)), 0
+
+
+def _judge(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.agents import judge  # noqa: PLC0415  (as above)
+
+    found = judge(args.project, args.name, sys.stdin.buffer.read(), new=args.new)
+    return msgspec.json.encode(found), 0 if found.files[0].ok else _BAD
+
+
+def _schema(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.schema import schema_text  # noqa: PLC0415  (as above)
+
+    return schema_text(args.kind).encode(), 0
+
+
+def _schemas(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.schema import schema_texts  # noqa: PLC0415  (as above)
+
+    return msgspec.json.encode(schema_texts()), 0
+
+
+def _reference(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.reference import reference_page  # noqa: PLC0415  (as above)
+
+    return reference_page(args.kind).encode(), 0
+
+
+def _trust(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.trust import demanded  # noqa: PLC0415  (as above)
+
+    return msgspec.json.encode(demanded(args.project, args.asked)), 0
+
+
+def _complaint(refused: Refused) -> Answer:
+    code = refused.meaning.exit_code
+    errors = refused.errors if isinstance(refused, BadDefinition) else ()
+    complaint = Complaint(code=refused.code, detail=refused.text, hint=refused.hint, exit_code=code, errors=errors)
+    return msgspec.json.encode(complaint), code
+
+
+_VERBS: Final[Mapping[str, Callable[[argparse.Namespace, Mapping[str, str]], Answer]]] = {
+    "validate": _validate,
+    "config": _config,
+    "plan": _plan,
+    "agents": _agents,
+    "agent": _agent,
+    "judge": _judge,
+    "schema": _schema,
+    "schemas": _schemas,
+    "reference": _reference,
+    "trust": _trust,
+}
+
+if __name__ == "__main__":
+    document, exit_code = main(sys.argv[1:], os.environ)
+    sys.stdout.buffer.write(document + b"\n" * (not document.endswith(b"\n")))
+    sys.stdout.buffer.flush()
+    sys.exit(exit_code)

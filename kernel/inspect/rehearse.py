@@ -1,0 +1,79 @@
+"""``run --dry-run``: what would start, with nothing run, asked or written."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.providers import MOCK, CauseError, resolve, route
+from kernel.workflows.interpolate import expand
+from kernel.workflows.load import LoadedWorkflow, load_workflow
+from kernel.workflows.members import Member
+from kernel.workflows.params import parse_params
+from kernel.workflows.prepare import check_kickoff, credential_faults, workflow_demands
+from kernel.workflows.scope import ENV, environment_names, start_values
+from protocol.errors import Refused
+from protocol.inspection import Plan, PlannedMember, PlannedStep
+from protocol.mention import find_mentions
+from protocol.names import NameRejected, check_tag, workflow_space
+
+
+class _Known(dict[str, str]):
+    """Values of variables. One that is not known before something runs stays as it was written."""
+
+    def __missing__(self, name: str) -> str:
+        return f"${{{{ {name} }}}}"
+
+
+def plan(root: Path, workflow: str, tag: str, words: Sequence[str], environ: Mapping[str, str]) -> Plan:
+    """What a run of ``workflow`` with the parameters ``words`` would start.
+
+    Says which variables of ``environ`` are missing, and never what they hold. Raises Refused, BadDefinition.
+    """
+    try:
+        check_tag(tag)
+    except NameRejected as error:
+        raise Refused("bad_request", str(error)) from error
+    loaded = load_workflow(Catalog(root), workflow)
+    definition = loaded.definition
+    params = parse_params(definition.params, words)
+    check_kickoff(loaded, "run")
+    names = environment_names(definition)
+    written = _Known()
+    values = _Known(start_values(definition, tag, params, {name: written[f"{ENV}{name}"] for name in names}))
+    steps = tuple(
+        PlannedStep(shell=expand(step.shell, values), bind=step.bind, timeout_seconds=step.timeout)
+        for step in definition.setup
+    )
+    unset = [f"${name} is not set" for name in names if name not in environ]
+    mentioned = find_mentions(definition.kickoff or "")
+    return Plan(
+        run=workflow_space(definition.name, tag),
+        path=loaded.path,
+        params=dict(params),
+        members=tuple(_member(one, loaded, environ) for one in loaded.members),
+        setup=steps,
+        kickoff=None if definition.kickoff is None else expand(definition.kickoff, values),
+        wakes=tuple(name for name in mentioned if name in definition.agents),
+        trust=tuple(workflow_demands(loaded)),
+        missing=(*unset, *credential_faults(loaded, environ)),
+    )
+
+
+def _member(member: Member, loaded: LoadedWorkflow, environ: Mapping[str, str]) -> PlannedMember:
+    definition = member.definition
+    way = None if definition.backend == MOCK else route(definition, loaded.project)
+    try:
+        resolve(definition, loaded.project, environ)
+        ready = True
+    except CauseError:
+        ready = False
+    return PlannedMember(
+        name=member.name,
+        ref=None if member.ref is None else member.ref.ref,
+        backend=definition.backend,
+        model=definition.model if way is None else f"{way.name}/{way.model}",
+        provider=None if way is None else way.name,
+        base_url=None if way is None else way.base_url,
+        keys=() if way is None else way.keys,
+        ready=ready,
+    )

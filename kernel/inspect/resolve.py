@@ -1,0 +1,224 @@
+"""``config``: a definition as the kernel takes it, with where each value came from."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.declared import place_of
+from kernel.agents.project import PROJECT_FILES, read_project
+from kernel.agents.providers import ALIASES, MOCK, route
+from kernel.inspect.origins import Layer, Resolving, join
+from kernel.inspect.place import is_path, kind_of, shown
+from kernel.source.files import FileMissing, read_tree, tree_of
+from kernel.source.nodes import ListNode, MapNode, ScalarNode
+from kernel.workflows.find import workflow_names
+from kernel.workflows.later import WORKFLOW_SHAPES
+from kernel.workflows.load import LoadedWorkflow, load_workflow
+from kernel.workflows.members import Member
+from protocol.agent import AgentDefinition
+from protocol.errors import Refused
+from protocol.inspection import Resolution
+from protocol.names import split_space
+from protocol.project import ProjectDefinition
+
+OVERRIDE: Final = "override"
+_AGENTS: Final = frozenset({"agents"})
+_NAME: Final = frozenset({"name"})
+_MEMBERS: Final = frozenset({"name", "agents"})
+_PRESET: Final = "built in"
+_HIDDEN: Final = frozenset(WORKFLOW_SHAPES.refused)
+
+
+def resolution(root: Path, cwd: Path, asked: str | None) -> Resolution:
+    """What ``asked`` comes to: a file, an agent, ``@workflow``, ``agent@workflow``; nothing: the project.
+
+    Raises Refused, BadDefinition.
+    """
+    catalog = Catalog(root)
+    if asked is None:
+        return _project(catalog)
+    if is_path(asked):
+        return _of_file(catalog, shown(root, cwd / asked))
+    agent, at, workflow = asked.partition("@")
+    if at and agent:
+        return _member(catalog, agent, split_space(workflow)[0])
+    if at:
+        return _workflow(catalog, split_space(workflow)[0])
+    return _named(catalog, asked)
+
+
+def _of_file(catalog: Catalog, name: str) -> Resolution:
+    if not (catalog.root / name).exists():
+        raise Refused("not_found", f"{name}: no such file")
+    kind = kind_of(catalog.root, name)
+    if kind == "project":
+        return _project(catalog)
+    if kind == "workflow":
+        return _workflow(catalog, name)
+    agent = next((one for one in catalog.names() if catalog.file_of(one) == name), None)
+    if agent is None:
+        hint = "agents of the project are in .agents/ or named in its file; validate looks at any file"
+        raise Refused("not_found", f"{name} is not among the project's agents", hint)
+    return _agent(catalog, agent)
+
+
+def _named(catalog: Catalog, name: str) -> Resolution:
+    is_workflow = name in workflow_names(catalog, catalog.project())
+    if name not in catalog.names():
+        return _workflow(catalog, name) if is_workflow else _agent(catalog, name)
+    if is_workflow:
+        raise Refused("bad_target", f"{name} is an agent and a workflow", f"write @{name} for the workflow, or a file")
+    return _agent(catalog, name)
+
+
+def _project(catalog: Catalog) -> Resolution:
+    file = read_project(catalog.root)
+    resolving = Resolving(_HIDDEN)
+    layers = [] if file is None else [Layer(file.name, tree_of(file.data, file.name)[0])]
+    definition = catalog.project()
+    plain = resolving.struct(definition, layers, "", _AGENTS)
+    agents: dict[str, Any] = {}
+    for name, entry in definition.agents.items():
+        where = f"agents.{name}"
+        if isinstance(entry, str):
+            agents[name] = entry
+            resolving.origins[where] = f"{layers[0].file}:{place_of(layers[0].node, name).line}"
+        else:
+            own = _agent_layer(catalog, layers[0].file, name)
+            agents[name] = _definition(resolving, entry, definition, (own,), where, catalog)
+    path = None if file is None else file.name
+    plain = {"agents": agents, **plain} if agents else plain
+    return Resolution(kind="project", name=None, path=path, definition=plain, origins=resolving.origins)
+
+
+def _agent(catalog: Catalog, name: str) -> Resolution:
+    loaded = catalog.agent(name)
+    resolving = Resolving(_HIDDEN)
+    layers = (_agent_layer(catalog, loaded.path, name),)
+    plain = _definition(resolving, loaded.definition, catalog.project(), layers, "", catalog)
+    return Resolution(kind="agent", name=name, path=loaded.path, definition=plain, origins=resolving.origins)
+
+
+def _member(catalog: Catalog, name: str, workflow: str) -> Resolution:
+    loaded = load_workflow(catalog, workflow)
+    member = next((one for one in loaded.members if one.name == name), None)
+    if member is None:
+        members = ", ".join(one.name for one in loaded.members)
+        raise Refused("not_a_participant", f"{name} is not in {loaded.path}", f"members: {members}")
+    resolving = Resolving(_HIDDEN)
+    layers = _layers(catalog, loaded, member)
+    plain = _definition(resolving, member.definition, loaded.project, layers, "", catalog)
+    return Resolution(kind="agent", name=name, path=layers[-1].file, definition=plain, origins=resolving.origins)
+
+
+def _workflow(catalog: Catalog, asked: str) -> Resolution:
+    loaded = load_workflow(catalog, asked)
+    resolving = Resolving(_HIDDEN)
+    layer = _layer(catalog, loaded.path)
+    agents = {
+        member.name: _definition(
+            resolving,
+            member.definition,
+            loaded.project,
+            _layers(catalog, loaded, member),
+            f"agents.{member.name}",
+            catalog,
+        )
+        for member in loaded.members
+    }
+    plain = {"agents": agents, **resolving.struct(loaded.definition, (layer,), "", _MEMBERS)}
+    return Resolution(
+        kind="workflow", name=loaded.definition.name, path=loaded.path, definition=plain, origins=resolving.origins
+    )
+
+
+def _layers(catalog: Catalog, loaded: LoadedWorkflow, member: Member) -> tuple[Layer, ...]:
+    """Where a member's values may come from, the strongest first."""
+    file = _layer(catalog, loaded.path)
+    agents = file.under("agents")
+    entry = None if agents is None else agents.under(member.name)
+    assert entry is not None
+    if member.ref is None:
+        return (entry,)
+    over = Layer(entry.file, entry.node, OVERRIDE)
+    base = catalog.agent(member.ref.ref, loaded.project)
+    return over, _agent_layer(catalog, base.path, member.ref.ref)
+
+
+def _layer(catalog: Catalog, path: str) -> Layer:
+    """All of the file at ``path``. Raises Refused(not_found)."""
+    try:
+        return Layer(path, read_tree(catalog.root / path, path)[0])
+    except FileMissing:
+        raise Refused("not_found", f"{path}: no such file") from None
+
+
+def _agent_layer(catalog: Catalog, path: str, name: str) -> Layer:
+    """What the file at ``path`` says of the agent ``name``: all of it, or one entry of a project file."""
+    layer = _layer(catalog, path)
+    entries = layer.under("agents") if path in PROJECT_FILES else None
+    under = None if entries is None else entries.under(name)
+    if under is not None:
+        return under
+    items = entries.node.items if entries is not None and isinstance(entries.node, ListNode) else ()
+    for item in items:
+        own = item.get("name") if isinstance(item, MapNode) else None
+        if isinstance(own, ScalarNode) and own.text == name:
+            return Layer(path, item)
+    return layer
+
+
+def _definition(
+    resolving: Resolving,
+    definition: AgentDefinition,
+    project: ProjectDefinition,
+    layers: tuple[Layer, ...],
+    where: str,
+    catalog: Catalog,
+) -> dict[str, Any]:
+    """An agent's keys, its model with the alias followed, and the endpoint that it comes to."""
+    plain = resolving.struct(definition, layers, where, _NAME)
+    at = join(where, "model")
+    model = definition.model
+    if model in ALIASES:
+        plain["model"] = ALIASES[model]
+        resolving.origins[at] = f"{resolving.origins[at]}, alias {model}"
+    if definition.backend != MOCK and not model.startswith(f"{MOCK}/"):
+        plain["endpoint"] = _endpoint(resolving, definition, project, layers, join(where, "endpoint"), catalog)
+    return plain
+
+
+def _endpoint(
+    resolving: Resolving,
+    definition: AgentDefinition,
+    project: ProjectDefinition,
+    layers: tuple[Layer, ...],
+    where: str,
+    catalog: Catalog,
+) -> dict[str, Any]:
+    """What ``provider`` comes to; it is no key of a file."""
+    way = route(definition, project)
+    plain: dict[str, Any] = {
+        "provider": way.name,
+        "dialect": way.dialect,
+        "base_url": way.base_url,
+        "api_key": [f"${key}" for key in way.keys],
+    }
+    own = next((under for layer in layers if (under := layer.under("provider")) is not None), None)
+    entry = _entry(catalog, way.name)
+    for key in plain:
+        found = [layer.under("name" if key == "provider" else key) for layer in (own, entry) if layer is not None]
+        origin = next((layer.origin for layer in found if layer is not None), _PRESET)
+        if key == "provider":
+            origin = own.origin if own is not None else resolving.origins[join(where.rpartition(".")[0], "model")]
+        resolving.origins[join(where, key)] = origin
+    return plain
+
+
+def _entry(catalog: Catalog, provider: str) -> Layer | None:
+    """What the project file says of ``provider``."""
+    file = read_project(catalog.root)
+    if file is None:
+        return None
+    layer = Layer(file.name, tree_of(file.data, file.name)[0]).under("providers")
+    return None if layer is None else layer.under(provider)

@@ -1,0 +1,48 @@
+"""``trust``: what files would run or reach, verbatim. What of it is trusted is not known here."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.trust import agent_units
+from kernel.source.problems import BadDefinition
+from kernel.workflows.find import workflow_names
+from kernel.workflows.load import load_workflow
+from kernel.workflows.prepare import workflow_units
+from protocol.errors import Refused
+from protocol.trust import Demanded, Unit
+
+
+def demanded(root: Path, asked: Sequence[str]) -> Demanded:
+    """What agents, workflows and workflow files of the project at ``root`` need trust for; all of them by default.
+
+    Among all, files that are wrong are skipped and named: they cannot run either. Raises Refused, BadDefinition.
+    """
+    catalog = Catalog(root)
+    if asked:
+        return Demanded(units=_distinct(one for name in asked for one in _of(catalog, name)))
+    units: list[Unit] = []
+    skipped: list[str] = []
+    for name in workflow_names(catalog, catalog.project()):
+        try:
+            units += workflow_units(load_workflow(catalog, name))
+        except (BadDefinition, Refused) as error:
+            skipped.append(f"workflow {name}: {error.text}")
+    survey = catalog.survey()
+    units += (one for loaded in survey.loaded for one in agent_units(loaded.definition, catalog.project()))
+    skipped += dict.fromkeys(f"{error.path}: {error.message}" for error in survey.errors)
+    return Demanded(units=_distinct(units), skipped=tuple(skipped))
+
+
+def _of(catalog: Catalog, asked: str) -> tuple[Unit, ...]:
+    """By path a workflow; by name an agent or a workflow, or both."""
+    project = catalog.project()
+    is_agent = asked in catalog.names()
+    found = agent_units(catalog.agent(asked, project).definition, project) if is_agent else ()
+    if is_agent and asked not in workflow_names(catalog, project):
+        return found
+    return (*found, *workflow_units(load_workflow(catalog, asked)))
+
+
+def _distinct(units: Iterable[Unit]) -> tuple[Unit, ...]:
+    return tuple({one.digest: one for one in units}.values())

@@ -1,0 +1,183 @@
+"""``validate``: every mistake of every file at once."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from kernel.agents.catalog import AGENTS, SUFFIX
+from kernel.agents.definition import place_at
+from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
+from kernel.inspect.place import SUFFIXES, is_path, kind_of, place_kind, shown
+from kernel.inspect.tolerant import TolerantCatalog
+from kernel.source.files import FileMissing, read_bytes, read_tree
+from kernel.source.problems import BadDefinition, fail
+from kernel.workflows.find import WORKFLOWS
+from kernel.workflows.load import load_workflow
+from protocol.agent import AgentDefinition
+from protocol.api import FileError
+from protocol.errors import Refused
+from protocol.inspection import CheckedFile, Kind, Validation
+from protocol.names import NameRejected, check_name, check_workflow_name
+
+
+def validate(root: Path, cwd: Path, asked: Sequence[str]) -> Validation:
+    """What is wrong with the files ``asked`` for (paths, from ``cwd``), or with all of the project."""
+    checking = _Checking(root)
+    if asked:
+        for path in asked:
+            checking.file(_found(root, cwd, path))
+    else:
+        checking.everything()
+    return Validation(files=tuple(checking.files()))
+
+
+def _found(root: Path, cwd: Path, asked: str) -> str:
+    """The file that is meant, as it is shown: a path, or the name of an agent or a workflow."""
+    if not is_path(asked) and not (cwd / asked).exists():
+        for folder in (AGENTS, WORKFLOWS):
+            if (root / folder / f"{asked}{SUFFIX}").exists():
+                return f"{folder}/{asked}{SUFFIX}"
+    return shown(root, cwd / asked)
+
+
+class _Checking:
+    """Files looked at so far, with their mistakes. A mistake goes to the file it is in, whoever led to it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._catalog = TolerantCatalog(root)
+        self._found: dict[str, list[FileError]] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._by_kind: Mapping[Kind, Callable[[str], None]] = {
+            "agent": self._agent,
+            "workflow": self._workflow,
+            "project": self._project,
+        }
+
+    def files(self) -> Iterable[CheckedFile]:
+        """Each file once: the project file, agents, workflows, by name."""
+        self._note(self._catalog.broken)
+        order: Sequence[Kind] = ("project", "agent", "workflow")
+        for path in sorted(self._found, key=lambda one: (order.index(self._kind(one)), one)):
+            name = path.encode("utf-8", "backslashreplace").decode()  # a file's name may be any bytes
+            errors = sorted(self._found[path], key=lambda error: (error.line, error.column))
+            told = tuple(msgspec.structs.replace(error, path=name) for error in errors)
+            yield CheckedFile(path=name, kind=self._kind(path), ok=not told, errors=told)
+
+    def file(self, name: str) -> None:
+        """Look at one file."""
+        self._found.setdefault(name, [])
+        self._try(self._by_kind[self._kind(name)], name)
+
+    def everything(self) -> None:
+        """Look at all that the kernel would find."""
+        for name in PROJECT_FILES:
+            if (self._root / name).exists():
+                self.file(name)
+        survey = self._catalog.survey()
+        for loaded in survey.loaded:
+            self._found.setdefault(loaded.path, [])
+        self._note(survey.errors)
+        for name in _listed(self._root, AGENTS):
+            if not name.endswith(SUFFIX):
+                self.file(name)
+        for name in _listed(self._root, WORKFLOWS):
+            self.file(name)
+
+    def _try(self, check: Callable[[str], None], name: str) -> None:
+        try:
+            check(name)
+        except BadDefinition as error:
+            self._note(error.errors)
+        except FileMissing:
+            self._note(fail(name, "there is no such file").errors)
+        except Refused as error:
+            self._note(fail(name, error.text, error.hint).errors)
+
+    def _agent(self, name: str) -> None:
+        path = self._root / name
+        declared = next((one for one in self._catalog.names() if self._catalog.file_of(one) == name), None)
+        if declared is not None:
+            self._catalog.agent(declared)
+            return
+        if place_kind(name) != "agent":
+            self._lone_agent(path, name)
+            return
+        if not name.endswith(SUFFIX):
+            raise fail(name, "is not read", f"rename it to {path.stem}{SUFFIX}")
+        _named(check_name, path.stem, name)
+        read_bytes(path, name)
+        self._catalog.agent(path.stem)
+
+    def _lone_agent(self, path: Path, name: str) -> None:
+        """An agent file that lies elsewhere: as if it were among the others."""
+        _named(check_name, path.stem, name)
+        self._catalog.parse(path.stem, name, read_bytes(path, name), self._catalog.project())
+
+    def _workflow(self, name: str) -> None:
+        path = self._root / name
+        if place_kind(name) == "workflow" and name.endswith(SUFFIXES[0]):
+            _named(check_workflow_name, path.stem, name)
+            read_bytes(path, name)
+            by_name = self._catalog.project().workflows.get(path.stem, name) == name
+            load_workflow(self._catalog, path.stem if by_name else name, self._root)
+        else:
+            load_workflow(self._catalog, name, self._root)
+
+    def _project(self, name: str) -> None:
+        definition = parse_project(ProjectFile(name, read_bytes(self._root / name, name)))
+        self._catalog.project()
+        for agent, entry in definition.agents.items():
+            self._declared(agent, entry)
+        node, problems = read_tree(self._root / name, name)
+        for workflow, path in definition.workflows.items():
+            where = f"workflows.{workflow}"
+            try:
+                load_workflow(self._catalog, workflow)
+            except BadDefinition as error:
+                self._note(error.errors)
+            except Refused as error:
+                text = f"there is no file {path}" if error.code == "unknown_workflow" else error.text
+                problems.add(place_at(node, where), where, text)
+            else:
+                self._found.setdefault(path, [])
+                self._kinds[path] = "workflow"
+        problems.check()
+
+    def _declared(self, agent: str, entry: str | AgentDefinition) -> None:
+        try:
+            path = self._catalog.agent(agent).path
+        except BadDefinition as error:
+            path = error.errors[0].path
+            self._note(error.errors)
+        if path == entry:
+            self._found.setdefault(path, [])
+            self._kinds[path] = "agent"
+
+    def _note(self, errors: Iterable[FileError]) -> None:
+        noted = tuple(errors)
+        meant = self._catalog.meant(noted)
+        for error in noted:
+            known = self._found.setdefault(error.path, [])
+            if error in meant and error not in known:
+                known.append(error)
+
+    def _kind(self, name: str) -> Kind:
+        if name not in self._kinds:
+            self._kinds[name] = kind_of(self._root, name)
+        return self._kinds[name]
+
+
+def _named(check: Callable[[str], object], stem: str, name: str) -> None:
+    try:
+        check(stem)
+    except NameRejected as error:
+        raise fail(name, str(error), "rename the file") from error
+
+
+def _listed(root: Path, folder: str) -> list[str]:
+    try:
+        return sorted(f"{folder}/{entry.name}" for entry in (root / folder).iterdir() if entry.suffix in SUFFIXES)
+    except OSError:
+        return []

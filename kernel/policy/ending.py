@@ -1,0 +1,37 @@
+"""How a run ends that one agent answers for, or whose final answer must have a shape. Pure."""
+
+from dataclasses import dataclass
+
+from kernel.policy.verdict import FAILED, Verdict
+from protocol.errors import EXIT_OF_CAUSE
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The agent whose work gives the run's exit code. ``status`` is that of its last instruction; None: it had none."""
+
+    name: str
+    status: str | None = None
+    cause: str | None = None
+    ended: bool = False
+
+
+def by_agent(over: Verdict, chosen: Chosen) -> Verdict:
+    """What ``over`` is where only the work of ``chosen`` counts. That the time was up counts all the same."""
+    if over.status == "timeout" or (chosen.status is not None and not chosen.ended):
+        return over
+    if chosen.status is None:
+        return over if over.exit_code else Verdict("failed", FAILED, f"{chosen.name} was given nothing to do")
+    if chosen.status == "done":
+        return Verdict("done", 0, f"{chosen.name} is done")
+    why = f"{chosen.name}: {chosen.status}{f' ({chosen.cause})' if chosen.cause else ''}"
+    if chosen.status == "incomplete":
+        return Verdict("incomplete", 6, why)
+    return Verdict("failed", EXIT_OF_CAUSE.get(chosen.cause or "", FAILED), why)
+
+
+def by_output(over: Verdict, misfit: str | None) -> Verdict:
+    """What ``over`` is where the final answer does not fit, and why."""
+    if over.status != "done" or misfit is None:
+        return over
+    return Verdict("failed", FAILED, f"the final answer does not fit output_schema: {misfit}")

@@ -1,0 +1,120 @@
+"""Questions of the mirror: what was said that belongs into files, and up to where it is written."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, cast
+
+import apsw
+
+from kernel.store.messages import Row, message_of
+from protocol.message import Message
+from protocol.names import DM, is_personal, split_space
+
+LIMIT: Final = 64
+"""Messages in one batch at most: each may have a quarter of a megabyte."""
+EVERYTHING: Final = ""
+"""The name under which it is kept up to where all is written."""
+
+
+class Place(NamedTuple):
+    """What one folder holds: what was said to ``agent`` directly, or in the runs that are written to ``folder``."""
+
+    agent: str | None = None
+    folder: str | None = None
+
+
+class Line(NamedTuple):
+    """One message, and where it belongs."""
+
+    place: Place
+    message: Message
+
+
+class Batch(NamedTuple):
+    """Messages in order. ``upto``: nothing that belongs into files is left out up to there. ``more``: there may be."""
+
+    lines: tuple[Line, ...]
+    upto: int
+    more: bool
+
+
+# What is said to an agent that has no file is written nowhere: the agent is gone with the kernel.
+LINES: Final = """
+SELECT m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared, w.mirror
+FROM messages AS m LEFT JOIN workflows AS w ON w.id = m.run
+WHERE m.seq > :since AND m.kind NOT IN ('due', 'done', 'failed') AND m.cleared = 0
+  AND (w.mirror IS NOT NULL OR (m.run IS NULL AND m.space BETWEEN 'dm:' AND 'dm:~' AND EXISTS (
+    SELECT 1 FROM agents AS a WHERE a.key = substr(m.space, 4) AND a.origin = 'file')))
+  AND (:space IS NULL OR m.space = :space) AND (:folder IS NULL OR w.mirror = :folder)
+ORDER BY m.seq LIMIT :limit
+"""
+NEWEST: Final = "SELECT coalesce(max(seq), 0) FROM messages"
+
+
+def lines(conn: apsw.Connection, since: int, only: Place | None = None) -> Batch:
+    """What was said after ``since`` and belongs into files. It may read many rows, and large ones: ask in a thread."""
+    only = only or Place()
+    newest = int(conn.execute(NEWEST).get)
+    space = None if only.agent is None else f"{DM}:{only.agent}"
+    values = {"since": since, "space": space, "folder": only.folder, "limit": LIMIT}
+    found = tuple(map(_line, conn.execute(LINES, values)))
+    full = len(found) == LIMIT
+    return Batch(found, found[-1].message.seq if full else max(since, newest), full)
+
+
+def _line(row: object) -> Line:
+    *columns, folder = cast("tuple[object, ...]", row)
+    message = message_of(cast(Row, tuple(columns)))
+    if is_personal(message.space):
+        return Line(Place(agent=split_space(message.space)[1]), message)
+    return Line(Place(folder=cast(str, folder)), message)
+
+
+WRITTEN: Final = "SELECT seq FROM mirrors WHERE space = ''"
+
+
+def written(conn: apsw.Connection) -> int:
+    """Up to where everything is in its files; a later message may be there too."""
+    row = conn.execute(WRITTEN).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+TO_REDO: Final = "SELECT space FROM mirrors WHERE space <> '' ORDER BY space"
+FOLDERS: Final = "SELECT DISTINCT mirror FROM workflows WHERE space = ? AND mirror IS NOT NULL"
+
+
+class Redo(NamedTuple):
+    """A space whose words were removed, and the places that held them."""
+
+    space: str
+    places: tuple[Place, ...]
+
+
+def to_redo(conn: apsw.Connection) -> tuple[Redo, ...]:
+    """What is to be made anew, because words were removed."""
+    spaces = (str(row[0]) for row in conn.execute(TO_REDO).fetchall())
+    return tuple(Redo(space, tuple(_places(conn, space))) for space in spaces)
+
+
+def _places(conn: apsw.Connection, space: str) -> Iterator[Place]:
+    if is_personal(space):
+        yield Place(agent=split_space(space)[1])
+    for row in conn.execute(FOLDERS, (space,)):
+        yield Place(folder=str(row[0]))
+
+
+DAYS: Final = "SELECT DISTINCT date(at_ms / 1000, 'unixepoch') FROM messages WHERE space = ?"
+SPEAKERS: Final = """
+SELECT DISTINCT m.sender, m.addressed FROM workflows AS w CROSS JOIN messages AS m ON m.run = w.id
+WHERE w.mirror = ? AND m.kind NOT IN ('due', 'done', 'failed')
+"""
+
+
+def days(conn: apsw.Connection, agent: str) -> tuple[str, ...]:
+    """Days on which something was said to ``agent`` directly (UTC), its words there or not."""
+    return tuple(day for (day,) in conn.execute(DAYS, (f"{DM}:{agent}",)))
+
+
+def names(conn: apsw.Connection, folder: str) -> tuple[str, ...]:
+    """Who said something, or was addressed, in the runs that are written to ``folder``."""
+    rows = conn.execute(SPEAKERS, (folder,))
+    return tuple(sorted({name for sender, addressed in rows for name in (sender, *addressed.split())}))

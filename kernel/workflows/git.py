@@ -1,0 +1,121 @@
+"""git, as little of it as will do: fetch one commit into an empty repository and print its objects.
+
+It runs in a keeper with an environment of its own. No configuration of the user or the system, hook, credential
+helper, prompt, other transport, redirect or submodule has a say (faults XF04, XF05, T50).
+"""
+
+import itertools
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kernel.agents.environment import worker_environment
+from kernel.procs.command import CommandResult, run_command
+from kernel.procs.errors import SpawnTransient
+from kernel.procs.launcher import Launcher
+from protocol.errors import Refused
+
+FETCH_SECONDS: Final = 120.0
+LIMIT_BYTES: Final = 64 * 1024 * 1024
+"""Of all files of a commit together."""
+
+_TAIL: Final = 500
+_PASSED: Final = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_SETTINGS: Final = (
+    "protocol.allow=never",
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.symlinks=false",
+    "core.askPass=/bin/false",
+    "credential.helper=",
+    "http.followRedirects=false",
+    "http.cookieFile=/dev/null",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    "fetch.unpackLimit=1",
+    "gc.auto=0",
+    "maintenance.auto=false",
+)
+_SCHEMES: Final = frozenset({"https", "http"})
+_numbers: Final = itertools.count(1)
+"""Attempt directories are distinct for the life of a kernel, which sweeps older ones."""
+
+
+class Git:
+    """Runs git in ``folder``, an empty directory that only it uses."""
+
+    def __init__(
+        self, folder: Path, *, launcher: Launcher, environ: Mapping[str, str], own_bin: frozenset[str]
+    ) -> None:
+        self._folder = folder
+        self._launcher = launcher
+        self._path = worker_environment(environ, own_bin=own_bin)["PATH"]
+        self._environ = environ
+
+    async def fetch(self, url: str, what: str) -> str:
+        """Fetch ``what`` (a ref or a commit) of ``url``, without its history. Returns the commit.
+
+        Raises Refused(fetch_failed).
+        """
+        scheme = url.partition("://")[0]
+        if scheme not in _SCHEMES:
+            raise Refused("fetch_failed", f"{url[:100]!a} is not fetched: it is neither https nor http")
+        await self._run(scheme, "init", "--quiet", "--bare", "--template=", "--", ".")
+        options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
+        await self._run(scheme, "fetch", *options, "--", url, what)
+        found = await self._run(scheme, "rev-parse", "--verify", "--quiet", "--end-of-options", "FETCH_HEAD^{commit}")
+        return found.stdout.decode("ascii", "replace").strip()
+
+    async def objects(self) -> bytes:
+        """Every object there is, as ``cat-file --batch`` prints them. Raises Refused(fetch_failed)."""
+        return (await self._run("none", "cat-file", "--batch-all-objects", "--batch")).stdout
+
+    async def _run(self, scheme: str, *words: str) -> CommandResult:
+        git = shutil.which("git", path=self._path)
+        if git is None:
+            raise Refused("fetch_failed", "git is not installed where the kernel runs", "install git")
+        settings = (*_SETTINGS, f"protocol.{scheme}.allow=always")
+        argv = (git, *(word for one in settings for word in ("-c", one)), *words)
+        try:
+            result = await run_command(
+                self._launcher,
+                f"git-{next(_numbers)}",
+                argv,
+                cwd=str(self._folder),
+                env=self._variables(scheme),
+                timeout_seconds=FETCH_SECONDS,
+                output_limit_bytes=LIMIT_BYTES,
+            )
+        except SpawnTransient as error:
+            raise Refused("busy", f"git could not be started now: {error}", "try again") from error
+        if not result.ok:
+            raise Refused("fetch_failed", f"git {words[0]} failed: {_why(result)}", "is the name right, and public?")
+        return result
+
+    def _variables(self, scheme: str) -> dict[str, str]:
+        passed = {name: self._environ[name] for name in _PASSED if self._environ.get(name)}
+        return passed | {
+            "PATH": self._path,
+            "HOME": str(self._folder),
+            "XDG_CONFIG_HOME": str(self._folder),
+            "LC_ALL": "C",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_CONFIG_SYSTEM": "/dev/null",
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_ALLOW_PROTOCOL": scheme,
+            "GIT_PROTOCOL_FROM_USER": "0",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ASKPASS": "/bin/false",
+            "GIT_LFS_SKIP_SMUDGE": "1",
+        }
+
+
+def _why(result: CommandResult) -> str:
+    if result.timed_out:
+        return f"it took more than {FETCH_SECONDS:g} s"
+    if result.truncated:
+        return f"there is more than {LIMIT_BYTES // 2**20} MiB"
+    said = " ".join(result.stderr_tail.decode("utf-8", "replace").split())[-_TAIL:]
+    return said or f"exit code {result.exit.code}"

@@ -1,0 +1,232 @@
+"""Preparing a workflow: everything that can be checked before anything starts. Reads files; writes and runs nothing.
+
+It knows no event loop and no store, so that a process without a kernel can say what would start.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.prices import NO_PRICE_HINT, has_price, has_usd_limit
+from kernel.agents.providers import CauseError, resolve
+from kernel.agents.trust import Kept, Say, agent_units, require_trust
+from kernel.source.problems import BadDefinition
+from kernel.source.spelling import suggest
+from kernel.workflows.checkout import Checkout
+from kernel.workflows.load import LoadedWorkflow, load_workflow
+from kernel.workflows.params import Value, parse_params
+from kernel.workflows.scope import FOLDER, environment_names, start_values
+from kernel.workflows.workplace import Workplace, workplace
+from protocol.api import FileError
+from protocol.budget import RunBudget
+from protocol.errors import Refused
+from protocol.mention import find_mentions
+from protocol.names import DEFAULT_TAG, NameRejected, SpaceId, check_tag, workflow_space
+from protocol.trust import Unit, unit
+from protocol.workflow import RUN_SECONDS, WorkflowDefinition
+
+Mode = Literal["start", "run"]
+T = TypeVar("T", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class StartAsked:
+    """What somebody asked for. ``workflow`` is a name or a path, ``cwd`` the base of a relative path."""
+
+    workflow: str
+    tag: str = DEFAULT_TAG
+    params: tuple[str, ...] = ()
+    mode: Mode = "start"
+    trusted: bool = False
+    agreed: tuple[str, ...] = ()
+    """Digests of the units (protocol.trust) that whoever asked agreed to."""
+    update: bool = False
+    """Look up again what the ref of a remote workflow stands for."""
+    checkout: Checkout | None = None
+    """What a remote ``workflow`` was fetched as."""
+    timeout_seconds: float | None = None
+    budget: RunBudget = RunBudget()
+    """Beside what its file says; of each, the stricter holds."""
+    cwd: Path | None = None
+    exit_from: str | None = None
+    """The member whose work gives the exit code of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A workflow that can start: nothing in its files, parameters or credentials stands against it."""
+
+    loaded: LoadedWorkflow
+    tag: str
+    mode: Mode
+    params: Mapping[str, Value]
+    values: Mapping[str, str]
+    root: Path
+    deadline_seconds: float | None
+    budget: RunBudget
+    vouched: tuple[str, ...]
+    """What its members may do, as far as somebody vouched for it this time."""
+    workplace: Workplace
+    exit_from: str | None = None
+
+    @property
+    def space(self) -> SpaceId:
+        """The workspace it will have."""
+        return workflow_space(self.loaded.definition.name, self.tag)
+
+
+def prepare(
+    catalog: Catalog,
+    asked: StartAsked,
+    *,
+    environ: Mapping[str, str],
+    running: frozenset[str] = frozenset(),
+    kept: Kept = tuple,
+) -> Prepared:
+    """Check all that can be checked before anything starts. Reads files (blocks); writes and runs nothing.
+
+    ``running`` are the spaces of running workflows: a second start is refused before its setup, not after. ``kept`` is
+    what the user keeps to trust.
+
+    Raises Refused: bad_request, unknown_workflow, bad_definition, already_running, no_kickoff, untrusted,
+    no_credentials.
+    """
+    try:
+        tag = check_tag(asked.tag)
+    except NameRejected as error:
+        raise Refused("bad_request", str(error)) from error
+    if asked.timeout_seconds is not None and asked.timeout_seconds <= 0:
+        raise Refused("bad_request", "the timeout must be more than 0", "leave it out for the workflow's own limit")
+    loaded = load_workflow(catalog, asked.workflow, asked.cwd, asked.checkout)
+    params = parse_params(loaded.definition.params, asked.params)
+    space = workflow_space(loaded.definition.name, tag)
+    if space in running:
+        hint = f"stop it first (awk stop @{space}), or give another --tag"
+        raise Refused("already_running", f"{space} is already running", hint)
+    check_kickoff(loaded, asked.mode)
+    _check_exit_from(loaded, asked.exit_from)
+    say = Say(everything=asked.trusted, agreed=frozenset(asked.agreed), kept=kept)
+    vouched = require_trust(workflow_units(loaded), say)
+    place = workplace(loaded.definition, tag, loaded.project)
+    values = {**_values(loaded, tag, params, environ), **loaded.source}
+    if place.folder is not None:
+        values[FOLDER] = str(catalog.root / place.folder)
+    _check_credentials(loaded, environ)
+    budget = _stricter(loaded.definition.budget, asked.budget)
+    _check_prices(loaded, budget)
+    return Prepared(
+        loaded=loaded,
+        tag=tag,
+        mode=asked.mode,
+        params=params,
+        values=values,
+        root=catalog.root,
+        deadline_seconds=_deadline(loaded, asked),
+        budget=budget,
+        vouched=vouched,
+        workplace=place,
+        exit_from=asked.exit_from,
+    )
+
+
+def check_kickoff(loaded: LoadedWorkflow, mode: Mode) -> None:
+    """Raise Refused(no_kickoff), BadDefinition where a run of ``loaded`` would have nobody to begin."""
+    definition = loaded.definition
+    if mode != "run":
+        return
+    if not (definition.kickoff or "").strip():
+        raise Refused(
+            "no_kickoff", f"{definition.name} has no kickoff: a run of it would end at once",
+            f"add kickoff: to {loaded.path}, or use awk start {definition.name}",
+        )  # fmt: skip
+    if definition.workspace is not False and not kickoff_names(definition):
+        names = ", ".join(f"@{name}" for name in definition.agents)
+        error = FileError(
+            path=loaded.path,
+            line=loaded.kickoff_place.line,
+            column=loaded.kickoff_place.column,
+            where="kickoff",
+            message="mentions none of the agents, so nobody would begin (what a variable brings in wakes nobody)",
+            hint=f"mention one of {names}",
+        )
+        raise BadDefinition((error,))
+
+
+def kickoff_names(definition: WorkflowDefinition) -> tuple[str, ...]:
+    """The members that the kickoff's own words mention; what a variable brings in is data."""
+    return tuple(name for name in find_mentions(definition.kickoff or "") if name in definition.agents)
+
+
+def _check_exit_from(loaded: LoadedWorkflow, name: str | None) -> None:
+    if name is not None and name not in loaded.definition.agents:
+        hint = suggest(name, loaded.definition.agents, what="its agents")
+        raise Refused("not_a_participant", f"{name[:60]!r} is not an agent of {loaded.path}", hint)
+
+
+def workflow_units(loaded: LoadedWorkflow) -> tuple[Unit, ...]:
+    """What starting this would do that needs trust: the workflow's own, then each member's."""
+    own = [] if loaded.checkout is None else [loaded.checkout.demand]
+    own += [f"setup runs: {step.shell}" for step in loaded.definition.setup]
+    own += [f"it reads ${name} of your environment" for name in environment_names(loaded.definition)]
+    members = (one for member in loaded.members for one in agent_units(member.definition, loaded.project))
+    return (*((unit(f"workflow {loaded.path}", own),) if own else ()), *members)
+
+
+def workflow_demands(loaded: LoadedWorkflow) -> list[str]:
+    """All that starting this would do that needs trust, verbatim."""
+    return [demand for one in workflow_units(loaded) for demand in one.demands]
+
+
+def _values(
+    loaded: LoadedWorkflow, tag: str, params: Mapping[str, Value], environ: Mapping[str, str]
+) -> dict[str, str]:
+    try:
+        return start_values(loaded.definition, tag, params, environ)
+    except KeyError as error:
+        name = error.args[0]
+        hint = "set it where the kernel starts"
+        raise Refused("bad_request", f"{loaded.path} needs ${name}, which is not set", hint) from error
+
+
+def credential_faults(loaded: LoadedWorkflow, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Which members have no key in ``environ``, and what to set."""
+    faults: list[str] = []
+    for member in loaded.members:
+        try:
+            resolve(member.definition, loaded.project, environ)
+        except CauseError as error:
+            faults.append(f"{member.name}: {error.text}")
+    return tuple(faults)
+
+
+def _check_credentials(loaded: LoadedWorkflow, environ: Mapping[str, str]) -> None:
+    faults = credential_faults(loaded, environ)
+    if faults:
+        raise Refused("no_credentials", "; ".join(faults), "then start the kernel again: it reads keys when it starts")
+
+
+def _deadline(loaded: LoadedWorkflow, asked: StartAsked) -> float | None:
+    """Seconds until a run is stopped, or a started workflow holds still. What was started has no end by default."""
+    own = loaded.definition.limits.wall_time
+    if asked.mode != "run":
+        return own
+    limit = RUN_SECONDS if own is None else own
+    return min(limit, asked.timeout_seconds or limit)
+
+
+def _stricter(own: RunBudget, asked: RunBudget) -> RunBudget:
+    def lower(first: T | None, second: T | None) -> T | None:
+        return second if first is None else first if second is None else min(first, second)
+
+    return RunBudget(tokens=lower(own.tokens, asked.tokens), usd=lower(own.usd, asked.usd))
+
+
+def _check_prices(loaded: LoadedWorkflow, budget: RunBudget) -> None:
+    """A limit in USD holds nothing back where a price is unknown: that is said before anything starts."""
+    limited = [one for one in loaded.members if has_usd_limit(one.definition.budget, budget)]
+    unknown = [one.name for one in limited if not has_price(one.definition, loaded.project)]
+    if unknown:
+        names = ", ".join(f"{one.name} ({one.definition.model})" for one in limited if one.name in unknown)
+        raise Refused("bad_request", f"a budget in USD needs a price, and none is known for {names}", NO_PRICE_HINT)

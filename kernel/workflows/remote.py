@@ -1,0 +1,119 @@
+"""Remote workflows: from a name to plain files of a commit, kept in the state directory by commit (T50, XF04-XF06).
+
+A ref is looked up once; from then on the project's lock says which commit it stands for, until it is asked to update.
+Nothing of what is fetched is run here, or believed: that is the user's to say (kernel.agents.trust).
+"""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from kernel.procs.launcher import Launcher
+from kernel.source.problems import fail
+from kernel.workflows.checkout import Checkout
+from kernel.workflows.git import Git
+from kernel.workflows.lock import SHOWN, pinned
+from kernel.workflows.snapshot import BadObjects, digest_of_files, files_of, parse_objects, read_files, write_files
+from protocol.errors import Refused
+from protocol.remote import Remote, RemoteRejected, is_commit, parse_remote, repository_url
+
+REMOTES: Final = "remotes"
+"""The folder in the state directory."""
+_DIGEST: Final = ".sha256"
+
+
+class Remotes:
+    """The remote workflows of one project. One is fetched at a time."""
+
+    def __init__(
+        self, state: Path, root: Path, *, launcher: Launcher, environ: Mapping[str, str], own_bin: frozenset[str]
+    ) -> None:
+        self._folder = state / REMOTES
+        self._root = root
+        self._launcher = launcher
+        self._environ = environ
+        self._own_bin = own_bin
+        self._turn = trio.Lock()
+
+    async def checkout(self, asked: str, *, update: bool = False) -> Checkout:
+        """The files that ``asked`` names, fetched unless they are here.
+
+        Raises Refused (bad_request, fetch_failed, busy), BadDefinition for a lock that is wrong. Cancellation kills
+        git's tree.
+        """
+        try:
+            remote = parse_remote(asked)
+            url = repository_url(remote, self._environ)
+        except RemoteRejected as error:
+            raise Refused("bad_request", str(error), error.hint) from error
+        async with self._turn:
+            pin = None if update else await trio.to_thread.run_sync(pinned, self._root, remote)
+            what = pin.commit if pin else remote.ref
+            found = await self._kept(remote, url, what) if is_commit(what) else None
+            found = found or await self._fetch(remote, url, what)
+        if pin is not None and (found.commit, found.digest) != (pin.commit, pin.digest):
+            message = f"the content of {found.commit} is not what it was pinned with"
+            raise fail(SHOWN, message, "find out why before you remove the entry", where=remote.repository)
+        return found
+
+    async def _kept(self, remote: Remote, url: str, commit: str) -> Checkout | None:
+        """What is here of ``commit``, if it is still what was written."""
+        folder = self._place(remote, url, commit)
+        return await trio.to_thread.run_sync(_read, remote, url, commit, folder)
+
+    async def _fetch(self, remote: Remote, url: str, what: str) -> Checkout:
+        workshop = self._folder / "fetching"
+        await trio.to_thread.run_sync(_empty, workshop)
+        try:
+            git = Git(workshop, launcher=self._launcher, environ=self._environ, own_bin=self._own_bin)
+            commit = await git.fetch(url, what)
+            if not is_commit(commit) or (is_commit(what) and commit != what):
+                raise Refused("fetch_failed", f"{url} gave another commit than was asked for: {commit[:40]!a}")
+            objects = await git.objects()
+            return await trio.to_thread.run_sync(
+                _take, remote, url, commit, objects, self._place(remote, url, commit), workshop / "files"
+            )
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(_remove, workshop)
+
+    def _place(self, remote: Remote, url: str, commit: str) -> Path:
+        """Commits are the same wherever they come from; the names above only help people who look."""
+        return self._folder / remote.owner.lower() / remote.repo.lower() / commit
+
+
+def _read(remote: Remote, url: str, commit: str, folder: Path) -> Checkout | None:
+    try:
+        digest = Path(f"{folder}{_DIGEST}").read_text("ascii").strip()
+        return Checkout(remote, url, commit, digest, folder) if digest_of_files(read_files(folder)) == digest else None
+    except (OSError, ValueError):
+        return None
+
+
+def _take(remote: Remote, url: str, commit: str, output: bytes, folder: Path, made: Path) -> Checkout:
+    """Write the files of ``commit``, in place of what may be there and is not right. Raises Refused(fetch_failed)."""
+    try:
+        files = files_of(commit, parse_objects(output))
+        digest = digest_of_files(files)
+        write_files(files, made)
+        _remove(folder)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        Path(f"{folder}{_DIGEST}").write_text(digest, "ascii")
+        made.rename(folder)
+    except BadObjects as error:
+        raise Refused("fetch_failed", f"{remote} cannot be taken: {error}") from error
+    except OSError as error:
+        raise Refused("fetch_failed", f"{remote} cannot be written: {error.strerror}", f"see {folder}") from error
+    return Checkout(remote, url, commit, digest, folder)
+
+
+def _empty(folder: Path) -> None:
+    _remove(folder)
+    folder.mkdir(mode=0o700, parents=True)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,83 @@
+"""What becomes of what is said in a workflow: whether there is a channel, if it is kept, where it is written to."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from kernel.agents.definition import place_at
+from kernel.source.beneath import folder_fault, plain_path
+from kernel.source.nodes import Node
+from kernel.source.problems import Problems
+from kernel.workflows.interpolate import expand, variables
+from protocol.names import DEFAULT_TAG
+from protocol.project import ProjectDefinition
+from protocol.workflow import WorkflowDefinition, Workspace
+
+Keeping = Literal["kept", "memory", "none"]
+"""Kept in the log; removed from it once the workflow has ended; no channel at all (but the log has it all the same)."""
+
+FOLDER_VARIABLES: Final = ("workflow.name", "workflow.tag", "workflow.instance")
+_HINT: Final = "write a folder as seen from the project's root, such as data/review"
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """``folder`` is the workspace's, as seen from the root; None where there is no workspace. ``mirror``: it is
+    written to.
+    """
+
+    keeping: Keeping
+    folder: str | None
+    mirror: bool
+
+
+def workplace(definition: WorkflowDefinition, tag: str, project: ProjectDefinition) -> Workplace:
+    """What a sound ``definition`` comes to when it is started as ``tag``."""
+    workspace = definition.workspace
+    if not isinstance(workspace, Workspace):
+        return Workplace("none", None, mirror=False)
+    provider = workspace.provider or project.workspace.provider
+    own = workspace.bind or workspace.dir
+    if own is None:
+        folder = plain_path(f"{project.workspace.base}/{definition.name}/{tag}")
+    else:
+        folder = plain_path(_filled(own, definition.name, tag))
+    mirrored = workspace.bind is not None or provider == "file"
+    return Workplace("memory" if provider == "memory" else "kept", folder, mirror=mirrored)
+
+
+def check_workspace(
+    definition: WorkflowDefinition, node: Node, project: ProjectDefinition, root: Path, problems: Problems
+) -> None:
+    """Note in ``problems`` what is wrong with the ``workspace`` of ``definition``."""
+    workspace = definition.workspace
+    if workspace is True:
+        problems.add(place_at(node, "workspace"), "workspace", "true says nothing", "leave it out, or write false")
+    if not isinstance(workspace, Workspace):
+        return
+    provider = workspace.provider or project.workspace.provider
+    if workspace.bind is not None and provider == "memory":
+        message = "memory keeps nothing that could be written to a folder"
+        problems.add(place_at(node, "workspace.bind"), "workspace.bind", message, "write provider: sqlite, or no bind:")
+    if workspace.bind is not None and workspace.dir is not None:
+        message = "bind and dir exclude each other: both say where the workspace is"
+        problems.add(place_at(node, "workspace.dir"), "workspace.dir", message, "keep bind")
+    for key in ("bind", "dir"):
+        path: str | None = getattr(workspace, key)
+        for message in () if path is None else _path_faults(path, definition.name, root):
+            problems.add(place_at(node, f"workspace.{key}"), f"workspace.{key}", message, _HINT)
+
+
+def _path_faults(path: str, name: str, root: Path) -> Iterator[str]:
+    wrong = [one.name for one in variables(path) if one.name not in FOLDER_VARIABLES]
+    if wrong:
+        yield f"a folder's name can hold workflow.name and workflow.tag, not {wrong[0][:60]!r}"
+        return
+    fault = folder_fault(_filled(path, name, DEFAULT_TAG), root)
+    if fault is not None:
+        yield fault
+
+
+def _filled(path: str, name: str, tag: str) -> str:
+    return expand(path, dict(zip(FOLDER_VARIABLES, (name, tag, tag), strict=True)))

@@ -1,0 +1,102 @@
+"""What the commands on agents' files answer with ``--json``, and later the routes of the same names."""
+
+from typing import Literal
+
+import msgspec
+
+from protocol.memory import Tier, Visibility
+
+
+class _Body(msgspec.Struct, frozen=True, kw_only=True):
+    pass
+
+
+class _Document(_Body, frozen=True, kw_only=True):
+    """An answer of its own. Every subclass fixes its schema, which is declared here so that it comes first."""
+
+    schema: str
+
+
+class MemoryRow(_Body, frozen=True, kw_only=True):
+    """One entry. ``file`` is in the folder ``memory/``; ``source`` is None where a person wrote it."""
+
+    key: str
+    value: str
+    tier: Tier
+    visibility: Visibility
+    source: str | None
+    file: str
+
+
+class MemoryReport(_Document, frozen=True, kw_only=True):
+    """``agent memory``: entries, and what was skipped with the reason."""
+
+    agent: str
+    entries: tuple[MemoryRow, ...]
+    skipped: tuple[str, ...] = ()
+    schema: str = "awk/agent-memory/1"
+
+
+class NoteRow(_Body, frozen=True, kw_only=True):
+    """One note. ``n`` counts from the oldest; ``date`` is None where the file's name says none."""
+
+    n: int
+    file: str
+    date: str | None
+    title: str
+    text: str
+
+
+class NotesReport(_Document, frozen=True, kw_only=True):
+    """``agent notes``: notes, and what was skipped with the reason."""
+
+    agent: str
+    notes: tuple[NoteRow, ...]
+    skipped: tuple[str, ...] = ()
+    schema: str = "awk/agent-notes/1"
+
+
+class TodoRow(_Body, frozen=True, kw_only=True):
+    """One item. ``n`` is its place in the list."""
+
+    n: int
+    text: str
+    done: bool
+
+
+class TodoReport(_Document, frozen=True, kw_only=True):
+    """``agent todo``: items, and what was skipped with the reason."""
+
+    agent: str
+    items: tuple[TodoRow, ...]
+    skipped: tuple[str, ...] = ()
+    schema: str = "awk/agent-todo/1"
+
+
+class ContextCounts(_Body, frozen=True, kw_only=True):
+    """How much an agent's personal context holds. ``memory`` counts by tier."""
+
+    dir: str
+    memory: dict[Tier, int]
+    notes: int
+    todo: dict[Literal["open", "done"], int]
+
+
+class AgentWritten(_Document, frozen=True, kw_only=True):
+    """``agent create`` and ``agent edit``: the file. ``remarks`` say what people should know, in words."""
+
+    agent: str
+    file: str
+    changed: bool
+    remarks: tuple[str, ...] = ()
+    schema: str = "awk/agent-file/1"
+
+
+class AgentDeleted(_Document, frozen=True, kw_only=True):
+    """``agent delete``: where it is now, and the command that brings it back; None for an agent without a file."""
+
+    agent: str
+    trash: str | None
+    restore: str | None
+    remarks: tuple[str, ...] = ()
+    schema: str = "awk/agent-delete/1"

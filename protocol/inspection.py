@@ -1,0 +1,98 @@
+"""What can be said of files without a kernel: the documents of ``validate``, ``config`` and ``run --dry-run``."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from protocol.api import FileError
+
+Kind = Literal["agent", "workflow", "project"]
+
+
+class _Document(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer of its own. Every subclass fixes its schema, which is declared here so that it comes first."""
+
+    schema: str
+
+
+class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file, and every mistake in it."""
+
+    path: str
+    kind: Kind
+    ok: bool
+    errors: tuple[FileError, ...] = ()
+
+
+class Validation(_Document, frozen=True, kw_only=True):
+    """``validate``: all files that were looked at, those that others led to among them."""
+
+    schema: str = "awk/validate/1"
+    files: tuple[CheckedFile, ...]
+
+
+class Resolution(_Document, frozen=True, kw_only=True):
+    """``config``: a definition as the kernel would take it.
+
+    ``origins`` maps the path of every value in ``definition`` (``timeouts.idle``, ``setup[0].shell``) to where it
+    came from: ``file:line``, ``default``, or words. Durations are text, as a file would have them.
+    """
+
+    schema: str = "awk/config/1"
+    kind: Kind
+    name: str | None
+    path: str | None
+    definition: dict[str, Any]
+    origins: dict[str, str]
+
+
+class PlannedMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as it would start. ``ref`` is None for an agent of the workflow's own."""
+
+    name: str
+    ref: str | None
+    backend: str
+    model: str
+    provider: str | None
+    base_url: str | None
+    keys: tuple[str, ...]
+    """Variables of which the first one set is its key; empty where it needs none."""
+    ready: bool
+    """Whether it could start here and now: a key it needs is set."""
+
+
+class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A setup command, with what is known of its variables filled in."""
+
+    shell: str
+    bind: str | None = msgspec.field(default=None, name="as")
+    timeout_seconds: float
+
+
+class Plan(_Document, frozen=True, kw_only=True):
+    """``run --dry-run``: what would start. Outputs of setup steps stay as ``${{ name }}``: nothing was run."""
+
+    schema: str = "awk/dry-run/1"
+    run: str
+    path: str
+    params: dict[str, Any]
+    members: tuple[PlannedMember, ...]
+    setup: tuple[PlannedStep, ...]
+    kickoff: str | None
+    wakes: tuple[str, ...]
+    """Members that the kickoff mentions."""
+    trust: tuple[str, ...]
+    """What it would do that needs trust."""
+    missing: tuple[str, ...]
+    """What would stop it here: variables of the environment and keys that are not set."""
+
+
+class Complaint(_Document, frozen=True, kw_only=True):
+    """Why there is no such document: as a refusal of the kernel says it."""
+
+    schema: str = "awk/error/1"
+    code: str
+    detail: str
+    hint: str | None
+    exit_code: int
+    errors: tuple[FileError, ...] = ()

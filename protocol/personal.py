@@ -1,0 +1,66 @@
+"""The personal context of an agent: what lies where in ``.agents/<name>/``, and which directories can be one. Pure.
+
+People author these files, agents write into them, git keeps them. A directory that we made carries MARK; only such a
+directory is ever moved away when its agent is deleted (fault CF12).
+"""
+
+from pathlib import PurePosixPath
+from typing import Final
+
+AGENTS: Final = ".agents"
+AGENT_SUFFIX: Final = ".yaml"
+TRASH: Final = ".trash"
+"""In ``.agents/``: deleted agents, one folder for each."""
+
+MEMORY: Final = "memory"
+"""A folder of YAML files: keys and what is known of them (protocol.memory)."""
+NOTES: Final = "notes"
+"""A folder of Markdown files, one for each note (protocol.notes)."""
+TODO: Final = "todo"
+TODO_FILE: Final = "index.md"
+"""In the folder ``todo``: a checklist (protocol.todo)."""
+CONVERSATIONS: Final = "conversations"
+"""A folder of JSON lines, written from the log and never read back."""
+
+MARK: Final = ".context"
+
+
+def mark_text(agent: str) -> str:
+    """What MARK says in the context of ``agent``."""
+    return (
+        f"{agent}\n\nThis directory is the personal context of the agent {agent}. Deleting the agent moves it away.\n"
+    )
+
+
+def marked_for(text: str) -> str:
+    """Whose directory it is, where MARK says ``text``."""
+    return text.partition("\n")[0].strip()
+
+
+def agent_file(agent: str) -> str:
+    """The file of ``agent``, as seen from the project's root."""
+    return f"{AGENTS}/{agent}{AGENT_SUFFIX}"
+
+
+def default_dir(agent: str) -> str:
+    """The context directory of an agent whose file does not say another one."""
+    return f"{AGENTS}/{agent}"
+
+
+def dir_fault(path: str, agent: str) -> str | None:
+    """Why ``path`` (from the project's root) cannot be the context directory of ``agent``; None where it can.
+
+    Judges the text alone: whoever uses the directory checks where links lead.
+    """
+    if "\0" in path or path.startswith(("/", "~")):
+        return "is not a path inside the project"
+    parts = PurePosixPath(path).parts
+    if ".." in parts:
+        return "leads outside the project, or may"
+    if not parts:
+        return "is the project itself"
+    if ".git" in parts or parts in {(AGENTS,), (".workflows",), (".workspace",)}:
+        return "holds what is not the agent's own"
+    if parts[0] == AGENTS and parts[1] != agent:
+        return f"is not {agent}'s: another agent's context may be there"
+    return None

@@ -1,0 +1,102 @@
+"""``github:owner/repo@ref/path``: how a workflow elsewhere is named, and where its host is. Pure.
+
+Whatever could be taken for an option, another transport or another directory is no name at all, so that nothing of
+the kind ever reaches git (faults XF04, T50).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+PREFIX: Final = "github:"
+GITHUB_URL: Final = "AGENT_WORKER_GITHUB_URL"
+"""The variable that names another host than github.com: an enterprise's, or one of a test on this machine."""
+_GITHUB: Final = "https://github.com"
+_LONGEST: Final = 500
+
+_OWNER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}", re.ASCII)
+_REPO: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}", re.ASCII)
+_REF: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", re.ASCII)
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]{0,127}", re.ASCII)
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+_HINT: Final = "write github:owner/repo@ref/path/to/workflow.yaml; ref is a tag, a branch without a slash, or a commit"
+
+
+class RemoteRejected(ValueError):
+    """What was written names no remote workflow, or no host. The text says why, ``hint`` what to write."""
+
+    def __init__(self, text: str, hint: str = _HINT) -> None:
+        super().__init__(text)
+        self.hint = hint
+
+
+class Remote(NamedTuple):
+    """A workflow in a repository of a host."""
+
+    owner: str
+    repo: str
+    ref: str
+    path: str
+
+    @property
+    def repository(self) -> str:
+        """The repository at that ref: what is pinned to a commit."""
+        return f"{PREFIX}{self.owner}/{self.repo}@{self.ref}"
+
+    def __str__(self) -> str:
+        return f"{self.repository}/{self.path}"
+
+
+def is_remote(asked: str) -> bool:
+    """Whether ``asked`` is meant as the name of a remote workflow."""
+    return asked.startswith(PREFIX)
+
+
+def parse_remote(asked: str) -> Remote:
+    """The workflow that ``asked`` names. Raises RemoteRejected."""
+    if not is_remote(asked) or len(asked) > _LONGEST:
+        raise RemoteRejected(f"{asked[:100]!a} is not the name of a remote workflow")
+    owner, _, rest = asked.removeprefix(PREFIX).partition("/")
+    repo, at, rest = rest.partition("@")
+    ref, slash, path = rest.partition("/")
+    if not at or not slash:
+        raise RemoteRejected(f"{asked[:100]!a} has no @ref, or no path")
+    _check("owner", owner, _OWNER.fullmatch(owner) is not None)
+    _check("repository", repo, _REPO.fullmatch(repo) is not None and not repo.endswith((".git", ".")))
+    sound = _REF.fullmatch(ref) is not None and ".." not in ref and not ref.endswith((".", ".lock"))
+    _check("ref", ref, sound)
+    _check("path", path, _is_path(path))
+    return Remote(owner, repo, ref, path)
+
+
+def is_commit(ref: str) -> bool:
+    """Whether ``ref`` is the whole id of a commit."""
+    return _COMMIT.fullmatch(ref) is not None
+
+
+def repository_url(remote: Remote, environ: Mapping[str, str]) -> str:
+    """Where git gets ``remote``. Raises RemoteRejected for a host that is neither https nor on this machine."""
+    base = environ.get(GITHUB_URL) or _GITHUB
+    try:
+        parts = urlsplit(base)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), None, None
+    plain = host and re.fullmatch(r"[A-Za-z0-9.:/_-]+", parts.netloc + parts.path, re.ASCII)
+    sound = parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)
+    if not plain or not sound or parts.query or parts.fragment or ".." in parts.path or port == 0:
+        raise RemoteRejected(f"{GITHUB_URL}={base[:100]!a} is no host to fetch from", "write https://host")
+    return f"{base.rstrip('/')}/{remote.owner}/{remote.repo}.git"
+
+
+def _is_path(path: str) -> bool:
+    parts = path.split("/")
+    names = all(_SEGMENT.fullmatch(part) and part not in (".", "..") and part.lower() != ".git" for part in parts)
+    return names and path.endswith((".yaml", ".yml"))
+
+
+def _check(what: str, value: str, sound: bool) -> None:
+    if not sound:
+        raise RemoteRejected(f"{value[:100]!a} cannot be the {what} of a remote workflow")

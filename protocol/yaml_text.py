@@ -1,0 +1,134 @@
+"""Values as YAML text that people like to read: short texts as they are, long ones as ``|`` blocks. Pure.
+
+Only writes. What it writes means the same to every reader: a text that some YAML would take for a number, a truth
+value or a date is quoted. Reading is kernel.source's business, which the protocol does not know.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+WIDTH: Final = 100
+"""Columns up to which a list of scalars stays on one line."""
+_STEP: Final = 2
+
+_PLAIN: Final = re.compile(r"[^\W_]|[_./($\\]")
+"""What a plain scalar may begin with: letters and digits of any script, and signs that mean nothing to YAML."""
+_TAKEN: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", ".nan", ".inf"})
+_NUMBER_LIKE: Final = re.compile(
+    r"[-+.]?[0-9](?:[0-9_.,:+-]|[eExXoObB][0-9a-fA-F+-])*(?:[Tt ][0-9:.+Zz -]*)?", re.ASCII
+)
+_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0", "\x1b": "\\e"}
+
+Value = str | int | float | bool | None | Sequence["Value"] | Mapping[str, "Value"]
+
+
+def document(value: Mapping[str, Value]) -> str:
+    """A mapping as a file."""
+    return "".join(f"{line}\n" for line in block(value))
+
+
+def block(value: Mapping[str, Value], indent: int = 0) -> list[str]:
+    """The lines of a mapping, each indented by ``indent`` spaces."""
+    return [line for name, item in value.items() for line in entry(name, item, indent)]
+
+
+def entry(name: str, value: Value, indent: int = 0) -> list[str]:
+    """The lines of one key and its value."""
+    head = f"{' ' * indent}{inline(name)}:"
+    if isinstance(value, str):
+        return f"{head} {text(value, indent + _STEP)}".split("\n")
+    if isinstance(value, Mapping) and value:
+        return [head, *block(value, indent + _STEP)]
+    if isinstance(value, Sequence) and not _fits(value, len(head)):
+        return [head, *(line for item in value for line in _item(item, indent + _STEP))]
+    return [f"{head} {inline(value)}"]
+
+
+def text(value: str, indent: int) -> str:
+    """``value`` as a scalar: one line, or a ``|`` block whose further lines are indented by ``indent`` spaces."""
+    if "\n" not in value or not _is_block(value):
+        return _quoted(value) if "\n" in value else inline(value, flow=False)
+    mark = "|" if value.endswith("\n") else "|-"
+    margin = " " * indent
+    return "\n".join([mark, *(f"{margin}{line}" if line else "" for line in value.removesuffix("\n").split("\n"))])
+
+
+def inline(value: Value, *, flow: bool = True) -> str:
+    """``value`` on one line; with ``flow`` so that it can stand inside ``[...]`` or ``{...}``, or be a key."""
+    match value:
+        case None | bool() | int() | float():
+            return _word(value)
+        case str():
+            return value if _is_plain(value, flow=flow) else _quoted(value)
+        case Mapping():
+            pairs = value.items()
+            return "{" + ", ".join(f"{inline(name)}: {inline(item)}" for name, item in pairs) + "}"
+        case _:
+            return "[" + ", ".join(map(inline, value)) + "]"
+
+
+def _word(value: float | bool | None) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case float() if value.is_integer():
+            return str(int(value))
+        case _:
+            return str(value)
+
+
+def _item(value: Value, indent: int) -> list[str]:
+    """The lines of one item of a list."""
+    margin = " " * indent
+    if isinstance(value, Mapping) and value:
+        first, *rest = block(value, indent + _STEP)
+        return [f"{margin}- {first.lstrip(' ')}", *rest]
+    if isinstance(value, str):
+        return f"{margin}- {text(value, indent + _STEP)}".split("\n")
+    return [f"{margin}- {inline(value)}"]
+
+
+def _fits(value: Sequence[Value], used: int) -> bool:
+    """Whether a list is short enough, and simple enough, for one line."""
+    simple = all(not isinstance(item, Mapping | list | tuple) and "\n" not in str(item) for item in value)
+    return simple and used + len(inline(value)) < WIDTH
+
+
+def _is_plain(value: str, *, flow: bool) -> bool:
+    """Whether ``value`` says itself to every reader of YAML, as it stands."""
+    if not _PLAIN.match(value) or value[-1] in " :" or ": " in value or " #" in value:
+        return False
+    if value.lower() in _TAKEN or _NUMBER_LIKE.fullmatch(value) or (flow and re.search(r"[,\[\]{}:]", value)):
+        return False
+    return all(map(_printable, value)) and "\t" not in value
+
+
+def _is_block(value: str) -> bool:
+    """Whether a text of several lines can be a ``|`` block without tricks of indentation."""
+    lines = value.removesuffix("\n").split("\n")
+    blank = any(line and not line.strip(" \t") for line in lines)
+    clean = all(_printable(char) or char in "\n\t" for char in value)
+    return clean and not blank and lines[0][:1] not in {"", " ", "\t"} and lines[-1] != ""
+
+
+def _printable(char: str) -> bool:
+    """Whether YAML lets ``char`` stand, and no reader takes it for the end of a line."""
+    code = ord(char)
+    if code < 0xA0:
+        return 0x20 <= code < 0x7F
+    return code not in {0x2028, 0x2029, 0xFEFF} and not 0xD800 <= code <= 0xDFFF and code & 0xFFFE != 0xFFFE
+
+
+def _quoted(value: str) -> str:
+    """``value`` in double quotes, everything that cannot be seen escaped."""
+    return '"' + "".join(_ESCAPES.get(char) or (char if _printable(char) else _code(char)) for char in value) + '"'
+
+
+def _code(char: str) -> str:
+    code = ord(char)
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

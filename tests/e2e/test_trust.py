@@ -1,0 +1,66 @@
+"""Consent kept by a command, used by a kernel that runs already, and taken back under it."""
+
+from pathlib import Path
+
+from tests.e2e.processes import wait_until
+from tests.git_host import SERVED, git_host
+from tests.project import Project
+
+
+def test_consent_is_kept_used_and_taken_back(project: Project) -> None:
+    """Promise P19; CF20: kept for exactly these files, for wakeups too, until it is taken back."""
+    project.write(
+        ".agents/ticker.yaml", "backend: mock\nschedule: { wakeup: 1s }\nmock:\n  - { shell: echo t >> t.log }\n"
+    )
+    project.agent("alice", "shell: 'echo a >> a.log'", "text: ok")
+    project.write(
+        ".workflows/w.yaml",
+        "agents: { alice: { ref: alice } }\nsetup: [{ shell: echo s >> s.log }]\nkickoff: '@alice go'\n",
+    )
+    log = project.root / "a.log"
+    refused = (("send", "alice", "x"), ("run", "w"), ("trust",))
+    assert {project.awk(*words).code for words in refused} == {7}
+    ticks = project.root / "t.log"
+    assert not ticks.exists()
+    assert project.awk("trust", "--yes").code == 0
+    assert project.awk("send", "alice", "x", "--wait").code == 0
+    assert project.awk("run", "w").code == 0
+    assert (log.read_text(), (project.root / "s.log").read_text()) == ("a\na\n", "s\n")
+    wait_until(ticks.exists)
+    project.agent("alice", "shell: 'echo b >> a.log'", "text: ok")
+    changed = project.awk("send", "alice", "x")
+    assert (changed.code, "changed since it was trusted: alice runs: echo b >> a.log" in changed.err) == (7, True)
+    assert project.awk("trust", "revoke", "--all").code == 0
+    assert project.awk("run", "w").code == 7
+    assert log.read_text() == "a\na\n"
+
+
+REMOTE = """\
+agents: { alice: { ref: alice }, carol: { backend: mock, mock: [{ text: I am here }] } }
+setup: [{ shell: "cat ${{ source.dir }}/VERSION", as: version }]
+kickoff: "@carol take ${{ version }} from ${{ source.ref }}"
+"""
+
+
+def test_a_workflow_of_another_repository_runs_as_it_was_pinned(project: Project, tmp_path: Path) -> None:
+    """P19, XF06: fetched, shown, refused; trusted, pinned and run; the tag moves, and nothing changes."""
+    project.agent("alice", "text: ok")
+    name = f"github:{SERVED}@v1/flows/greet.yaml"
+    with git_host(tmp_path / "host") as host:
+        host.write("flows/greet.yaml", REMOTE)
+        host.write("VERSION", "one\n")
+        first = host.publish("v1")
+        refused = project.awk("run", name, env=host.environ)
+        assert (refused.code, f"commit {first}" in refused.err) == (7, True)
+        lock = project.root / ".workflows/remote.lock"
+        assert not lock.exists()
+        ran = project.awk("run", name, "--trust")
+        assert (ran.code, "@carol take one from v1" in ran.out, first in lock.read_text()) == (0, True, True)
+        host.write("VERSION", "two\n")
+        moved = host.publish("v1")
+        assert "@carol take one from v1" in project.awk("run", name, "--trust").out
+        assert project.awk("run", name, "--update").code == 7
+        assert moved not in lock.read_text()
+        assert "@carol take two from v1" in project.awk("run", name, "--trust", "--update").out
+        assert moved in lock.read_text()
+        assert project.awk("run", "github:owner/--upload-pack=x@v1/a.yaml").code == 2

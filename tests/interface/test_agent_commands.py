@@ -1,0 +1,456 @@
+"""agent create, list, info, edit, delete: files of the project, judged before they are put in place."""
+
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from protocol.agent import AgentDefinition, Prompt
+from protocol.api import AgentInfo, AgentList, AgentRow, QueueReport, QueueRow
+from tests.interface.conftest import Cli
+from tests.interface.hostile import HOSTILE, obeyed
+from tests.interface.kernel_double import KernelDouble, problem
+from tests.interface.samples import AT
+
+ALICE = "# mine\nbackend: mock   # no key\nmock: [ {text: hi} ]\n"
+
+
+@pytest.fixture
+def alice(cli: Cli) -> Path:
+    """An agent's file, written by a person."""
+    file = cli.root / ".agents/alice.yaml"
+    file.write_text(ALICE)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an editor is given, and leaves behind, lies with the test."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+
+
+def _info(name: str, *, ephemeral: bool, **more: Any) -> AgentInfo:
+    definition = AgentDefinition(name=name, model="mock/x", prompt=Prompt(system="Be kind."), **more)
+    file = None if ephemeral else f".agents/{name}.yaml"
+    return AgentInfo(
+        name=name, model="mock/x", backend="sdk", file=file, ephemeral=ephemeral, state="idle", reason=None,
+        definition=definition,
+    )  # fmt: skip
+
+
+def _files(root: Path) -> list[str]:
+    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if ".schema" not in path.parts)
+
+
+# -- create -------------------------------------------------------------------------------------------
+
+
+def test_an_agent_is_created_as_a_person_would_write_it(cli: Cli) -> None:
+    """contracts 7: agent create NAME -m MODEL -s TEXT --role R --expertise a,b; its context is there and marked."""
+    words = ["-m", "sonnet", "-s", "You review.\nBe kind.", "--role", "reviewer", "--expertise", "types, tests"]
+    ran = cli("agent", "create", "alice", *words)
+    assert (ran.code, ran.out, ran.err) == (0, ".agents/alice.yaml\n", "")
+    header, *lines = (cli.root / ".agents/alice.yaml").read_text().splitlines()
+    assert header.startswith("# yaml-language-server: $schema=")
+    assert (cli.root / ".agents" / header.partition("=")[2]).is_file()
+    assert lines == [
+        "model: sonnet", "prompt:", "  system: |-", "    You review.", "    Be kind.", "soul:", "  role: reviewer",
+        "  expertise: [types, tests]",
+    ]  # fmt: skip
+    assert (cli.root / ".agents/alice/.context").read_text().startswith("alice\n")
+    assert list(cli.home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        (["-b", "mock"], {"backend", "mock"}),
+        (["-m", "mock/x"], {"model", "mock"}),
+        (["-m", "opus", "--role", "a reviewer"], {"model", "prompt", "soul"}),
+        (["-m", "opus", "--system-file", "prompts/a.md"], {"model", "prompt"}),
+    ],
+)
+def test_what_nobody_gave_is_filled_in(words: list[str], keys: set[str], cli: Cli) -> None:
+    """What the loader asks for: a prompt, or the script of a mock. It judged the file."""
+    (cli.root / "prompts").mkdir()
+    (cli.root / "prompts/a.md").write_text("Be kind.")
+    assert cli("agent", "create", "alice", *words).code == 0
+    assert set(yaml.safe_load((cli.root / ".agents/alice.yaml").read_text())) == keys
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["../../x", "-m", "opus"], 2, "is not a name: lower-case letters"),
+        (["Bob", "-m", "opus"], 2, "is not a name"),
+        (["system", "-m", "opus"], 2, "is reserved"),
+        (["b" * 300, "-m", "opus"], 2, "at most 32"),
+        (["\u0430lice", "-m", "opus"], 2, "is not a name"),
+        (["bob"], 2, "the model is missing"),
+        (["bob", "-m", "nobody/x"], 78, "unknown provider 'nobody'"),
+        (["bob", "-m", "opus", "-b", "clod"], 78, "clod"),
+        (["bob", "-m", "opus", "--system-file", "none.md"], 78, "none.md is not there"),
+        (["bob", "-m", "opus", "--system-file", "../x.md"], 2, "outside the project"),
+        (["bob", "-m", "opus", "-s", "a", "--system-file", "b"], 2, "not allowed with"),
+        (["bob", "-m", "opus", "--from", "agent-1"], 69, "no kernel runs"),
+        (["bob", "--from", "none.md"], 5, "no such file"),
+    ],
+)
+def test_what_is_no_agent_is_refused_and_nothing_is_written(words: list[str], code: int, said: str, cli: Cli) -> None:
+    """CF08: exit 2 and the rule; a definition the loader refuses is never put in place."""
+    ran = cli("agent", "create", *words)
+    assert (ran.code, ran.out, said in ran.err) == (code, "", True), ran.err
+    assert _files(cli.root) == [".agents"]
+
+
+def test_an_agent_that_is_there_is_left_alone(cli: Cli, alice: Path) -> None:
+    """Exit 2; what is in its context is a new agent's only if the file is gone."""
+    ran = cli("agent", "create", "alice", "-m", "opus")
+    assert (ran.code, alice.read_text(), "there is an agent alice already" in ran.err) == (2, ALICE, True)
+    cli("agent", "todo", "alice", "add", "x")
+    alice.unlink()
+    ran = cli("agent", "create", "alice", "-m", "opus")
+    assert (ran.code, "alice takes over what is in .agents/alice" in ran.err) == (0, True)
+    assert cli("agent", "todo", "alice").out == "  1  [ ] x\n"
+
+
+CLAUDE = """\
+---
+name: code-reviewer
+description: Expert reviewer. Examples: <example>user: "look"</example>
+tools: Read, Grep
+model: sonnet
+color: blue
+---
+
+You review code.
+
+- Be kind.
+"""
+
+
+def test_an_agent_of_claude_is_translated_and_what_is_lost_is_said(cli: Cli) -> None:
+    """--from FILE.md; its front matter is often no YAML."""
+    (cli.root / "x.md").write_text(CLAUDE)
+    ran = cli("agent", "create", "reviewer", "--from", "x.md", "--role", "reviewer", "--json")
+    assert ran.code == 0, ran.err
+    made = yaml.safe_load((cli.root / ".agents/reviewer.yaml").read_text())
+    assert made == {
+        "model": "sonnet",
+        "prompt": {"system": "You review code.\n\n- Be kind.\n"},
+        "soul": {"description": 'Expert reviewer. Examples: <example>user: "look"</example>', "role": "reviewer"},
+    }
+    assert ran.json()["schema"] == "awk/agent-file/1"
+    assert ran.json()["remarks"] == [
+        "not taken over: tools: Read, Grep has no counterpart yet",
+        "not taken over: color: blue has no counterpart yet",
+        "not taken over: name: code-reviewer is called reviewer here",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "code"),
+    [
+        ("no front matter", [], 2),
+        ("---\nname: x\n---\n", [], 2),
+        ("---\nname: x\nmodel: inherit\n---\nBe kind.", [], 2),
+        ("---\nname: x\nmodel: inherit\n---\nBe kind.", ["-m", "opus"], 0),
+        ("---\nname: x\nmodel: claude-opus-5-5\ntools:\n- Read\n---\nBe kind.", [], 0),
+    ],
+)
+def test_a_file_of_claude_may_say_too_little(text: str, words: list[str], code: int, cli: Cli) -> None:
+    """A model of its own is asked for where theirs means nothing here."""
+    (cli.root / "x.md").write_text(text)
+    assert cli("agent", "create", "x", "--from", "x.md", *words).code == code
+
+
+def test_an_ephemeral_agent_becomes_a_file(cli: Cli, kernel: KernelDouble) -> None:
+    """--from EPHEMERAL: its definition, with what the flags change; then the ephemeral one goes."""
+    kernel.answers["GET /agents/agent-1"] = _info("agent-1", ephemeral=True, soul={"role": "x"}, max_steps=7)
+    kernel.answers["GET /agents"] = AgentList(agents=())
+    kernel.answers["DELETE /agents/agent-1"] = {"deleted": "agent-1"}
+    ran = cli("agent", "create", "alice", "--from", "agent-1", "-s", "Be brief.", "-b", "clod")
+    assert ran.code == 78, "what it comes to is judged"
+    assert kernel.of("DELETE", "/agents/agent-1") == []
+    ran = cli("agent", "create", "alice", "--from", "agent-1", "-s", "Be brief.", "-m", "opus")
+    assert (ran.code, "agent-1 is gone" in ran.err) == (0, True), ran.err
+    made = yaml.safe_load((cli.root / ".agents/alice.yaml").read_text())
+    assert made == {"model": "opus", "prompt": {"system": "Be brief."}, "soul": {"role": "x"}, "max_steps": 7}
+    assert len(kernel.of("DELETE", "/agents/agent-1")) == 1
+
+
+def test_an_ephemeral_agent_with_work_is_kept(cli: Cli, kernel: KernelDouble) -> None:
+    """No queued work is lost; it is said how to end it later."""
+    kernel.answers["GET /agents/agent-1"] = _info("agent-1", ephemeral=True)
+    kernel.answers["GET /agents"] = AgentList(agents=())
+    kernel.answers["DELETE /agents/agent-1"] = problem(409, "conflict", "agent-1 has work that has not ended")
+    ran = cli("agent", "create", "alice", "--from", "agent-1", "-m", "opus")
+    assert (ran.code, "agent-1 is kept, beside alice: agent-1 has work" in ran.err) == (0, True), ran.err
+
+
+def test_names_are_free_of_agents_of_run_time_too(cli: Cli, kernel: KernelDouble) -> None:
+    """Two agents of one name would share a queue; an agent of a file is no source."""
+    row = AgentRow(name="bob", model="x", backend="sdk", file=None, ephemeral=True, state="idle")
+    kernel.answers["GET /agents"] = AgentList(agents=(row,))
+    ran = cli("agent", "create", "bob", "-m", "opus")
+    assert (ran.code, "create bob --from bob" in ran.err) == (2, True)
+    kernel.answers["GET /agents/carl"] = _info("carl", ephemeral=False)
+    assert cli("agent", "create", "dora", "--from", "carl").code == 2
+
+
+# -- list, info ---------------------------------------------------------------------------------------
+
+
+def test_agents_are_listed_without_a_kernel(cli: Cli, alice: Path) -> None:
+    """contracts 7: it works on files, and starts nothing; a broken file is shown as such."""
+    (cli.root / ".agents/bad.yaml").write_text("model: 1\n")
+    ran = cli("agent", "list", "--json")
+    assert ran.json()["schema"] == "awk/agent-list/1"
+    assert [(row["name"], row["state"]) for row in ran.json()["agents"]] == [("alice", "stopped"), ("bad", "error")]
+    assert "no kernel runs" in ran.err
+    assert list(cli.home.iterdir()) == []
+
+
+def test_an_agent_is_shown_with_what_it_knows(cli: Cli, alice: Path) -> None:
+    """contracts 9: agent info: definition, context counts, workspaces, sandbox."""
+    cli("agent", "memory", "alice", "set", "k", "v", "--tier", "core")
+    cli("agent", "notes", "alice", "add", "x")
+    cli("agent", "todo", "alice", "add", "x")
+    info = cli("agent", "info", "alice", "--json").json()
+    assert (info["schema"], info["state"], info["definition"]["backend"]) == ("awk/agent-info/1", "stopped", "mock")
+    assert (info["workspaces"], info["sandbox"]) == ([], "off")
+    assert info["context"] == {
+        "dir": ".agents/alice",
+        "memory": {"core": 1, "working": 0, "archive": 0},
+        "notes": 1,
+        "todo": {"open": 1, "done": 0},
+    }
+    text = cli("agent", "info", "alice").out
+    assert "  todo:        1 open, 0 done\n" in text
+    assert "backend: mock\n" in text
+
+
+def test_a_kernel_that_runs_says_what_agents_do(cli: Cli, kernel: KernelDouble, alice: Path) -> None:
+    """Its document, and the counts of the context that lies here; of one without a file there are none."""
+    row = AgentRow(name="alice", model="x", backend="sdk", file=".agents/alice.yaml", ephemeral=False, state="running")
+    kernel.answers["GET /agents"] = AgentList(agents=(row,))
+    kernel.answers["GET /agents/alice"] = _info("alice", ephemeral=False)
+    kernel.answers["GET /agents/agent-1"] = _info("agent-1", ephemeral=True)
+    assert "running" in cli("agent", "list").out
+    assert cli("agent", "info", "alice", "--json").json()["context"]["notes"] == 0
+    assert cli("agent", "info", "agent-1", "--json").json()["context"] is None
+    assert cli("agent", "info", "bob").code == 5
+
+
+def test_hostile_definitions_are_shown_and_not_obeyed(cli: Cli, kernel: KernelDouble) -> None:
+    """P16: files of a repository."""
+    text = " ".join(HOSTILE).encode("utf-8", "replace").decode()
+    shown = msgspec.structs.replace(_info("alice", ephemeral=True, soul={text: text}), reason=text, workspaces=(text,))
+    kernel.answers["GET /agents/alice"] = shown
+    for words in (["agent", "info", "alice"], ["agent", "info", "alice", "--json"]):
+        assert obeyed(cli(*words, terminal=True).out.replace("\x1b[1m", "").replace("\x1b[0m", "")) == []
+
+
+# -- edit ---------------------------------------------------------------------------------------------
+
+
+def test_values_are_changed_and_all_else_stays(cli: Cli, alice: Path) -> None:
+    """agent edit NAME KEY=VALUE...: comments and spaces are the user's; KEY= removes."""
+    words = ["max_steps=5", "timeouts.idle=5m", "soul.expertise=[a, b]", "soul.style=a: b", "name=alice"]
+    ran = cli("agent", "edit", "alice", *words)
+    assert (ran.code, ran.out) == (0, ".agents/alice.yaml\n"), ran.err
+    assert alice.read_text() == (
+        f'{ALICE}max_steps: 5\ntimeouts:\n  idle: 5m\nsoul:\n  expertise: [a, b]\n  style: "a: b"\nname: alice\n'
+    )
+    words = ["max_steps=", "timeouts.idle=", "soul.expertise=", "soul.style=", "name="]
+    assert cli("agent", "edit", "alice", *words, "--json").json()["changed"] is True
+    assert alice.read_text() == ALICE
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["max_step=5"], 78, "did you mean max_steps?"),
+        (["max_steps=many"], 78, "needs a whole number"),
+        (["name=bob"], 78, "must be alice"),
+        (["max_steps"], 2, "is not KEY=VALUE"),
+        (["soul=[a"], 2, "is not a value"),
+        (["timeouts.idle="], 2, "does not set timeouts.idle"),
+        (["mock.x=1"], 1, "mock is no mapping"),
+        ([], 2, "no terminal"),
+    ],
+)
+def test_what_would_be_wrong_is_not_written(words: list[str], code: int, said: str, cli: Cli, alice: Path) -> None:
+    """The old file stays, and the errors are shown with their places."""
+    ran = cli("agent", "edit", "alice", *words)
+    assert (ran.code, said in ran.err, alice.read_text()) == (code, True, ALICE), ran.err
+    if code == 78:
+        assert "  at .agents/alice.yaml:" in ran.err
+
+
+def _editor(cli: Cli, tmp_path: Path, *texts: str) -> None:
+    """An editor that saves these texts, one a time."""
+    script = tmp_path / "editor.py"
+    script.write_text(
+        "import pathlib, sys\n"
+        f"texts, place = {texts!r}, pathlib.Path({str(tmp_path / 'edited')!r})\n"
+        "n = int(place.read_text()) if place.exists() else 0\n"
+        "place.write_text(str(n + 1))\n"
+        "pathlib.Path(sys.argv[1]).write_text(texts[n])\n"
+    )
+    cli.environ["EDITOR"] = shlex.join([sys.executable, str(script)])
+
+
+def test_an_editor_is_opened_until_the_file_is_right(cli: Cli, alice: Path, tmp_path: Path) -> None:
+    """$EDITOR on a terminal; what is wrong is shown, and asked about; a comment is a change too."""
+    _editor(cli, tmp_path, "backend: mock\nmoc: 1\n", f"# better\n{ALICE}")
+    ran = cli("agent", "edit", "alice", terminal=True, stdin="y\n")
+    assert (ran.code, alice.read_text()) == (0, f"# better\n{ALICE}"), ran.err
+    assert "did you mean mock?" in ran.err
+
+
+def test_an_edit_that_is_given_up_is_kept_elsewhere(cli: Cli, alice: Path, tmp_path: Path) -> None:
+    """The file is as it was, and nothing that was typed is lost."""
+    _editor(cli, tmp_path, "moc: 1\n")
+    ran = cli("agent", "edit", "alice", terminal=True, stdin="n\n")
+    assert (ran.code, alice.read_text()) == (78, ALICE)
+    kept = Path(ran.err.rpartition("your text is in ")[2].strip())
+    assert kept.read_text() == "moc: 1\n"
+    cli.environ["EDITOR"] = "false"
+    ran = cli("agent", "edit", "alice", terminal=True)
+    assert (ran.code, "the editor ended with 1" in ran.err, alice.read_text()) == (1, True, ALICE)
+
+
+@pytest.mark.parametrize("text", ["moc: 1\n", "model: 'x", "backend: mock\nmock: [{text: hi}]\ncontext: {dir: /}\n"])
+def test_a_file_that_is_wrong_can_be_mended_and_deleted(text: str, cli: Cli, alice: Path, tmp_path: Path) -> None:
+    """What is broken must not be out of reach."""
+    alice.write_text(text)
+    _editor(cli, tmp_path, ALICE)
+    assert (cli("agent", "edit", "alice", terminal=True).code, alice.read_text()) == (0, ALICE)
+    alice.write_text(text)
+    assert (cli("agent", "delete", "alice", "--yes").code, alice.exists()) == (0, False)
+
+
+# -- delete -------------------------------------------------------------------------------------------
+
+
+def test_an_agent_is_moved_to_the_trash_and_comes_back(cli: Cli, alice: Path) -> None:
+    """Nothing is destroyed; the way back is said, and works."""
+    cli("agent", "todo", "alice", "add", "x")
+    before = _files(cli.root)
+    ran = cli("agent", "delete", "alice", "--yes", "--json")
+    deleted = ran.json()
+    assert (ran.code, deleted["schema"]) == (0, "awk/agent-delete/1")
+    assert [path.name for path in (cli.root / ".agents").iterdir()] == [".trash"]
+    assert (cli.root / ".agents/.trash/.gitignore").read_text() == "*\n"
+    assert cli("agent", "info", "alice").code == 5
+    for move in deleted["restore"].split(" && "):
+        _, source, target = shlex.split(move)
+        (cli.root / source).rename(cli.root / target)
+    assert set(before) <= set(_files(cli.root))
+    assert cli("agent", "todo", "alice").out == "  1  [ ] x\n"
+
+
+def test_a_directory_that_is_not_ours_stays(cli: Cli, alice: Path) -> None:
+    """CF12: delete never touches unmarked directories, nor those marked for another."""
+    alice.write_text(f"{ALICE}context: {{dir: src}}\n")
+    (cli.root / "src").mkdir()
+    (cli.root / "src/main.py").write_text("pass")
+    cli("agent", "todo", "alice", "add", "x")
+    (cli.root / "src/.context").write_text("bob\n")
+    ran = cli("agent", "delete", "alice", "--yes")
+    assert (ran.code, "src was not made for alice, and stays where it is" in ran.err) == (0, True)
+    assert (cli.root / "src/main.py").read_text() == "pass"
+    assert "src" not in ran.out
+
+
+@pytest.mark.parametrize(("answer", "gone"), [("y\n", True), ("\n", False), ("", False)])
+def test_a_person_is_asked_first(answer: str, gone: bool, cli: Cli, alice: Path) -> None:
+    """contracts 7: questions on a terminal only; the default is the safe one."""
+    ran = cli("agent", "delete", "alice", terminal=True, stdin=answer)
+    assert (ran.code, alice.exists()) == (0 if gone else 1, not gone)
+
+
+def _idle(kernel: KernelDouble, **answers: Any) -> None:
+    kernel.answers["GET /agents/alice"] = _info("alice", ephemeral=False)
+    kernel.answers["GET /agents/alice/queue"] = QueueReport(agent="alice", instructions=())
+    kernel.answers["DELETE /agents/alice"] = {"deleted": "alice"}
+    kernel.answers |= answers
+
+
+def test_an_agent_with_work_stays(cli: Cli, kernel: KernelDouble, alice: Path) -> None:
+    """HF26: 409, whether the work was there before or came in between."""
+    queued = QueueRow(id="i8", lane="normal", status="queued", attempt=0, step=0, preempted=0, enqueued_at=AT)
+    _idle(kernel, **{"GET /agents/alice/queue": QueueReport(agent="alice", instructions=(queued,))})
+    ran = cli("agent", "delete", "alice", "--yes")
+    assert (ran.code, "alice has work that has not ended: i8 (queued)" in ran.err) == (1, True)
+    _idle(kernel, **{"DELETE /agents/alice": problem(409, "conflict", "alice has work that has not ended")})
+    cli("agent", "todo", "alice", "add", "x")
+    before = _files(cli.root)
+    assert cli("agent", "delete", "alice", "--yes", "--json").json()["code"] == "conflict"
+    assert [path for path in _files(cli.root) if "trash" not in path] == before
+    assert alice.read_text() == ALICE
+
+
+def test_a_kernel_that_runs_forgets_what_was_said(cli: Cli, kernel: KernelDouble, alice: Path) -> None:
+    """contracts 9: the bytes go, mirrors too; what the agent knew is in the trash."""
+    cli("agent", "notes", "alice", "add", "x")
+    (cli.root / ".agents/alice/conversations").mkdir()
+    (cli.root / ".agents/alice/conversations/2026-11-21.jsonl").write_text("{}\n")
+    _idle(kernel)
+    assert cli("agent", "delete", "alice", "--yes").code == 0
+    assert len(kernel.of("DELETE", "/agents/alice")) == 1
+    left = [path for path in _files(cli.root) if "trash" in path]
+    assert any("/notes/" in path for path in left)
+    assert not any("conversations" in path for path in left)
+
+
+def test_an_agent_without_a_file_is_ended(cli: Cli, kernel: KernelDouble) -> None:
+    """What agent create --from left behind."""
+    kernel.answers["GET /agents/agent-1"] = _info("agent-1", ephemeral=True)
+    kernel.answers["DELETE /agents/agent-1"] = {"deleted": "agent-1"}
+    assert cli("agent", "delete", "agent-1", "--yes", "--json").json()["trash"] is None
+    assert cli("agent", "delete", "bob", "--yes").code == 5
+
+
+def test_a_kernel_of_another_project_is_not_asked(cli: Cli, kernel: KernelDouble, alice: Path) -> None:
+    """Its alice is not ours."""
+    kernel.answers["GET /status"] = {"kernel": {"project": "/elsewhere"}}
+    cli.environ |= {"AGENT_WORKER_URL": kernel.url, "AGENT_WORKER_TOKEN": kernel.token}
+    ran = cli("agent", "delete", "alice", "--yes")
+    assert (ran.code, "another project: /elsewhere" in ran.err, alice.exists()) == (2, True, True)
+
+
+def test_a_planted_trash_is_not_used(cli: Cli, alice: Path, tmp_path: Path) -> None:
+    """XF12: nothing is moved out of the project."""
+    (tmp_path / "outside").mkdir()
+    (cli.root / ".agents/.trash").symlink_to(tmp_path / "outside")
+    ran = cli("agent", "delete", "alice", "--yes")
+    assert (ran.code, alice.exists(), list((tmp_path / "outside").iterdir())) == (1, True, [])
+
+
+@pytest.mark.parametrize("words", [["--help"], ["memory", "--help"], ["create", "--help"]])
+def test_the_commands_explain_themselves(words: list[str], cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every word has help."""
+    assert cli("agent", *words).code == 0
+    assert capsys.readouterr().out.startswith("usage: awk agent")
+
+
+def test_flags_of_all_commands_go_anywhere(cli: Cli, alice: Path, tmp_path: Path) -> None:
+    """contracts 7: global flags go after the command word."""
+    other = tmp_path / "other"
+    (other / ".agents").mkdir(parents=True)
+    (other / ".agents/bob.yaml").write_text(ALICE)
+    there = ["--project", str(other)]
+    assert cli("agent", "todo", "bob").code == 5
+    assert cli("agent", *there, "todo", "bob").code == 0
+    assert cli("agent", "todo", "bob", "add", "x", *there, "--json").json()["items"][0]["text"] == "x"
+    assert cli("agent", "--json", "todo", *there, "bob").json()["items"][0]["text"] == "x"
+    assert cli("agent", "nothing").code == 2
+    assert cli("agent").code == 2

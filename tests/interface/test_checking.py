@@ -1,0 +1,145 @@
+"""validate, config, schema, run --dry-run: what files mean, at the command line, with no kernel in sight."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.interface.conftest import Cli
+from tests.kernel.inspect.files import MOCK, review, write
+
+pytestmark = pytest.mark.usefixtures("quick_loader")
+
+
+def test_validate_says_ok_for_each_file_and_exits_0(cli: Cli) -> None:
+    """contracts 7 and 9."""
+    review(cli.root)
+    ran = cli("validate")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        "ok     moniro.yaml",
+        "ok     .agents/alice.yaml",
+        "ok     .workflows/review.yaml",
+    ]
+
+
+def test_validate_of_an_empty_project_says_so(cli: Cli) -> None:
+    """Nothing to check is no mistake."""
+    ran = cli("validate")
+    assert (ran.code, ran.out) == (0, "there is nothing to check: no .agents, no .workflows, no project file\n")
+
+
+def test_validate_json_is_the_document_and_nothing_else(cli: Cli) -> None:
+    """contracts 9: validate."""
+    write(cli.root, {".agents/bob.yaml": "backend: mok\n"})
+    ran = cli("validate", ".agents/bob.yaml", "--json")
+    assert (ran.code, ran.err) == (78, "")
+    document = ran.json()
+    assert document["schema"] == "awk/validate/1"
+    (file,) = document["files"]
+    assert (file["path"], file["kind"], file["ok"]) == (".agents/bob.yaml", "agent", False)
+    (error,) = file["errors"]
+    assert {key: error[key] for key in ("path", "line", "column", "where", "message", "hint")} == {
+        "path": ".agents/bob.yaml",
+        "line": 1,
+        "column": 10,
+        "where": "backend",
+        "message": "'mok' is not allowed",
+        "hint": "did you mean mock?",
+    }
+
+
+def test_config_shows_values_as_yaml_with_their_origins(cli: Cli) -> None:
+    """Defaults, aliases and overrides, each with where it came from."""
+    review(cli.root)
+    lines = [line.split("  # ") for line in cli("config", "alice@review").out.splitlines()]
+    shown = {part[0].strip(): part[1] for part in lines if len(part) == 2}
+    assert shown["tool: 1m"] == ".workflows/review.yaml:5 (override)"
+    assert shown["system: You are Alice."] == ".agents/alice.yaml:2"
+    assert shown["max_steps: 100"] == "default"
+    assert cli("config", "review").out.startswith("# workflow review\nagents:\n  alice:\n    model: anthropic/")
+
+
+def test_config_json_has_the_definition_and_the_origins(cli: Cli) -> None:
+    """Every origin is of a value that is there."""
+    write(cli.root, {".agents/bob.yaml": MOCK})
+    document = cli("config", ".agents/bob.yaml", "--json").json()
+    assert (document["schema"], document["kind"], document["name"]) == ("awk/config/1", "agent", "bob")
+    assert document["definition"]["mock"] == [{"do": [{"text": "done"}]}]
+    for path in document["origins"]:
+        value = document["definition"]
+        for key in path.split("."):
+            value = value[key]
+
+
+def test_a_text_of_a_file_cannot_reach_the_terminal_as_a_command(cli: Cli) -> None:
+    """P16: escape sequences in a definition are shown, not obeyed."""
+    write(cli.root, {".agents/bob.yaml": 'backend: mock\nmock: [{text: "\\e[2J"}]\nmodel: "\\e[31mx"\n'})
+    ran = cli("config", "bob")
+    assert ran.code == 0
+    assert "\x1b" not in ran.out + ran.err
+    assert "\x1b" not in cli("validate").err
+
+
+@pytest.mark.parametrize(("asked", "code"), [("nobody", 5), ("none.yaml", 5), ("alice@nowhere", 5), ("-x", 2)])
+def test_what_is_not_there_has_the_exit_code_of_every_command(asked: str, code: int, cli: Cli) -> None:
+    """contracts 7: 5 target not found, 2 usage."""
+    review(cli.root)
+    ran = cli("config", asked, "--json")
+    assert (ran.code, ran.json()["exit_code"]) == (code, code)
+
+
+def test_schema_prints_one_and_writes_them_all(cli: Cli) -> None:
+    """For editors: what init writes can be brought up to date."""
+    assert json.loads(cli("schema", "workflow").out)["title"].startswith("A workflow")
+    assert cli("schema", "--write").out.splitlines() == [
+        ".agents/.schema/agent.json",
+        ".agents/.schema/workflow.json",
+        ".agents/.schema/project.json",
+    ]
+    assert cli("schema", "--write").out == ""
+    assert cli("schema").code == 2
+
+
+def test_a_dry_run_says_what_would_start_and_starts_nothing(cli: Cli) -> None:
+    """Members, models, setup with params filled in, kickoff, trust; exit 0 though trust and keys are missing."""
+    review(cli.root)
+    ran = cli("run", "review", "--dry-run", "--", "--branch", "main")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[0] == "review:main would start from .workflows/review.yaml; nothing was run"
+    for line in (
+        "  bob: sdk acme/large at https://acme.example/v1, key from $ACME_KEY (not set)",
+        "  branch: main",
+        "  git log main ${{ env.RANGE }}  # becomes ${{ log }}",
+        "kickoff, to alice:",
+        "  @alice review main:",
+        "  ${{ log }}",
+        "  it reads $RANGE of your environment",
+        "  $RANGE is not set",
+    ):
+        assert line in ran.out.splitlines()
+    assert not list(cli.home.rglob("daemon.*"))
+
+
+@pytest.mark.parametrize(
+    ("files", "words", "code"),
+    [
+        ({}, ["--dry-run"], 2),
+        ({".agents/alice.yaml": "modell: x\n"}, ["--dry-run", "--", "-b", "x"], 78),
+        ({".workflows/review.yaml": "agents: {alice: {ref: alice}}\n"}, ["--dry-run"], 2),
+    ],
+)
+def test_a_dry_run_fails_as_the_run_would(files: dict[str, str], words: list[str], code: int, cli: Cli) -> None:
+    """A missing parameter, a broken member, no kickoff; with --json as a document."""
+    review(cli.root)
+    write(cli.root, files)
+    ran = cli("run", "review", "--json", *words)
+    assert (ran.code, ran.json()["schema"]) == (code, "awk/error/1")
+
+
+def test_a_dry_run_of_a_file_takes_the_path_as_run_does(cli: Cli) -> None:
+    """From the working directory, which need not be the root."""
+    review(cli.root)
+    document = cli("run", ".workflows/review.yaml", "--dry-run", "--json", "--", "-b", "x").json()
+    assert (document["schema"], document["run"]) == ("awk/dry-run/1", "review:main")
+    assert cli("run", str(Path(".workflows") / "none.yaml"), "--dry-run").code == 5

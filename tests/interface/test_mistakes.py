@@ -1,0 +1,65 @@
+"""What a person sees of a mistake: files that are wrong, beside the text of the terminal, to be read as such.
+
+To take over a text that was changed on purpose: run ``agent-worker validate`` there, and read it first.
+"""
+
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from interface.cli.output import Screen, error_lines
+from interface.loader import mistake, place_of
+from tests.interface.conftest import Cli
+
+MISTAKES: Final = Path(__file__).parent / "mistakes"
+NAMES: Final = sorted(path.stem for path in (MISTAKES / "terminal").iterdir())
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What validate says of all of them: name of the file -> its entry."""
+    cli = Cli(root=MISTAKES, home=tmp_path_factory.mktemp("home"))
+    ran = cli("validate", "--json")
+    assert (ran.code, ran.err) == (78, "")
+    return {Path(file["path"]).stem: file for file in ran.json()["files"]}
+
+
+def test_there_are_ten_and_none_is_forgotten(checked: dict[str, Any]) -> None:
+    """Every file that is wrong has its text, and the one that is sound has none."""
+    assert len(NAMES) >= 10
+    assert {name for name, file in checked.items() if not file["ok"]} == set(NAMES)
+    assert set(checked) - set(NAMES) == {"helper"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_terminal_shows_what_where_and_what_to_do(name: str, checked: dict[str, Any]) -> None:
+    """contracts 7: error, place, line and caret, hint; no traceback."""
+    places = [place_of(error) for error in checked[name]["errors"]]
+    lines = [line for place in places for line in error_lines(mistake(place), Screen())]
+    assert "\n".join([*lines, ""]) == (MISTAKES / "terminal" / f"{name}.txt").read_text("utf-8")
+
+
+def test_for_people_the_mistakes_go_to_stderr_and_a_line_a_file_to_stdout(cli: Cli) -> None:
+    """contracts 7: the same texts, in the order of the files."""
+    for name in ("leading-zero", "unknown-key"):
+        (cli.root / ".agents" / f"{name}.yaml").write_bytes((MISTAKES / ".agents" / f"{name}.yaml").read_bytes())
+    ran = cli("validate")
+    texts = [(MISTAKES / "terminal" / f"{name}.txt").read_text("utf-8") for name in ("leading-zero", "unknown-key")]
+    assert ran.err == "".join(texts)
+    assert ran.out == "wrong  .agents/leading-zero.yaml: 3 errors\nwrong  .agents/unknown-key.yaml: 1 error\n"
+
+
+def test_a_loader_that_dies_is_no_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that ends without an answer is said to have; what it said last is shown."""
+    died = subprocess.CompletedProcess[bytes]([], -9, b"", b"Traceback\nMemoryError\n")
+
+    def die(_argv: list[str], **_options: object) -> "subprocess.CompletedProcess[bytes]":
+        return died
+
+    monkeypatch.setattr("interface.loader.subprocess.run", die)
+    ran = cli("config", "--json")
+    assert (ran.code, ran.json()["code"]) == (1, "failed")
+    assert "ended by signal 9 and no answer" in ran.err
+    assert "| MemoryError" in ran.err

@@ -1,0 +1,153 @@
+"""Single values of a YAML file are changed; every other byte of it stays."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interface.yaml_edit import Raw, Uneditable, with_value, without_value
+from interface.yaml_reading import NotYaml, read
+from protocol.yaml_text import document
+
+FILE = """\
+# What alice is
+model: "anthropic/a"   # the cheap one
+prompt:
+  # said first
+  system: |
+    Be kind.
+
+    Always.
+
+# who she is
+soul: { role: reviewer,  expertise: [a,  'b'] } # flow
+timeouts:
+    idle:   5m
+    total: 1h # long
+env:
+mock:
+- when: x
+  do: [ {text: hi} ]
+# the end
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "before", "after"),
+    [
+        ("model", "openai/b", '"anthropic/a"', "openai/b"),
+        ("model", "a: b", '"anthropic/a"', '"a: b"'),
+        ("timeouts.idle", "10m", "idle:   5m", "idle:   10m"),
+        ("timeouts.tool", Raw("30"), "total: 1h # long", "total: 1h # long\n    tool: 30"),
+        ("soul.role", "a, b", "role: reviewer", 'role: "a, b"'),
+        ("soul.style", "x", "[a,  'b'] }", "[a,  'b'], style: x }"),
+        ("soul.expertise", Raw("[c]"), "[a,  'b']", "[c]"),
+        ("prompt.system", "short", "|\n    Be kind.\n\n    Always.\n", "short\n"),
+        ("prompt.system", "two\nlines", "|\n    Be kind.\n\n    Always.\n", "|-\n    two\n    lines\n"),
+        ("env", Raw("[HOME]"), "env:\n", "env: [HOME]\n"),
+        ("max_steps", Raw("7"), "do: [ {text: hi} ]\n", "do: [ {text: hi} ]\nmax_steps: 7\n"),
+        ("retry.attempts", Raw("2"), "do: [ {text: hi} ]\n", "do: [ {text: hi} ]\nretry:\n  attempts: 2\n"),
+        ("env.a", "b", "env:\n", "env:\n  a: b\n"),
+        ("model", "a\nb", '"anthropic/a"   # the cheap one', "|-   # the cheap one\n  a\n  b"),
+    ],
+)
+def test_one_value_changes_and_nothing_else(path: str, value: str | Raw, before: str, after: str) -> None:
+    """Comments, quotes, order and spacing are the user's."""
+    assert with_value(FILE, path.split("."), value) == FILE.replace(before, after)
+    windows = FILE.replace("\n", "\r\n")
+    assert with_value(windows, path.split("."), value) == windows.replace(
+        before.replace("\n", "\r\n"), after.replace("\n", "\r\n")
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "gone"),
+    [
+        ("model", 'model: "anthropic/a"   # the cheap one\n'),
+        ("timeouts.idle", "    idle:   5m\n"),
+        ("soul.role", "role: reviewer,  "),
+        ("soul.expertise", ",  expertise: [a,  'b']"),
+        ("env", "env:\n"),
+        ("prompt.system", "prompt:\n  # said first\n  system: |\n    Be kind.\n\n    Always.\n"),
+    ],
+)
+def test_a_key_goes_and_nothing_else(path: str, gone: str) -> None:
+    """With the mapping above it where that had nothing else; empty ones are refused by the loader."""
+    assert without_value(FILE, path.split(".")) == FILE.replace(gone, "")
+
+
+def test_a_file_of_comments_gets_its_first_key() -> None:
+    """An empty memory file, or one that somebody began."""
+    assert with_value("# mine", ["a"], "b") == "# mine\na: b\n"
+    assert with_value("", ["a", "b"], Raw("1")) == "a:\n  b: 1\n"
+    assert without_value("a: b\n", ["a"]) == ""
+
+
+def test_what_cannot_be_edited_is_refused_and_not_guessed() -> None:
+    """An alias would change two places; a text has no keys; a key that is there twice is ambiguous."""
+    for text, path in [("a: &x {b: 1}\nc: *x\n", "c.b"), ("a: b\n", "a.b"), ("a: 1\na: 2\n", "a"), ("- a\n", "a")]:
+        with pytest.raises(Uneditable):
+            with_value(text, path.split("."), "n")
+    with pytest.raises(Uneditable):
+        without_value("a: &x 1\nb: *x\n", ["a"])
+    with pytest.raises(KeyError):
+        without_value("a: 1\n", ["b"])
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "a: &a [*a]", "&a [x]: *b", "a: 'x", "a: b\n---\nc: d", "a: \ud800"])
+def test_what_is_no_yaml_is_said(text: str) -> None:
+    """CF01, CF03, CF04: and before libyaml recurses."""
+    with pytest.raises((NotYaml, Uneditable)):
+        with_value(text, ["k"], "v")
+
+
+def test_an_alias_bomb_ends_early() -> None:
+    """CF01: nothing is multiplied out."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
+    with pytest.raises(NotYaml):
+        read("\n".join(lines))
+
+
+def test_nothing_is_constructed() -> None:
+    """CF02: a tag is not obeyed."""
+    assert read("!!python/object/apply:os.system ['touch x']") == ["touch x"]
+    assert not Path("x").exists()
+
+
+KEYS = st.sampled_from(["a", "b", "c", "no", "x y"])
+DATA = st.recursive(
+    st.text("ab :#\n'\"-", max_size=8), lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=8
+)
+
+
+@given(
+    st.dictionaries(KEYS, DATA, max_size=4),
+    st.lists(KEYS, min_size=1, max_size=3),
+    st.text("ab :#\n'\"-,]", max_size=9),
+)
+def test_any_change_of_any_mapping_is_what_was_meant(data: dict[str, object], path: list[str], value: str) -> None:
+    """Set and removed again; or refused where the path leads through a text."""
+    text = document(data)  # type: ignore[arg-type]
+    try:
+        after = with_value(text, path, value)
+    except Uneditable:
+        assert _leads_through_a_text(data, path)
+        return
+    found = read(after)
+    for key in path:
+        assert isinstance(found, dict)
+        found = found[key]
+    assert found == value
+    without_value(after, path)
+
+
+def _leads_through_a_text(data: object, path: list[str]) -> bool:
+    for key in path[:-1]:
+        if not isinstance(data, dict) or key not in data:
+            return False
+        data = data[key]
+        if isinstance(data, str):
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""What files mean, said without a kernel."""

@@ -1,0 +1,50 @@
+"""Agents without a kernel: listed, shown, and a text judged as if it were a file."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel.inspect.agents import info, judge, listing
+from kernel.source.problems import BadDefinition
+from protocol.errors import Refused
+
+GOOD = b"backend: mock\nmock: [{text: hi}]\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project with an agent, and a file that is none."""
+    (tmp_path / ".agents").mkdir()
+    (tmp_path / ".agents/alice.yaml").write_bytes(GOOD)
+    (tmp_path / ".agents/bad.yaml").write_text("moc: 1\n")
+    return tmp_path
+
+
+def test_agents_are_listed_and_shown(root: Path) -> None:
+    """agent list, agent info: nothing runs, so nobody is idle."""
+    assert [(row.name, row.state, row.file) for row in listing(root).agents] == [
+        ("alice", "stopped", ".agents/alice.yaml"),
+        ("bad", "error", ".agents/bad.yaml"),
+    ]
+    assert info(root, "alice").definition.backend == "mock"
+    with pytest.raises(BadDefinition):
+        info(root, "bad")
+    with pytest.raises(Refused, match="no agent 'bob'"):
+        info(root, "bob")
+
+
+def test_a_text_is_judged_as_the_file_it_would_be(root: Path) -> None:
+    """Its errors have places in that file; what lies there now does not matter, unless a new agent is meant."""
+    assert judge(root, "bad", GOOD, new=False).files[0].ok
+    (found,) = judge(root, "alice", b"backend: mock\nname: bob\nmock: [{text: hi}]\n", new=False).files
+    assert [(error.path, error.line, error.where) for error in found.errors] == [(".agents/alice.yaml", 2, "name")]
+    with pytest.raises(Refused, match="alice already"):
+        judge(root, "alice", GOOD, new=True)
+    with pytest.raises(Refused, match="is not a name"):
+        judge(root, "../alice", GOOD, new=True)
+
+
+def test_a_mistake_in_the_project_file_is_not_the_agents(root: Path) -> None:
+    """An agent can be made while moniro.yaml is being mended."""
+    (root / "moniro.yaml").write_text("provider: 1\n")
+    assert judge(root, "bob", GOOD, new=True).files[0].ok

@@ -1,0 +1,61 @@
+"""run --dry-run: what would start, with nothing run and no secret shown."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel.inspect.rehearse import plan
+from protocol.errors import Refused
+from tests.kernel.inspect.files import review, write
+
+
+def test_the_plan_has_what_is_known_and_leaves_what_is_not(tmp_path: Path) -> None:
+    """Params are filled in; outputs of commands that were not run, and the environment's values, are not."""
+    review(tmp_path)
+    found = plan(tmp_path, "review", "pr-1", ["-b", "main"], {"RANGE": "secret", "ACME_KEY": "secret"})
+    assert (found.run, found.path, found.params) == ("review:pr-1", ".workflows/review.yaml", {"branch": "main"})
+    assert [step.shell for step in found.setup] == ["git log main ${{ env.RANGE }}"]
+    assert found.kickoff == "@alice review main:\n${{ log }}\n"
+    assert found.wakes == ("alice",)
+    assert "secret" not in str(found)
+
+
+def test_members_are_told_with_model_endpoint_and_key(tmp_path: Path) -> None:
+    """And whether the key is set here."""
+    review(tmp_path)
+    found = plan(tmp_path, "review", "main", ["--branch=main"], {"ACME_KEY": "k", "RANGE": ""})
+    alice, bob = found.members
+    assert (alice.ref, alice.provider, alice.keys, alice.ready) == ("alice", "anthropic", ("ANTHROPIC_API_KEY",), False)
+    assert (bob.ref, bob.model, bob.base_url, bob.ready) == (None, "acme/large", "https://acme.example/v1", True)
+    assert len(found.missing) == 1
+    assert found.missing[0].startswith("alice: no key for anthropic")
+
+
+def test_trust_that_is_needed_is_told_and_not_asked_for(tmp_path: Path) -> None:
+    """A dry run is never refused for want of trust: it is how one looks before one agrees."""
+    review(tmp_path)
+    told = " ".join(plan(tmp_path, "review", "main", ["-b", "x"], {}).trust)
+    assert "git log" in told
+    assert "$RANGE" in told
+    assert "https://acme.example/v1" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "tag", "code"), [([], "main", "bad_request"), (["-b", "x"], "no tag!", "bad_request")]
+)
+def test_what_a_run_would_be_refused_for_a_plan_is_too(words: list[str], tag: str, code: str, tmp_path: Path) -> None:
+    """Parameters and tags."""
+    review(tmp_path)
+    with pytest.raises(Refused) as refused:
+        plan(tmp_path, "review", tag, words, {})
+    assert refused.value.code == code
+
+
+def test_a_run_that_nobody_would_begin_is_no_plan(tmp_path: Path) -> None:
+    """CF21: a kickoff that mentions nobody, and none at all."""
+    member = "agents: {x: {backend: mock, mock: [{text: x}]}}\n"
+    write(tmp_path, {".workflows/mute.yaml": member, ".workflows/lost.yaml": f"{member}kickoff: hello\n"})
+    with pytest.raises(Refused, match="has no kickoff"):
+        plan(tmp_path, "mute", "main", [], {})
+    with pytest.raises(Refused, match="mentions none of the agents"):
+        plan(tmp_path, "lost", "main", [], {})

@@ -1,0 +1,184 @@
+"""validate: every mistake of every file, each in the file it is in."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kernel.inspect.validate import validate
+from protocol.inspection import CheckedFile
+from tests.kernel.inspect.files import MOCK, PROJECT, review, write
+
+
+def _check(root: Path, *asked: str) -> dict[str, CheckedFile]:
+    return {file.path: file for file in validate(root, root, asked).files}
+
+
+def _wrong(files: dict[str, CheckedFile]) -> dict[str, list[tuple[int, str]]]:
+    return {name: [(e.line, e.where) for e in file.errors] for name, file in files.items() if not file.ok}
+
+
+def test_a_sound_project_is_all_ok_with_what_each_file_is(tmp_path: Path) -> None:
+    """contracts 9: validate; the project file, agents, workflows."""
+    review(tmp_path)
+    files = _check(tmp_path)
+    assert [(file.path, file.kind, file.ok) for file in files.values()] == [
+        ("moniro.yaml", "project", True),
+        (".agents/alice.yaml", "agent", True),
+        (".workflows/review.yaml", "workflow", True),
+    ]
+
+
+def test_all_mistakes_of_all_files_come_at_once_in_the_order_of_the_files(tmp_path: Path) -> None:
+    """Nobody mends one mistake to be shown the next; keys that are sound are judged beside those that are not."""
+    write(
+        tmp_path,
+        {
+            ".agents/alice.yaml": """
+                model: antropic/x
+                prompt: { system: hi, system_file: x.md }
+                max_steps: yes
+                sol: {}
+                """,
+            ".agents/bob.yaml": "backend: mock\n",
+            ".workflows/review.yaml": "agents: {alice: {ref: alise}}\nlimits: {hops: 0}\n",
+        },
+    )
+    assert _wrong(_check(tmp_path)) == {
+        ".agents/alice.yaml": [(1, "model"), (2, "prompt.system_file"), (3, "max_steps"), (4, "sol")],
+        ".agents/bob.yaml": [(1, "mock")],
+        ".workflows/review.yaml": [(1, "agents.alice.ref"), (2, "limits.hops")],
+    }
+
+
+def test_what_only_follows_from_a_mistake_is_not_told(tmp_path: Path) -> None:
+    """A misspelt key is not missing as well, and nobody knows what a wrong backend needs."""
+    write(
+        tmp_path,
+        {
+            ".agents/alice.yaml": "model: sonnet\npromt: {system: hi}\n",
+            ".agents/bob.yaml": "model: sonnet\nbackend: sdkk\n",
+        },
+    )
+    assert _wrong(_check(tmp_path)) == {".agents/alice.yaml": [(2, "promt")], ".agents/bob.yaml": [(2, "backend")]}
+
+
+def test_a_mistake_goes_to_the_file_it_is_in_whoever_led_there(tmp_path: Path) -> None:
+    """Asked for a workflow, the broken file of a member is an entry of its own."""
+    write(tmp_path, {".agents/alice.yaml": "modell: x\n", ".workflows/w.yaml": "agents: {alice: {ref: alice}}\n"})
+    files = _check(tmp_path, ".workflows/w.yaml")
+    assert _wrong(files) == {".agents/alice.yaml": [(1, "modell")]}
+    assert files[".workflows/w.yaml"].ok
+
+
+def test_a_broken_project_file_does_not_hide_what_else_is_wrong_nor_invent_it(tmp_path: Path) -> None:
+    """The providers it would have defined are not missed; everything else is judged."""
+    review(tmp_path)
+    write(tmp_path, {"moniro.yaml": PROJECT + "    starvation: soon\n", ".agents/carl.yaml": "model: sonnet\n"})
+    assert _wrong(_check(tmp_path)) == {"moniro.yaml": [(5, "starvation")], ".agents/carl.yaml": [(1, "prompt")]}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (".agents/Bob.yaml", "is not a name"),
+        (".agents/user.yaml", "is reserved"),
+        (".agents/bob.yml", "is not read"),
+        (".workflows/Re View.yaml", "is not a name"),
+        (".workflows/dm.yaml", "it marks personal spaces"),
+    ],
+)
+def test_a_file_with_a_name_that_nothing_can_have_is_told(name: str, message: str, tmp_path: Path) -> None:
+    """CF08: without it the file would be silently left out."""
+    write(tmp_path, {name: MOCK if name.startswith(".agents") else "agents: {x: {backend: mock, mock: [{text: x}]}}"})
+    (error,) = _check(tmp_path)[name].errors
+    assert message in error.message
+
+
+def test_files_elsewhere_are_known_by_what_they_say(tmp_path: Path) -> None:
+    """validate FILE... takes any file; a path is from the working directory."""
+    write(
+        tmp_path,
+        {
+            ".git/HEAD": "",
+            "drafts/bob.yaml": MOCK,
+            "drafts/deploy.yaml": "agents: {x: {backend: mock, mock: [{text: x}]}}\nkickoff: '@y hi'\n",
+            "drafts/team.yaml": "providers: {acme: {}}\n",
+        },
+    )
+    found = validate(tmp_path, tmp_path / "drafts", ["bob.yaml", "deploy.yaml", "team.yaml", "none.yaml"]).files
+    assert {file.path: (file.kind, file.ok) for file in found} == {
+        "drafts/bob.yaml": ("agent", True),
+        "drafts/deploy.yaml": ("workflow", True),
+        "drafts/team.yaml": ("project", False),
+        "drafts/none.yaml": ("agent", False),
+    }
+
+
+def test_a_workflow_that_the_project_file_names_in_vain_is_its_mistake(tmp_path: Path) -> None:
+    """The place is that of the name in the project file."""
+    write(tmp_path, {"moniro.yaml": "workflows:\n  gone: flows/gone.yaml\n"})
+    (error,) = _check(tmp_path)["moniro.yaml"].errors
+    assert (error.line, error.where, error.message) == (2, "workflows.gone", "there is no file flows/gone.yaml")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """CF11: what is no regular file is a mistake, not a hang."""
+    (tmp_path / ".agents").mkdir()
+    os.mkfifo(tmp_path / ".agents" / "alice.yaml")
+    (error,) = _check(tmp_path)[".agents/alice.yaml"].errors
+    assert error.message == "is not a regular file"
+
+
+def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
+    """CF08: the document is JSON, whatever bytes a folder has."""
+    write(tmp_path, {".agents/alice.yaml": MOCK})
+    os.rename(tmp_path / ".agents" / "alice.yaml", os.fsencode(tmp_path / ".agents") + b"/al\xffce.yaml")
+    found = validate(tmp_path, tmp_path, [])
+    assert msgspec.json.decode(msgspec.json.encode(found))["files"][0]["path"] == ".agents/al\\udcffce.yaml"
+
+
+def test_a_name_is_looked_up_where_definitions_are(tmp_path: Path) -> None:
+    """validate alice, as every other command says it."""
+    review(tmp_path)
+    assert list(_check(tmp_path, "alice", "review")) == [".agents/alice.yaml", ".workflows/review.yaml"]
+
+
+DECLARED = """
+    agents:
+      - team/carl.yaml
+      - name: dora
+        backend: mock
+        mock: [{ text: done }]
+"""
+
+
+def test_agents_that_the_project_file_declares_are_looked_at(tmp_path: Path) -> None:
+    """Files outside .agents/, and agents written there; a mistake is told where it stands."""
+    write(
+        tmp_path,
+        {
+            "moniro.yaml": DECLARED,
+            "team/carl.yaml": "backend: mok\n",
+            ".workflows/w.yaml": "agents: {carl: {ref: carl}, dora: {ref: dora}}\n",
+        },
+    )
+    assert _wrong(_check(tmp_path)) == {"team/carl.yaml": [(1, "backend")]}
+    assert _wrong(_check(tmp_path, "team/carl.yaml")) == {"team/carl.yaml": [(1, "backend")]}
+
+
+def test_agents_that_a_broken_project_file_declares_are_not_missed(tmp_path: Path) -> None:
+    """Only those that it does not declare are."""
+    write(
+        tmp_path,
+        {
+            "moniro.yaml": DECLARED + "    starvation: soon\n",
+            "team/carl.yaml": MOCK,
+            ".workflows/w.yaml": "agents: {carl: {ref: carl}, dora: {ref: dorra}}\n",
+        },
+    )
+    assert _wrong(_check(tmp_path)) == {
+        "moniro.yaml": [(6, "starvation")],
+        ".workflows/w.yaml": [(1, "agents.dora.ref")],
+    }

@@ -1,0 +1,244 @@
+"""The mirror: files written from the log, which nothing reads back; on a real store and a real disk."""
+
+import json
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from kernel.rule.draft import Draft, WorkflowStarted
+from kernel.services.mirror import WAKING, Mirror
+from kernel.services.mirror_files import MirrorFiles
+from kernel.store import mirrors
+from kernel.store.commits.append import append
+from kernel.store.commits.clear import clear
+from kernel.store.commits.close import close
+from kernel.store.commits.stop_workflow import stop_workflow
+from protocol.names import workflow_space
+from tests.kernel.store.house import House, member, open_house
+
+FOLDER = ".workspace/review/main"
+
+
+@dataclass
+class Stage:
+    """A store, a project, and mirrors of one life after the other."""
+
+    house: House
+    root: Path
+    conversations: bool = True
+    mirror: Mirror = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """A mirror that remembers only what was stored, as that of the next kernel."""
+        self.mirror = Mirror(
+            reader=self.house.reader,
+            writer=self.house.writer,
+            wake=self.house.feed.new_wake(WAKING),
+            files=MirrorFiles(str(self.root)),
+            conversations=lambda: self.conversations,
+        )
+
+    async def workflow(self, tag: str = "main", mirror: str | None = FOLDER) -> str:
+        space = workflow_space("review", tag)
+        payload = WorkflowStarted(
+            name="review", tag=tag, mode="start", file="f", definition=b'{"name":"review","agents":{}}',
+            members=(member("alice", space), member("bob", space)), mirror=mirror, kickoff="@alice go",
+        )  # fmt: skip
+        await self.house.writer.commit(
+            append, Draft(kind="status", space=space, sender="system", text="started", payload=payload)
+        )
+        return space
+
+    def lines(self, path: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.root / path).read_text().splitlines()]
+
+    def texts(self, path: str = f"{FOLDER}/channel.jsonl") -> list[str]:
+        return [line["text"] for line in self.lines(path)]
+
+    def files(self) -> list[str]:
+        return sorted(str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file())
+
+    def day(self) -> Path:
+        (found,) = (self.root / ".agents/alice/conversations").iterdir()
+        return found
+
+
+@asynccontextmanager
+async def stage(tmp_path: Path) -> AsyncGenerator[Stage]:
+    root = tmp_path / "project"
+    root.mkdir()
+    async with open_house(str(tmp_path / "kernel.db")) as house:
+        await house.agents("alice")
+        yield Stage(house, root)
+
+
+async def test_a_workspace_is_written_as_its_channel_and_a_history_for_each_agent(tmp_path: Path) -> None:
+    """Contracts section 3: channel.jsonl, history/<agent>.jsonl: what it said and what was for it."""
+    async with stage(tmp_path) as on:
+        space = await on.workflow()
+        leased = await on.house.take("i1")
+        await on.house.writer.commit(close, leased.instruction, 1, status="done", text="@bob look")
+        await on.house.said(space, "by the way")
+        await on.mirror.write()
+        assert on.texts() == ["started", "@alice go", "@bob look", "by the way"]
+        assert on.texts(f"{FOLDER}/history/alice.jsonl") == ["@alice go", "@bob look"]
+        assert on.texts(f"{FOLDER}/history/bob.jsonl") == ["@bob look"]
+        assert [line["from"] for line in on.lines(f"{FOLDER}/channel.jsonl")] == ["system", "system", "alice", "user"]
+        assert (on.root / FOLDER / "channel.jsonl").stat().st_mode & 0o077 == 0
+
+
+async def test_what_is_said_to_an_agent_directly_is_in_its_own_folder_a_file_for_each_day(tmp_path: Path) -> None:
+    """Contracts section 3: always; CF12: the folder is marked, so that it goes with its agent."""
+    async with stage(tmp_path) as on:
+        await on.house.said("dm:alice", "hi")
+        on.house.clock.now_ms += 24 * 3600 * 1000
+        await on.house.said("dm:alice", "there")
+        await on.workflow(mirror=None)
+        await on.mirror.write()
+        first, mark, *rest = on.files()
+        assert (first, rest[:1]) == (".agents/alice/.context", [".agents/alice/conversations/2026-09-22.jsonl"])
+        assert on.texts(mark) == ["hi"]
+        on.conversations = False
+        await on.house.said("dm:alice", "not this")
+        await on.mirror.write()
+        assert "not this" not in (on.root / rest[0]).read_text()
+
+
+@pytest.mark.parametrize("torn", ["", '{"seq":7,"ki', "\0\0\0\0"])
+async def test_a_killed_kernel_leaves_no_line_out_and_none_twice(tmp_path: Path, torn: str) -> None:
+    """SF17: the cursor is behind the file, and the file's last line is whatever the crash left."""
+    async with stage(tmp_path) as on:
+        await on.house.said("dm:alice", "one")
+        await on.mirror.write()
+        day = on.day()
+        with day.open("a") as file:
+            file.write(torn)
+        on.restart()
+        await on.house.said("dm:alice", "two")
+        await on.mirror.write()
+        assert [json.loads(line)["text"] for line in day.read_text().splitlines()] == ["one", "two"]
+
+
+async def test_what_somebody_else_wrote_into_a_file_is_not_cut(tmp_path: Path) -> None:
+    """P14: a file of that name may be the user's."""
+    async with stage(tmp_path) as on:
+        (on.root / FOLDER).mkdir(parents=True)
+        (on.root / FOLDER / "channel.jsonl").write_text("my notes")
+        await on.workflow()
+        await on.mirror.write()
+        first, *rest = (on.root / FOLDER / "channel.jsonl").read_text().splitlines()
+        assert (first, len(rest)) == ("my notes", 2)
+
+
+async def test_a_folder_that_cannot_be_written_is_told_once_and_made_up_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A link or a file in the way stops neither the kernel nor other folders; P15: the link is not followed."""
+    caplog.set_level(logging.INFO, "kernel.services")
+    monkeypatch.setattr("kernel.services.mirror.RETRY_SECONDS", 0.0)
+    async with stage(tmp_path) as on:
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        (on.root / ".workspace").symlink_to(outside)
+        space = await on.workflow()
+        for text in ("one", "two"):
+            await on.house.said(space, text)
+            await on.house.said("dm:alice", text)
+            await on.mirror.write()
+        assert [record.msg.split()[0] for record in caplog.records] == ["mirror.failed"]
+        assert list(outside.iterdir()) == []
+        assert [json.loads(line)["text"] for line in on.day().read_text().splitlines()] == ["one", "two"]
+        (on.root / ".workspace").unlink()
+        await on.mirror.write()
+        assert on.texts() == ["started", "@alice go", "one", "two"]
+
+
+async def test_several_tags_may_share_one_folder(tmp_path: Path) -> None:
+    """S0: bind persists across runs; what every tag said is there, in the order of the log."""
+    async with stage(tmp_path) as on:
+        first = await on.workflow("a", mirror="data")
+        second = await on.workflow("b", mirror="data")
+        await on.house.said(second, "b1")
+        await on.house.said(first, "a1")
+        await on.mirror.write()
+        assert on.texts("data/channel.jsonl") == ["started", "@alice go", "started", "@alice go", "b1", "a1"]
+
+
+async def test_what_is_cleared_goes_from_its_files_and_what_others_said_stays(tmp_path: Path) -> None:
+    """Contracts section 9: clear deletes mirrors; also where the kernel died before it had done so."""
+    async with stage(tmp_path) as on:
+        first = await on.workflow("a", mirror="data")
+        second = await on.workflow("b", mirror="data")
+        await on.house.said(first, "canary")
+        await on.house.said(second, "stays")
+        await on.house.said("dm:alice", "stays too")
+        await on.mirror.write()
+        (on.root / "data/mine.txt").write_text("not ours")
+        for space in (first, second):
+            await on.house.writer.commit(stop_workflow, space, "cancelled", 130)
+        await on.house.writer.commit(clear, first)
+        on.restart()
+        await on.mirror.redo()
+        assert "canary" not in "".join((on.root / path).read_text() for path in on.files())
+        assert on.texts("data/channel.jsonl") == ["started", "@alice go", "stays", "review:b ended: cancelled"]
+        assert (on.root / "data/mine.txt").exists()
+        assert on.house.reader.now(mirrors.to_redo) == ()
+
+
+async def test_it_writes_by_itself_soon_after_the_commit_and_the_rest_at_a_clean_stop(tmp_path: Path) -> None:
+    """Level-triggered: the row is committed, the wake is set; at the end the place is stored."""
+    async with stage(tmp_path) as on:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(on.mirror.run)
+            await on.house.said("dm:alice", "one")
+            with trio.fail_after(5):
+                while not (on.root / ".agents/alice/conversations").exists():
+                    await trio.lowlevel.checkpoint()
+            last = await on.house.said("dm:alice", "two")
+            nursery.cancel_scope.cancel()
+        assert [json.loads(line)["text"] for line in on.day().read_text().splitlines()] == ["one", "two"]
+        assert on.house.reader.now(mirrors.written) >= last.seq
+
+
+async def test_a_disk_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow or full disk never holds up the kernel: commits go on, and so does the stop."""
+    release = Release()
+    async with stage(tmp_path) as on:
+        monkeypatch.setattr("kernel.services.mirror.PARTING_SECONDS", 0.05)
+        monkeypatch.setattr(MirrorFiles, "append", release.wait_for)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(on.mirror.run)
+            await on.house.said("dm:alice", "one")
+            with trio.fail_after(5):
+                while not release.waiting:
+                    await trio.lowlevel.checkpoint()
+                await on.house.said("dm:alice", "two")
+                nursery.cancel_scope.cancel()
+        release.now()
+        assert on.house.reader.now(mirrors.written) == 0
+
+
+class Release:
+    """A call that returns when it is let."""
+
+    def __init__(self) -> None:
+        self.waiting = False
+        self._read, self._write = os.pipe()
+        self.wait_for: Callable[..., None] = self._wait
+
+    def _wait(self, *_args: object) -> None:
+        self.waiting = True
+        os.read(self._read, 1)
+
+    def now(self) -> None:
+        os.write(self._write, b"xxxx")

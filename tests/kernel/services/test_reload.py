@@ -1,0 +1,159 @@
+"""Edited files beside a kernel that runs: they count at once, and what is wrong is told."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.registry import register
+from kernel.services import reload
+from kernel.services.reload import Reload
+from kernel.services.watching import CannotWatch
+from kernel.store import agents
+from kernel.workflows.member_definition import definition_for
+from protocol.agent import AgentDefinition
+from protocol.events import Event
+from tests.kernel.store.house import House, open_house
+
+SOUND = "backend: mock\nmock: [{{text: {0}}}]\n"
+BROKEN = "backend: mock\nmok: []\n"
+
+
+@dataclass
+class Scene:
+    """A project and a store that follows it."""
+
+    root: Path
+    catalog: Catalog
+    house: House
+
+    def write(self, name: str, text: str) -> None:
+        draft = self.root.parent / "draft"
+        draft.write_text(text)
+        draft.replace(self.root / name)  # as editors do
+
+    def says(self, name: str) -> str | None:
+        """What the mock would say that the next attempt runs."""
+        definition: AgentDefinition = definition_for(name, f"dm:{name}", self.catalog, self.house.reader)
+        return definition.mock[0].do[0].text
+
+
+@asynccontextmanager
+async def scene(folder: Path, *files: str) -> AsyncGenerator[Scene]:
+    """A project, followed; ``files`` are agents that are there from the start."""
+    root = folder / "project"
+    root.mkdir()
+    catalog = Catalog(root)
+    async with open_house(str(folder / "store.db")) as house:
+        it = Scene(root, catalog, house)
+        if files:
+            (root / ".agents").mkdir()
+        for name in files:
+            it.write(f".agents/{name}.yaml", SOUND.format("old"))
+        await register(catalog, house.writer, house.reader)
+        house.told.clear()
+        following = Reload(catalog=catalog, reader=house.reader, writer=house.writer, sleep=_at_once)
+        async with trio.open_nursery() as rooms:
+            await rooms.start(following.run)
+            await until_idle()
+            yield it
+            rooms.cancel_scope.cancel()
+
+
+async def _at_once(_seconds: float) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+async def until_idle() -> None:
+    """Until the first look is over: it is in threads, which no task can be seen to wait for."""
+    await wait_all_tasks_blocked(0.05)
+
+
+async def told(house: House, kind: str, agent: str | None = None) -> Event:
+    """The first event of a kind about ``agent`` since this was last asked."""
+    with house.feed.subscribe() as events:
+        found = house.told.copy()
+        while True:
+            hit = next((one for one in found if one.type == kind and one.agent == agent), None)
+            if hit is not None:
+                house.told.clear()
+                return hit
+            found = [await anext(events)]
+
+
+async def test_an_edit_is_told_and_counts_at_once(tmp_path: Path) -> None:
+    """Issue: live reload; no attempt has to come first."""
+    async with scene(tmp_path, "alice") as it:
+        it.write(".agents/alice.yaml", SOUND.format("new"))
+        await told(it.house, "agent.changed", "alice")
+        record = it.house.reader.now(agents.row, "alice")
+        assert record is not None
+        assert b'"new"' in (record.definition or b"")
+
+
+async def test_a_broken_file_is_told_once_and_what_it_said_stays(tmp_path: Path) -> None:
+    """Issue: a broken definition is reported with its place, and the old one stays until it is mended."""
+    async with scene(tmp_path, "alice") as it:
+        it.write(".agents/alice.yaml", BROKEN)
+        event = await told(it.house, "definition.broken")
+        assert (event.data["path"], event.data["line"]) == (".agents/alice.yaml", 2)
+        assert it.says("alice") == "old"
+        it.write(".agents/bob.yaml", SOUND.format("hi"))
+        await told(it.house, "agent.changed", "bob")
+        assert [one.type for one in it.house.told if one.type == "definition.broken"] == []
+        it.write(".agents/alice.yaml", SOUND.format("mended"))
+        await told(it.house, "agent.changed", "alice")
+        assert it.says("alice") == "mended"
+
+
+async def test_folders_may_come_later_and_go(tmp_path: Path) -> None:
+    """Issue: .agents/ that is made after the kernel started; an agent whose file is gone is forgotten."""
+    async with scene(tmp_path) as it:
+        (it.root / ".agents").mkdir()
+        it.write(".agents/alice.yaml", SOUND.format("hi"))
+        await told(it.house, "agent.changed", "alice")
+        (it.root / ".agents/alice.yaml").unlink()
+        (it.root / ".agents").rmdir()
+        assert (await told(it.house, "agent.changed", "alice")).data["state"] == "deleted"
+        (it.root / ".agents").mkdir()
+        it.write(".agents/alice.yaml", SOUND.format("again"))
+        await told(it.house, "agent.changed", "alice")
+        assert it.says("alice") == "again"
+
+
+async def test_the_project_file_and_workflows_are_followed_too(tmp_path: Path) -> None:
+    """Issue: all definitions; a project file that is wrong leaves its agents what they were."""
+    async with scene(tmp_path) as it:
+        it.write("moniro.yaml", "agents:\n  helper: {backend: mock, mock: [{text: one}]}\n")
+        await told(it.house, "agent.changed", "helper")
+        it.write("moniro.yaml", "agents:\n  helper: {backend: mock, mock: 5}\n")
+        assert (await told(it.house, "definition.broken")).data["path"] == "moniro.yaml"
+        assert it.says("helper") == "one"
+        assert it.catalog.names() == ("helper",)
+        it.write("moniro.yaml", "agents:\n  helper: {backend: mock, mock: [{text: two}]}\n")
+        await told(it.house, "agent.changed", "helper")
+        (it.root / ".workflows").mkdir()
+        it.write(".workflows/review.yaml", "agents: {}\n")
+        assert (await told(it.house, "definition.broken")).data["path"] == ".workflows/review.yaml"
+
+
+async def test_a_system_that_cannot_tell_of_edits_is_no_reason_to_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Issue: no watches left; said once, and the next lease sees the edit."""
+
+    def cannot() -> None:
+        raise CannotWatch("No space left on device")
+
+    monkeypatch.setattr(reload, "watching", cannot)
+    async with scene(tmp_path, "alice") as it:
+        it.write(".agents/alice.yaml", SOUND.format("new"))
+        assert it.says("alice") == "new"
+    assert [record.message for record in caplog.records].count(
+        "reload.off No space left on device: an edited file counts when its agent works next"
+    ) == 1

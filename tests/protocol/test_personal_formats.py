@@ -1,0 +1,221 @@
+"""The formats of an agent's personal context: what is written is what is read, and people may write beside it."""
+
+import re
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel.source.files import tree_of
+from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
+from protocol.memory import (
+    TIERS,
+    VISIBILITIES,
+    Entry,
+    EntryRejected,
+    check_entry,
+    entries_of,
+    file_of,
+    matches,
+    written,
+)
+from protocol.notes import NoteRejected, content, file_name, note, order, title_of
+from protocol.personal import dir_fault
+from protocol.todo import Item, TodoRejected, items_of, with_done, with_item, without
+from protocol.yaml_text import document
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+HARD = st.sampled_from(
+    ["no", "12:30", "010", "1e3", "~", "null", "2026-02-30", "- a", "# x", "a: b", "a #b", "a\n\n b\n", "\n", " a",
+     "|", "'", '"', "[a", "{", "*x", "&x", "!t", "%", "@", "`", "=", "<<", "\x85", "\u2028", "\ufeff", "a\tb", "\ta",
+     "😀", "\x00", "\x1b[31m", "a\n  b\nc", "  a\nb", "a\r\nb", "a:", ":a", "?", "-", "---", "...", "a\n...\n", "$HOME"]
+)  # fmt: skip
+ANY = TEXTS | HARD
+VALUES = st.recursive(
+    ANY | st.booleans() | st.none() | st.integers(-999, 999) | st.integers(-99, 99).map(lambda n: n / 16),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def _read(text: str) -> object:
+    """As YAML 1.1 has it, every scalar a text."""
+    return yaml.CBaseLoader(text).get_single_data()
+
+
+def _plain(value: object) -> object:
+    """``value`` with every scalar as the text that stands for it."""
+    match value:
+        case dict():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list():
+            return [_plain(item) for item in value]
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case float() if value.is_integer():
+            return str(int(value))
+        case _:
+            return str(value)
+
+
+def _of_nodes(node: Node) -> object:
+    match node:
+        case MapNode():
+            return {key.text: _of_nodes(item) for key, item in node.entries}
+        case ListNode():
+            return [_of_nodes(item) for item in node.items]
+        case ScalarNode():
+            return node.text
+
+
+@given(st.dictionaries(ANY, VALUES, min_size=1, max_size=4))
+def test_what_is_written_as_yaml_is_what_everybody_reads(value: dict[str, object]) -> None:
+    """CF06: for libyaml and for our loader alike; and texts stay texts where a reader guesses types."""
+    text = document(value)  # type: ignore[arg-type]
+    assert _read(text) == _plain(value)
+    if not any("\0" in str(item) for item in _leaves(value)):
+        node, problems = tree_of(text.encode(), "x.yaml")
+        assert (_of_nodes(node), problems.errors) == (_plain(value), ())
+    assert _types(yaml.safe_load(text)) == _types(value)
+
+
+def _leaves(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return [leaf for key, item in value.items() for leaf in (key, *_leaves(item))]
+    return [leaf for item in value for leaf in _leaves(item)] if isinstance(value, list) else [value]
+
+
+def _types(value: object) -> list[bool]:
+    """Which of the leaves are texts."""
+    return [isinstance(leaf, str) for leaf in _leaves(value)]
+
+
+def test_long_texts_are_written_as_people_would() -> None:
+    """A diff of a prompt shows the line that changed."""
+    text = document(
+        {"prompt": {"system": "You review.\n\nBe kind.\n"}, "soul": {"expertise": ["a", "b: c"]}, "idle": 600.0}
+    )
+    assert text == (
+        'prompt:\n  system: |\n    You review.\n\n    Be kind.\nsoul:\n  expertise: [a, "b: c"]\nidle: 600\n'
+    )
+
+
+ENTRIES = st.builds(Entry, ANY, ANY, st.sampled_from(TIERS), st.sampled_from(VISIBILITIES), st.sampled_from(["", "i7"]))
+
+
+@given(ENTRIES, st.sampled_from([*map(file_of, TIERS), "preferences.yaml"]))
+def test_an_entry_comes_back_as_it_was_written(entry: Entry, file: str) -> None:
+    """Round trip, in the file of its tier and in any other."""
+    text = "".join(f"{line}\n" for line in written(entry, file))
+    assert entries_of(_read(text), file) == ([entry], [])
+
+
+def test_an_entry_says_no_more_than_it_must() -> None:
+    """Memory is for people too: one line where one line says it."""
+    assert written(Entry("auth", "JWT", "core"), "core.yaml") == ["auth: JWT"]
+    assert written(Entry("auth", "JWT", "core", "public"), "x.yaml") == [
+        "auth:", "  value: JWT", "  tier: core", "  visibility: public",
+    ]  # fmt: skip
+
+
+def test_what_is_wrong_in_a_memory_is_left_out_and_told() -> None:
+    """SF17: one bad entry does not hide the others; what people wrote in their own way is kept as it is."""
+    entries, faults = entries_of(
+        {"a": {"value": "1", "tire": "core"}, "b": {"value": "2", "tier": "x"}, "c": ["d"]}, "x"
+    )
+    assert entries == [Entry("c", '["d"]')]
+    assert [fault.split(":")[0] for fault in faults] == ["a", "b"]
+    assert entries_of(["a"], "x") == ([], ["is no mapping of keys to what is known"])
+    assert entries_of(None, "x") == ([], [])
+
+
+@pytest.mark.parametrize(
+    "entry", [Entry("", "v"), Entry(" a", "v"), Entry("a\nb", "v"), Entry("k" * 129, "v"), Entry("k", " ")]
+)
+def test_what_cannot_be_kept_is_refused(entry: Entry) -> None:
+    """The text says why."""
+    with pytest.raises(EntryRejected):
+        check_entry(entry)
+
+
+def test_a_search_is_for_words() -> None:
+    """memory search Q: all of them, in key or value, whatever the case."""
+    entry = Entry("auth-pattern", "JWT with refresh tokens")
+    assert [matches(entry, query) for query in ("jwt AUTH", "refresh", "", "jwt basic")] == [True, True, True, False]
+
+
+@given(st.lists(ANY, max_size=5), st.data())
+def test_a_todo_list_is_what_was_added_done_and_removed(texts: list[str], data: st.DataObject) -> None:
+    """Round trip through a file that a person began."""
+    lines = "# Things\n\n"
+    wanted: list[Item] = []
+    for text in texts:
+        if text.split():
+            lines = with_item(lines, text)
+            wanted.append(Item(" ".join(text.split())))
+    if wanted:
+        number = data.draw(st.integers(1, len(wanted)))
+        lines = with_done(lines, number)
+        wanted[number - 1] = Item(wanted[number - 1].text, True)
+        assert items_of(lines) == (wanted, [])
+        gone = data.draw(st.integers(1, len(wanted)))
+        lines, _ = without(lines, gone), wanted.pop(gone - 1)
+    assert items_of(lines) == (wanted, [])
+    assert lines.startswith("# Things\n")
+
+
+def test_people_may_write_between_the_items() -> None:
+    """Nested items count, other lines stay, and what looks torn is told (SF17)."""
+    text = "intro\n* [X] a\n  - [ ] b\n\ntext\n- [x\n- [ ]\nend"
+    assert items_of(text) == ([Item("a", True), Item("b")], ["line 6 is no item: - [x", "line 7 is no item: - [ ]"])
+    assert with_item(text, "c\nd") == "intro\n* [X] a\n  - [ ] b\n- [ ] c d\n\ntext\n- [x\n- [ ]\nend\n"
+    assert with_done(text, 2) == text.replace("- [ ] b", "- [x] b")
+
+
+@pytest.mark.parametrize("number", [0, 3, -1])
+def test_an_item_that_is_not_there_is_refused(number: int) -> None:
+    """todo done N."""
+    with pytest.raises(TodoRejected, match="there are 2"):
+        with_done("- [ ] a\n- [ ] b\n", number)
+
+
+@given(ANY, st.none() | ANY)
+def test_a_note_keeps_its_words(text: str, title: str | None) -> None:
+    """What was written stands in the file; its name is safe whatever the words are."""
+    if not text.strip("\n").strip():
+        with pytest.raises(NoteRejected):
+            content(text, title)
+        return
+    body = content(text, title)
+    name = file_name("2026-11-21-143805", body)
+    assert re.fullmatch(r"2026-11-21-143805(-[a-z0-9-]{1,40})?\.md", name)
+    read = note(name, body)
+    assert text.strip("\n") in read.text
+    assert read.date == "2026-11-21"
+    if title and title.strip():
+        assert read.title == title_of(f"# {' '.join(title.split())}")
+
+
+def test_notes_are_in_the_order_of_their_names() -> None:
+    """As people call theirs, too: no time, no date."""
+    files = ["2026-11-21-143805-b.md", "2026-11-21-143805-b-2.md", "2026-11-21-x.md", "ideas.md", "2026-02-24-a.md"]
+    assert sorted(files, key=order) == [
+        "ideas.md", "2026-02-24-a.md", "2026-11-21-x.md", "2026-11-21-143805-b.md", "2026-11-21-143805-b-2.md",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["~", "/", "/tmp", ".", "", "..", "a/../..", ".git", ".git/x", ".agents", ".agents/bob", ".agents/.trash", "a\0"],
+)
+def test_a_context_is_a_directory_of_the_agents_own(path: str) -> None:
+    """CF12: home, root, the project, what is another's."""
+    assert dir_fault(path, "alice") is not None
+
+
+def test_a_context_may_lie_elsewhere_in_the_project() -> None:
+    """context.dir."""
+    assert [dir_fault(path, "alice") for path in (".agents/alice", ".agents/alice/x/", "team/alice")] == [None] * 3
