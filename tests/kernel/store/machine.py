@@ -378,7 +378,7 @@ class StoreMachine(RuleBasedStateMachine):
             )
             for one in self.model.works.values()
         ]
-        assert found == expected
+        assert found == expected, f"found {set(found) - set(expected)}, expected {set(expected) - set(found)}"
 
     @invariant()
     def agents_are_held_back_as_the_model_has_it(self) -> None:
