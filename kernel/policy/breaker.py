@@ -124,7 +124,7 @@ def _until_ms(trigger: Trigger, opens: int, retry_after_seconds: float | None, n
 def _still_open(was: Breaker, trigger: Trigger, retry_after_seconds: float | None, now_ms: int) -> Breaker:
     """Never earlier than it was: what needs a person outlasts every time."""
     told = sensible_seconds(retry_after_seconds)
-    if was.open_until_ms == 0 or trigger.adds_up:
+    if was.open_until_ms == 0:
         return was
     if trigger.reason == "credentials" or (trigger.reason == "quota" and not told):
         return replace(was, reason=trigger.reason, open_until_ms=0)

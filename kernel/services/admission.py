@@ -36,6 +36,7 @@ class Admission:
                 wait_key=shut.key,
                 not_before_ms=hold_until_ms(shut, self._now_ms()),
                 holds=True,
+                seen_shut=True,
             )
         await self._purse.ready(leased, briefing.definition, briefing.start)
         self._purse.open(leased, briefing.definition, briefing.start)

@@ -75,7 +75,7 @@ class Dispatcher:
         self._stop_orphaned()
         if len(self._busy) >= self._limits.workers:
             return 0
-        looked_at = LOOKED_AT if self._limits.per_provider else self._limits.workers
+        looked_at = LOOKED_AT if self._limits.by_provider else self._limits.workers
         ready = self._reader.now(instructions.ready, self._now_ms(), looked_at)
         if not ready or self._held_by_memory():
             return 0

@@ -83,6 +83,7 @@ class People:
                 world.providers.forgive()
             await world.ask(ON_AGENT[act.deed], AgentKey(act.agent))
         elif act.deed in ON_TEAM:
+            world.providers.forgive()  # a pause forgets the times that what it stops was waiting for
             await world.ask(ON_TEAM[act.deed], TEAM)
         else:
             if act.deed == "retry":
@@ -99,8 +100,8 @@ class People:
         for name in self.world.ground.agents:
             for job in (resume_agent, reset_agent):
                 await self._try(job, AgentKey(name))
-        for job in (resume_workflow, continue_workflow):
-            await self._try(job, TEAM)
+        await self._try(resume_workflow, TEAM)
+        await self._try(continue_workflow, TEAM)
 
     async def _try(self, job: Callable[..., Any], *args: Any) -> None:
         try:

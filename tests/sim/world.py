@@ -1,7 +1,7 @@
 """A world: a store that lasts, kernels that come and go, workers, providers, and people who want things done.
 
-Kernels are composed as kernel.app does it (tests/sim/kernel.py). The world outlives them, so what a kernel told somebody
-can be held against what its successor knows.
+Kernels are composed as kernel.app does it (tests/sim/kernel.py). The world outlives them, so what a kernel told
+somebody can be held against what its successor knows.
 """
 
 import random
@@ -20,7 +20,7 @@ from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.ipc import Start
-from protocol.names import number_of
+from protocol.names import InstructionId, number_of
 from tests.sim.chance import pass_seconds
 from tests.sim.ground import Ground
 from tests.sim.invariants import Inspector
@@ -103,7 +103,7 @@ class World:
                     self._up.set()
             except* StorageFailed as died:
                 self.witness.note(trio.current_time(), "kernel died:", *_words(died))
-            except* Exception as broke:
+            except* Exception as broke:  # noqa: BLE001  (a bug of the kernel is what we look for)
                 self.witness.blame(trio.current_time(), "P9", f"the kernel broke: {_words(broke)}")
                 self.broken = True
             finally:
@@ -179,7 +179,7 @@ class World:
 
     async def _say(self, start: Start, text: str, key: str) -> Outcome:
         """channel_send of an attempt: once, to the kernel that lives."""
-        author = Author(start.instruction, start.epoch)
+        author = Author(InstructionId(start.instruction), start.epoch)
         draft = Draft(kind="said", space=start.space, sender=start.agent, text=text, author=author)
         if self.kernel is None:
             await trio.sleep_forever()

@@ -22,9 +22,7 @@ LADDER_SECONDS: Final = 25.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """[TARGET...] and how gently."""
-    parser.add_argument(
-        "targets", metavar="TARGET", nargs="*", help="@review[:tag], or an agent: alice (default: all)"
-    )
+    parser.add_argument("targets", metavar="TARGET", nargs="*", help="@review[:tag], or an agent: alice (default: all)")
     parser.add_argument(
         "--grace", type=duration, metavar="D", help="how long running work may take to end (default: 10s)"
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from kernel.policy.aging import lane_after
+from kernel.store.breakers import breaker
 from kernel.store.clock_text import optional_rfc3339
 from kernel.store.commits.answer import take_answers
 from kernel.store.commits.attempts import Ending, end_attempt
@@ -25,7 +26,8 @@ class Parking:
 
     ``not_before_ms`` is the kernel's time, 0 for at once (a waiting one: nobody knows when). ``charge`` says what the
     attempt counts as. ``holds``: its agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set where the
-    worker left unasked, ``trip`` where its provider failed; either may hold it back longer.
+    worker left unasked, ``trip`` where its provider failed; either may hold it back longer. ``seen_shut``: a look at
+    the breaker ``wait_key`` is the only reason; where that has been closed since, nothing is waited for.
     """
 
     status: Literal["queued", "yielded", "waiting"]
@@ -43,6 +45,7 @@ class Parking:
     throttled: bool = False
     crash_jitter: float | None = None
     trip: Trip | None = None
+    seen_shut: bool = False
 
 
 # The lease has charged an attempt: a crash is charged as a crash instead, and what is not charged is given back.
@@ -67,7 +70,7 @@ def park(tx: Transaction, instruction: str, epoch: int, parking: Parking) -> Non
     What it has asked others for it waits for first. Raises Refused (stale_attempt).
     """
     number = number_of(instruction, "i")
-    parking = _paused(tx, number, _asking(tx, number, _tripped(tx, parking)))
+    parking = _paused(tx, number, _asking(tx, number, _tripped(tx, _looked_at_again(tx, parking))))
     row = tx.conn.execute(PARK, _values(number, epoch, parking, tx.now_ms)).fetchone()
     if row is None or number is None:
         raise stale(instruction, epoch)
@@ -92,19 +95,27 @@ def park(tx: Transaction, instruction: str, epoch: int, parking: Parking) -> Non
     tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
 
 
+def _looked_at_again(tx: Transaction, parking: Parking) -> Parking:
+    """The parking of one that found a breaker shut: if it was closed since, nobody would ever wake it."""
+    found = breaker(tx.conn, parking.wait_key) if parking.seen_shut and parking.wait_key is not None else None
+    if not parking.seen_shut or (found is not None and found.state != "closed"):
+        return parking
+    return replace(parking, status="queued", waits_for=None, wait_key=None, not_before_ms=0, holds=False)
+
+
 def _tripped(tx: Transaction, parking: Parking) -> Parking:
     """The parking once its provider's breaker has counted the failure: where that is open, it waits for it."""
     if parking.trip is None:
         return parking
-    breaker = trip(tx, parking.trip)
-    if breaker.state == "closed":
+    tripped = trip(tx, parking.trip)
+    if tripped.state == "closed":
         return parking
-    until_ms = max(parking.not_before_ms, breaker.open_until_ms) if breaker.open_until_ms else 0
+    until_ms = max(parking.not_before_ms, tripped.open_until_ms) if tripped.open_until_ms else 0
     return replace(
         parking,
         status="waiting",
-        waits_for=breaker.reason,
-        wait_key=breaker.key,
+        waits_for=tripped.reason,
+        wait_key=tripped.key,
         not_before_ms=until_ms,
         holds=True,
     )

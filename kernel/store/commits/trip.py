@@ -37,6 +37,21 @@ ON CONFLICT (key) DO UPDATE SET reason = :reason, state = :state, open_until_ms 
 """
 
 
+# Who waits for it waits as long as it is open now, and for the same reason: a person, or a time that still comes.
+FOLLOW: Final = (
+    """
+UPDATE instructions SET waits_for = :reason, parked_ms = :now,
+  not_before_ms = CASE :until WHEN 0 THEN 0 ELSE max(not_before_ms, :until) END
+WHERE state = 'waiting' AND wait_key = :key
+  AND (waits_for IS NOT :reason OR not_before_ms < :until OR (:until = 0 AND not_before_ms > 0))
+""",
+    """
+UPDATE agents SET hold_reason = :reason, hold_until_ms = :until
+WHERE hold_key = :key AND (hold_reason IS NOT :reason OR hold_until_ms <> :until)
+""",
+)
+
+
 def trip(tx: Transaction, failure: Trip) -> Breaker:
     """Count a failure against the breaker. Returns it as it is now, open or not."""
     old = breaker(tx.conn, failure.key)
@@ -60,8 +75,10 @@ def hold(tx: Transaction, agent: AgentKey, key: str, reason: WaitReason, until_m
         tx.emit("agent.changed", agent=name_of(agent), data=data)
 
 
+# Whose agent is given no work could not try: they come last.
 NEXT_WAITER: Final = """
-SELECT id, agent FROM instructions WHERE state = 'waiting' AND wait_key = ? ORDER BY lane, id LIMIT 1
+SELECT i.id, i.agent FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent
+WHERE i.state = 'waiting' AND i.wait_key = ? ORDER BY coalesce(a.state, '') <> 'active', i.lane, i.id LIMIT 1
 """
 
 
@@ -158,3 +175,6 @@ def _put(tx: Transaction, one: Breaker) -> None:
         "now": tx.now_ms,
     }
     tx.conn.execute(PUT, values)
+    if one.state == "open":
+        for statement in FOLLOW:
+            tx.conn.execute(statement, {"key": one.key, "reason": one.reason, "until": one.open_until_ms, "now": tx.now_ms})
