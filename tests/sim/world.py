@@ -16,6 +16,7 @@ from kernel.rule.draft import Author, Draft
 from kernel.store.commits.append import append
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
+from kernel.store.requests import KEPT_MS
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.events import Event
@@ -66,6 +67,8 @@ class World:
     """No more faults."""
     broken: bool = False
     """A kernel came to an end that nobody had planned; there is no other after it."""
+    forgetful: bool = False
+    """A kernel believed that answers to requests were older than they are kept, and so may do a request again."""
     commits: int = 0
     listeners: list[Callable[[Sequence[Event]], None]] = field(default_factory=list)
     """Told what kernels tell."""
@@ -129,6 +132,8 @@ class World:
         """A kernel cannot tell a clock that was put forward while it was dead from time that passed: waits are over."""
         if self.wall_offset_seconds > self._booted_at_offset:
             self.providers.forgive()
+        if self.wall_offset_seconds - self._booted_at_offset > KEPT_MS / 1000:
+            self.forgetful = True
         self._booted_at_offset = self.wall_offset_seconds
 
     def doomed(self, committed: bool) -> bool:

@@ -12,7 +12,7 @@ AGED: Final = 500
 """So many rise in one commit: a hundred thousand that came together must not keep others from writing."""
 AGE: Final = """
 UPDATE instructions SET lane = 0, promoted = 1
-WHERE id IN (SELECT i.id FROM instructions AS i INDEXED BY instructions_aging
+WHERE id IN (SELECT i.id FROM instructions AS i
   WHERE i.state IN ('queued', 'yielded') AND i.lane > 0 AND i.enqueued_ms <= ? ORDER BY i.enqueued_ms, i.id LIMIT ?)
 RETURNING id, name, space, state
 """

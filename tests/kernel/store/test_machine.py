@@ -34,7 +34,7 @@ def test_it_does_so_in_a_file_that_is_closed_and_opened_again() -> None:
 SABOTAGE: Final = {
     "last come, first served": (instructions, "READY", "ORDER BY i.lane, i.id LIMIT 1", "ORDER BY i.lane, i.id DESC"),
     "paused agents work": (lease_module, "LEASE", "a.state <> 'active' OR ", ""),
-    "what waits too long stays behind": (tick_module, "AGE", "lane > 0", "lane > 1"),
+    "what waits too long stays behind": (tick_module, "AGE", "SET lane = 0", "SET lane = lane"),
     "preemption is not counted": (park_module, "PARK", "preempted + :preempted", "preempted"),
 }
 """Where, and what to put in the place of what."""
