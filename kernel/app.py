@@ -100,7 +100,9 @@ async def _live(house: House, boot: Boot, doorstep: Doorstep) -> None:
         logger.info("boot.swept %d attempts, survivors: %s", len(swept.attempts), swept.survivors or "none")
     async with trio.open_nursery() as storage:
         await storage.start(services.writer.run)
-        recovered = await services.writer.commit(recover, pid=services.about.pid, version=services.about.version)
+        recovered = await services.writer.commit(
+            recover, pid=services.about.pid, version=services.about.version, machine=house.machine
+        )
         if recovered.safe_mode:
             house.safe_mode.set()
         survey = await register(services.catalog, services.writer, services.reader)

@@ -49,4 +49,11 @@ def _over(exhausted: Exhausted) -> Ending | Parking:
     if exhausted.scope == "instruction":
         return Ending("incomplete", exhausted.text, cause="budget")
     until_ms = exhausted.until_ms or 0
-    return Parking(status="waiting", outcome="over budget", waits_for="budget", cause="budget", not_before_ms=until_ms)
+    return Parking(
+        status="waiting",
+        outcome="over budget",
+        waits_for="budget",
+        cause="budget",
+        not_before_ms=until_ms,
+        rests_until_ms=until_ms if exhausted.scope == "agent" else 0,
+    )

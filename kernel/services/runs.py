@@ -69,7 +69,9 @@ class Runs:
                 nap = REFUSED_PAUSE_SECONDS
         return nap
 
-    async def _commits(self, job: Callable[Concatenate[Transaction, P], bool], *args: P.args, **kwargs: P.kwargs) -> bool:
+    async def _commits(
+        self, job: Callable[Concatenate[Transaction, P], bool], *args: P.args, **kwargs: P.kwargs
+    ) -> bool:
         """Whether the store takes it. What it cannot take now (a full disk) is no reason to end the kernel."""
         try:
             await self._writer.commit(job, *args, **kwargs)

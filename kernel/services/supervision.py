@@ -128,8 +128,8 @@ class Supervision:
         if entry.kind == "reply":
             live.steps += 1
             if live.probing:
-                live.probing = False
-                await commit_patiently(self._writer, answered, leased.agent)
+                tried, live.probing = live.probing, ()
+                await commit_patiently(self._writer, answered, leased.agent, tried)
         fault_hook("attempt.go")
         return self._answer(live, entry, pressing)
 

@@ -83,7 +83,6 @@ class People:
                 world.providers.forgive()
             await world.ask(ON_AGENT[act.deed], AgentKey(act.agent))
         elif act.deed in ON_TEAM:
-            world.providers.forgive()  # a pause forgets the times that what it stops was waiting for
             await world.ask(ON_TEAM[act.deed], TEAM)
         else:
             if act.deed == "retry":

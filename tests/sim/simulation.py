@@ -86,7 +86,7 @@ async def _simulate(
                 await _liveness(world, people)
             if lifetime.cancelled_caught:
                 world.witness.blame(trio.current_time(), "P3", f"the world stands still: {_where(world)}")
-            judge_end(world.eyes, people.accepted, world.witness, forgetful=world.forgetful)
+            judge_end(world.eyes, people.accepted, world.witness)
             report = _report(world)
             end(world)
             machine.cancel_scope.cancel()

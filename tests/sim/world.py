@@ -16,7 +16,6 @@ from kernel.rule.draft import Author, Draft
 from kernel.store.commits.append import append
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
-from kernel.store.requests import KEPT_MS
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.events import Event
@@ -67,8 +66,6 @@ class World:
     """No more faults."""
     broken: bool = False
     """A kernel came to an end that nobody had planned; there is no other after it."""
-    forgetful: bool = False
-    """A kernel believed that answers to requests were older than they are kept, and so may do a request again."""
     commits: int = 0
     listeners: list[Callable[[Sequence[Event]], None]] = field(default_factory=list)
     """Told what kernels tell."""
@@ -86,7 +83,6 @@ class World:
         """Sees what is committed, whichever kernel lives."""
         self._deaths = {death.commit: death for death in self.plan.deaths}
         self._up = trio.Event()
-        self._booted_at_offset = 0.0
         self._moment = (0.0, 0)
 
     # -- kernels ----------------------------------------------------------------------------------------
@@ -97,7 +93,6 @@ class World:
             await self.launcher.swept()
             await pass_seconds(BOOT_SECONDS)
             self.kernels += 1
-            self._trust_the_clock()
             kernel = Kernel(self._nature(), self.ground, workers=self.plan.workers)
             try:
                 async with trio.open_nursery() as nursery:
@@ -120,6 +115,7 @@ class World:
         return Nature(
             database=self.database,
             now_ms=lambda: offset_ms + int(trio.current_time() * 1000),
+            offset_ms=offset_ms,
             wall_ms=self.wall_ms,
             chance=random.Random(self.chance.random()),
             launcher=self.launcher,
@@ -127,14 +123,6 @@ class World:
             inspect=self.inspector,
             heard=self._heard,
         )
-
-    def _trust_the_clock(self) -> None:
-        """A kernel cannot tell a clock that was put forward while it was dead from time that passed: waits are over."""
-        if self.wall_offset_seconds > self._booted_at_offset:
-            self.providers.forgive()
-        if self.wall_offset_seconds - self._booted_at_offset > KEPT_MS / 1000:
-            self.forgetful = True
-        self._booted_at_offset = self.wall_offset_seconds
 
     def doomed(self, committed: bool) -> bool:
         """Asked by the writer before each commit, and after it: whether the kernel dies here."""

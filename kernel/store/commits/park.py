@@ -40,6 +40,8 @@ class Parking:
     waits_for: WaitReason | None = None
     wait_key: str | None = None
     holds: bool = False
+    rests_until_ms: int = 0
+    """Set where nothing else of its agent could be done before either: its queue is not even looked at until then."""
     preempted: bool = False
     compact: bool = False
     throttled: bool = False
@@ -58,6 +60,8 @@ UPDATE instructions SET state = :status, not_before_ms = :not_before, parked_ms 
 WHERE id = :id AND epoch = :epoch AND state IN ('leased', 'running')
 RETURNING agent, name, space, lane, preempted
 """
+
+REST: Final = "UPDATE agents SET resume_at_ms = max(resume_at_ms, ?) WHERE key = ?"
 
 LAST_EXIT: Final = "UPDATE agents SET last_exit = ?, last_event_ms = ? WHERE key = ?"
 
@@ -80,6 +84,8 @@ def park(tx: Transaction, instruction: str, epoch: int, parking: Parking) -> Non
     give_back(tx, number)
     if parking.compact:
         compact(tx, number)
+    if parking.rests_until_ms:
+        tx.conn.execute(REST, (parking.rests_until_ms, agent))
     if parking.exit is not None:
         tx.conn.execute(LAST_EXIT, (parking.exit, tx.now_ms, agent))
     if parking.wait_key is not None and parking.waits_for is not None and parking.holds:

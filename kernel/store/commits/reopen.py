@@ -38,7 +38,7 @@ ORDER BY i.id
 """
 
 PAUSE: Final = """
-UPDATE instructions SET state = 'waiting', waits_for = 'paused', wait_key = NULL, not_before_ms = 0
+UPDATE instructions SET state = 'waiting', waits_for = 'paused', wait_key = NULL
 WHERE state IN ('queued', 'yielded')
   AND space IN (SELECT w.space FROM workflows AS w WHERE w.paused AND w.state = 'running')
 """

@@ -19,7 +19,8 @@ RETURNING id, name, space, state
 
 OVER: Final = """
 SELECT id FROM instructions INDEXED BY instructions_timed
-WHERE state = 'waiting' AND not_before_ms > 0 AND not_before_ms <= ? AND wait_key IS NULL ORDER BY lane, id
+WHERE state = 'waiting' AND not_before_ms > 0 AND not_before_ms <= ? AND wait_key IS NULL AND waits_for <> 'paused'
+ORDER BY lane, id
 """
 
 # Breakers that are half open, and when the place of the one that may try is free for another. Left out: its agent
@@ -67,7 +68,7 @@ SELECT min(
   coalesce((SELECT min(i.enqueued_ms) + :starvation FROM instructions AS i INDEXED BY instructions_aging
     WHERE i.state IN ('queued', 'yielded') AND i.lane > 0), :never),
   coalesce((SELECT min(i.not_before_ms) FROM instructions AS i INDEXED BY instructions_timed
-    WHERE i.state = 'waiting' AND i.not_before_ms > 0 AND i.wait_key IS NULL), :never),
+    WHERE i.state = 'waiting' AND i.not_before_ms > 0 AND i.wait_key IS NULL AND i.waits_for <> 'paused'), :never),
   coalesce((SELECT min(b.open_until_ms) FROM breakers AS b WHERE b.state = 'open' AND b.open_until_ms > 0), :never))
 """
 NEVER: Final = 2**62

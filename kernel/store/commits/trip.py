@@ -3,6 +3,7 @@
 ``trip`` and ``give_back`` are part of the commit that books an attempt's end; ``probe`` and ``shut`` are jobs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -128,7 +129,8 @@ def _let_go(tx: Transaction, agent: AgentKey, at_ms: int) -> None:
 
 
 WAKE: Final = """
-UPDATE instructions SET state = 'queued', waits_for = NULL, wait_key = NULL, not_before_ms = 0
+UPDATE instructions SET state = 'queued', waits_for = NULL, wait_key = NULL,
+  not_before_ms = CASE WHEN waits_for = 'paused' THEN not_before_ms ELSE 0 END
 WHERE id = ? AND state = 'waiting' RETURNING name, space, lane
 """
 
@@ -157,10 +159,23 @@ def give_back(tx: Transaction, number: int) -> None:
             _put(tx, policy.abandoned(found, number, tx.now_ms))
 
 
-def answered(tx: Transaction, agent: AgentKey) -> None:
-    """The provider answered ``agent``: close what it was probing."""
+def answered(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
+    """The provider behind ``keys`` answered ``agent``: close what it was probing of them."""
     for key in probed_by(tx.conn, agent):
-        shut(tx, key)
+        if key in keys:
+            shut(tx, key)
+
+
+def elsewhere(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
+    """``agent`` is about to call the provider behind ``keys``: what it was to try beside that, another may."""
+    for key in probed_by(tx.conn, agent):
+        found = None if key in keys else breaker(tx.conn, key)
+        if found is None or found.probe is None:
+            continue
+        free = policy.abandoned(found, found.probe, tx.now_ms)
+        _put(tx, free)
+        if free.open_until_ms <= tx.now_ms:
+            probe(tx, key)
 
 
 def _put(tx: Transaction, one: Breaker) -> None:
@@ -177,4 +192,6 @@ def _put(tx: Transaction, one: Breaker) -> None:
     tx.conn.execute(PUT, values)
     if one.state == "open":
         for statement in FOLLOW:
-            tx.conn.execute(statement, {"key": one.key, "reason": one.reason, "until": one.open_until_ms, "now": tx.now_ms})
+            tx.conn.execute(
+                statement, {"key": one.key, "reason": one.reason, "until": one.open_until_ms, "now": tx.now_ms}
+            )

@@ -178,16 +178,16 @@ class Model:
         self.paused = paused
         for work in [one for one in self.works.values() if not one.space.startswith("dm:")]:
             if paused and work.state in LANED:
-                work.state, work.waits_for, work.not_before_ms = "waiting", "paused", 0
+                work.state, work.waits_for = "waiting", "paused"
             elif not paused and work.waits_for == "paused":
-                work.state, work.waits_for, work.not_before_ms = "queued", None, 0
+                work.state, work.waits_for = "queued", None
 
     def tick(self) -> None:
         """What time alone changes."""
         for work in self.works.values():
             if work.state in LANED and work.lane > 0 and self.now_ms - work.enqueued_ms >= STARVATION_MS:
                 work.lane, work.promoted = 0, True
-            if work.state == "waiting" and 0 < work.not_before_ms <= self.now_ms:
+            if work.state == "waiting" and work.waits_for != "paused" and 0 < work.not_before_ms <= self.now_ms:
                 self.back(work, "queued")
 
     def stop(self) -> None:

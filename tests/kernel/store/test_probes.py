@@ -1,15 +1,21 @@
 """A breaker that is half open never waits for somebody who cannot try."""
 
+from dataclasses import replace
+
 import pytest
 
 from kernel.policy.standing import Standing
 from kernel.store import breakers, instructions, standing
 from kernel.store.commits.cancel import cancel
+from kernel.store.commits.close import close
 from kernel.store.commits.limit import limit
 from kernel.store.commits.park import Parking, park
 from kernel.store.commits.pause import pause_agent, pause_workflow, resume_agent
+from kernel.store.commits.recover import recover
+from kernel.store.commits.roster import AgentSpec, put_agents
 from kernel.store.commits.tick import AGED, next_tick_ms, tick
-from kernel.store.commits.trip import Trip, answered
+from kernel.store.commits.trip import Trip, answered, elsewhere
+from kernel.store.transaction import Transaction
 from protocol.names import AgentKey
 from tests.kernel.store.house import House
 
@@ -177,7 +183,7 @@ async def test_who_saw_a_breaker_that_has_been_closed_meanwhile_does_not_wait_fo
     await house.said("dm:carol", "x")
     await house.take("i1")
     await house.take("i3")
-    await house.writer.commit(answered, AgentKey("alice"))
+    await house.writer.commit(answered, AgentKey("alice"), (KEY,))
     await house.writer.commit(park, "i3", 1, HELD_BACK)
     house.clock.now_ms += 1_000
     await settle(house)
@@ -215,16 +221,18 @@ async def test_who_waits_for_a_quota_waits_for_a_person_once_the_key_is_refused(
     for number, name in enumerate(("alice", "bob"), 1):
         await house.said(f"dm:{name}", "x")
         await house.take(f"i{number}")
-    for number, cause, reason in ((1, "quota", "quota"), (2, "auth", "credentials")):
-        parking = Parking(
-            status="waiting",
-            outcome=cause,
-            cause=cause,
-            waits_for=reason,
-            wait_key="anthropic#aa",
-            trip=Trip("anthropic#aa", cause, 60.0, 0.0),
-        )
-        await house.writer.commit(park, f"i{number}", 1, parking)
+    account = "anthropic#aa"
+    sent_away = Parking(
+        status="waiting",
+        outcome="quota",
+        cause="quota",
+        waits_for="quota",
+        wait_key=account,
+        trip=Trip(account, "quota", 60.0, 0.0),
+    )
+    await house.writer.commit(park, "i1", 1, sent_away)
+    not_known = replace(sent_away, cause="auth", waits_for="credentials", trip=Trip(account, "auth", None, 0.0))
+    await house.writer.commit(park, "i2", 1, not_known)
     house.clock.now_ms += 60_000
     await settle(house)
     found = house.reader.now(standing.of, ["i1", "i2"], house.clock.now_ms)
@@ -241,3 +249,88 @@ async def test_what_rises_by_its_age_does_so_in_small_commits(house: House) -> N
     assert len([one for one in house.told if one.data.get("lane") == "immediate"]) == AGED
     await settle(house)
     assert len([one for one in house.told if one.data.get("lane") == "immediate"]) == AGED + 1
+
+
+async def test_an_answer_from_elsewhere_says_nothing_about_a_provider(house: House) -> None:
+    """Promise P12: who moved on to another provider because this one refuses does not let the others go early."""
+    await house.agents("alice", "bob")
+    for number, name in enumerate(("alice", "bob"), 1):
+        await house.said(f"dm:{name}", "x")
+        await house.take(f"i{number}")
+        await house.writer.commit(park, f"i{number}", 1, refused(3600.0))
+    due_ms = house.clock.now_ms + 3_600_000
+    edited = AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"openai/other"}')
+    await house.writer.commit(put_agents, [edited])
+    assert ready(house) == ["i1"]
+    house.clock.now_ms += 1
+    await house.take("i1")
+    await house.writer.commit(answered, AgentKey("alice"), ("openai#bb", "openai#bb/other"))
+    await house.writer.commit(close, "i1", 2, status="done")
+    await settle(house)
+    assert ready(house) == []
+    assert house.reader.now(next_tick_ms, STARVATION_MS) == due_ms
+    house.clock.now_ms = due_ms
+    await settle(house)
+    assert ready(house) == ["i2"]
+
+
+@pytest.mark.parametrize("queued", [True, False])
+async def test_who_is_resumed_may_ask_but_lets_nobody_else_go(house: House, queued: bool) -> None:
+    """promises.md 4.4: one asks, the others wait for its answer, also where what had waited was taken back."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    house.clock.now_ms -= 1
+    await house.writer.commit(cancel, "i1")
+    if queued:
+        await house.said("dm:alice", "y")
+    assert ready(house) == []
+    await house.writer.commit(resume_agent, AgentKey("alice"))
+    await settle(house)
+    assert ready(house) == (["i3"] if queued else [])
+    assert (house.reader.now(breakers.closed_for, (KEY,), "alice") is None) is queued
+    assert house.reader.now(breakers.closed_for, (KEY,), "bob") is not None
+
+
+async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_be_tried(house: House) -> None:
+    """promises.md 4.3: after awk reset the next message is not sent to wait once more."""
+    await house.agents("alice")
+    await house.said("dm:alice", "x")
+    await house.take("i1")
+    parking = Parking(
+        status="waiting",
+        outcome="auth",
+        cause="auth",
+        waits_for="credentials",
+        wait_key=KEY,
+        trip=Trip(KEY, "auth", None, 0.0),
+    )
+    await house.writer.commit(park, "i1", 1, parking)
+    await house.writer.commit(cancel, "i1")
+    await house.writer.commit(resume_agent, AgentKey("alice"))
+    assert house.reader.now(breakers.closed_for, (KEY,), "alice") is None
+
+
+async def test_who_calls_somebody_else_instead_leaves_its_place_at_once(house: House) -> None:
+    """promises.md 4.4: what it does there may take hours, and says nothing about here."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    await settle(house)
+    await house.take("i1")
+    await house.writer.commit(elsewhere, AgentKey("alice"), (KEY,))
+    assert ready(house) == []
+    await house.writer.commit(elsewhere, AgentKey("alice"), ("openai#bb", "openai#bb/other"))
+    assert ready(house) == ["i2"]
+
+
+async def test_a_new_kernel_frees_who_waits_for_a_breaker_that_is_not_there(house: House) -> None:
+    """Issue 3, Build 8: whatever left it behind, nobody else would ever come back to it."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    await house.writer.commit(forget_breakers)
+    assert house.reader.now(next_tick_ms, STARVATION_MS) is None
+    await house.writer.commit(recover)
+    assert ready(house) == ["i1", "i2"]
+
+
+def forget_breakers(tx: Transaction) -> None:
+    tx.conn.execute("DELETE FROM breakers").fetchall()
