@@ -19,6 +19,7 @@ def agent(project: Project, name: str, dialect: str, url: str) -> None:
         provider: {{ name: scripted, base_url: "{url}", dialect: {dialect}, api_key: $SCRIPTED_KEY }}
         prompt:
           system: You are {name}.
+        retry: {{ backoff: 0.05s }}
         """,
     )
 
