@@ -120,10 +120,10 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
         await rooms.start(house.vitals.run)
         doorstep.close()
         await rooms.start(_serve_to_end, house.services, boot, rooms.cancel_scope)
+        await rooms.start(house.runs.run)
         if house.safe_mode.is_set():
             logger.warning("kernel.safe_mode %s", WAY_OUT)
         else:
-            await rooms.start(house.runs.run)
             rooms.start_soon(house.retention.run)
             rooms.start_soon(house.purse.run)
             await rooms.start(house.alarms.run)

@@ -275,7 +275,7 @@ async def test_an_answer_from_elsewhere_says_nothing_about_a_provider(house: Hou
 
 
 @pytest.mark.parametrize("queued", [True, False])
-async def test_who_is_resumed_may_ask_but_lets_nobody_else_go(house: House, queued: bool) -> None:
+async def test_who_is_reset_may_ask_but_lets_nobody_else_go(house: House, queued: bool) -> None:
     """promises.md 4.4: one asks, the others wait for its answer, also where what had waited was taken back."""
     await house.agents("alice", "bob")
     await both_wait(house)
@@ -284,7 +284,7 @@ async def test_who_is_resumed_may_ask_but_lets_nobody_else_go(house: House, queu
     if queued:
         await house.said("dm:alice", "y")
     assert ready(house) == []
-    await house.writer.commit(resume_agent, AgentKey("alice"))
+    await house.writer.commit(reset_agent, AgentKey("alice"))
     await settle(house)
     assert ready(house) == (["i3"] if queued else [])
     assert (house.reader.now(breakers.closed_for, (KEY,), "alice") is None) is queued
