@@ -10,7 +10,7 @@ from kernel.store.commits.cancel import cancel
 from kernel.store.commits.close import close
 from kernel.store.commits.limit import limit
 from kernel.store.commits.park import Parking, park
-from kernel.store.commits.pause import pause_agent, pause_workflow, resume_agent
+from kernel.store.commits.pause import pause_agent, pause_workflow, reset_agent, resume_agent
 from kernel.store.commits.recover import recover
 from kernel.store.commits.roster import AgentSpec, put_agents
 from kernel.store.commits.tick import AGED, next_tick_ms, tick
