@@ -6,7 +6,7 @@ not the routes; bodies of answers are handed on unread.
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -35,6 +35,8 @@ class Client:
 
     def __init__(self, endpoint: Endpoint, connection: Connection | None = None) -> None:
         self.endpoint = endpoint
+        self.was_stopped = False
+        """It said goodbye: somebody stopped it, which is not for us to undo."""
         self._kept = connection
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
@@ -95,7 +97,10 @@ class Client:
             content = answer.body()
             connection.close()
             _raise_for_refusal(answer, content)
-        return Stream(connection, answer)
+        return Stream(connection, answer, self._hear_goodbye)
+
+    def _hear_goodbye(self) -> None:
+        self.was_stopped = True
 
     def _credentials(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.endpoint.token}"}
@@ -104,8 +109,9 @@ class Client:
 class Stream:
     """An open event stream. Iteration ends when the kernel ends it; raises Unreachable when it breaks."""
 
-    def __init__(self, connection: Connection, answer: Response) -> None:
+    def __init__(self, connection: Connection, answer: Response, goodbye: Callable[[], None]) -> None:
         self._connection = connection
+        self._goodbye = goodbye
         self._events = server_events(answer.pieces())
 
     def __enter__(self) -> Self:
@@ -119,6 +125,7 @@ class Stream:
     def __iter__(self) -> Iterator[ServerEvent]:
         for event in self._events:
             if event.type == BYE:
+                self._goodbye()
                 return
             yield event
 

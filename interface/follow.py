@@ -10,6 +10,8 @@ from interface.sse import ServerEvent
 
 RETURN_SECONDS: Final = 60.0
 """How long a follower waits for a kernel to come back before it gives up."""
+STOPPED_SECONDS: Final = 10.0
+"""The same for one that somebody stopped: it comes back if that was a restart."""
 _PAUSE_SECONDS: Final = 0.2
 
 CONNECTED: Final = ServerEvent("connected", "")
@@ -50,7 +52,7 @@ class Follower:
 
     def __iter__(self) -> Iterator[ServerEvent]:
         """Events until the consumer stops. Raises Expired, or Failure (no_kernel) where no kernel comes back."""
-        client = self._connect()
+        client = self._reconnect()
         while True:
             self.client = client
             try:
@@ -59,7 +61,7 @@ class Follower:
                 self._check_deadline()
             finally:
                 client.close()
-            client = self._reconnect()
+            client = self._reconnect(STOPPED_SECONDS if client.was_stopped else RETURN_SECONDS)
 
     def _listen(self, client: Client) -> Iterator[ServerEvent]:
         query = {name: value for name, value in self._query.items() if name != "since" or not self._last_id}
@@ -72,9 +74,9 @@ class Follower:
                 stream.wait_at_most(self._patience())
                 yield event
 
-    def _reconnect(self) -> Client:
+    def _reconnect(self, patience_seconds: float = STOPPED_SECONDS) -> Client:
         """The kernel that comes after the one that went. Raises as iteration does."""
-        give_up = self._clock.now() + RETURN_SECONDS
+        give_up = self._clock.now() + patience_seconds
         told = False
         while True:
             self._check_deadline()
@@ -82,7 +84,8 @@ class Follower:
                 return self._connect()
             except Unreachable as error:
                 if self._clock.now() > give_up:
-                    raise Failure("no_kernel", f"the kernel is gone: {error}") from error
+                    hint = "what it was doing is kept, and goes on when it is started"
+                    raise Failure("no_kernel", f"the kernel is gone: {error}", hint) from error
             if not told:
                 self._say("note: the kernel is gone; waiting for it to come back")
                 told = True

@@ -100,7 +100,9 @@ async def _live(house: House, boot: Boot, doorstep: Doorstep) -> None:
         logger.info("boot.swept %d attempts, survivors: %s", len(swept.attempts), swept.survivors or "none")
     async with trio.open_nursery() as storage:
         await storage.start(services.writer.run)
-        recovered = await services.writer.commit(recover, pid=services.about.pid, version=services.about.version)
+        recovered = await services.writer.commit(
+            recover, pid=services.about.pid, version=services.about.version, machine=house.machine
+        )
         if recovered.safe_mode:
             house.safe_mode.set()
         survey = await register(services.catalog, services.writer, services.reader)
@@ -118,10 +120,10 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
         await rooms.start(house.vitals.run)
         doorstep.close()
         await rooms.start(_serve_to_end, house.services, boot, rooms.cancel_scope)
+        await rooms.start(house.runs.run)
         if house.safe_mode.is_set():
             logger.warning("kernel.safe_mode %s", WAY_OUT)
         else:
-            await rooms.start(house.runs.run)
             rooms.start_soon(house.retention.run)
             await rooms.start(house.mirror.run)
             rooms.start_soon(house.passing.run)

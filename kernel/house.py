@@ -19,6 +19,7 @@ from kernel.agents.trust import Kept
 from kernel.api.context import About, Activity, Services
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
+from kernel.boot.record import boot_id
 from kernel.policy.choose import Limits
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.services.admission import Admission
@@ -42,6 +43,7 @@ from kernel.services.stopping import Stopping
 from kernel.services.timers import WAKING, Timers
 from kernel.services.vitals import Vitals
 from kernel.store.clock_text import rfc3339
+from kernel.store.commits.reclock import Machine
 from kernel.store.database import Database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
@@ -73,6 +75,7 @@ class House:
     vitals: Vitals
     safe_mode: trio.Event
     """Set where nothing is to be leased."""
+    machine: Machine
     run_dir: Path
 
 
@@ -139,6 +142,7 @@ def build(boot: Boot, database: Database) -> House:
         stopping=stopping,
         vitals=Vitals(notifier=notifier_of(ground.environ, ground.about.pid), now=time.monotonic),
         safe_mode=safe_mode,
+        machine=Machine(boot_id(), clock.offset_ms),
         run_dir=ground.run_dir,
     )
 

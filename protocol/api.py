@@ -183,6 +183,8 @@ class SendReceipt(_Document, frozen=True, kw_only=True):
     instruction_ids: tuple[str, ...]
     not_woken: tuple[str, ...] = ()
     """Mentioned over the limit of eight."""
+    held: dict[str, str] = {}
+    """Instructions that wait for a person already, and for what (as ``waits_for`` of a result)."""
     schema: str = "awk/send/1"
 
 

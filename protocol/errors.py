@@ -86,6 +86,7 @@ REFUSALS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "queue_full": Meaning(429, 1),
         "starting": Meaning(503, 69),
         "stopping": Meaning(503, 69),
+        "safe_mode": Meaning(503, 69),
         "busy": Meaning(503, 69),
         "storage_full": Meaning(507, 1),
         "internal": Meaning(500, 1),

@@ -24,7 +24,7 @@ DURABLE: Final[Mapping[str, str]] = MappingProxyType(
         "workflow.started": "A workflow runs; data: run, members.",
         "workflow.changed": "It was paused, resumed or continued, or a limit holds it; data: run, state, reason.",
         "workflow.stopped": "It was stopped; data: run, status, exit_code.",
-        "wakeup.coalesced": "A schedule came while its last wakeup still waits for its turn, the first time; data: home.",
+        "wakeup.coalesced": "A schedule came while its last wakeup still waits, the first time; data: home.",
         "worker.log": "A line a worker logged; data: level, text.",
         "space.cleared": "Its words were removed; data: messages, instructions.",
         "kernel.started": "This kernel took over; data: pid, version, requeued, safe_mode.",

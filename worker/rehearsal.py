@@ -6,54 +6,72 @@ touches is copied in every worker. Done once before, workers share it.
 
 import os
 import socket
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
 
 from protocol.agent import Action, MockExit, Rule
 from protocol.codec import encode
-from protocol.ipc import Go, Start
-from worker.attempt import Connect
+from protocol.ipc import Go
 from worker.blank import BLANK
 from worker.conversation import Conversation
 from worker.main import serve
-from worker.models.model import ListTools, Live, Model, Reply
+from worker.models.model import Live, Reply
 
 
 def rehearse() -> None:
     """Play a script. Touches no environment, no file and no network, and leaves no descriptor behind."""
-    _play(None)
+    _play(on_trio=False)
 
 
 def rehearse_on_trio() -> None:
     """The same with a model that is waited for on Trio's loop."""
-    _play(_connect)
+    _play(on_trio=True)
 
 
-def _play(connect: Connect | None) -> None:
+def _play(*, on_trio: bool) -> None:
     # What the kernel would say lies ready, a frame a datagram, so that each is read when it is waited for.
     say, stdin = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     hear, stdout = os.pipe()
     with say:
-        for frame in (_START, Go(k=0)):
-            say.send(encode(frame))
-        serve(stdin.detach(), stdout, {}, die=_die, connect=connect)
+        say.send(encode(_START))
+        if on_trio:
+            model = _TwoReplies(say, hear)
+            serve(stdin.detach(), stdout, {}, die=_die, connect=lambda _start, _list_tools: model)
+        else:
+            say.send(encode(_GO))
+            serve(stdin.detach(), stdout, {}, die=_die, connect=None)
     os.close(hear)
 
 
 class _TwoReplies:
-    """A model of which each reply is known."""
+    """A model of which each reply is known; after the first it sees to it that the kernel's answer comes.
+
+    On a loop whoever listens hears at once, and an answer that comes before its question is no answer.
+    """
+
+    def __init__(self, say: socket.socket, hear: int) -> None:
+        self._say = say
+        self._hear = hear
 
     async def reply(self, conversation: Conversation, _allowance: int | None, live: Live) -> Reply:
+        import trio  # noqa: PLC0415  (loaded by who rehearses this)
+
+        if not conversation.steps:
+            trio.lowlevel.spawn_system_task(self._answer, trio.lowlevel.wait_readable)
         await live.delta("-")
         return Reply(stop="end_turn" if conversation.steps else "pause_turn", text="-")
 
+    async def _answer(self, wait_readable: Callable[[int], Awaitable[None]]) -> None:
+        said = b""
+        while b'"entry"' not in said:
+            await wait_readable(self._hear)
+            said += os.read(self._hear, 65536)
+        self._say.send(encode(_GO))
+
     async def aclose(self) -> None:
         pass
-
-
-def _connect(_start: Start, _list_tools: ListTools) -> Model:
-    return _TwoReplies()
 
 
 def _die(how: MockExit) -> None:
@@ -61,3 +79,4 @@ def _die(how: MockExit) -> None:
 
 
 _START: Final = msgspec.structs.replace(BLANK, mock=(Rule(do=(Action(text="-"), Action(text="-"))),))
+_GO: Final = Go(k=0)

@@ -100,6 +100,14 @@ class Context:
         """
         return self.kernel() if given_endpoint(self.environ) else self._await_kernel(*flags, may_spawn=True)
 
+    def returning_kernel(self) -> Client:
+        """As ``started_kernel``, for one who has waited for a kernel that is gone.
+
+        What somebody stopped is not started again: it is looked for, and raises Unreachable until it is back.
+        """
+        stopped = any(client.was_stopped for client in self._clients)
+        return self.find_kernel() if stopped else self.started_kernel()
+
     def answer(self, body: bytes, view: str, *more: object) -> int:
         """Print the kernel's document: as it is with ``--json``, else as ``interface.cli.views.<view>`` shows it."""
         if self.args.json:

@@ -43,7 +43,7 @@ def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float 
     if not ids:
         return outcomes
     follower = Follower(
-        connect=context.started_kernel,
+        connect=context.returning_kernel,
         query={"type": ",".join(sorted(TURNS))},
         clock=context.clock,
         say=context.out.note,

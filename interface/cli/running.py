@@ -43,7 +43,7 @@ class Run:
         """The events after the last one seen, and ``result``. Raises Expired after ``deadline`` (monotonic seconds)."""
         assert self.name is not None
         follower = Follower(
-            connect=self._context.started_kernel,
+            connect=self._context.returning_kernel,
             query={"space": self.name},
             clock=self._context.clock,
             say=self._context.out.note,

@@ -22,6 +22,11 @@ class Clock:
         """The kernel's time: never goes back, never jumps."""
         return (self._offset_ns + time.clock_gettime_ns(_ELAPSING)) // _PER_MS
 
+    @property
+    def offset_ms(self) -> int:
+        """The kernel's time at the machine's boot. Two kernels of one boot that differ in it were set differently."""
+        return self._offset_ns // _PER_MS
+
     def wall_ms(self) -> int:
         """What a person would read off the machine's clock now."""
         return time.time_ns() // _PER_MS

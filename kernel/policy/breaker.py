@@ -104,11 +104,12 @@ def failed(
     failures = (*(at for at in was.failures if now_ms - WINDOW_MS < at <= now_ms), now_ms)[-FAILURES:]
     if was.state == "closed" and trigger.adds_up and len(failures) < FAILURES:
         return replace(was, failures=failures)
+    until_ms = _until_ms(trigger, was.opens, retry_after_seconds, now_ms, jitter)
     return Breaker(
         key,
         trigger.reason,
         "open",
-        open_until_ms=_until_ms(trigger, was.opens, retry_after_seconds, now_ms, jitter),
+        open_until_ms=max(until_ms, was.open_until_ms) if until_ms else 0,  # a person may have had one try earlier
         opens=was.opens + 1,
     )
 
@@ -124,7 +125,7 @@ def _until_ms(trigger: Trigger, opens: int, retry_after_seconds: float | None, n
 def _still_open(was: Breaker, trigger: Trigger, retry_after_seconds: float | None, now_ms: int) -> Breaker:
     """Never earlier than it was: what needs a person outlasts every time."""
     told = sensible_seconds(retry_after_seconds)
-    if was.open_until_ms == 0 or trigger.adds_up:
+    if was.open_until_ms == 0:
         return was
     if trigger.reason == "credentials" or (trigger.reason == "quota" and not told):
         return replace(was, reason=trigger.reason, open_until_ms=0)
@@ -153,10 +154,13 @@ def probing(breaker: Breaker, instruction: int) -> Breaker:
 
 
 def abandoned(breaker: Breaker, instruction: int, now_ms: int) -> Breaker:
-    """The probe ended without a word from the provider (it crashed, was cancelled): the next one may try at once."""
+    """The probe ended without a word from the provider (it crashed, was cancelled): the next one may try at once.
+
+    But not before the time that was said, where a person had this one try earlier.
+    """
     if breaker.probe != instruction:
         return breaker
-    return replace(breaker, state="open", open_until_ms=now_ms, probe=None)
+    return replace(breaker, state="open", open_until_ms=max(breaker.open_until_ms, now_ms), probe=None)
 
 
 def admits(breaker: Breaker | None, instruction: int) -> bool:

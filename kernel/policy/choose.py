@@ -29,6 +29,11 @@ class Limits:
     per_provider: Mapping[str, int] = field(default_factory=dict[str, int])
     each_provider: int | None = None
 
+    @property
+    def by_provider(self) -> bool:
+        """Whether some that could run must wait while others, who came later, need not."""
+        return bool(self.per_provider) or self.each_provider is not None
+
 
 def choose(
     ready: Iterable[Candidate], running: Mapping[str, int], limits: Limits, busy: frozenset[str]

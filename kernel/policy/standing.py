@@ -66,8 +66,9 @@ def standing(
         return _ENDED
     if state in LIVE:
         return _RUNNABLE
+    own_ms = 0 if waits_for == "paused" else not_before_ms  # what it waits for then comes after the pause
     waits = [
-        *([_Wait(waits_for or "provider", not_before_ms)] if state == "waiting" else ()),
+        *([_Wait(waits_for or "provider", own_ms)] if state == "waiting" else ()),
         *([_Wait(hold_reason, hold_until_ms)] if hold_reason is not None else ()),
         *([_Wait(agent_state, 0)] if agent_state != "active" else ()),
     ]

@@ -102,8 +102,7 @@ def verdict(progress: Progress, now_ms: int) -> Verdict | int:
     in_time = [until_ms for until_ms, _ in waits.timed if deadline_ms is None or until_ms < deadline_ms]
     if in_time:
         return _until(min(in_time), deadline_ms, now_ms)
-    reasons = {*waits.persons, *(reason for _, reason in waits.timed)}
-    worst = _worst((*_failed(progress), *(BY_REASON[reason] for reason in sorted(reasons, key=_ORDER.__getitem__))))
+    worst = _worst((*_failed(progress), *_waiting((*waits.persons, *(reason for _, reason in waits.timed)))))
     if worst is not None:
         return worst
     if progress.incomplete:
@@ -125,6 +124,10 @@ def _failed(progress: Progress) -> tuple[Verdict, ...]:
     code = max(codes, key=GRAVITY.index)
     text = f"{progress.failed} instructions failed{_WHY_FAILED.get(code, '')}"
     return (Verdict("failed", code, text),)
+
+
+def _waiting(reasons: Iterable[Reason | None]) -> tuple[Verdict, ...]:
+    return tuple(BY_REASON[reason] for reason in sorted(set(reasons), key=lambda reason: _ORDER[reason]))
 
 
 def _worst(found: Iterable[Verdict]) -> Verdict | None:

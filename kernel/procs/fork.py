@@ -25,6 +25,8 @@ TRIES: Final = 3
 """A zygote that dies under an order harms nobody: the order goes to the next one."""
 WAIT_SECONDS: Final = 10.0
 """For a new zygote's socket to be there, after the last one died."""
+LOAD_SECONDS: Final = 60.0
+"""The import of the models' clients takes some seconds; a zygote that takes this long will never be ready."""
 _BACKOFF_SECONDS: Final = (0.0, 0.1, 0.5, 2.0, 5.0)
 """Before the next zygote, by how many in a row died before they had loaded."""
 
@@ -118,6 +120,7 @@ class ForkLauncher:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._supersede, zygote)
+                nursery.start_soon(_end_if_stuck, zygote)
                 nursery.start_soon(zygote.spares.thin_out)
                 nursery.start_soon(zygote.standby.run, partial(self._start, zygote))
                 await zygote.listen()
@@ -142,3 +145,12 @@ class ForkLauncher:
     def _announce(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
+
+
+async def _end_if_stuck(zygote: Zygote) -> None:
+    """Have another one tried: what waits in its socket would wait for ever."""
+    with trio.move_on_after(LOAD_SECONDS):
+        await zygote.preloaded.wait()
+        return
+    logger.error("zygote.stuck pid=%d has not loaded its modules in %.0f s", zygote.process.pid, LOAD_SECONDS)
+    zygote.process.kill()

@@ -100,7 +100,8 @@ class Zygote:
         """Close the socket if it is open, and reap the process. What it had forked is ended, unless it was retired."""
         self.spares.close()
         self.control.close()
-        with trio.move_on_after(END_SECONDS):
+        # One that still loads does not listen, and has forked nobody who would need its grace.
+        with trio.move_on_after(END_SECONDS if self.preloaded.is_set() else 0):
             await self.process.wait()
         self.process.kill()
         await self.process.wait()

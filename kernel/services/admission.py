@@ -36,6 +36,7 @@ class Admission:
                 wait_key=shut.key,
                 not_before_ms=hold_until_ms(shut, self._now_ms()),
                 holds=True,
+                seen_shut=True,
             )
         await self._purse.ready(leased, briefing.definition, briefing.start)
         self._purse.open(leased, briefing.definition, briefing.start)
@@ -48,4 +49,11 @@ def _over(exhausted: Exhausted) -> Ending | Parking:
     if exhausted.scope == "instruction":
         return Ending("incomplete", exhausted.text, cause="budget")
     until_ms = exhausted.until_ms or 0
-    return Parking(status="waiting", outcome="over budget", waits_for="budget", cause="budget", not_before_ms=until_ms)
+    return Parking(
+        status="waiting",
+        outcome="over budget",
+        waits_for="budget",
+        cause="budget",
+        not_before_ms=until_ms,
+        rests_until_ms=until_ms if exhausted.scope == "agent" else 0,
+    )

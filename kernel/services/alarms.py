@@ -18,6 +18,8 @@ from protocol.errors import Refused
 logger = logging.getLogger(__name__)
 
 LONGEST_NAP_SECONDS: Final = 60.0
+REFUSED_PAUSE_SECONDS: Final = 1.0
+"""Before it tries again what the store could not take."""
 SHORTEST_NAP_SECONDS: Final = 0.02
 """So that a row that cannot be moved on does not keep a core busy."""
 
@@ -49,6 +51,7 @@ class Alarms:
                 await self._writer.commit(tick, self._starvation_ms)
             except Refused as refused:
                 logger.warning("alarm.refused %s", refused.text)
+                return REFUSED_PAUSE_SECONDS
             return max(self._due_seconds(), SHORTEST_NAP_SECONDS)
         return self._due_seconds()
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from kernel.fault import fault_hook
+from kernel.policy.breaker import keys_of
 from kernel.policy.budget import Allowance
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.handle import Handle
@@ -25,11 +26,13 @@ from kernel.services.briefing import Briefing, Briefings, CannotStart
 from kernel.services.link import Tail
 from kernel.services.live import Live, StopReason
 from kernel.services.outcome import Ending, of_bug
+from kernel.services.patience import commit_patiently
 from kernel.services.purse import Purse
 from kernel.services.supervision import Supervision
 from kernel.store.breakers import probed_by
 from kernel.store.commits.lease import Leased, lease
 from kernel.store.commits.park import Parking
+from kernel.store.commits.trip import elsewhere
 from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
@@ -139,7 +142,7 @@ class Attempts:
         self, live: Live, briefing: Briefing, allowance: Allowance, tail: Tail
     ) -> tuple[Ending, Exited | None]:
         """Have a worker do it. Raises SpawnTransient."""
-        live.probing = bool(self._reader.now(probed_by, live.leased.agent))
+        await self._probe(live, keys_of(briefing.endpoint))
         self._launcher.need(briefing.sdks)
         handle = await self._spawn(live)
         if handle is None:
@@ -147,6 +150,13 @@ class Attempts:
         async with handle:
             start = msgspec.structs.replace(briefing.start, allowance=allowance.tokens)
             return await self._supervision.run(live, briefing, start, handle, tail)
+
+    async def _probe(self, live: Live, keys: tuple[str, ...]) -> None:
+        """Note which breakers its first reply may close, and leave to others what it was to try and will not."""
+        probed = self._reader.now(probed_by, live.leased.agent)
+        live.probing = tuple(key for key in keys if key in probed)
+        if len(live.probing) < len(probed):
+            await commit_patiently(self._writer, elsewhere, live.leased.agent, keys)
 
     async def _put_back(self, leased: Leased, parking: Parking) -> None:
         with contextlib.suppress(Refused):  # stale: somebody ended it meanwhile

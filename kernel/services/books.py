@@ -42,6 +42,8 @@ class Books:
         self._writer = writer
         self._now_ms = now_ms
         self._jitter = jitter
+        self._unstarted = 0
+        """Spawns in a row, of whatever work, that failed for want of resources: all of them wait the longer."""
 
     async def settle(self, leased: Leased, ending: Ending, tried: Tried) -> None:
         """Book ``ending`` in one transaction. What was taken away meanwhile stays as it is."""
@@ -67,6 +69,7 @@ class Books:
     async def _after_failure(self, leased: Leased, ending: Ending, cause: Cause, tried: Tried) -> None:
         failure = Failure(cause, ending.retry_after_seconds)
         decision = decide(failure, self._history(leased), tried.retry, self._jitter())
+        self._unstarted = self._unstarted + 1 if cause == "spawn_transient" else 0
         trip = self._trip(failure, tried.endpoint)
         if isinstance(decision, GiveUp):
             await self._close(leased, ending, decision.status, tried, trip)
@@ -120,7 +123,7 @@ class Books:
             throttled_seconds=seconds,
             overloaded_seconds=seconds,
             compacted=leased.compacted,
-            unstarted=max(0, leased.epoch - leased.n),
+            unstarted=self._unstarted,
         )
 
     def _trip(self, failure: Failure, endpoint: Endpoint | None) -> Trip | None:

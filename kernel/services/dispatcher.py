@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 LONGEST_NAP_SECONDS: Final = 60.0
 CANCEL_GRACE_SECONDS: Final = 2.0
 REFUSED_PAUSE_SECONDS: Final = 1.0
-"""Before an agent's next lease, where the store could not take the last one."""
+"""Before an agent's next lease, where the store could not take the last one, or we went wrong with it."""
 PRESSED_NAP_SECONDS: Final = 1.0
 """Memory that gets free wakes nobody: so look again."""
 LOOKED_AT: Final = 1000
@@ -75,7 +75,7 @@ class Dispatcher:
         self._stop_orphaned()
         if len(self._busy) >= self._limits.workers:
             return 0
-        looked_at = LOOKED_AT if self._limits.per_provider else self._limits.workers
+        looked_at = LOOKED_AT if self._limits.by_provider else self._limits.workers
         ready = self._reader.now(instructions.ready, self._now_ms(), looked_at)
         if not ready or self._held_by_memory():
             return 0
@@ -109,6 +109,7 @@ class Dispatcher:
             await trio.sleep(REFUSED_PAUSE_SECONDS)
         except Exception:
             logger.exception("attempt.lost %s", instruction)
+            await trio.sleep(REFUSED_PAUSE_SECONDS)
         finally:
             del self._busy[agent]
             self._less_busy.set()

@@ -21,8 +21,8 @@ class Live:
     """Its ending is being booked: nobody takes it away any more."""
     steps: int = 0
     """Replies it has made."""
-    probing: bool = False
-    """Its first reply tells that a provider answers again."""
+    probing: tuple[str, ...] = ()
+    """Breakers: its first reply tells that what is behind them answers again."""
     preempted: bool = False
     """It was told to make room for something more urgent."""
     stop_reason: StopReason | None = None

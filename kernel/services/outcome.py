@@ -46,7 +46,13 @@ def of_exit(exited: Exited) -> Ending:
         return Ending("failed", f"the worker could not be started: {exited.failed}", cause="spawn_permanent")
     if exited.code == 0:
         return Ending("failed", "the worker exited with 0 but sent no result", cause="protocol")
-    return Ending("failed", f"the worker ended with {describe_exit(exited)} and sent no result", cause="crash")
+    hint = " (nobody here sent it: perhaps the machine is short of memory)" if _is_foreign_kill(exited) else ""
+    return Ending("failed", f"the worker ended with {describe_exit(exited)} and sent no result{hint}", cause="crash")
+
+
+def _is_foreign_kill(exited: Exited) -> bool:
+    """SIGKILL that we did not send: what the system does to one that takes too much memory (fault PF04)."""
+    return exited.signal == signal.SIGKILL and not exited.killed
 
 
 def of_bug(error: Exception) -> Ending:

@@ -5,8 +5,9 @@ commit, so a space in which nothing can go on stays so until somebody does somet
 does not end by itself: when its wall time is over it holds still, until somebody continues it.
 """
 
+import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Concatenate, Final, ParamSpec
 
 import trio
 
@@ -17,9 +18,17 @@ from kernel.store.commits.end_run import Judged, end_run
 from kernel.store.commits.limit import limit
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
+from kernel.store.transaction import Transaction
 from kernel.store.writer import Writer
+from protocol.errors import Refused
+
+P = ParamSpec("P")
+
+logger = logging.getLogger(__name__)
 
 LONGEST_NAP_SECONDS: Final = 60.0
+REFUSED_PAUSE_SECONDS: Final = 1.0
+"""Before it looks again, where the store could not take the end of a run."""
 
 
 class Runs:
@@ -44,26 +53,39 @@ class Runs:
         nap = await self._hold_overdue()
         for progress in self._reader.now(workflows.running_runs, self._now_ms()):
             over = verdict(progress, self._now_ms())
-            if isinstance(over, Verdict):
-                await self._end(progress.run)
-            else:
+            if not isinstance(over, Verdict):
                 nap = min(nap, over / 1000)
+            elif not await self._end(progress.run):
+                nap = min(nap, REFUSED_PAUSE_SECONDS)
         return nap
 
-    async def _end(self, run: int) -> None:
-        """End ``run``, if no more comes of it; first find out whether its answer is as it must be."""
+    async def _end(self, run: int) -> bool:
+        """End ``run``, if no more comes of it; first find out whether its answer is as it must be. False: not now."""
         expected = self._reader.now(finals.expected, run)
         judged: Judged | None = None
         if expected.schema is not None:
             reply = self._reader.now(finals.last_reply, run, expected.exit_from)
             judged = Judged(reply.seq, await misfit(expected.schema, reply.text) if reply.seq else "there is none")
-        await self._writer.commit(end_run, run, judged)
+        return await self._commits(end_run, run, judged)
 
     async def _hold_overdue(self) -> float:
         """Hold the started workflows whose wall time is over. Returns the seconds until the next one's is."""
+        nap = LONGEST_NAP_SECONDS
         for run, deadline_ms in self._reader.now(workflows.deadlines):
             left_ms = deadline_ms - self._now_ms()
             if left_ms > 0:
-                return min(LONGEST_NAP_SECONDS, left_ms / 1000)
-            await self._writer.commit(limit, run, "wall_time")
-        return LONGEST_NAP_SECONDS
+                return min(nap, left_ms / 1000)
+            if not await self._commits(limit, run, "wall_time"):
+                nap = REFUSED_PAUSE_SECONDS
+        return nap
+
+    async def _commits(
+        self, job: Callable[Concatenate[Transaction, P], bool], *args: P.args, **kwargs: P.kwargs
+    ) -> bool:
+        """Whether the store takes it. What it cannot take now (a full disk) is no reason to end the kernel."""
+        try:
+            await self._writer.commit(job, *args, **kwargs)
+        except Refused as refused:
+            logger.warning("run.refused %s", refused.text)
+            return False
+        return True

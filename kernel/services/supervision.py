@@ -97,7 +97,8 @@ class Supervision:
         timeouts = self._timeouts(leased, briefing)
         try:
             ending = await Dialogue(link=link, start=start, timeouts=timeouts, ears=ears).run()
-            return _blamed(ending, cut=timeouts.total < briefing.definition.timeouts.total)
+            cut = timeouts.total < briefing.definition.timeouts.total
+            return self._blamed(leased, ending) if cut else ending
         except WorkerDeaf as deaf:
             return Ending("failed", str(deaf), cause="protocol")
         except LineTooLong as long:
@@ -112,6 +113,15 @@ class Supervision:
         return (
             timeouts if left is None else msgspec.structs.replace(timeouts, total=max(0.0, min(timeouts.total, left)))
         )
+
+    def _blamed(self, leased: Leased, ending: Ending | None) -> Ending | None:
+        """Whose time was up, where a budget had cut it: of a started workflow it waits to be continued."""
+        if ending is None or ending.cause != "total_timeout":
+            return ending
+        left = self._purse.allowance(leased.instruction)
+        if isinstance(left, Exhausted) and left.scope == "workflow":
+            return Ending("yielded", "")
+        return Ending("incomplete", ending.text, cause="budget")
 
     async def _entry(self, live: Live, entry: Entry, freeze: Freeze | None) -> Go | Yield:
         """Make ``entry`` durable, the first one with the prompt it answers, and say what its worker may do next."""
@@ -128,8 +138,8 @@ class Supervision:
         if entry.kind == "reply":
             live.steps += 1
             if live.probing:
-                live.probing = False
-                await commit_patiently(self._writer, answered, leased.agent)
+                tried, live.probing = live.probing, ()
+                await commit_patiently(self._writer, answered, leased.agent, tried)
         fault_hook("attempt.go")
         return self._answer(live, entry, pressing)
 
@@ -184,13 +194,6 @@ class Supervision:
         with contextlib.suppress(WorkerDeaf), trio.move_on_after(live.grace_seconds):
             await link.send(Stop(reason=str(live.stop_reason), deadline_seconds=live.grace_seconds))
         await stop(handle, grace_seconds=asked_at + live.grace_seconds - trio.current_time())
-
-
-def _blamed(ending: Ending | None, *, cut: bool) -> Ending | None:
-    """Whose time was up: the attempt's own, or where that was ``cut`` that of a budget."""
-    if ending is None or ending.cause != "total_timeout" or not cut:
-        return ending
-    return Ending("incomplete", ending.text, cause="budget")
 
 
 def _tokens(allowance: Allowance | Exhausted | None) -> int | None:

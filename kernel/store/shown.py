@@ -24,12 +24,14 @@ FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
 """
 
 ATTEMPTS: Final = """
-SELECT n, epoch, started_ms, ended_ms, outcome, exit, stderr_tail FROM attempts WHERE instruction = ? ORDER BY epoch
+SELECT row_number() OVER (ORDER BY epoch), epoch, started_ms, ended_ms, outcome, exit, stderr_tail
+FROM attempts WHERE instruction = ? ORDER BY epoch
 """
 
 STEPS: Final = """
-SELECT row_number() OVER (ORDER BY e.k), coalesce(a.n, 0), e.at_ms
-FROM entries AS e LEFT JOIN attempts AS a ON a.instruction = e.instruction AND a.epoch = e.epoch
+SELECT row_number() OVER (ORDER BY e.k),
+  (SELECT count(*) FROM attempts AS a WHERE a.instruction = e.instruction AND a.epoch <= e.epoch), e.at_ms
+FROM entries AS e
 WHERE e.instruction = ? AND e.kind = 'reply' ORDER BY e.k
 """
 

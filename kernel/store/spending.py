@@ -46,7 +46,8 @@ FROM spending WHERE agent = ? AND minute >= ?
 
 def of_agent(conn: apsw.Connection, agent: str, since_ms: int) -> Spent:
     """By an agent since then, to the minute."""
-    return Spent(*(conn.execute(OF_AGENT, (agent, since_ms // MINUTE_MS)).fetchone() or (0, 0.0, 0)))
+    tokens, usd, worked_ms = conn.execute(OF_AGENT, (agent, since_ms // MINUTE_MS)).fetchone() or (0, 0.0, 0)
+    return Spent(tokens, usd, worked_ms)
 
 
 MINUTES: Final = """

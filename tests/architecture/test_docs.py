@@ -53,6 +53,13 @@ def test_every_script_in_the_readme_exists() -> None:
     assert [name for name in sorted(named) if not (ROOT / name).stat().st_mode & 0o100] == []
 
 
+def test_every_long_trial_that_is_named_can_be_run() -> None:
+    """docs/promises.md says how its figures are made again."""
+    named = set(re.findall(r"`scripts/soak ([a-z]+)", _read("docs/promises.md")))
+    assert named
+    assert named - set(re.findall(r"^  ([a-z]+)\) exec", _read("scripts/soak"), re.MULTILINE)) == set()
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_lead_somewhere(name: str) -> None:
     """A relative link names a file of the repository."""

@@ -22,9 +22,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="whole trees nee
 def orphan(mark: str, number: int) -> str:
     """A shell action that leaves a grandchild in a session of its own, and holds the worker until ``go-<number>``."""
     program = "import signal,time;signal.signal(15,1);time.sleep(600)"
-    return (
-        f"""shell: "[ -e go-{number} ] || {{ setsid {sys.executable} -c '{program}' {mark} >/dev/null 2>&1 & sleep 600; }}\""""
-    )
+    orphaned = f"setsid {sys.executable} -c '{program}' {mark} >/dev/null 2>&1 & sleep 600"
+    return f"""shell: "[ -e go-{number} ] || {{ {orphaned}; }}\""""
 
 
 def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Project) -> None:

@@ -19,6 +19,7 @@ def agent(project: Project, name: str, dialect: str, url: str) -> None:
         provider: {{ name: scripted, base_url: "{url}", dialect: {dialect}, api_key: $SCRIPTED_KEY }}
         prompt:
           system: You are {name}.
+        retry: {{ backoff: 0.05s }}
         """,
     )
 
@@ -84,18 +85,26 @@ def test_the_kernel_retries_and_nobody_else(sdk_project: Project, dialect: str) 
     assert len(api.requests) == 3
 
 
-@pytest.mark.parametrize(
-    ("failure", "status", "cause"),
-    [(Fail(400), "failed", "invalid"), (Fail(401), "failed", "auth"), (Fail(402), "failed", "quota")],
-)
-def test_a_permanent_refusal_is_not_tried_again(sdk_project: Project, failure: Fail, status: str, cause: str) -> None:
+def test_a_permanent_refusal_is_not_tried_again(sdk_project: Project) -> None:
     """promises.md 4.3, promise P12: permanent errors have 0 retries."""
-    with ScriptedApi([failure]) as api:
+    with ScriptedApi([Fail(400)]) as api:
         agent(sdk_project, "alice", "anthropic", api.anthropic_url)
         sent = sdk_project.awk("send", "alice", "hello", "--wait", "--json", env={"AGENT_WORKER_TRUST": "1"})
-    assert (sent.code, sent.json()["results"][0]["status"]) == (1, status)
+    assert (sent.code, sent.json()["results"][0]["status"]) == (1, "failed")
     assert len(api.requests) == 1
-    assert [one["cause"] for one in sdk_project.awk("dead", "--json").json()["instructions"]] == [cause]
+    assert [one["cause"] for one in sdk_project.awk("dead", "--json").json()["instructions"]] == ["invalid"]
+
+
+@pytest.mark.parametrize(("status", "reason"), [(401, "credentials"), (402, "quota")])
+def test_a_refused_key_and_a_spent_account_wait_for_a_person(sdk_project: Project, status: int, reason: str) -> None:
+    """promises.md 4.3: auth and quota pause the provider; no attempt is spent, nothing is asked twice."""
+    with ScriptedApi([Fail(status)]) as api:
+        agent(sdk_project, "alice", "anthropic", api.anthropic_url)
+        sent = sdk_project.awk("send", "alice", "hello", "--wait", "--json", env={"AGENT_WORKER_TRUST": "1"})
+    assert (sent.code, sent.json()["results"][0]["status"]) == (4, "waiting")
+    (row,) = sdk_project.awk("ps", "--json").json()["agents"]
+    assert (row["state"], row["reason"]) == ("waiting", reason)
+    assert len(api.requests) == 1
 
 
 def test_max_steps_ends_incomplete(sdk_project: Project) -> None:

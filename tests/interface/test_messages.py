@@ -60,7 +60,7 @@ def test_the_receipt_is_a_document(cli: Cli, kernel: KernelDouble) -> None:
     """contracts 9: send."""
     kernel.answers["POST /messages"] = RECEIPT
     assert cli("send", "alice", "hi", "--json").json() == {
-        "schema": "awk/send/1", "message_id": "m1", "instruction_ids": ["i7"], "not_woken": [],
+        "schema": "awk/send/1", "message_id": "m1", "instruction_ids": ["i7"], "not_woken": [], "held": {},
     }  # fmt: skip
 
 
@@ -122,6 +122,14 @@ def test_who_is_not_woken_is_told(cli: Cli, kernel: KernelDouble) -> None:
     assert "not woken: ivan" in ran.err
     assert "wakes nobody" in ran.err
     assert ran.json()["results"] == []
+
+
+def test_a_message_to_an_agent_that_does_no_work_is_kept_and_says_so(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: what was stopped gets its messages, and whoever sends one learns what to do."""
+    kernel.answers["POST /messages"] = SendReceipt(message_id="m1", instruction_ids=("i7",), held={"i7": "stopped"})
+    ran = cli("send", "alice", "hi")
+    assert (ran.code, ran.out) == (0, "m1 i7\n")
+    assert ran.err == "note: i7 waits: its agent was stopped; resume lets it go on\n"
 
 
 @pytest.mark.parametrize(

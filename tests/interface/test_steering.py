@@ -86,6 +86,12 @@ def test_the_prompt_is_plain_text(cli: Cli, kernel: KernelDouble) -> None:
     assert cli("show", "review", "--prompt").code == 2
 
 
+def test_work_that_waits_for_another_agent_says_so(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: neither a person nor a time is needed."""
+    kernel.answers["GET /instructions/i7"] = instruction(status="waiting", standing="runnable", waits_for="answer")
+    assert "  waits     answer\n" in cli("show", "i7").out
+
+
 HELD: list[tuple[dict[str, Any], int]] = [
     ({"status": "waiting", "waits_for": "credentials"}, 4),
     ({"status": "waiting", "waits_for": "quota"}, 4),

@@ -64,14 +64,16 @@ def test_workflows_are_stopped_by_name(cli: Cli, kernel: KernelDouble) -> None:
     assert kernel.of("POST", "/shutdown") == []
 
 
-def test_only_agents_without_a_file_can_be_stopped(cli: Cli, kernel: KernelDouble) -> None:
-    """An agent with a file is there as long as its file; a member goes with its workflow."""
+def test_an_agent_made_with_new_is_gone_and_one_with_a_file_does_no_work(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7, stop TARGET...: resume brings the latter back; a member goes with its workflow."""
     rows = [("eve", None, True), ("alice", ".agents/alice.yaml", False)]
     agents = tuple(AgentRow(name=n, model="", backend="sdk", file=f, ephemeral=e, state="idle") for n, f, e in rows)
-    kernel.answers |= {"GET /agents": AgentList(agents=agents), "DELETE /agents/eve": {}}
-    assert cli("stop", "eve").out == "stopped eve\n"
-    assert [cli("stop", target).code for target in ("alice", "bob", "alice@review")] == [2, 5, 2]
-    assert [asked.path for asked in kernel.asked if asked.method == "DELETE"] == ["/agents/eve"]
+    kernel.answers |= {"GET /agents": AgentList(agents=agents), "DELETE /agents/eve": {}, "POST /agents/alice/stop": {}}
+    ran = cli("stop", "eve", "alice")
+    assert (ran.code, ran.out) == (0, "stopped eve\nstopped alice\n")
+    assert [cli("stop", target).code for target in ("bob", "alice@review")] == [5, 2]
+    changed = [(asked.method, asked.path) for asked in kernel.asked if asked.method != "GET"]
+    assert changed == [("DELETE", "/agents/eve"), ("POST", "/agents/alice/stop")]
 
 
 def test_flags_that_would_do_nothing_are_refused(cli: Cli, kernel: KernelDouble) -> None:

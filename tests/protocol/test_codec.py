@@ -21,7 +21,10 @@ def test_frames_survive_any_cut_of_the_stream() -> None:
 def test_an_endless_line_is_cut_once_and_what_follows_is_read() -> None:
     """Fault IF01: memory stays bounded and the attempt goes on."""
     reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
-    got = [item for _ in range(40) for item in reader.feed(b"x" * 100_000)]
+    got: list[WorkerFrame | Noise] = []
+    for _ in range(40):
+        got += reader.feed(b"x" * 100_000)
+        assert len(reader.pending) <= LINE_LIMIT_BYTES
     got += reader.feed(b"\n" + encode(Pong(n=1)))
     assert [type(item) for item in got] == [Noise, Pong]
     assert len(reader.pending) == 0

@@ -5,28 +5,29 @@ what would go to one is done on the loop.
 """
 
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import trio
 import trio._core._run as scheduler
 import trio.testing
 
 T = TypeVar("T")
+_ORDERED: Final = "_ALLOW_DETERMINISTIC_SCHEDULING"
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Generator[None]:
     """Make trio run tasks in an order that ``seed`` decides (as hypothesis-trio does)."""
-    chance: random.Random = scheduler._r
-    kept, state = scheduler._ALLOW_DETERMINISTIC_SCHEDULING, chance.getstate()
-    vars(scheduler)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
+    chance: random.Random = getattr(scheduler, "_r")  # noqa: B009  (trio's own, which hypothesis-trio seeds as well)
+    kept, state = getattr(scheduler, _ORDERED), chance.getstate()
+    setattr(scheduler, _ORDERED, True)
     chance.seed(seed)
     try:
         yield
     finally:
-        vars(scheduler)["_ALLOW_DETERMINISTIC_SCHEDULING"] = kept
+        setattr(scheduler, _ORDERED, kept)
         chance.setstate(state)
 
 
@@ -37,14 +38,14 @@ async def _here(work: Callable[..., T], *args: object, **_options: object) -> T:
 
 
 @contextmanager
-def without_threads() -> Iterator[None]:
+def without_threads() -> Generator[None]:
     """Have trio.to_thread.run_sync do its work on the loop."""
     kept = trio.to_thread.run_sync
-    vars(trio.to_thread)["run_sync"] = _here
+    setattr(trio.to_thread, "run_sync", _here)  # noqa: B010
     try:
         yield
     finally:
-        vars(trio.to_thread)["run_sync"] = kept
+        setattr(trio.to_thread, "run_sync", kept)  # noqa: B010
 
 
 def run_virtually(seed: int, main: Callable[[], Awaitable[T]]) -> T:

@@ -86,6 +86,6 @@ def _team(names: tuple[str, ...]) -> Draft:
         mode="start",
         file=f".workflows/{name}.yaml",
         definition=f'{{"name":"{name}","agents":{{{entries}}}}}'.encode(),
-        members=tuple(MemberSpec(name=one, key=one, origin="file", definition=None) for one in names),
+        members=tuple(MemberSpec(name=one, key=AgentKey(one), origin="file", definition=None) for one in names),
     )
     return Draft(kind="status", space=TEAM, sender=SYSTEM, text=f"{TEAM} started", payload=started)

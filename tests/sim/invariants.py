@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 import apsw
 import trio
@@ -18,7 +18,8 @@ SELECT 'P3', 'two live attempts of ' || agent FROM instructions
 UNION ALL
 SELECT 'P3', 'i' || i.id || ' is ' || i.state || ' and has ' || count(a.epoch) || ' open attempts'
   FROM instructions AS i LEFT JOIN attempts AS a ON a.instruction = i.id AND a.ended_ms IS NULL
-  GROUP BY i.id HAVING count(a.epoch) <> (i.state IN ('leased', 'running')) OR coalesce(max(a.epoch), i.epoch) <> i.epoch
+  GROUP BY i.id HAVING count(a.epoch) <> (i.state IN ('leased', 'running'))
+    OR coalesce(max(a.epoch), i.epoch) <> i.epoch
 UNION ALL
 SELECT 'P3', 'a count of i' || id || ' is negative' FROM instructions
   WHERE min(attempts, crashes, preempted, entries, steps, kernel_deaths, not_before_ms) < 0
@@ -34,6 +35,9 @@ SELECT 'P1', 'the delivery of m' || d.message || ' is ' || d.state || ' and i' |
 UNION ALL
 SELECT 'P12', key || ' is half open and nobody tries it' FROM breakers WHERE state = 'half_open' AND probe IS NULL
 """
+
+MINOR: Final = frozenset({"instruction.step", "attempt.started", "message", "worker.log"})
+"""What changes nothing that ALWAYS asks about."""
 
 LEASED: Final = """
 SELECT i.agent, i.lane, a.state, a.hold_key, a.resume_at_ms,
@@ -56,9 +60,13 @@ WHERE j.agent = i.agent AND j.state IN ('queued', 'yielded') AND j.lane < i.lane
 STEPS_OF: Final = "SELECT count(*) FROM entries WHERE instruction = ? AND epoch = ?"
 
 COUNTED: Final = """
-SELECT i.entries, count(e.k), coalesce(max(e.k), -1) FROM instructions AS i LEFT JOIN entries AS e ON e.instruction = i.id
+SELECT i.entries, count(e.k), coalesce(max(e.k), -1)
+FROM instructions AS i LEFT JOIN entries AS e ON e.instruction = i.id
 WHERE i.id = ? GROUP BY i.id
 """
+
+
+_Leased = tuple[str, int, str, str | None, int, int]
 
 
 @dataclass
@@ -79,9 +87,11 @@ class Inspector:
 
     def __call__(self, conn: apsw.Connection, events: Sequence[Event], now_ms: int) -> None:
         """Judge the state after one job that told ``events``."""
-        if not events:
-            return
-        for promise, text in conn.execute(ALWAYS):
+        if all(event.type in MINOR for event in events):
+            promises: Iterable[object] = ()
+        else:
+            promises = conn.execute(ALWAYS)
+        for promise, text in cast("Iterable[tuple[object, object]]", promises):
             self._blame(str(promise), str(text))
         for event in events:
             if event.type == "agent.changed" and event.agent is not None:
@@ -110,19 +120,19 @@ class Inspector:
                 pass
 
     def _leased(self, conn: apsw.Connection, number: int, now_ms: int) -> None:
-        agent, lane, state, hold_key, resume_at_ms, paused = conn.execute(LEASED, (number,)).fetchone() or ()
+        agent, lane, state, hold_key, resume_at_ms, paused = cast(_Leased, conn.execute(LEASED, (number,)).fetchone())
         if state != "active" or hold_key is not None or resume_at_ms > now_ms or paused:
             why = f"state {state}, hold {hold_key}, resumes in {resume_at_ms - now_ms} ms, workflow paused {paused}"
             self._blame("P12", f"i{number} was leased although {agent} is held back: {why}")
         if self.changed_ms.get(agent) == now_ms:
             return  # who was let go in this very moment may have been chosen a commit earlier
         values = {"agent": agent, "id": number, "lane": lane, "now": now_ms}
-        for other, other_lane in _pairs(conn.execute(BEFORE_IT, values)):
+        for other, other_lane in cast("list[tuple[int, int]]", conn.execute(BEFORE_IT, values).fetchall()):
             if self.queued_ms.get(other, 0) < now_ms:
                 self._blame("P11", f"i{number} (lane {lane}) was leased before i{other} (lane {other_lane}) of {agent}")
 
     def _step(self, conn: apsw.Connection, number: int, now_ms: int) -> None:
-        entries, rows, last = conn.execute(COUNTED, (number,)).fetchone() or ()
+        entries, rows, last = cast("tuple[int, int, int]", conn.execute(COUNTED, (number,)).fetchone())
         if not entries == rows == last + 1:
             self._blame("P5", f"i{number} counts {entries} entries and has {rows}, the last is {last}")
         urgent = [one for (one,) in conn.execute(MORE_URGENT, {"id": number, "now": now_ms})]
@@ -146,10 +156,6 @@ class Inspector:
 
     def _blame(self, promise: str, text: str) -> None:
         self.witness.blame(trio.current_time(), promise, text)
-
-
-def _pairs(rows: Iterable[object]) -> list[tuple[int, int]]:
-    return [(int(one), int(other)) for one, other in rows]  # type: ignore[misc, attr-defined]
 
 
 STRANGE_COUNTS: Final = """

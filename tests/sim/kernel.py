@@ -26,6 +26,7 @@ from kernel.services.timers import WAKING, Timers
 from kernel.store.clock_text import rfc3339
 from kernel.store.commits.boots import asked_to_stop
 from kernel.store.commits.end_ephemeral import end_ephemeral
+from kernel.store.commits.reclock import Machine
 from kernel.store.commits.recover import recover
 from kernel.store.database import Database
 from kernel.store.feed import Feed
@@ -42,6 +43,8 @@ class Nature:
 
     database: Database
     now_ms: Callable[[], int]
+    offset_ms: int
+    """Of the kernel's time against the machine's, as recovery hears of it."""
     wall_ms: Callable[[], int]
     chance: random.Random
     launcher: SimLauncher
@@ -62,6 +65,7 @@ class Kernel:
             feed.publish(events)
 
         self.feed = feed
+        self.machine = Machine("sim", nature.offset_ms)
         self.reader = Reader(database=nature.database)
         self.writer = InlineWriter(
             database=nature.database,
@@ -139,7 +143,7 @@ class Kernel:
         """Live: as kernel.app does it. Raises StorageFailed."""
         async with trio.open_nursery() as storage:
             await storage.start(self.writer.run)
-            recovered = await self.writer.commit(recover, pid=1, version="sim")
+            recovered = await self.writer.commit(recover, pid=1, version="sim", machine=self.machine)
             self.safe_mode = recovered.safe_mode
             await register(self._catalog, self.writer, self.reader)
             async with trio.open_nursery() as processes:

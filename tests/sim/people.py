@@ -99,8 +99,8 @@ class People:
         for name in self.world.ground.agents:
             for job in (resume_agent, reset_agent):
                 await self._try(job, AgentKey(name))
-        for job in (resume_workflow, continue_workflow):
-            await self._try(job, TEAM)
+        await self._try(resume_workflow, TEAM)
+        await self._try(continue_workflow, TEAM)
 
     async def _try(self, job: Callable[..., Any], *args: Any) -> None:
         try:

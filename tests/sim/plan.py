@@ -173,7 +173,7 @@ def _acts(chance: random.Random, agents: tuple[str, ...], count: int) -> tuple[A
             case "pause workflow":
                 acts += [Act(at, "pause workflow"), Act(at + chance.choice((1.0, 30.0, 100.0)), "resume workflow")]
             case "cancel" | "promote" | "retry" as deed:
-                acts.append(Act(at, deed, number=chance.randint(1, count)))  # type: ignore[arg-type]
+                acts.append(Act(at, deed, number=chance.randint(1, count)))
             case "reset":
                 acts.append(Act(at, "reset", agent))
             case "stop":

@@ -1,7 +1,7 @@
 """One run of a plan: first everything goes wrong and nothing false may happen, then all is mended and all must end."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -163,7 +163,7 @@ class _Logs(logging.Handler):
 
 
 @contextmanager
-def _logs_to(handler: logging.Handler) -> Iterator[None]:
+def _logs_to(handler: logging.Handler) -> Generator[None]:
     logger = logging.getLogger("kernel")
     kept, level = logger.propagate, logger.level
     logger.propagate = False

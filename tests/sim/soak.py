@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     batches = [range(start, min(start + BATCH, end)) for start in range(asked.first, end, BATCH)]
     with ProcessPoolExecutor(asked.workers, mp_context=get_context("spawn")) as pool:
         broken = sum(_show(reports, hashes=asked.hashes) for reports in pool.map(run_batch, batches))
-    print(f"{asked.count} seeds from {asked.first}: {broken} broke a promise")
+    sys.stdout.write(f"{asked.count} seeds from {asked.first}: {broken} broke a promise\n")
     return 1 if broken else 0
 
 
@@ -51,10 +51,10 @@ def _show(reports: Iterable[Report], *, hashes: bool) -> int:
     broken = 0
     for report in reports:
         if hashes:
-            print(f"{report.plan.seed} {report.hash}")
+            sys.stdout.write(f"{report.plan.seed} {report.hash}\n")
         if report.violations:
             broken += 1
-            print(report.text, end="\n\n", flush=True)
+            sys.stdout.write(f"{report.text}\n\n")
     return broken
 
 

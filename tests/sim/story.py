@@ -17,7 +17,8 @@ from tests.sim.simulation import Report, simulate
 from tests.sim.world import World
 
 ENDED: Final = """
-SELECT i.id, m.text, i.state, i.result_text, i.epoch FROM instructions AS i CROSS JOIN messages AS m ON m.seq = i.message
+SELECT i.id, m.text, i.state, i.result_text, i.epoch
+FROM instructions AS i CROSS JOIN messages AS m ON m.seq = i.message
 ORDER BY m.text
 """
 
@@ -82,5 +83,8 @@ def at_step(k: int, do: Callable[[World], None]) -> Callable[[World], None]:
 
 def interrupt(world: World) -> None:
     """Something more urgent comes for alice."""
-    draft = Draft(kind="said", space="dm:alice", sender=USER, text="job urgent: do 1.")
-    world.machine.start_soon(world.ask, append, draft)
+    world.machine.start_soon(_interrupt, world)
+
+
+async def _interrupt(world: World) -> None:
+    await world.ask(append, Draft(kind="said", space="dm:alice", sender=USER, text="job urgent: do 1."))

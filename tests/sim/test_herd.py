@@ -1,6 +1,7 @@
-"""Fifty agents of one provider, refused at once: nobody is early, nobody alone asks again, and they do not come as one."""
+"""Fifty agents of one provider, refused at once: nobody is early, one tries for all, and they do not come as one."""
 
 from collections import Counter
+from itertools import pairwise
 from typing import Final
 
 import pytest
@@ -54,7 +55,7 @@ def test_while_the_provider_refuses_one_at_a_time_asks(crowd: Ground) -> None:
     told = _herd(crowd, weather)
     probes = [at for at in _after(told, 10.0) if at < 200.0]
     assert 2 <= len(probes) <= 200 / RETRY_AFTER
-    assert all(later - earlier >= RETRY_AFTER for earlier, later in zip(probes, probes[1:], strict=False))
+    assert all(later - earlier >= RETRY_AFTER for earlier, later in pairwise(probes))
 
 
 def test_a_refused_key_is_asked_by_nobody_until_a_person_acts(crowd: Ground) -> None:

@@ -1,6 +1,6 @@
 """The writer without a thread keeps the same promises as the real one: it is only then that it may stand in for it."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from tests.sim.inline import InlineWriter
 
 
 @asynccontextmanager
-async def _house(doomed: Callable[[bool], bool] = lambda _committed: False) -> AsyncIterator[House]:
+async def _house(doomed: Callable[[bool], bool] = lambda _committed: False) -> AsyncGenerator[House]:
     database, feed, clock = open_database(MEMORY), Feed(), Clock()
     told: list[Event] = []
     listeners: list[Callable[[Sequence[Event]], None]] = [told.extend, feed.publish]
@@ -51,6 +51,14 @@ def test_it_keeps_the_contract_of_the_store(check: Check) -> None:
     run_virtually(1, main)
 
 
+async def _write_twice(writer: InlineWriter) -> None:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(writer.run)
+        for text in ("x", "too late"):
+            with pytest.raises(StorageFailed):
+                await writer.commit(note, "worker.log", data={"text": text})
+
+
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_killed_writer_answers_nobody_and_keeps_what_was_committed(durable: bool) -> None:
     """P1: killed before a commit nothing is kept; killed after it, it is, though nobody was told."""
@@ -65,12 +73,7 @@ def test_a_killed_writer_answers_nobody_and_keeps_what_was_committed(durable: bo
             doomed=lambda committed: committed == durable,
         )
         with pytest.raises(ExceptionGroup) as ended:
-            async with trio.open_nursery() as nursery:
-                await nursery.start(writer.run)
-                with pytest.raises(StorageFailed):
-                    await writer.commit(note, "worker.log", data={"text": "x"})
-                with pytest.raises(StorageFailed):
-                    await writer.commit(note, "worker.log", data={"text": "too late"})
+            await _write_twice(writer)
         assert ended.group_contains(StorageFailed)
         seen.append(len(database.reader().execute("SELECT seq FROM events").fetchall()))
         database.close()

@@ -16,7 +16,8 @@ import trio.testing
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.spec import Spec
 from protocol.codec import encode
-from protocol.ipc import Entry, Error, Exited, Go, Ready, Result, Start, ToolCall, Usage, Yield
+from protocol.instruction import Usage
+from protocol.ipc import Entry, Error, Exited, Go, Ready, Result, Start, ToolCall, Yield
 from protocol.version import VERSION
 from tests.sim.chance import pass_seconds
 from tests.sim.plan import Doom

@@ -1,7 +1,7 @@
 """A world: a store that lasts, kernels that come and go, workers, providers, and people who want things done.
 
-Kernels are composed as kernel.app does it (tests/sim/kernel.py). The world outlives them, so what a kernel told somebody
-can be held against what its successor knows.
+Kernels are composed as kernel.app does it (tests/sim/kernel.py). The world outlives them, so what a kernel told
+somebody can be held against what its successor knows.
 """
 
 import random
@@ -20,7 +20,7 @@ from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.ipc import Start
-from protocol.names import number_of
+from protocol.names import InstructionId, number_of
 from tests.sim.chance import pass_seconds
 from tests.sim.ground import Ground
 from tests.sim.invariants import Inspector
@@ -83,7 +83,6 @@ class World:
         """Sees what is committed, whichever kernel lives."""
         self._deaths = {death.commit: death for death in self.plan.deaths}
         self._up = trio.Event()
-        self._booted_at_offset = 0.0
         self._moment = (0.0, 0)
 
     # -- kernels ----------------------------------------------------------------------------------------
@@ -94,7 +93,6 @@ class World:
             await self.launcher.swept()
             await pass_seconds(BOOT_SECONDS)
             self.kernels += 1
-            self._trust_the_clock()
             kernel = Kernel(self._nature(), self.ground, workers=self.plan.workers)
             try:
                 async with trio.open_nursery() as nursery:
@@ -103,7 +101,7 @@ class World:
                     self._up.set()
             except* StorageFailed as died:
                 self.witness.note(trio.current_time(), "kernel died:", *_words(died))
-            except* Exception as broke:
+            except* Exception as broke:  # noqa: BLE001  (a bug of the kernel is what we look for)
                 self.witness.blame(trio.current_time(), "P9", f"the kernel broke: {_words(broke)}")
                 self.broken = True
             finally:
@@ -117,6 +115,7 @@ class World:
         return Nature(
             database=self.database,
             now_ms=lambda: offset_ms + int(trio.current_time() * 1000),
+            offset_ms=offset_ms,
             wall_ms=self.wall_ms,
             chance=random.Random(self.chance.random()),
             launcher=self.launcher,
@@ -124,12 +123,6 @@ class World:
             inspect=self.inspector,
             heard=self._heard,
         )
-
-    def _trust_the_clock(self) -> None:
-        """A kernel cannot tell a clock that was put forward while it was dead from time that passed: waits are over."""
-        if self.wall_offset_seconds > self._booted_at_offset:
-            self.providers.forgive()
-        self._booted_at_offset = self.wall_offset_seconds
 
     def doomed(self, committed: bool) -> bool:
         """Asked by the writer before each commit, and after it: whether the kernel dies here."""
@@ -179,7 +172,7 @@ class World:
 
     async def _say(self, start: Start, text: str, key: str) -> Outcome:
         """channel_send of an attempt: once, to the kernel that lives."""
-        author = Author(start.instruction, start.epoch)
+        author = Author(InstructionId(start.instruction), start.epoch)
         draft = Draft(kind="said", space=start.space, sender=start.agent, text=text, author=author)
         if self.kernel is None:
             await trio.sleep_forever()

@@ -163,3 +163,9 @@ def test_what_cannot_be_read_is_ignored(zygote: Zygote) -> None:
     started = zygote.send(zygote.order("exit 0")).hear()
     assert started is not None
     assert started["t"] == "started"
+
+
+def test_a_conversation_on_the_loop_is_rehearsed_to_its_end_every_time() -> None:
+    """promises.md 4.3 (startup): who listens on a loop hears at once, whatever comes first."""
+    script = "from worker.rehearsal import rehearse_on_trio\nfor _ in range(40): rehearse_on_trio()"
+    subprocess.run([sys.executable, "-I", "-c", script], timeout=60, check=True)

@@ -1,10 +1,11 @@
-"""``awk stop``: workflows and agents made at run time; without a target everything, and the kernel."""
+"""``awk stop``: workflows and agents; without a target everything, and the kernel."""
 
 import argparse
 import json
 from contextlib import suppress
 from typing import Any, Final
 
+from interface.cli.changing import NOTHING
 from interface.cli.context import Context
 from interface.cli.duration import duration
 from interface.cli.exits import Exit
@@ -21,9 +22,7 @@ LADDER_SECONDS: Final = 25.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """[TARGET...] and how gently."""
-    parser.add_argument(
-        "targets", metavar="TARGET", nargs="*", help="@review[:tag], or an agent made with new (default: all)"
-    )
+    parser.add_argument("targets", metavar="TARGET", nargs="*", help="@review[:tag], or an agent: alice (default: all)")
     parser.add_argument(
         "--grace", type=duration, metavar="D", help="how long running work may take to end (default: 10s)"
     )
@@ -71,7 +70,7 @@ def _may_stop(context: Context, client: Client) -> bool:
 
 def _stop_targets(context: Context, targets: list[Target]) -> int:
     if context.args.now or context.args.grace is not None:
-        raise Failure("usage", "--grace and --now are for the kernel; a workflow is stopped at once")
+        raise Failure("usage", "--grace and --now are for the kernel; workflows and agents are stopped at once")
     client = context.kernel()
     for asked in targets:
         if asked.workflow is not None:
@@ -90,11 +89,12 @@ def _stop_workflow(client: Client, asked: Target) -> None:
 
 
 def _stop_agent(client: Client, name: str) -> None:
-    """Only what ``new`` made ends by being stopped; an agent with a file is there as long as its file."""
+    """What ``new`` made is gone then; an agent with a file does no work until it is resumed, and its queue is kept."""
     agents: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
     found = next((row for row in agents if row["name"] == name), None)
     if found is None:
         raise Failure("unknown_agent", f"there is no agent {name}")
-    if not found["ephemeral"]:
-        raise Failure("usage", f"{name} is defined in {found['file']}; it runs only when it has work")
-    client.delete(f"/agents/{quoted(name)}")
+    if found["ephemeral"]:
+        client.delete(f"/agents/{quoted(name)}")
+    else:
+        client.post(f"/agents/{quoted(name)}/stop", NOTHING, key=new_key())

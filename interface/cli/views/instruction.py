@@ -36,7 +36,7 @@ def lines(body: bytes, screen: Screen) -> list[str]:
 def _waits(info: InstructionInfo) -> str:
     """What keeps it, if anything does, and for how long."""
     if info.standing not in ("time", "person"):
-        return ""
+        return info.waits_for or ""
     return f"{info.waits_for} until {info.until or 'somebody ends that'}"
 
 

@@ -1,5 +1,6 @@
 """What instructions answered: the text of each, with its agent's name where there are several."""
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -36,8 +37,16 @@ def _complaint(result: InstructionResult) -> str:
     if result.status != "waiting":
         why = f" ({escape(result.cause)})" if result.cause and result.cause != result.status else ""
         return f"{who} ended {result.status}{why}"
-    reason = str(result.waits_for)
-    return f"{who} waits: {escape(_WAITS.get(reason, reason))}"
+    return f"{who} waits: {_wait(str(result.waits_for))}"
+
+
+def held_lines(held: Mapping[str, str]) -> list[str]:
+    """What a message became that only a person can let go on."""
+    return [f"note: {escape(one)} waits: {_wait(reason)}" for one, reason in held.items()]
+
+
+def _wait(reason: str) -> str:
+    return escape(_WAITS.get(reason, reason))
 
 
 _WAITS: Final = MappingProxyType(

@@ -29,9 +29,20 @@ async def stop(services: Services, call: Call[None]) -> Reply:
 
 
 async def restart(services: Services, call: Call[None]) -> Reply:
-    """POST /agents/:name/restart: as reset, and what it does goes on in a new worker, after its last entry."""
-    answer = await _change(services, call, pause.reset_agent)
-    services.interrupt(call.args["name"])
+    """POST /agents/:name/restart: as reset, and what it does goes on in a new worker, after its last entry.
+
+    Asked once more with the same key, it leaves alone what the agent does by then.
+    """
+    begun = False
+
+    def reset_now(tx: Transaction, key: AgentKey) -> tuple[InstructionId, ...]:
+        nonlocal begun
+        begun = True
+        return pause.reset_agent(tx, key)
+
+    answer = await _change(services, call, reset_now)
+    if begun:
+        services.interrupt(call.args["name"])
     return answer
 
 

@@ -8,7 +8,7 @@ from kernel.api.context import Services
 from kernel.api.http.route import Call
 from kernel.api.http.vouch import vouched
 from kernel.rule.draft import Draft
-from kernel.store import messages
+from kernel.store import messages, standing
 from kernel.store.commits.append import Appended, append
 from kernel.store.commits.roster import AgentSpec, put_agents
 from kernel.store.requests import RequestKey
@@ -23,8 +23,12 @@ async def send(services: Services, call: Call[SendRequest]) -> SendReceipt:
     """POST /messages: durable when it is answered."""
     body = call.body
     appended = await say(services, body.to, body.text, call.request_key, say_of(services, body))
+    stands = services.reader.now(standing.of, appended.instruction_ids, services.now_ms())
     return SendReceipt(
-        message_id=appended.message_id, instruction_ids=appended.instruction_ids, not_woken=appended.not_woken
+        message_id=appended.message_id,
+        instruction_ids=appended.instruction_ids,
+        not_woken=appended.not_woken,
+        held={one: str(how.reason) for one, how in stands.items() if how.kind == "person"},
     )
 
 

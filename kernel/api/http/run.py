@@ -15,7 +15,7 @@ from kernel.api.http.messages import say, say_of
 from kernel.api.http.route import Call, Stream
 from kernel.api.http.runs import report_of
 from kernel.api.http.sse import BYE, document, follow, frame, stored
-from kernel.api.http.workflows import launch
+from kernel.api.http.workflows import check_works, launch
 from kernel.policy.standing import Standing
 from kernel.store import events, instructions, standing, workflows
 from kernel.store.commits.append import Appended
@@ -60,6 +60,7 @@ async def stream(services: Services, call: Call[RunRequest]) -> Stream:
 
 async def serve(services: Services, call: Call[RunRequest]) -> msgspec.Struct:
     """POST /serve: the same, as one answer."""
+    check_works(services)
     if _checked(call.body).workflow is None:
         return await _serve_message(services, call)
     work = await _begin(services, call)
@@ -141,6 +142,7 @@ def _checked(request: RunRequest) -> RunRequest:
 
 async def _begin(services: Services, call: Call[RunRequest]) -> Work:
     request = _checked(call.body)
+    check_works(services)
     if request.workflow is not None:
         return await _begin_run(services, call, request.workflow)
     return await _begin_message(services, call, services.reader.now(events.kept).newest)

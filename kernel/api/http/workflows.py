@@ -10,6 +10,7 @@ from kernel.api.context import Services
 from kernel.api.http.once import once
 from kernel.api.http.route import Call
 from kernel.api.reply import Reply
+from kernel.policy.boots import WAY_OUT
 from kernel.store import agents, workflows
 from kernel.store.clock_text import rfc3339
 from kernel.store.commits.begin_workflow import Begun, begun_before
@@ -53,11 +54,18 @@ async def begin(services: Services, call: Call[StartRequest]) -> WorkflowRow:
     )
 
 
+def check_works(services: Services) -> None:
+    """Raise Refused (safe_mode) where work would be begun that nobody does, and somebody would wait for it."""
+    if services.safe_mode():
+        raise Refused("safe_mode", WAY_OUT)
+
+
 async def launch(services: Services, asked: StartAsked, key: RequestKey | None) -> Begun:
     """Check, set up and start a workflow, once for ``key``.
 
     Raises Refused and BadDefinition; then nothing was started.
     """
+    check_works(services)
 
     def before(key: RequestKey) -> Begun | None:
         return services.reader.now(begun_before, key, services.now_ms())

@@ -3,6 +3,7 @@
 from typing import Final, cast
 
 from kernel.policy.boots import LOOP_BOOTS, PastBoot, keeps_dying
+from kernel.store.commits.reclock import Machine
 from kernel.store.transaction import Transaction
 
 LAST: Final = "SELECT at_ms, stopped_ms IS NOT NULL, progress_seq FROM boots ORDER BY id DESC LIMIT ?"
@@ -27,16 +28,19 @@ def in_a_loop(tx: Transaction) -> bool:
 
 
 INSERT: Final = """
-INSERT INTO boots (pid, version, at_ms, requeued, safe, progress_seq)
-VALUES (?, ?, ?, ?, ?, coalesce((SELECT max(seq) FROM events), 0))
+INSERT INTO boots (pid, version, at_ms, requeued, safe, machine, offset_ms, progress_seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, coalesce((SELECT max(seq) FROM events), 0))
 """
 
 
-def took_over(tx: Transaction, *, pid: int, version: str, requeued: int, safe: bool) -> None:
+def took_over(
+    tx: Transaction, *, pid: int, version: str, requeued: int, safe: bool, machine: Machine | None = None
+) -> None:
     """Write down that this kernel runs. What it has done so far counts for those before it."""
     data = {"pid": pid, "version": version, "requeued": requeued, "safe_mode": safe}
     tx.emit("kernel.started", data=data)
-    tx.conn.execute(INSERT, (pid, version, tx.now_ms, requeued, safe))
+    boot_id, offset_ms = (None, None) if machine is None else (machine.boot_id, machine.offset_ms)
+    tx.conn.execute(INSERT, (pid, version, tx.now_ms, requeued, safe, boot_id, offset_ms))
 
 
 STOPPED: Final = """

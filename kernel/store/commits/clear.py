@@ -8,7 +8,7 @@ from kernel.store.commits.wipe import wipe
 from kernel.store.transaction import Transaction
 from protocol.api import Cleared
 from protocol.errors import Refused
-from protocol.names import AgentKey, is_personal, personal_space, split_space
+from protocol.names import AgentKey, personal_space
 
 OPEN: Final = """
 SELECT count(*) FROM instructions
@@ -20,11 +20,10 @@ def clear(tx: Transaction, space: str) -> Cleared:
     """Remove the words of ``space``. Raises Refused (conflict) while something there has not ended."""
     count = int(tx.conn.execute(OPEN, (space,)).get)
     if count:
-        name = split_space(space)[1] if is_personal(space) else f"@{space}"
         raise Refused(
             "conflict",
             f"{count} instructions in {space} have not ended",
-            f"wait for them, or end them first: awk cancel ID, or awk stop {name}",
+            "wait for them, or end them first: awk cancel ID",
         )
     wiped = wipe(tx, space)
     mark_redo(tx, space)

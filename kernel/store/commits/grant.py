@@ -21,6 +21,7 @@ WHERE space = :space AND state = 'waiting' AND waits_for IN ('hops', 'budget') R
 """
 
 FORGET: Final = "DELETE FROM spending WHERE agent = ?"
+RESTED: Final = "UPDATE agents SET resume_at_ms = 0 WHERE key = ?"
 
 RELEASE_AGENT: Final = """
 UPDATE instructions SET state = 'queued', hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END,
@@ -46,6 +47,7 @@ def grant_agent(tx: Transaction, agent: str) -> tuple[InstructionId, ...]:
     Where a workflow's own limit holds as well, its work there waits again with its next lease.
     """
     tx.conn.execute(FORGET, (agent,))
+    tx.conn.execute(RESTED, (agent,))
     return _released(tx, tx.conn.execute(RELEASE_AGENT, {"agent": agent}).fetchall())
 
 

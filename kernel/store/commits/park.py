@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from kernel.policy.aging import lane_after
+from kernel.store.breakers import breaker
 from kernel.store.clock_text import optional_rfc3339
 from kernel.store.commits.answer import take_answers
 from kernel.store.commits.attempts import Ending, end_attempt
@@ -25,7 +26,8 @@ class Parking:
 
     ``not_before_ms`` is the kernel's time, 0 for at once (a waiting one: nobody knows when). ``charge`` says what the
     attempt counts as. ``holds``: its agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set where the
-    worker left unasked, ``trip`` where its provider failed; either may hold it back longer.
+    worker left unasked, ``trip`` where its provider failed; either may hold it back longer. ``seen_shut``: a look at
+    the breaker ``wait_key`` is the only reason; where that has been closed since, nothing is waited for.
     """
 
     status: Literal["queued", "yielded", "waiting"]
@@ -38,11 +40,14 @@ class Parking:
     waits_for: WaitReason | None = None
     wait_key: str | None = None
     holds: bool = False
+    rests_until_ms: int = 0
+    """Set where nothing else of its agent could be done before either: its queue is not even looked at until then."""
     preempted: bool = False
     compact: bool = False
     throttled: bool = False
     crash_jitter: float | None = None
     trip: Trip | None = None
+    seen_shut: bool = False
 
 
 # The lease has charged an attempt: a crash is charged as a crash instead, and what is not charged is given back.
@@ -56,6 +61,8 @@ WHERE id = :id AND epoch = :epoch AND state IN ('leased', 'running')
 RETURNING agent, name, space, lane, preempted
 """
 
+REST: Final = "UPDATE agents SET resume_at_ms = max(resume_at_ms, ?) WHERE key = ?"
+
 LAST_EXIT: Final = "UPDATE agents SET last_exit = ?, last_event_ms = ? WHERE key = ?"
 
 SET_LANE: Final = "UPDATE instructions SET lane = ?, promoted = 1 WHERE id = ?"
@@ -67,7 +74,7 @@ def park(tx: Transaction, instruction: str, epoch: int, parking: Parking) -> Non
     What it has asked others for it waits for first. Raises Refused (stale_attempt).
     """
     number = number_of(instruction, "i")
-    parking = _paused(tx, number, _asking(tx, number, _tripped(tx, parking)))
+    parking = _paused(tx, number, _asking(tx, number, _tripped(tx, _looked_at_again(tx, parking))))
     row = tx.conn.execute(PARK, _values(number, epoch, parking, tx.now_ms)).fetchone()
     if row is None or number is None:
         raise stale(instruction, epoch)
@@ -77,6 +84,8 @@ def park(tx: Transaction, instruction: str, epoch: int, parking: Parking) -> Non
     give_back(tx, number)
     if parking.compact:
         compact(tx, number)
+    if parking.rests_until_ms:
+        tx.conn.execute(REST, (parking.rests_until_ms, agent))
     if parking.exit is not None:
         tx.conn.execute(LAST_EXIT, (parking.exit, tx.now_ms, agent))
     if parking.wait_key is not None and parking.waits_for is not None and parking.holds:
@@ -92,19 +101,27 @@ def park(tx: Transaction, instruction: str, epoch: int, parking: Parking) -> Non
     tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
 
 
+def _looked_at_again(tx: Transaction, parking: Parking) -> Parking:
+    """The parking of one that found a breaker shut: if it was closed since, nobody would ever wake it."""
+    found = breaker(tx.conn, parking.wait_key) if parking.seen_shut and parking.wait_key is not None else None
+    if not parking.seen_shut or (found is not None and found.state != "closed"):
+        return parking
+    return replace(parking, status="queued", waits_for=None, wait_key=None, not_before_ms=0, holds=False)
+
+
 def _tripped(tx: Transaction, parking: Parking) -> Parking:
     """The parking once its provider's breaker has counted the failure: where that is open, it waits for it."""
     if parking.trip is None:
         return parking
-    breaker = trip(tx, parking.trip)
-    if breaker.state == "closed":
+    tripped = trip(tx, parking.trip)
+    if tripped.state == "closed":
         return parking
-    until_ms = max(parking.not_before_ms, breaker.open_until_ms) if breaker.open_until_ms else 0
+    until_ms = max(parking.not_before_ms, tripped.open_until_ms) if tripped.open_until_ms else 0
     return replace(
         parking,
         status="waiting",
-        waits_for=breaker.reason,
-        wait_key=breaker.key,
+        waits_for=tripped.reason,
+        wait_key=tripped.key,
         not_before_ms=until_ms,
         holds=True,
     )

@@ -29,8 +29,9 @@ def pause_agent(tx: Transaction, agent: AgentKey) -> None:
 
 
 def resume_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
-    """Give a paused or stopped agent work again, and let it ask a provider again that had held it back.
+    """Give a paused or stopped agent work again; one that was neither may ask again a provider that held it back.
 
+    A time that its provider had named is kept (promise P12): ``reset`` is for those who know better.
     Returns its instructions that had waited for that. Raises Refused: unknown_agent; conflict where it is in error.
     """
     state = _state(tx, agent)
@@ -38,7 +39,11 @@ def resume_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
         raise Refused("conflict", f"{agent} is in state error, not paused", f"clear it: awk reset {agent}")
     if state != "active":
         set_agent_state(tx, agent, "active")
-    return release_agent(tx, agent)
+    timed = tx.conn.execute(TIMED, (agent,)).fetchone() is not None
+    return () if timed else release_agent(tx, agent)
+
+
+TIMED: Final = "SELECT 1 FROM agents WHERE key = ? AND hold_key IS NOT NULL AND hold_until_ms > 0"
 
 
 def stop_agent(tx: Transaction, agent: AgentKey) -> None:

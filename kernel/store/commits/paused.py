@@ -6,7 +6,7 @@ from kernel.store.transaction import Transaction
 from protocol.instruction import LANES
 
 KEEP: Final = """
-UPDATE instructions SET state = 'waiting', waits_for = 'paused', wait_key = NULL, not_before_ms = 0
+UPDATE instructions SET state = 'waiting', waits_for = 'paused', wait_key = NULL
 WHERE id = ? AND state IN ('queued', 'yielded') AND EXISTS (
   SELECT 1 FROM workflows AS w WHERE w.space = instructions.space AND w.state = 'running' AND w.paused = 1)
 RETURNING name, space, lane

@@ -1,9 +1,11 @@
-"""Sets right what an earlier kernel stored, where its clock was ahead of ours. Part of recovery.
+"""Sets right what an earlier kernel stored, where its clock was set differently from ours. Part of recovery.
 
-What waits keeps its wait (fault TF14), but a clock that was put back must not make it longer (fault TF01): it begins
-anew, at most. A clock that was put forward makes nothing wait longer, so there is nothing to set right.
+Where the machine has not been booted since, it is known by how much: every time that still matters moves along, so a
+clock that was set while no kernel ran changes no wait, no floor and no window (promises P2, P12, P21). Otherwise only
+a clock that was put back can be noticed: what waits keeps its wait (fault TF14) but begins it anew (fault TF01).
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from kernel.store.transaction import Transaction
@@ -44,7 +46,63 @@ UPDATE timers SET next_ms = :now + period_ms WHERE period_ms IS NOT NULL AND nex
 ALL: Final = (WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVALS)
 
 
-def reclock(tx: Transaction) -> bool:
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """How a kernel's time relates to its machine: which boot of it, and what the kernel's time was then."""
+
+    boot_id: str
+    offset_ms: int
+
+
+LAST: Final = "SELECT machine, offset_ms FROM boots ORDER BY id DESC LIMIT 1"
+
+DRIFT_MS: Final = 1000
+"""Less than this is how clocks are."""
+
+MOVED: Final = (
+    """
+UPDATE instructions SET not_before_ms = CASE WHEN not_before_ms > 0 THEN not_before_ms + :by ELSE 0 END,
+  parked_ms = CASE WHEN parked_ms > 0 THEN parked_ms + :by ELSE 0 END, enqueued_ms = enqueued_ms + :by,
+  throttled_ms = CASE WHEN throttled_ms > 0 THEN throttled_ms + :by ELSE 0 END
+WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+""",
+    """
+UPDATE breakers SET open_until_ms = CASE WHEN open_until_ms > 0 THEN open_until_ms + :by ELSE 0 END,
+  changed_ms = changed_ms + :by
+""",
+    """
+UPDATE agents SET hold_until_ms = CASE WHEN hold_until_ms > 0 THEN hold_until_ms + :by ELSE 0 END,
+  resume_at_ms = CASE WHEN resume_at_ms > 0 THEN resume_at_ms + :by ELSE 0 END,
+  crashed_ms = CASE WHEN crashed_ms > 0 THEN crashed_ms + :by ELSE 0 END
+WHERE hold_until_ms > 0 OR resume_at_ms > 0 OR crashed_ms > 0
+""",
+    "UPDATE crashes SET at_ms = at_ms + :by",
+    "UPDATE workflows SET deadline_ms = deadline_ms + :by WHERE state = 'running' AND deadline_ms IS NOT NULL",
+    "UPDATE timers SET next_ms = next_ms + :by WHERE period_ms IS NOT NULL",
+    "UPDATE idempotency SET at_ms = at_ms + :by",
+    # In two steps, for each row must have a place of its own all the time.
+    "UPDATE spending SET minute = -(minute + :by / 60000)",
+    "UPDATE spending SET minute = -minute",
+)
+
+
+def reclock(tx: Transaction, machine: Machine | None = None) -> bool:
+    """Bring what is stored in line with the time of the kernel that takes over. False: there was nothing to do."""
+    row = tx.conn.execute(LAST).fetchone()
+    if machine is not None and machine.boot_id and row is not None and row[0] == machine.boot_id:
+        return _moved(tx, machine.offset_ms - int(str(row[1])))
+    return _put_back(tx)
+
+
+def _moved(tx: Transaction, by_ms: int) -> bool:
+    if abs(by_ms) < DRIFT_MS:
+        return False
+    for statement in MOVED:
+        tx.conn.execute(statement, {"by": by_ms})
+    return True
+
+
+def _put_back(tx: Transaction) -> bool:
     """Bring times that lie ahead back to now. False: the clock has not been put back since the last event."""
     row = tx.conn.execute(NEWEST).fetchone()
     if row is None or int(row[0]) <= tx.now_ms:

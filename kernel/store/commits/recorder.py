@@ -99,7 +99,7 @@ class Recorder:
             "vouched": _encode(fact.vouched) if fact.vouched else None,
             "joins": assign.joins,
             "asked_by": assign.asked_by,
-            "size": len(fact.text),
+            "size": len(fact.text.encode("utf-8", "replace")),
             "bytes": JOINED_BYTES,
             "most": JOINED_MESSAGES,
         }
@@ -207,7 +207,7 @@ UPDATE instructions SET hops = max(hops, :hops) WHERE id = (
   WHERE i.agent = :agent AND i.space = :space AND i.lane = :lane AND i.state = 'queued' AND i.by_mention = 1
     AND i.epoch = 0 AND i.run IS :run AND i.vouched IS :vouched
   ORDER BY i.id DESC LIMIT 1)
-AND (SELECT count(*) < :most AND coalesce(sum(length(m.text)), 0) + :size <= :bytes
+AND (SELECT count(*) < :most AND coalesce(sum(octet_length(m.text)), 0) + :size <= :bytes
   FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message WHERE d.instruction = instructions.id)
 RETURNING id
 """

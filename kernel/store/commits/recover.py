@@ -14,7 +14,7 @@ from kernel.policy.boots import Deaths, one_more
 from kernel.store.commits.boots import died, in_a_loop, took_over
 from kernel.store.commits.close import close
 from kernel.store.commits.park import Parking, park
-from kernel.store.commits.reclock import reclock
+from kernel.store.commits.reclock import Machine, reclock
 from kernel.store.commits.reopen import reopen
 from kernel.store.entries import of
 from kernel.store.transaction import Transaction
@@ -39,9 +39,9 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     safe_mode: bool = False
 
 
-def recover(tx: Transaction, *, pid: int = 0, version: str = "") -> Recovered:
+def recover(tx: Transaction, *, pid: int = 0, version: str = "", machine: Machine | None = None) -> Recovered:
     """Take over from a kernel that is gone. No attempt is charged for its death."""
-    reclock(tx)
+    reclock(tx, machine)
     fault_hook("recover.reclocked")
     looping = in_a_loop(tx)
     left = _Left(tx, counts=died(tx))
@@ -50,7 +50,7 @@ def recover(tx: Transaction, *, pid: int = 0, version: str = "") -> Recovered:
     reopen(tx)
     fault_hook("recover.reopened")
     safe_mode = looping and not left.given_up  # who is given up is what they died of: without it, try again
-    took_over(tx, pid=pid, version=version, requeued=len(left.requeued), safe=safe_mode)
+    took_over(tx, pid=pid, version=version, requeued=len(left.requeued), safe=safe_mode, machine=machine)
     return Recovered(
         requeued=tuple(left.requeued),
         closed=tuple(left.closed),

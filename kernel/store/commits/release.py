@@ -2,6 +2,7 @@
 
 from typing import Final, cast
 
+from kernel.store.breakers import breaker
 from kernel.store.commits.trip import shut, wake
 from kernel.store.transaction import Transaction
 from protocol.names import AgentKey, InstructionId, instruction_id
@@ -27,17 +28,28 @@ UPDATE breakers SET state = 'half_open', probe = :id, changed_ms = :now WHERE ke
 LET_GO: Final = "UPDATE agents SET hold_key = NULL, hold_reason = NULL, hold_until_ms = 0 WHERE key = ?"
 
 
+FIRST_LANED: Final = """
+SELECT i.id FROM instructions AS i INDEXED BY instructions_queue
+WHERE i.state IN ('queued', 'yielded') AND i.agent = ? ORDER BY i.lane, i.id LIMIT 1
+"""
+
+
 def release_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
     """Let ``agent`` ask its provider again, first of all that wait for it. Returns its instructions that go on."""
     keys = [str(key) for (key,) in tx.conn.execute(KEYS, {"agent": agent}).fetchall()]
     waiting = cast("list[tuple[int, str | None]]", tx.conn.execute(WAITING, (agent,)).fetchall())
     for key in keys:
-        first = next((number for number, wait_key in waiting if wait_key == key), None)
-        if first is None:
-            shut(tx, key)
-        else:
+        first = next((number for number, wait_key in waiting if wait_key == key), _first_laned(tx, agent))
+        if first is not None:
             tx.conn.execute(TRY, {"key": key, "id": first, "now": tx.now_ms})
+        elif (found := breaker(tx.conn, key)) is None or found.open_until_ms == 0:
+            shut(tx, key)  # nothing is there to be tried, and no time would ever open it
     for number, _key in waiting:
         wake(tx, number)
     tx.conn.execute(LET_GO, (agent,))
     return tuple(instruction_id(number) for number, _key in waiting)
+
+
+def _first_laned(tx: Transaction, agent: AgentKey) -> int | None:
+    row = tx.conn.execute(FIRST_LANED, (agent,)).fetchone()
+    return None if row is None else int(str(row[0]))

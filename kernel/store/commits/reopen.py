@@ -16,17 +16,17 @@ WITHOUT_TIME: Final = """
 SELECT key FROM breakers WHERE reason IN ('credentials', 'quota') AND open_until_ms = 0 ORDER BY key
 """
 
-# As breakers are shut by their keys; these have lost theirs.
+# Whom a breaker holds is let go with it; these have lost theirs, and nobody would ever come back to them.
 STRANDED: Final = """
 SELECT id FROM instructions INDEXED BY instructions_waiting
-WHERE state = 'waiting' AND waits_for IN ('credentials', 'quota') AND not_before_ms = 0
-  AND (wait_key IS NULL OR NOT EXISTS (SELECT 1 FROM breakers AS b WHERE b.key = instructions.wait_key))
+WHERE state = 'waiting' AND waits_for IN ('provider', 'credentials', 'quota')
+  AND NOT EXISTS (SELECT 1 FROM breakers AS b WHERE b.key = instructions.wait_key AND b.state <> 'closed')
 ORDER BY id
 """
 FORGET_HOLDS: Final = """
 UPDATE agents SET hold_key = NULL, hold_reason = NULL, hold_until_ms = 0
-WHERE hold_reason IN ('credentials', 'quota') AND hold_until_ms = 0
-  AND NOT EXISTS (SELECT 1 FROM breakers AS b WHERE b.key = agents.hold_key)
+WHERE hold_key IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM breakers AS b WHERE b.key = agents.hold_key AND b.state <> 'closed')
 """
 
 ANSWERED: Final = """
@@ -38,7 +38,7 @@ ORDER BY i.id
 """
 
 PAUSE: Final = """
-UPDATE instructions SET state = 'waiting', waits_for = 'paused', wait_key = NULL, not_before_ms = 0
+UPDATE instructions SET state = 'waiting', waits_for = 'paused', wait_key = NULL
 WHERE state IN ('queued', 'yielded')
   AND space IN (SELECT w.space FROM workflows AS w WHERE w.paused AND w.state = 'running')
 """

@@ -1,13 +1,14 @@
 """Which agents there are. They move no work; a name must be here before anything can be sent to it."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
 from kernel.policy.standing import AgentState
 from kernel.rule.draft import Origin
 from kernel.store.commits.release import release_agent
+from kernel.store.commits.trip import wake
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.names import AgentKey, name_of
@@ -56,11 +57,17 @@ INSERT INTO agents (key, name, home_space, origin, file, definition, backend, mo
 VALUES (:key, :name, :home_space, :origin, :file, :definition, :backend, :model, :provider, 'active')
 ON CONFLICT (key) DO UPDATE SET
   home_space = :home_space, origin = :origin, file = coalesce(:file, file), definition = :definition,
-  backend = :backend, model = :model, provider = :provider
+  backend = :backend, model = :model, provider = :provider, resume_at_ms = 0
 WHERE :definition IS NOT NULL
   AND (definition IS NOT :definition OR origin IS NOT :origin OR home_space IS NOT :home_space
     OR file IS NOT coalesce(:file, file))
 RETURNING state, hold_key
+"""
+
+
+# What is edited may be the budget, so who waits for that looks again.
+OVER_BUDGET: Final = """
+SELECT id FROM instructions WHERE agent = ? AND state = 'waiting' AND waits_for = 'budget' ORDER BY lane, id
 """
 
 
@@ -80,6 +87,8 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
         tx.emit("agent.changed", space=spec.home_space, agent=name_of(spec.key), data={"state": state, "reason": None})
         if held is not None:
             release_agent(tx, spec.key)
+        for (number,) in cast("list[tuple[int]]", tx.conn.execute(OVER_BUDGET, (spec.key,)).fetchall()):
+            wake(tx, number)
 
 
 OPEN: Final = """

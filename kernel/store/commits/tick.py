@@ -4,31 +4,61 @@ from typing import Final, cast
 
 import apsw
 
-from kernel.store.commits.trip import probe, wake
+from kernel.policy.breaker import HALF_OPEN_MS
+from kernel.store.commits.trip import give_back, probe, wake
 from kernel.store.transaction import Transaction
 
+AGED: Final = 500
+"""So many rise in one commit: a hundred thousand that came together must not keep others from writing."""
 AGE: Final = """
 UPDATE instructions SET lane = 0, promoted = 1
-WHERE state IN ('queued', 'yielded') AND lane > 0 AND enqueued_ms <= ?
+WHERE id IN (SELECT i.id FROM instructions AS i
+  WHERE i.state IN ('queued', 'yielded') AND i.lane > 0 AND i.enqueued_ms <= ? ORDER BY i.enqueued_ms, i.id LIMIT ?)
 RETURNING id, name, space, state
 """
 
 OVER: Final = """
 SELECT id FROM instructions INDEXED BY instructions_timed
-WHERE state = 'waiting' AND not_before_ms > 0 AND not_before_ms <= ? AND wait_key IS NULL ORDER BY lane, id
+WHERE state = 'waiting' AND not_before_ms > 0 AND not_before_ms <= ? AND wait_key IS NULL AND waits_for <> 'paused'
+ORDER BY lane, id
 """
+
+# Breakers that are half open, and when the place of the one that may try is free for another. Left out: its agent
+# tries, or nobody is there who could instead. Work that cannot be leased leaves its place at once, what merely was not
+# in time.
+PLACES: Final = """
+SELECT b.probe, CASE WHEN EXISTS (SELECT 1 FROM instructions AS i
+    CROSS JOIN agents AS a ON a.key = i.agent AND a.state = 'active' AND a.hold_key IS NULL
+    WHERE i.id = b.probe AND i.state IN ('queued', 'yielded')) THEN b.changed_ms + :patience ELSE 1 END
+FROM breakers AS b WHERE b.state = 'half_open'
+  AND NOT EXISTS (SELECT 1 FROM instructions AS i
+    CROSS JOIN instructions AS live ON live.agent = i.agent AND live.state IN ('leased', 'running')
+    CROSS JOIN attempts AS t ON t.instruction = live.id AND t.epoch = live.epoch AND t.started_ms >= b.changed_ms
+    WHERE i.id = b.probe)
+  AND (EXISTS (SELECT 1 FROM instructions AS w CROSS JOIN agents AS a ON a.key = w.agent AND a.state = 'active'
+      WHERE w.state = 'waiting' AND w.wait_key = b.key)
+    OR EXISTS (SELECT 1 FROM agents AS h WHERE h.hold_key = b.key AND h.state = 'active'))
+"""
+
+
+def _places(conn: apsw.Connection) -> list[tuple[int, int]]:
+    return cast("list[tuple[int, int]]", conn.execute(PLACES, {"patience": HALF_OPEN_MS}).fetchall())
+
 
 PROBE: Final = "SELECT key FROM breakers WHERE state = 'open' AND open_until_ms > 0 AND open_until_ms <= ? ORDER BY key"
 
 
 def tick(tx: Transaction, starvation_ms: int) -> None:
-    """Do whatever is due at the transaction's time. Nothing due: nothing is written."""
-    aged = tx.conn.execute(AGE, (tx.now_ms - starvation_ms,)).fetchall()
+    """Do what is due at the transaction's time, much of it in several calls. Nothing due: nothing is written."""
+    aged = tx.conn.execute(AGE, (tx.now_ms - starvation_ms, AGED)).fetchall()
     for number, name, space, state in cast("list[tuple[int, str, str, str]]", aged):
         data = {"status": state, "lane": "immediate", "not_before": None}
         tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
     for (number,) in cast("list[tuple[int]]", tx.conn.execute(OVER, (tx.now_ms,)).fetchall()):
         wake(tx, number)
+    for number, free_ms in _places(tx.conn):
+        if free_ms <= tx.now_ms:
+            give_back(tx, number)
     for (key,) in tx.conn.execute(PROBE, (tx.now_ms,)).fetchall():
         probe(tx, str(key))
 
@@ -38,7 +68,7 @@ SELECT min(
   coalesce((SELECT min(i.enqueued_ms) + :starvation FROM instructions AS i INDEXED BY instructions_aging
     WHERE i.state IN ('queued', 'yielded') AND i.lane > 0), :never),
   coalesce((SELECT min(i.not_before_ms) FROM instructions AS i INDEXED BY instructions_timed
-    WHERE i.state = 'waiting' AND i.not_before_ms > 0 AND i.wait_key IS NULL), :never),
+    WHERE i.state = 'waiting' AND i.not_before_ms > 0 AND i.wait_key IS NULL AND i.waits_for <> 'paused'), :never),
   coalesce((SELECT min(b.open_until_ms) FROM breakers AS b WHERE b.state = 'open' AND b.open_until_ms > 0), :never))
 """
 NEVER: Final = 2**62
@@ -47,4 +77,5 @@ NEVER: Final = 2**62
 def next_tick_ms(conn: apsw.Connection, starvation_ms: int) -> int | None:
     """When ``tick`` has something to do next; None: not before something else happens."""
     row = conn.execute(NEXT, {"starvation": starvation_ms, "never": NEVER}).fetchone()
-    return None if row is None or row[0] == NEVER else int(row[0])
+    due_ms = min((NEVER if row is None else int(row[0]), *(free_ms for _probe, free_ms in _places(conn))))
+    return None if due_ms == NEVER else due_ms

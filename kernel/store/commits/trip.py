@@ -3,6 +3,7 @@
 ``trip`` and ``give_back`` are part of the commit that books an attempt's end; ``probe`` and ``shut`` are jobs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -37,6 +38,21 @@ ON CONFLICT (key) DO UPDATE SET reason = :reason, state = :state, open_until_ms 
 """
 
 
+# Who waits for it waits as long as it is open now, and for the same reason: a person, or a time that still comes.
+FOLLOW: Final = (
+    """
+UPDATE instructions SET waits_for = :reason, parked_ms = :now,
+  not_before_ms = CASE :until WHEN 0 THEN 0 ELSE max(not_before_ms, :until) END
+WHERE state = 'waiting' AND wait_key = :key
+  AND (waits_for IS NOT :reason OR not_before_ms < :until OR (:until = 0 AND not_before_ms > 0))
+""",
+    """
+UPDATE agents SET hold_reason = :reason, hold_until_ms = :until
+WHERE hold_key = :key AND (hold_reason IS NOT :reason OR hold_until_ms <> :until)
+""",
+)
+
+
 def trip(tx: Transaction, failure: Trip) -> Breaker:
     """Count a failure against the breaker. Returns it as it is now, open or not."""
     old = breaker(tx.conn, failure.key)
@@ -60,8 +76,10 @@ def hold(tx: Transaction, agent: AgentKey, key: str, reason: WaitReason, until_m
         tx.emit("agent.changed", agent=name_of(agent), data=data)
 
 
+# Whose agent is given no work could not try: they come last.
 NEXT_WAITER: Final = """
-SELECT id, agent FROM instructions WHERE state = 'waiting' AND wait_key = ? ORDER BY lane, id LIMIT 1
+SELECT i.id, i.agent FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent
+WHERE i.state = 'waiting' AND i.wait_key = ? ORDER BY coalesce(a.state, '') <> 'active', i.lane, i.id LIMIT 1
 """
 
 
@@ -111,7 +129,8 @@ def _let_go(tx: Transaction, agent: AgentKey, at_ms: int) -> None:
 
 
 WAKE: Final = """
-UPDATE instructions SET state = 'queued', waits_for = NULL, wait_key = NULL, not_before_ms = 0
+UPDATE instructions SET state = 'queued', waits_for = NULL, wait_key = NULL,
+  not_before_ms = CASE WHEN waits_for = 'paused' THEN not_before_ms ELSE 0 END
 WHERE id = ? AND state = 'waiting' RETURNING name, space, lane
 """
 
@@ -140,10 +159,23 @@ def give_back(tx: Transaction, number: int) -> None:
             _put(tx, policy.abandoned(found, number, tx.now_ms))
 
 
-def answered(tx: Transaction, agent: AgentKey) -> None:
-    """The provider answered ``agent``: close what it was probing."""
+def answered(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
+    """The provider behind ``keys`` answered ``agent``: close what it was probing of them."""
     for key in probed_by(tx.conn, agent):
-        shut(tx, key)
+        if key in keys:
+            shut(tx, key)
+
+
+def elsewhere(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
+    """``agent`` is about to call the provider behind ``keys``: what it was to try beside that, another may."""
+    for key in probed_by(tx.conn, agent):
+        found = None if key in keys else breaker(tx.conn, key)
+        if found is None or found.probe is None:
+            continue
+        free = policy.abandoned(found, found.probe, tx.now_ms)
+        _put(tx, free)
+        if free.open_until_ms <= tx.now_ms:
+            probe(tx, key)
 
 
 def _put(tx: Transaction, one: Breaker) -> None:
@@ -158,3 +190,8 @@ def _put(tx: Transaction, one: Breaker) -> None:
         "now": tx.now_ms,
     }
     tx.conn.execute(PUT, values)
+    if one.state == "open":
+        for statement in FOLLOW:
+            tx.conn.execute(
+                statement, {"key": one.key, "reason": one.reason, "until": one.open_until_ms, "now": tx.now_ms}
+            )

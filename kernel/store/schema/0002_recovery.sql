@@ -126,6 +126,8 @@ INSERT INTO kept (id, events) VALUES (1, 0);
 ALTER TABLE boots ADD COLUMN stopped_ms INTEGER;               -- a clean stop
 ALTER TABLE boots ADD COLUMN progress_seq INTEGER NOT NULL DEFAULT 0;          -- newest event when it began
 ALTER TABLE boots ADD COLUMN safe INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE boots ADD COLUMN machine TEXT;                     -- the boot of the machine it ran on
+ALTER TABLE boots ADD COLUMN offset_ms INTEGER;                -- its time, less what had passed since that
 
 -- Workspaces: what becomes of what is said, and the files that are written from it.
 ALTER TABLE workflows ADD COLUMN workspace TEXT NOT NULL DEFAULT 'kept'

@@ -89,6 +89,19 @@ async def test_an_agent_is_held_and_let_go(kernel: House, what: str, state: str)
     assert (await kernel.ask("POST", f"/agents/nobody/{what}")).code == "unknown_agent"
 
 
+async def test_a_stopped_agent_keeps_its_messages_until_it_is_resumed(kernel: House) -> None:
+    """contracts 7, stop TARGET: the work is queued, and its sender is told what it waits for."""
+    await kernel.ask("POST", "/agents/alice/stop")
+    receipt = (await kernel.ask("POST", "/messages", SEND)).json
+    (instruction,) = receipt["instruction_ids"]
+    assert receipt["held"] == {instruction: "stopped"}
+    assert (await shown(kernel, instruction))["standing"] == "person"
+    assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["stopped"]
+    await kernel.ask("POST", "/agents/alice/resume")
+    assert (await shown(kernel, instruction))["standing"] == "runnable"
+    assert (await kernel.ask("POST", "/messages", SEND)).json["held"] == {}
+
+
 async def test_a_restart_ends_what_the_agent_does_and_clears_what_kept_it(kernel: House) -> None:
     """contracts 7: restart TARGET (fault TF21: its backoff is over)."""
 
@@ -100,6 +113,16 @@ async def test_a_restart_ends_what_the_agent_does_and_clears_what_kept_it(kernel
     assert (await kernel.ask("POST", "/agents/alice/restart")).json["state"] == "active"
     assert kernel.interrupted == ["alice"]
     assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["idle"]
+
+
+async def test_a_restart_that_is_asked_for_again_does_not_stop_the_new_worker(kernel: House) -> None:
+    """contracts 4: a replayed Idempotency-Key changes nothing and gets the same answer."""
+    keyed = kernel.headers() | {"Idempotency-Key": "k1"}
+    answers = [(await kernel.ask("POST", "/agents/alice/restart", headers=keyed)).json for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert kernel.interrupted == ["alice"]
+    await kernel.ask("POST", "/agents/alice/restart", headers=kernel.headers() | {"Idempotency-Key": "k2"})
+    assert kernel.interrupted == ["alice", "alice"]
 
 
 async def test_why_an_agent_is_in_error_is_shown_where_people_look(kernel: House) -> None:

@@ -99,7 +99,7 @@ def test_an_open_breaker_never_opens_earlier_than_it_said(
         before, breaker = breaker, failed(breaker, KEY, cause, said, now, jitter)
         assert breaker.state == "open" and breaker.opens == 1
         assert breaker.open_until_ms == 0 or 0 < before.open_until_ms <= breaker.open_until_ms
-        if cause == "rate_limited" and breaker.open_until_ms and said is not None and not math.isnan(said):
+        if cause not in ("auth", "quota") and breaker.open_until_ms and said is not None and not math.isnan(said):
             assert breaker.open_until_ms >= now + min(max(said, 0), 86_400) * 1000
 
 
@@ -143,9 +143,19 @@ def test_success_of_others_does_not_forgive_failures_that_add_up() -> None:
 def test_a_probe_that_hears_nothing_from_the_provider_leaves_its_place_to_the_next() -> None:
     """Promise P12: half open is never a dead end."""
     half = probing(opened(), 8)
-    assert abandoned(half, 7, NOW) == half
-    free = abandoned(half, 8, NOW + 9)
-    assert (free.state, free.probe, hold_until_ms(free, NOW + 9)) == ("open", None, NOW + 9)
+    now = half.open_until_ms + 9
+    assert abandoned(half, 7, now) == half
+    free = abandoned(half, 8, now)
+    assert (free.state, free.probe, hold_until_ms(free, now)) == ("open", None, now)
+
+
+def test_who_tries_earlier_because_a_person_says_so_shortens_no_wait_of_others() -> None:
+    """Promise P12: Retry-After is a floor for all who did not ask themselves."""
+    half = probing(opened("rate_limited", 3600.0), 8)
+    assert abandoned(half, 8, NOW + 9).open_until_ms == half.open_until_ms
+    assert failed(half, KEY, "rate_limited", None, NOW + 9, 0.5).open_until_ms == half.open_until_ms
+    assert failed(half, KEY, "rate_limited", 7200.0, NOW + 9, 0.5).open_until_ms == NOW + 9 + 7_200_000
+    assert failed(half, KEY, "auth", None, NOW + 9, 0.5).open_until_ms == 0
 
 
 @given(st.lists(st.sampled_from(["fail", "probe", "succeed", "abandon"]), max_size=30), st.integers(0, 4))

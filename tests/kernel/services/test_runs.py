@@ -21,7 +21,7 @@ from kernel.store.database import open_database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
-from protocol.errors import Cause
+from protocol.errors import Cause, Refused
 from protocol.names import AgentKey
 from protocol.workflow import WorkflowDefinition
 
@@ -116,6 +116,25 @@ async def test_what_is_said_after_the_look_and_before_the_verdict_is_not_lost() 
             assert await it.writer.commit(end_run, 1) is False
             assert it.run().state == "running"
             it.writer.close()
+
+
+async def test_a_store_that_is_full_for_a_moment_does_not_end_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault SF03: the end of a run is put off, and looked for again soon."""
+    with scene() as it:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(it.writer.run)
+            await it.start("hello nobody")
+            with monkeypatch.context() as patched:
+                patched.setattr(it.writer, "commit", _refuses)
+                assert await it.runs.run_once() <= 1.0
+            assert it.run().state == "running"
+            await it.runs.run_once()
+            assert it.run().state == "stopped"
+            it.writer.close()
+
+
+async def _refuses(*_: object) -> None:
+    raise Refused("storage_full", "the disk is full")
 
 
 @pytest.mark.parametrize(("cause", "exit_code"), [("untrusted", 7), ("auth", 4), ("invalid", 1)])

@@ -15,6 +15,8 @@ LIVE: Final = frozenset({"leased", "running"})
 LANED: Final = frozenset({"queued", "yielded"})
 ENDED: Final = frozenset({"done", "incomplete", "failed", "dead", "cancelled"})
 JITTER: Final = 0.5
+JOINED_MESSAGES: Final = 20
+"""What comes then makes work of its own."""
 
 
 @dataclass
@@ -36,7 +38,8 @@ class Work:
     preempted: int = 0
     promoted: bool = False
     by_mention: bool = False
-    messages: list[int] = field(default_factory=list)
+    messages: int = 1
+    """Of which it was made."""
     deaths: Deaths = field(default_factory=lambda: Deaths(0, -1))
 
 
@@ -69,6 +72,9 @@ class Model:
             for work in sorted(self.works.values(), key=lambda one: -one.number):
                 same = (work.agent, work.space, work.lane, work.state) == (agent, space, lane, "queued")
                 if same and work.by_mention and work.epoch == 0:
+                    if work.messages == JOINED_MESSAGES:
+                        break
+                    work.messages += 1
                     return work.number
         number = len(self.works) + 1
         work = Work(number, agent, space, lane, self.now_ms, by_mention=mention)
@@ -146,6 +152,8 @@ class Model:
     def end(self, work: Work, state: str) -> None:
         """It is over."""
         work.state, work.not_before_ms, work.waits_for = state, 0, None
+        if state in ("done", "incomplete"):
+            self.agents[work.agent].stepped = True
 
     def retry(self, work: Work) -> None:
         """As if never tried; what is durable stays."""
@@ -170,17 +178,17 @@ class Model:
         self.paused = paused
         for work in [one for one in self.works.values() if not one.space.startswith("dm:")]:
             if paused and work.state in LANED:
-                work.state, work.waits_for, work.not_before_ms = "waiting", "paused", 0
+                work.state, work.waits_for = "waiting", "paused"
             elif not paused and work.waits_for == "paused":
-                work.state, work.waits_for, work.not_before_ms = "queued", None, 0
+                work.state, work.waits_for = "queued", None
 
     def tick(self) -> None:
         """What time alone changes."""
         for work in self.works.values():
             if work.state in LANED and work.lane > 0 and self.now_ms - work.enqueued_ms >= STARVATION_MS:
                 work.lane, work.promoted = 0, True
-            if work.state == "waiting" and 0 < work.not_before_ms <= self.now_ms:
-                work.state, work.waits_for, work.not_before_ms = "queued", None, 0
+            if work.state == "waiting" and work.waits_for != "paused" and 0 < work.not_before_ms <= self.now_ms:
+                self.back(work, "queued")
 
     def stop(self) -> None:
         """The workflow ends, and all of its work that has not."""

@@ -30,10 +30,11 @@ def main(argv: list[str]) -> int:
                 stateful_step_count=STEPS,
                 deadline=None,
                 database=None,
-                suppress_health_check=list(HealthCheck),
+                suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
             ),
         )
-        print(f"{machine.__name__}: {examples} sequences agree with the model, {time.monotonic() - began:.0f} s")
+        taken = time.monotonic() - began
+        sys.stdout.write(f"{machine.__name__}: {examples} sequences agree with the model, {taken:.0f} s\n")
     return 0
 
 

@@ -11,7 +11,7 @@ from kernel.rule.draft import Author, Draft
 from kernel.store import entries, instructions, messages, standing
 from kernel.store.commits.append import append
 from kernel.store.commits.cancel import cancel
-from kernel.store.commits.close import close
+from kernel.store.commits.close import EndStatus, close
 from kernel.store.commits.end_run import end_run
 from kernel.store.commits.journal import journal
 from kernel.store.commits.lease import Leased
@@ -22,7 +22,7 @@ from kernel.store.commits.recover import recover
 from kernel.store.commits.retry import retry
 from kernel.store.commits.trip import Trip
 from kernel.store.workflows import running_runs
-from protocol.errors import Refused
+from protocol.errors import Cause, Refused
 from protocol.ipc import Entry, ToolCall
 from tests.kernel.store.house import House
 
@@ -71,9 +71,11 @@ async def waiting(house: House, *more: str) -> None:
     await take(house, "i2")
 
 
-async def answers(house: House, instruction: str = "i2", text: str = "42", **more: Any) -> None:
+async def answers(
+    house: House, instruction: str = "i2", text: str = "42", status: EndStatus = "done", cause: Cause | None = None
+) -> None:
     """The asked one ends."""
-    await house.writer.commit(close, instruction, 1, **{"status": "done", "text": text} | more)
+    await house.writer.commit(close, instruction, 1, status=status, text=text, cause=cause)
 
 
 def rows(house: House) -> dict[str, tuple[Any, ...]]:
@@ -102,10 +104,8 @@ async def test_who_asked_holds_neither_a_worker_nor_its_agent(house: House) -> N
     """decisions.md: parked, no slot is held, no charge; the agent does other work meanwhile."""
     await waiting(house)
     assert rows(house)["i1"] == ("waiting", "answer", "i2")
-    found = house.reader.now(
-        lambda conn: conn.execute("SELECT attempts, crashes, preempted FROM instructions").fetchone()
-    )
-    assert tuple(found) == (0, 0, 0)
+    charges = "SELECT attempts, crashes, preempted FROM instructions WHERE id = 1"
+    assert house.reader.now(lambda conn: list(conn.execute(charges))) == [(0, 0, 0)]
     other = (await house.said("review:main", "@alice also this")).instruction_ids[0]
     assert [one.id for one in house.reader.now(instructions.ready, house.clock.now_ms, 10)] == [other]
 
@@ -273,6 +273,22 @@ async def _again(house: House, instruction: str) -> Leased:
     return await take(house, instruction)
 
 
+@pytest.mark.parametrize("why", ["cancelled", "told already"])
+async def test_who_does_not_wait_any_more_may_be_asked_back(why: str, house: House) -> None:
+    """The circle is one of waits: who was cancelled waits no more, nor who was told before a person had it retried."""
+    await waiting(house)
+    if why == "cancelled":
+        await house.writer.commit(cancel, "i1")
+        bob = await _again(house, "i2")
+    else:
+        await answers(house, status="failed", cause="refusal")
+        await house.writer.commit(retry, "i2")
+        bob = await take(house, "i2")
+    assert await ask(house, bob, "alice") == "i3"
+    await house.writer.commit(close, "i2", bob.epoch, status="done", text="42")
+    assert len(notes(house)) == (why != "cancelled")
+
+
 async def test_the_final_answer_wakes_nobody_twice(house: House) -> None:
     """The reply names who asked, who has it as a note; the channel shows both sides."""
     await waiting(house)
@@ -370,8 +386,8 @@ async def test_who_waits_for_what_is_gone_is_no_reason_to_go_on(house: House) ->
     """An answer that nobody is going to give: the run ends with it, and a new kernel lets the work go on."""
     await waiting(house)
     await answers(house)
-    forget = "UPDATE instructions SET state = 'waiting', waits_for = 'answer', wait_key = 'i2' WHERE id = 1"
-    await house.writer.commit(lambda tx: tx.conn.execute(forget).fetchall())
+    stuck = "UPDATE instructions SET state = 'waiting', waits_for = 'answer', wait_key = 'i2' WHERE id = 1"
+    await house.writer.commit(lambda tx: tx.conn.execute(stuck))
     assert stands(house) == Standing("person", "answer")
     over = judged(house)
     assert isinstance(over, Verdict) and over.exit_code == 1

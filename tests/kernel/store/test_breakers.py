@@ -2,6 +2,7 @@
 
 from kernel.store import breakers, instructions
 from kernel.store.commits.close import close
+from kernel.store.commits.grant import grant_agent
 from kernel.store.commits.park import Parking, park
 from kernel.store.commits.roster import AgentSpec, put_agents
 from kernel.store.commits.tick import next_tick_ms, tick
@@ -66,7 +67,7 @@ async def test_one_tries_and_the_others_follow_when_it_is_answered(house: House)
     assert probe.attempts == 1, "a wait is no attempt"
     assert house.reader.now(breakers.closed_for, (ACCOUNT, MODEL), "alice") is None
     assert house.reader.now(breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
-    await house.writer.commit(answered, probe.agent)
+    await house.writer.commit(answered, probe.agent, (MODEL,))
     assert ready(house) == ["i2"]
     house.clock.now_ms += 500
     assert ready(house) == ["i2", "i3"]
@@ -164,4 +165,27 @@ async def test_an_edited_definition_may_call_its_provider_again(house: House) ->
     assert ready(house) == []
     edited = AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/other"}')
     await house.writer.commit(put_agents, [edited])
+    assert ready(house) == ["i1"]
+
+
+async def test_an_agent_that_has_spent_its_budget_does_not_try_its_whole_queue(house: House) -> None:
+    """P27: what waits behind is looked at when there is money again, or when somebody edits the budget."""
+    await house.agents("alice")
+    await house.said("dm:alice", "one")
+    await house.said("dm:alice", "two")
+    await house.take("i1")
+    until = START_MS + 60_000
+    parking = Parking(
+        status="waiting", outcome="over budget", waits_for="budget", not_before_ms=until, rests_until_ms=until
+    )
+    await house.writer.commit(park, "i1", 1, parking)
+    assert ready(house) == []
+    await house.writer.commit(grant_agent, "alice")
+    assert ready(house) == ["i1"]
+    house.clock.now_ms += 1
+    await house.take("i1")
+    await house.writer.commit(park, "i1", 2, parking)
+    await house.writer.commit(
+        put_agents, [AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/other"}')]
+    )
     assert ready(house) == ["i1"]

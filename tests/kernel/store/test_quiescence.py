@@ -44,6 +44,8 @@ class Piece:
 
 def _over(reason: WaitReason, until_ms: int, now_ms: int) -> bool:
     """Whether a wait has ended by then. Without a time only somebody else's try ends it, and only for a provider."""
+    if reason == "paused":
+        return False
     return now_ms >= until_ms if until_ms else reason == "provider"
 
 

@@ -6,13 +6,17 @@ from typing import cast
 import apsw
 import pytest
 
+from kernel.rule.draft import Draft
 from kernel.store import breakers, events, instructions, messages, shown
+from kernel.store.commits.append import append
 from kernel.store.commits.boots import asked_to_stop
 from kernel.store.commits.journal import journal
 from kernel.store.commits.park import Parking, park
+from kernel.store.commits.reclock import Machine
 from kernel.store.commits.recover import Recovered, recover
 from kernel.store.commits.trip import Trip
 from kernel.store.database import Connection
+from kernel.store.requests import RequestKey
 from kernel.store.transaction import Transaction
 from protocol.ipc import Entry
 from tests.kernel.store.house import House
@@ -232,3 +236,24 @@ async def test_recovery_that_is_cut_short_leaves_all_as_it_was(house: House) -> 
     after = house.reader.now(events.kept), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
     assert after == before
     assert (await boot(house)).requeued == ("i1", "i2")
+
+
+@pytest.mark.parametrize("days", [-400, -1, 1, 400])
+async def test_a_clock_that_was_set_while_no_kernel_ran_changes_no_wait_and_no_window(house: House, days: int) -> None:
+    """P2, P12, P21: on the same boot of the machine it is known by how much it was set."""
+    await house.agents("alice")
+    await house.said("dm:alice", "one")
+    key = RequestKey("admin", "k1", b"hash")
+    draft = Draft(kind="said", space="dm:alice", sender="user", text="two", to=("alice",))
+    first = await house.writer.commit(append, draft, request=key)
+    await house.take("i1")
+    due = house.clock.now_ms + 60_000
+    await house.writer.commit(
+        park, "i1", 1, Parking(status="queued", not_before_ms=due, outcome="network", cause="network")
+    )
+    await house.writer.commit(recover, machine=Machine("boot", 1_000))
+    by_ms = days * 86_400_000
+    house.clock.now_ms += by_ms
+    await house.writer.commit(recover, machine=Machine("boot", 1_000 + by_ms))
+    assert house.reader.now(instructions.next_due_ms, house.clock.now_ms) == due + by_ms
+    assert await house.writer.commit(append, draft, request=key) == first

@@ -1,10 +1,15 @@
 """ask_agent as it goes over the wire: what the caller learns at once, and what is refused."""
 
+import hashlib
+
 import pytest
+import trio
+import trio.testing
 
 from kernel.store.commits.close import close
 from kernel.store.commits.lease import lease
 from kernel.store.commits.park import Parking, park
+from tests.kernel.api.client import Answer
 from tests.kernel.api.house import House
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 
@@ -69,3 +74,28 @@ async def test_people_see_for_what_the_asker_waits(kernel: House) -> None:
     assert await kernel.services.writer.commit(lease, "i2", b"2" * 32) is not None
     await kernel.services.writer.commit(close, "i2", 1, status="done", text="42")
     assert (await kernel.ask("GET", "/instructions/i1")).json["status"] == "queued"
+
+
+async def test_who_is_waited_for_ends_the_wait_where_whom_it_asked_needs_a_person(kernel: House) -> None:
+    """P26: POST /serve of alice neither returns while bob can go on, nor hangs once only a person can help it."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    commit = kernel.services.writer.commit
+    async with trio.open_nursery() as nursery:
+        answers: list[Answer] = []
+
+        async def serve() -> None:
+            answers.append(await kernel.ask("POST", "/serve", {"to": "alice@review", "text": "hi"}))
+
+        with kernel.services.feed.subscribe() as events:
+            nursery.start_soon(serve)
+            while (await anext(events)).type != "instruction.queued":
+                pass
+        assert await commit(lease, "i1", hashlib.sha256(b"worker-token").digest()) is not None
+        await call(kernel, "ask_agent", {"agent": "bob", "query": "how many?"})
+        await commit(park, "i1", 1, Parking(status="yielded", outcome="yielded"))
+        assert await commit(lease, "i2", b"2" * 32) is not None
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert answers == []
+        await commit(park, "i2", 1, Parking(status="waiting", outcome="over budget", waits_for="budget"))
+    (result,) = answers[0].json["results"]
+    assert (result["instruction_id"], result["status"], result["waits_for"]) == ("i1", "waiting", "budget")

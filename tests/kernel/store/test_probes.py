@@ -1,0 +1,336 @@
+"""A breaker that is half open never waits for somebody who cannot try."""
+
+from dataclasses import replace
+
+import pytest
+
+from kernel.policy.standing import Standing
+from kernel.store import breakers, instructions, standing
+from kernel.store.commits.cancel import cancel
+from kernel.store.commits.close import close
+from kernel.store.commits.limit import limit
+from kernel.store.commits.park import Parking, park
+from kernel.store.commits.pause import pause_agent, pause_workflow, reset_agent, resume_agent
+from kernel.store.commits.recover import recover
+from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.store.commits.tick import AGED, next_tick_ms, tick
+from kernel.store.commits.trip import Trip, answered, elsewhere
+from kernel.store.transaction import Transaction
+from protocol.names import AgentKey
+from tests.kernel.store.house import House
+
+STARVATION_MS = 300_000_000
+KEY = "anthropic#aa/m"
+HELD_BACK = Parking(
+    status="waiting",
+    outcome="held back",
+    waits_for="provider",
+    wait_key=KEY,
+    not_before_ms=1,
+    holds=True,
+    seen_shut=True,
+)
+"""How admission puts back whom a breaker keeps from calling."""
+
+
+def refused(retry_after_seconds: float = 10.0) -> Parking:
+    failure = Trip(KEY, "rate_limited", retry_after_seconds, 0.0)
+    return Parking(
+        status="waiting", outcome="rate_limited", cause="rate_limited", waits_for="provider", wait_key=KEY, trip=failure
+    )
+
+
+def ready(house: House) -> list[str]:
+    return [one.id for one in house.reader.now(instructions.ready, house.clock.now_ms, 100)]
+
+
+async def both_wait(house: House, *, space: str | None = None) -> None:
+    """alice (i1, in ``space`` if that is given) and bob (i2) were refused, and may try again now."""
+    for number, name in enumerate(("alice", "bob"), 1):
+        await (house.said(space, f"@{name} x") if space and number == 1 else house.said(f"dm:{name}", "x"))
+        await house.take(f"i{number}")
+        await house.writer.commit(park, f"i{number}", 1, refused())
+    house.clock.now_ms += 10_000
+
+
+async def settle(house: House) -> None:
+    """What the alarms do: whatever is due, and again."""
+    for _ in range(8):
+        due_ms = house.reader.now(next_tick_ms, STARVATION_MS)
+        if due_ms is None or due_ms > house.clock.now_ms:
+            return
+        await house.writer.commit(tick, STARVATION_MS)
+    raise AssertionError("it never comes to rest")
+
+
+async def test_who_is_paused_is_not_chosen_to_try(house: House) -> None:
+    """promises.md 4.4: half open means that somebody tries."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    await house.writer.commit(pause_agent, AgentKey("alice"))
+    await settle(house)
+    assert ready(house) == ["i2"]
+
+
+async def test_who_is_paused_before_it_tried_leaves_its_place_to_the_next(house: House) -> None:
+    """promises.md 4.4, issue 3: waiting for a provider ends without a person."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    await settle(house)
+    assert ready(house) == ["i1"]
+    await house.writer.commit(pause_agent, AgentKey("alice"))
+    await settle(house)
+    assert ready(house) == ["i2"]
+    await house.take("i2")
+    await house.writer.commit(resume_agent, AgentKey("alice"))
+    await settle(house)
+    assert house.reader.now(breakers.closed_for, (KEY,), "alice") is not None, "one at a time"
+
+
+@pytest.mark.parametrize("how", ["paused", "limited"])
+async def test_whose_workflow_holds_it_back_leaves_its_place_to_the_next(house: House, how: str) -> None:
+    """promises.md 4.4: the same, where a pause or a budget of its workflow came in between."""
+    space = await house.workflow("alice")
+    await house.agents("bob")
+    await both_wait(house, space=space)
+    await settle(house)
+    assert ready(house) == ["i1"]
+    if how == "paused":
+        await house.writer.commit(pause_workflow, space)
+    else:
+        await house.writer.commit(limit, 1, "budget")
+    await settle(house)
+    assert ready(house) == ["i2"]
+
+
+async def test_who_never_gets_its_turn_is_waited_for_a_minute(house: House) -> None:
+    """promises.md 4.4: workers may be short, or the agent may be busy with something that takes hours."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    await settle(house)
+    house.clock.now_ms += 59_999
+    await settle(house)
+    assert ready(house) == ["i1"]
+    house.clock.now_ms += 1
+    await settle(house)
+    assert ready(house) == ["i1", "i2"]
+    assert house.reader.now(breakers.closed_for, (KEY,), "alice") is not None, "one at a time"
+    assert house.reader.now(breakers.closed_for, (KEY,), "bob") is None
+
+
+async def test_who_is_trying_has_all_the_time_it_needs(house: House) -> None:
+    """promises.md 4.4: at most one probe, however long its call takes."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    await settle(house)
+    await house.take("i1")
+    house.clock.now_ms += 3_600_000
+    await settle(house)
+    assert ready(house) == []
+
+
+async def test_nobody_is_put_in_the_place_of_one_that_cannot_try_who_cannot_either(house: House) -> None:
+    """An alarm that finds nothing to change must not come again at once."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    for name in ("alice", "bob"):
+        await house.writer.commit(pause_agent, AgentKey(name))
+    await settle(house)
+    house.clock.now_ms += 3_600_000
+    await settle(house)
+    assert ready(house) == []
+    await house.writer.commit(resume_agent, AgentKey("bob"))
+    await settle(house)
+    assert ready(house) == ["i2"]
+
+
+async def test_more_urgent_work_of_its_agent_tries_in_its_place_and_has_as_long(house: House) -> None:
+    """decisions.md, The probe belongs to an agent: still one at a time."""
+    space = await house.workflow("alice")
+    await house.agents("bob")
+    for number, (where, text) in enumerate(((space, "@alice x"), ("dm:bob", "x")), 1):
+        await house.said(where, text)
+        await house.take(f"i{number}")
+        await house.writer.commit(park, f"i{number}", 1, refused())
+    house.clock.now_ms += 10_000
+    await settle(house)
+    await house.said(space, "@alice also")
+    await house.take("i3")
+    house.clock.now_ms += 3_600_000
+    await settle(house)
+    assert ready(house) == [], "i2 waits for the end of i3"
+
+
+async def test_an_agent_that_is_held_without_waiting_work_goes_on_too(house: House) -> None:
+    """What was given up leaves its agent held: nobody of its queue waits, and somebody must let it go."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    await house.said("dm:bob", "y")
+    await house.writer.commit(cancel, "i2")
+    await settle(house)
+    assert ready(house) == ["i1"]
+    await house.writer.commit(pause_agent, AgentKey("alice"))
+    await settle(house)
+    assert ready(house) == ["i3"]
+
+
+async def test_who_saw_a_breaker_that_has_been_closed_meanwhile_does_not_wait_for_it(house: House) -> None:
+    """Nobody would ever wake it: between the look and the commit the provider may have answered another."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    await settle(house)
+    await house.agents("carol")
+    await house.said("dm:carol", "x")
+    await house.take("i1")
+    await house.take("i3")
+    await house.writer.commit(answered, AgentKey("alice"), (KEY,))
+    await house.writer.commit(park, "i3", 1, HELD_BACK)
+    house.clock.now_ms += 1_000
+    await settle(house)
+    assert "i3" in ready(house)
+    assert (await house.take("i3")).attempts == 1, "nothing is charged"
+
+
+async def test_who_saw_a_breaker_that_is_still_shut_waits_for_it(house: House) -> None:
+    """The other side: it is held, with all its work, until somebody was answered."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    await settle(house)
+    await house.agents("carol")
+    await house.said("dm:carol", "x")
+    await house.take("i3")
+    await house.writer.commit(park, "i3", 1, HELD_BACK)
+    await settle(house)
+    assert ready(house) == ["i1"]
+
+
+async def test_who_waits_follows_what_becomes_of_the_breaker(house: House) -> None:
+    """Promise P26: a time that has passed without effect must not look like work that can go on."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    await settle(house)
+    await house.take("i1")
+    await house.writer.commit(park, "i1", 2, refused(500.0))
+    (bob,) = house.reader.now(standing.of, ["i2"], house.clock.now_ms).values()
+    assert bob == Standing("time", "provider", house.clock.now_ms + 500_000)
+
+
+async def test_who_waits_for_a_quota_waits_for_a_person_once_the_key_is_refused(house: House) -> None:
+    """issue 3: a run never hangs, whatever an agent is stuck on; no time will come for this one."""
+    await house.agents("alice", "bob")
+    for number, name in enumerate(("alice", "bob"), 1):
+        await house.said(f"dm:{name}", "x")
+        await house.take(f"i{number}")
+    account = "anthropic#aa"
+    sent_away = Parking(
+        status="waiting",
+        outcome="quota",
+        cause="quota",
+        waits_for="quota",
+        wait_key=account,
+        trip=Trip(account, "quota", 60.0, 0.0),
+    )
+    await house.writer.commit(park, "i1", 1, sent_away)
+    not_known = replace(sent_away, cause="auth", waits_for="credentials", trip=Trip(account, "auth", None, 0.0))
+    await house.writer.commit(park, "i2", 1, not_known)
+    house.clock.now_ms += 60_000
+    await settle(house)
+    found = house.reader.now(standing.of, ["i1", "i2"], house.clock.now_ms)
+    assert set(found.values()) == {Standing("person", "credentials")}
+
+
+async def test_what_rises_by_its_age_does_so_in_small_commits(house: House) -> None:
+    """LF07: a hundred thousand that came together keep nobody else from writing."""
+    space = await house.workflow("bob")
+    for _ in range(AGED + 1):
+        await house.said(space, "x", to=("bob",))
+    house.clock.now_ms += STARVATION_MS
+    await house.writer.commit(tick, STARVATION_MS)
+    assert len([one for one in house.told if one.data.get("lane") == "immediate"]) == AGED
+    await settle(house)
+    assert len([one for one in house.told if one.data.get("lane") == "immediate"]) == AGED + 1
+
+
+async def test_an_answer_from_elsewhere_says_nothing_about_a_provider(house: House) -> None:
+    """Promise P12: who moved on to another provider because this one refuses does not let the others go early."""
+    await house.agents("alice", "bob")
+    for number, name in enumerate(("alice", "bob"), 1):
+        await house.said(f"dm:{name}", "x")
+        await house.take(f"i{number}")
+        await house.writer.commit(park, f"i{number}", 1, refused(3600.0))
+    due_ms = house.clock.now_ms + 3_600_000
+    edited = AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"openai/other"}')
+    await house.writer.commit(put_agents, [edited])
+    assert ready(house) == ["i1"]
+    house.clock.now_ms += 1
+    await house.take("i1")
+    await house.writer.commit(answered, AgentKey("alice"), ("openai#bb", "openai#bb/other"))
+    await house.writer.commit(close, "i1", 2, status="done")
+    await settle(house)
+    assert ready(house) == []
+    assert house.reader.now(next_tick_ms, STARVATION_MS) == due_ms
+    house.clock.now_ms = due_ms
+    await settle(house)
+    assert ready(house) == ["i2"]
+
+
+@pytest.mark.parametrize("queued", [True, False])
+async def test_who_is_reset_may_ask_but_lets_nobody_else_go(house: House, queued: bool) -> None:
+    """promises.md 4.4: one asks, the others wait for its answer, also where what had waited was taken back."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    house.clock.now_ms -= 1
+    await house.writer.commit(cancel, "i1")
+    if queued:
+        await house.said("dm:alice", "y")
+    assert ready(house) == []
+    await house.writer.commit(reset_agent, AgentKey("alice"))
+    await settle(house)
+    assert ready(house) == (["i3"] if queued else [])
+    assert (house.reader.now(breakers.closed_for, (KEY,), "alice") is None) is queued
+    assert house.reader.now(breakers.closed_for, (KEY,), "bob") is not None
+
+
+async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_be_tried(house: House) -> None:
+    """promises.md 4.3: after awk reset the next message is not sent to wait once more."""
+    await house.agents("alice")
+    await house.said("dm:alice", "x")
+    await house.take("i1")
+    parking = Parking(
+        status="waiting",
+        outcome="auth",
+        cause="auth",
+        waits_for="credentials",
+        wait_key=KEY,
+        trip=Trip(KEY, "auth", None, 0.0),
+    )
+    await house.writer.commit(park, "i1", 1, parking)
+    await house.writer.commit(cancel, "i1")
+    await house.writer.commit(resume_agent, AgentKey("alice"))
+    assert house.reader.now(breakers.closed_for, (KEY,), "alice") is None
+
+
+async def test_who_calls_somebody_else_instead_leaves_its_place_at_once(house: House) -> None:
+    """promises.md 4.4: what it does there may take hours, and says nothing about here."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    await settle(house)
+    await house.take("i1")
+    await house.writer.commit(elsewhere, AgentKey("alice"), (KEY,))
+    assert ready(house) == []
+    await house.writer.commit(elsewhere, AgentKey("alice"), ("openai#bb", "openai#bb/other"))
+    assert ready(house) == ["i2"]
+
+
+async def test_a_new_kernel_frees_who_waits_for_a_breaker_that_is_not_there(house: House) -> None:
+    """Issue 3, Build 8: whatever left it behind, nobody else would ever come back to it."""
+    await house.agents("alice", "bob")
+    await both_wait(house)
+    await house.writer.commit(forget_breakers)
+    assert house.reader.now(next_tick_ms, STARVATION_MS) is None
+    await house.writer.commit(recover)
+    assert ready(house) == ["i1", "i2"]
+
+
+def forget_breakers(tx: Transaction) -> None:
+    tx.conn.execute("DELETE FROM breakers").fetchall()
