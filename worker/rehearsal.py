@@ -55,7 +55,7 @@ class _TwoReplies:
         self._say = say
         self._hear = hear
 
-    async def reply(self, conversation: Conversation, _allowance: int | None, live: Live) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
         import trio  # noqa: PLC0415  (loaded by who rehearses this)
 
         if not conversation.steps:

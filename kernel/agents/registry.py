@@ -20,12 +20,15 @@ Known = Literal["same", "changed", "gone"]
 """How what was known of an agent compares with its file."""
 
 
-async def register(catalog: Catalog, writer: Writer, reader: Reader) -> Survey:
+async def register(
+    catalog: Catalog, writer: Writer, reader: Reader, spared: frozenset[AgentKey] = frozenset()
+) -> Survey:
     """Bring the store up to date with the files: new and edited agents in, deleted ones without work out.
 
-    A file that is wrong leaves what was known of its agent. Raises BadDefinition only for the project file.
+    A file that is wrong leaves what was known of its agent, as do those of ``spared``. Raises BadDefinition only for
+    the project file.
     """
-    survey = await update(catalog, writer)
+    survey = await update(catalog, writer, spared)
     names = frozenset(catalog.names())
     for record in reader.now(agents.all):
         if record.origin == "file" and record.key not in names:
@@ -33,10 +36,11 @@ async def register(catalog: Catalog, writer: Writer, reader: Reader) -> Survey:
     return survey
 
 
-async def update(catalog: Catalog, writer: Writer) -> Survey:
+async def update(catalog: Catalog, writer: Writer, spared: frozenset[AgentKey] = frozenset()) -> Survey:
     """As ``register``, but nobody is forgotten: a file that is not there may be in the middle of being written."""
     survey = await trio.to_thread.run_sync(catalog.survey)
-    await writer.commit(put_agents, [file_spec(loaded) for loaded in survey.loaded])
+    specs = [file_spec(loaded) for loaded in survey.loaded]
+    await writer.commit(put_agents, [spec for spec in specs if spec.key not in spared])
     return survey
 
 

@@ -25,6 +25,7 @@ from kernel.workflows.find import WORKFLOWS, workflow_names
 from kernel.workflows.load import load_workflow
 from protocol.api import FileError
 from protocol.errors import Refused
+from protocol.names import AgentKey
 
 logger = logging.getLogger(__name__)
 
@@ -54,14 +55,13 @@ class Reload:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch until cancelled, or until the system cannot tell of edits any longer."""
+        task_status.started()
         try:
             with watching() as watch:
                 watch.cover(self._folders())
-                task_status.started()
                 await self._follow(watch)
         except CannotWatch as error:
             logger.warning("reload.off %s: an edited file counts when its agent works next", error)
-            task_status.started()
 
     async def _follow(self, watch: Watch) -> None:
         while True:
@@ -79,17 +79,17 @@ class Reload:
         if stamp == self._seen:  # some other file of the root
             return
         try:
-            errors = (await update(self._catalog, self._writer)).errors
+            errors = (await update(self._catalog, self._writer, self._ephemeral())).errors
         except BadDefinition as error:
             errors = error.errors
         else:
             errors += await trio.to_thread.run_sync(self._wrong_workflows)
             await self._forget()
         self._seen = stamp
-        fresh = [error for error in dict.fromkeys(errors) if error not in self._told]
+        fresh = [one for one in dict.fromkeys(errors) if one not in self._told]
         self._told = frozenset(errors)
-        for error in fresh:
-            logger.warning("definition.broken %s:%d:%d %s", error.path, error.line, error.column, error.message)
+        for one in fresh:
+            logger.warning("definition.broken %s:%d:%d %s", one.path, one.line, one.column, one.message)
         if fresh:
             await self._writer.commit(tell_broken, fresh)
 
@@ -99,7 +99,11 @@ class Reload:
             await self._sleep(GONE_SECONDS)
             if self._gone():
                 with suppress(BadDefinition):
-                    await register(self._catalog, self._writer, self._reader)
+                    await register(self._catalog, self._writer, self._reader, self._ephemeral())
+
+    def _ephemeral(self) -> frozenset[AgentKey]:
+        """Agents made at run time: whoever writes a file of that name says what becomes of them."""
+        return frozenset(one.key for one in self._reader.now(agents.all) if one.origin == "ephemeral")
 
     def _gone(self) -> bool:
         names = frozenset(self._catalog.names())

@@ -5,7 +5,7 @@ watchfiles was tried: it wakes twenty times a second to look whether anything ha
 
 import ctypes
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from errno import EACCES, ENOENT, ENOTDIR
 from pathlib import Path
@@ -52,7 +52,7 @@ class Watch:
 
 
 @contextmanager
-def watching() -> Iterator[Watch]:
+def watching() -> Generator[Watch]:
     """A watch over nothing yet. Raises CannotWatch."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:

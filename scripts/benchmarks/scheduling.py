@@ -98,12 +98,16 @@ def _recorded(path: str) -> list[list[Statement]]:
     conn = database.writer()
     sends: list[list[Statement]] = []
 
+    def note(_cursor: object, sql: str, values: object) -> bool:
+        sends[-1].append((sql, values))
+        return True
+
     async def record() -> None:
         writer = Writer(database=database, clock_ms=lambda: START_MS, publish=lambda _events: None)
         async with trio.open_nursery() as nursery:
             await nursery.start(writer.run)
             await writer.commit(put_agents, _specs())
-            conn.exec_trace = lambda _cursor, sql, values: sends[-1].append((sql, values)) is None
+            conn.exec_trace = note
             for number in range(SENDS):
                 sends.append([])
                 await writer.commit(append, _draft(number))

@@ -1,7 +1,7 @@
 """The mock's shell: bounded, killed with its group, and without our standard input."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ ENV = {"PATH": "/usr/bin:/bin"}
 
 
 @contextmanager
-def sitting(cwd: Path | str) -> Iterator[tuple[Desk, Shell, int]]:
+def sitting(cwd: Path | str) -> Generator[tuple[Desk, Shell, int]]:
     """A desk, a shell in ``cwd`` whose waits are that desk's, and where the kernel speaks to it."""
     read, write = os.pipe()
     desk = Desk(Hearing(), read, write)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import trio
 
@@ -69,10 +69,11 @@ class Endpoint:
     async def _by_sdk(self) -> _Serve:
         """The SDK's way. The first that needs it has it imported, in a thread; the others wait for the same."""
         async with self._opening:
-            if self._sdk is None:
+            serve = self._sdk
+            if serve is None:
                 assert self._nursery is not None, "a request comes while run() lasts"
-                self._sdk = await self._nursery.start(self._serve_by_sdk)
-            return self._sdk
+                serve = self._sdk = cast("_Serve", await self._nursery.start(self._serve_by_sdk))
+            return serve
 
     async def _serve_by_sdk(self, *, task_status: trio.TaskStatus[_Serve]) -> None:
         manager = await trio.to_thread.run_sync(_build, self._calls)

@@ -13,7 +13,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.registry import register
 from kernel.services import reload
 from kernel.services.reload import Reload
-from kernel.services.watching import CannotWatch
+from kernel.services.watching import CannotWatch, Watch
 from kernel.store import agents
 from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
@@ -157,3 +157,18 @@ async def test_a_system_that_cannot_tell_of_edits_is_no_reason_to_fail(
     assert [record.message for record in caplog.records].count(
         "reload.off No space left on device: an edited file counts when its agent works next"
     ) == 1
+
+
+async def test_watches_that_run_out_later_are_said_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue: the limit of inotify may be reached at any folder that comes."""
+    async with scene(tmp_path) as it:
+
+        def cannot(self: Watch, folders: object) -> None:
+            raise CannotWatch("No space left on device")
+
+        monkeypatch.setattr(Watch, "cover", cannot)
+        (it.root / ".agents").mkdir()
+        it.write(".agents/alice.yaml", SOUND.format("new"))
+        await until_idle()
+        await register(it.catalog, it.house.writer, it.house.reader)
+        assert it.says("alice") == "new"

@@ -8,8 +8,8 @@ from typing import get_args
 import apsw
 import pytest
 
+from kernel.policy.standing import AgentState
 from kernel.rule.draft import Origin
-from kernel.store.commits.roster import AgentState
 from kernel.store.database import migrations, open_database
 from kernel.store.errors import CannotOpen
 from kernel.store.reader import Reader

@@ -69,7 +69,7 @@ EMPTY = tuple(
 RUN = """
 INSERT INTO workflows (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms,
   hops_limit, instructions_limit)
-VALUES ('review', 'main', 'review:main', 'run', 'x', x'', x'', x'', 'running', 0, ?, 9, 9)
+VALUES ('review', 'main', 'review:main', 'run', 'x', x'7B7D', x'7B7D', x'5B5D', 'running', 0, ?, 9, 9)
 """
 AGENT = """
 INSERT INTO agents (key, name, origin, backend, model, state, hold_key, hold_reason, hold_until_ms, resume_at_ms)

@@ -22,6 +22,7 @@ async def test_an_agent_that_crashed_is_restarted_later_and_later(house: House) 
         assert house.reader.now(instructions.ready, house.clock.now_ms, 10) == ()
         due = house.reader.now(instructions.next_due_ms, house.clock.now_ms)
         assert due == house.clock.now_ms + seconds * 1000
+        assert due is not None
         house.clock.now_ms = due
 
 
