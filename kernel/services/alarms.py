@@ -9,6 +9,7 @@ from typing import Final
 
 import trio
 
+from kernel.services.level import look_again
 from kernel.store.commits.tick import next_tick_ms, tick
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
@@ -38,11 +39,7 @@ class Alarms:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch until cancelled."""
-        task_status.started()
-        while True:
-            self._wake.clear()
-            with trio.move_on_after(await self.run_once()):
-                await self._wake.wait()
+        await look_again(self._wake, self.run_once, task_status)
 
     async def run_once(self) -> float:
         """Do what is due. Returns the seconds until something is again."""

@@ -13,6 +13,7 @@ import trio
 
 from kernel.policy.verdict import Verdict, verdict
 from kernel.services.fitting import misfit
+from kernel.services.level import look_again
 from kernel.store import finals, workflows
 from kernel.store.commits.end_run import Judged, end_run
 from kernel.store.commits.limit import limit
@@ -42,11 +43,7 @@ class Runs:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch until cancelled."""
-        task_status.started()
-        while True:
-            self._wake.clear()
-            with trio.move_on_after(await self.run_once()):
-                await self._wake.wait()
+        await look_again(self._wake, self.run_once, task_status)
 
     async def run_once(self) -> float:
         """End every run that is over. Returns the seconds until one may be over though nothing happens."""
