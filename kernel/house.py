@@ -28,6 +28,7 @@ from kernel.services.attempt import Attempts
 from kernel.services.books import Books
 from kernel.services.briefing import Briefings
 from kernel.services.dispatcher import Dispatcher
+from kernel.services.folders import Folders
 from kernel.services.memory import Memory
 from kernel.services.mirror import WAKING as MIRRORED
 from kernel.services.mirror import Mirror
@@ -182,6 +183,7 @@ def _attempts(ground: _Ground, purse: Purse, launcher: Launcher) -> Attempts:
             own_bin=ground.own_bin,
             url=f"{ground.about.url}/mcp",
             trusted=ground.boot.arguments.trusted,
+            folders=Folders(state=Path(ground.boot.arguments.state), home=Path(ground.boot.arguments.home)),
             kept=ground.kept,
         ),
         books=Books(writer=ground.writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),

@@ -10,7 +10,10 @@ import msgspec
 
 from protocol.budget import AgentBudget
 
-Backend = Literal["sdk", "mock"]
+Backend = Literal["sdk", "claude", "codex", "opencode", "cursor", "exec", "mock"]
+"""What runs an agent. What is known of each is a row of ``protocol.backends``."""
+Approval = Literal["auto", "ask", "all", "deny"]
+"""auto: run every tool. ask: ask before one that changes something. all: ask before each. deny: refuse instead."""
 
 Duration = Annotated[float, msgspec.Meta(ge=0.1, le=2_592_000, extra={"duration": True})]
 """Seconds; ``120s``, ``10m``, ``200ms`` or a bare number in the file. From 0.1 s to 30 days."""
@@ -98,6 +101,23 @@ class Endpoint(_Strict, frozen=True, kw_only=True):
     """``$NAME`` of a variable in the kernel's environment."""
     dialect: Literal["anthropic", "openai"] | None = None
     """Which API is spoken there; else the model's prefix says it."""
+
+
+class McpServer(_Strict, frozen=True, kw_only=True):
+    """An MCP server of the agent's own, as ``.mcp.json`` has it: a ``command`` to run, or a ``url`` to reach."""
+
+    type: Literal["stdio", "http"] | None = None
+    """How it is spoken to; unset: as ``command`` or ``url`` says."""
+    command: str | None = None
+    """The program. It needs trust."""
+    args: tuple[str, ...] = ()
+    """Its arguments."""
+    env: dict[str, str] = {}
+    """Further variables of its environment; ``${NAME}`` is one of yours, which needs trust."""
+    url: str | None = None
+    """Where it listens. It needs trust."""
+    headers: dict[str, str] = {}
+    """Sent with every request; ``${NAME}`` is a variable of yours, which needs trust."""
 
 
 class MockError(_Strict, frozen=True, kw_only=True):
@@ -206,6 +226,18 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     """What it may cost."""
     schedule: Schedule | None = None
     """When it wakes without being asked."""
+    tools: tuple[str, ...] = ()
+    """Tools of its own to switch on: ``bash``, ``files``, ``skills``, ``feedback``, or names you imported."""
+    mcp_servers: dict[str, McpServer] = {}
+    """MCP servers of its own, by name. They need trust."""
+    skills: tuple[str, ...] = ()
+    """Folders of the project that hold skills (a ``SKILL.md`` each). They need trust."""
+    approval: Approval = "ask"
+    """Whether somebody is asked before a tool runs: ``auto``, ``ask``, ``all`` or ``deny``."""
+    sandbox: Literal["off", "on"] = "off"
+    """``on``: its processes see the project and nothing else of yours. It is refused where that cannot be done."""
+    command: tuple[str, ...] = ()
+    """For ``backend: exec``: the program and its arguments. It needs trust."""
     env: tuple[str, ...] = ()
     """Variables of your environment that its tools see. It needs trust."""
     mock: tuple[Rule, ...] = ()

@@ -628,7 +628,7 @@ class ProviderRow(_Body, frozen=True, kw_only=True):
     """One provider. ``key_set``: whether one of ``key_variables`` is set where the kernel runs; never the key."""
 
     name: str
-    dialect: Literal["anthropic", "openai", "mock"]
+    dialect: Literal["anthropic", "openai", "cursor", "mock"]
     base_url: str | None
     key_variables: tuple[str, ...]
     key_set: bool

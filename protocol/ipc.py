@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from protocol.agent import Rule
+from protocol.agent import Approval, McpServer, Rule
 from protocol.errors import Cause
 from protocol.instruction import Usage
 
@@ -85,7 +85,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Where model calls go. The key travels here and nowhere else."""
 
     name: str
-    dialect: Literal["anthropic", "openai", "mock"]
+    dialect: Literal["anthropic", "openai", "cursor", "mock"]
     base_url: str | None = None
     api_key: str | None = None
 
@@ -131,6 +131,25 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """The conversation did not fit the model: show it shortened."""
     first_k: int = 0
     """The number of the first entry: earlier ones were made for another prompt, and are told in this one."""
+    tools: tuple[str, ...] = ()
+    """Which of the worker's own tools are switched on."""
+    mcp_servers: dict[str, McpServer] = {}
+    """Servers of the agent's own. ``${NAME}`` is already filled in: what is here is secret."""
+    skills: tuple[str, ...] = ()
+    """Folders of skills, absolute."""
+    approval: Approval = "ask"
+    command: tuple[str, ...] = ()
+    """What ``backend: exec`` runs."""
+    attempt_dir: str = ""
+    """A folder (0700) that goes with the attempt."""
+    session_dir: str = ""
+    """A folder (0700) that outlives it: the home of a CLI, the same for all work of this agent in this space."""
+    sandbox: bool = False
+    """Everything that is run here sees ``cwd``, the two folders above, and nothing of ``hidden``."""
+    hidden: tuple[str, ...] = ()
+    """Folders that hold the kernel's secrets."""
+    budget_usd: float | None = None
+    """What may be spent yet, for a program that counts for itself; tokens come with each ``go``."""
     entries_follow: int = 0
     """How many more entries come as ``entry`` frames of their own, because ``entries`` would not fit into a line."""
 

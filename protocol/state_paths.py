@@ -13,6 +13,7 @@ LOCK: Final = "daemon.lock"
 DATABASE: Final = "agent-worker.db"
 LOG: Final = "kernel.log"
 RUN: Final = "run"
+SESSIONS: Final = "sessions"
 
 PROJECT_MARKS: Final = (".agents", ".workflows", "moniro.yaml", ".agents.yaml", ".git")
 """A directory that holds one of these is a project's root; the nearest parent of the working directory wins."""

@@ -4,7 +4,18 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from protocol.agent import AgentDefinition, Backend, Duration, Endpoint, MaxSteps, MaxTokens, Rule, Schedule, Timeouts
+from protocol.agent import (
+    AgentDefinition,
+    Approval,
+    Backend,
+    Duration,
+    Endpoint,
+    MaxSteps,
+    MaxTokens,
+    Rule,
+    Schedule,
+    Timeouts,
+)
 from protocol.budget import AgentBudget, RunBudget
 from protocol.project import WorkspaceProvider
 
@@ -39,6 +50,7 @@ class Ref(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
     max_steps: MaxSteps | None = None
     timeouts: Timeouts | None = None
     budget: AgentBudget | None = None
+    approval: Approval | None = None
     schedule: Schedule | None = None
     mock: tuple[Rule, ...] | None = None
 

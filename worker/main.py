@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Final
 
 from protocol.agent import MockExit
+from protocol.backends import CLIS
 from protocol.codec import encode
 from protocol.ipc import COOKIE_VARIABLE, Error, Ready, Result, Start
 from protocol.version import VERSION
@@ -90,7 +91,11 @@ def serve(
     environ.update(_env(start, cookie))
     from worker import on_trio  # noqa: PLC0415  (a worker that plays a script needs no event loop)
 
-    work = partial(attempt, start, connect=connect or _adapter, own={})
+    work: on_trio.Attempt = (
+        partial(import_module("worker.backends.attempt").attempt, start, env=_env(start, cookie))
+        if start.backend in CLIS
+        else partial(attempt, start, connect=connect or _adapter, own={})
+    )
     on_trio.run(hearing, stdin_fd, stdout_fd, work, leave)
 
 

@@ -19,6 +19,9 @@ _BASE: Final = ("worker.main",)
 _FOR_MODELS: Final = ("trio", "worker.on_trio")
 """What an adapter runs on. A project of scripts needs no event loop, in a worker or here."""
 
+PROGRAM: Final = "program"
+"""Stands for running another program in a worker's place."""
+
 ADAPTERS: Final[Mapping[str, str]] = MappingProxyType(
     {"anthropic": "worker.models.anthropic", "openai": "worker.models.openai"}
 )
@@ -35,12 +38,14 @@ def load(names: frozenset[str]) -> None:
         _attempt(module, partial(_import, module))
     _attempt("worker.rehearsal", _rehearse)
     adapters = names & ADAPTERS.keys()
-    if adapters:
+    if adapters or PROGRAM in names:
         for module in _FOR_MODELS:
             _attempt(module, partial(_import, module))
         _attempt("worker.rehearsal", _rehearse_on_trio)
     for name in sorted(adapters):
         _attempt(name, partial(_warm, ADAPTERS[name]))
+    if PROGRAM in names:
+        _attempt(PROGRAM, partial(_import, "worker.backends.attempt"))
 
 
 def freeze() -> None:

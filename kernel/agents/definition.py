@@ -12,7 +12,7 @@ import msgspec
 from kernel.agents.environment import name_fault
 from kernel.agents.later import REFUSED_KEYS, REFUSED_VALUES
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
-from kernel.agents.providers import MOCK, ModelRejected, route
+from kernel.agents.providers import MOCK, ModelRejected, check_backend, route
 from kernel.agents.schedule import faults
 from kernel.source.located import Converter, Shapes
 from kernel.source.nodes import MapNode, Node, ScalarNode
@@ -81,10 +81,15 @@ class _Check:
             self._bad("model", "is missing", "add model: provider/name (backend mock needs none)")
             return
         try:
-            route(self._agent, project)
+            found = route(self._agent, project)
         except ModelRejected as error:
             key = "provider" if "provider" in self._keys() and "is not a model" not in error.message else "model"
             self._bad(key, error.message, error.hint)
+            return
+        try:
+            check_backend(self._agent, found)
+        except ModelRejected as error:
+            self._bad("backend", error.message, error.hint)
 
     def prompt(self) -> None:
         prompt = self._agent.prompt

@@ -9,16 +9,7 @@ from protocol.agent import AgentDefinition, Context, Prompt
 NOT_YET: Final = "is not supported in this version"
 _REMOVE: Final = "remove it: nothing would act on it"
 
-_AGENT_KEYS: Final = (
-    "memory",
-    "tools",
-    "scopes",
-    "mcp_servers",
-    "approval",
-    "skills",
-    "sandbox",
-    "command",
-)
+_AGENT_KEYS: Final = ("memory", "scopes")
 
 REFUSED_KEYS: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
     {
@@ -33,10 +24,4 @@ REFUSED_KEYS: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyTy
     }
 )
 
-REFUSED_VALUES: Final[Mapping[tuple[type, str], Mapping[str, str]]] = MappingProxyType(
-    {
-        (AgentDefinition, "backend"): MappingProxyType(
-            dict.fromkeys(("claude", "codex", "cursor", "opencode", "exec"), "this version runs sdk and mock")
-        )
-    }
-)
+REFUSED_VALUES: Final[Mapping[tuple[type, str], Mapping[str, str]]] = MappingProxyType({})

@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 
 from kernel.source.spelling import nearest
 from protocol.agent import AgentDefinition, Endpoint
+from protocol.backends import BACKENDS
 from protocol.errors import Cause
 from protocol.ipc import Provider
 from protocol.project import ProjectDefinition, ProviderEntry
 
-Dialect = Literal["anthropic", "openai", "mock"]
+Dialect = Literal["anthropic", "openai", "cursor", "mock"]
 
 MOCK: Final = "mock"
 _KEY_REFERENCE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]{0,99})", re.ASCII)
@@ -53,6 +54,7 @@ PROVIDERS: Final[Mapping[str, Preset]] = MappingProxyType(
         "moonshot": Preset("openai", "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",)),
         "ollama": Preset("openai", "http://127.0.0.1:11434/v1"),
         "lmstudio": Preset("openai", "http://127.0.0.1:1234/v1"),
+        "cursor": Preset("cursor", None, ("CURSOR_API_KEY",)),
         MOCK: Preset("mock", None),
     }
 )
@@ -128,11 +130,24 @@ def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Ma
     if definition.backend == MOCK:
         return Resolved(None, definition.model or MOCK)
     found = route(definition, project)
+    check_backend(definition, found)
     key = next((environ[name] for name in found.keys if environ.get(name)), None)
     if found.keys and key is None:
         raise CauseError("auth", f"no key for {found.name}: set {' or '.join(found.keys)} where the kernel starts")
     base_url = (environ.get(found.base_url_variable or "") or None) if found.base_url is None else found.base_url
     return Resolved(Provider(name=found.name, dialect=found.dialect, base_url=base_url, api_key=key), model=found.model)
+
+
+def check_backend(definition: AgentDefinition, found: Route) -> None:
+    """Raise ModelRejected where the backend cannot speak to that model."""
+    spec = BACKENDS[definition.backend]
+    if found.dialect not in spec.dialects:
+        speaks = " or ".join(sorted(spec.dialects - {MOCK}))
+        able = [name for name, other in BACKENDS.items() if found.dialect in other.dialects]
+        raise ModelRejected(
+            f"backend {spec.name} speaks {speaks}, and {found.name} is spoken to as {found.dialect}",
+            f"choose another model, or backend: {' or '.join(able)}",
+        )
 
 
 def check_endpoint(name: str, base_url: str | None, api_key: str | None) -> None:

@@ -16,6 +16,7 @@ from kernel.agents.prompt import Prompt
 from kernel.agents.providers import CauseError, ModelRejected, Resolved, resolve
 from kernel.agents.trust import Kept, agent_units, changed_text, missing_consent
 from kernel.policy.breaker import Endpoint
+from kernel.services.folders import Folders
 from kernel.services.opening import opening
 from kernel.store.commits.freeze import Freeze
 from kernel.store.commits.lease import Leased
@@ -63,8 +64,10 @@ class Briefings:
         own_bin: frozenset[str],
         url: str,
         trusted: bool,
+        folders: Folders,
         kept: Kept = tuple,
     ) -> None:
+        self._folders = folders
         self._catalog = catalog
         self._reader = reader
         self._environ = environ
@@ -123,6 +126,15 @@ class Briefings:
             earlier_steps=opened.earlier_steps,
             first_k=opened.first_k,
             compact=leased.compacted,
+            tools=definition.tools,
+            mcp_servers=definition.mcp_servers,
+            skills=tuple(str(self._catalog.root / folder) for folder in definition.skills),
+            approval=definition.approval,
+            command=definition.command,
+            attempt_dir=self._folders.attempt(leased),
+            session_dir=self._folders.session(leased, definition),
+            sandbox=definition.sandbox == "on",
+            hidden=self._folders.hidden,
         )
         sdks = sdks_for((definition,), project)
         return Briefing(definition, start, prompt.manifest, sdks, _endpoint(leased, resolved), opened.freeze)

@@ -15,8 +15,20 @@ _REMOVE: Final = "remove it: nothing would act on it"
 _OWN: Final = "it is the agent's own: change its file, or write an inline agent"
 
 _WORKFLOW_KEYS: Final = ("rules", "guard", "verdict")
-_REF_KEYS: Final = ("approval",)
-_REF_OWN: Final = ("soul", "context", "retry", "env", "name", "memory", "tools", "scopes", "mcp_servers", "skills")
+_REF_OWN: Final = (
+    "soul",
+    "context",
+    "retry",
+    "env",
+    "name",
+    "memory",
+    "tools",
+    "scopes",
+    "mcp_servers",
+    "skills",
+    "sandbox",
+    "command",
+)
 _WORKSPACE_KEYS: Final = ("document", "documents", "document_owner", "git")
 
 _REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
@@ -24,7 +36,6 @@ _REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
         **{(WorkflowDefinition, key): (f"{key} {NOT_YET}", _REMOVE) for key in _WORKFLOW_KEYS},
         (WorkflowDefinition, "context"): ("unknown key 'context'", "it is called workspace"),
         **{(Workspace, key): (f"{key} {NOT_YET}", _REMOVE) for key in _WORKSPACE_KEYS},
-        **{(Ref, key): (f"{key} {NOT_YET}", _REMOVE) for key in _REF_KEYS},
         **{(Ref, key): (f"a ref cannot override {key}", _OWN) for key in _REF_OWN},
         (RefPrompt, "system"): ("a ref cannot override prompt.system", "write append: to add to the agent's prompt"),
         (RefPrompt, "system_file"): ("a ref cannot override prompt.system_file", "write append: to add to it"),

@@ -9,7 +9,18 @@ from protocol.agent import AgentDefinition
 from protocol.names import AgentKey, inline_key
 from protocol.workflow import Ref
 
-_OVERRIDES = ("model", "backend", "provider", "max_tokens", "max_steps", "timeouts", "budget", "schedule", "mock")
+_OVERRIDES = (
+    "model",
+    "backend",
+    "provider",
+    "max_tokens",
+    "max_steps",
+    "timeouts",
+    "budget",
+    "approval",
+    "schedule",
+    "mock",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from kernel.services.attempt import Attempts
 from kernel.services.books import Books
 from kernel.services.briefing import Briefings
 from kernel.services.dispatcher import Dispatcher
+from kernel.services.folders import Folders
 from kernel.services.purse import Purse
 from kernel.services.retention import Retention
 from kernel.services.runs import Runs
@@ -91,6 +92,7 @@ class Kernel:
                 own_bin=frozenset(),
                 url="http://kernel/mcp",
                 trusted=True,
+                folders=Folders(state=ground.root / ".state", home=ground.root / ".state"),
             ),
             books=Books(writer=self.writer, now_ms=nature.now_ms, jitter=nature.chance.random),
             now_text=lambda: rfc3339(nature.now_ms()),

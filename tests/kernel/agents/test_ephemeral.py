@@ -27,7 +27,7 @@ def test_a_request_becomes_a_definition() -> None:
         (AgentRequest(model="x", system="s"), "model"),
         (AgentRequest(model="openai/x"), "prompt"),
         (AgentRequest(model="mock/x", mock=[{"txt": "hi"}]), "mock[0].do[0].txt"),
-        (AgentRequest(model="openai/x", system="s", backend="codex"), "backend"),
+        (AgentRequest(model="openai/x", system="s", backend="claude"), "backend"),
         (AgentRequest(model="openai/x", system="s", provider={"name": "x", "base_url": 1}), "provider"),
     ],
 )

@@ -20,6 +20,7 @@ from kernel.services.attempt import Attempts
 from kernel.services.books import Books
 from kernel.services.briefing import Briefings
 from kernel.services.dispatcher import Dispatcher
+from kernel.services.folders import Folders
 from kernel.services.purse import Purse
 from kernel.store import instructions
 from kernel.store.commits.append import append
@@ -156,6 +157,7 @@ class Core:
                 own_bin=frozenset(),
                 url="http://x",
                 trusted=False,
+                folders=Folders(state=root / ".state", home=root / ".state"),
                 kept=lambda: self.kept,
             ),
             books=Books(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),

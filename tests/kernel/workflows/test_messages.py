@@ -29,7 +29,7 @@ EXPECTED = """\
 2:19 agents.reviewer.ref: there is no agent 'reviwer'
     reviewer: {ref: reviwer}
     hint: did you mean reviewer? (each has a file .agents/<name>.yaml)
-4:5 agents.coder.model: unknown provider 'opnai'; known: anthropic, deepseek, \
+4:5 agents.coder.model: unknown provider 'opnai'; known: anthropic, cursor, deepseek, \
 fireworks, google, groq, lmstudio, mistral, mock, moonshot, ollama, openai, openrouter, together, xai
       model: opnai/gpt-5.5
     hint: did you mean openai? (or give base_url under providers: in moniro.yaml)

@@ -1,0 +1,129 @@
+"""What a program in a worker's place has to offer: how it is started, and what it says means.
+
+One instance serves one attempt. It starts nothing and waits for nothing: ``worker.backends.attempt`` runs the process,
+feeds it and ends it. So each program's file is a translation, tested on recorded streams.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from protocol.instruction import Usage
+from protocol.ipc import Result, Start, ToolCall
+from worker.models.errors import Failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What there is to do.
+
+    ``message`` is what the program reads: the instruction with its thread, or, where ``session`` is resumed, what was
+    added since and the word to go on. ``place`` goes with the attempt, ``home`` outlives it (both 0700).
+    """
+
+    start: Start
+    binary: str
+    message: str
+    session: str | None
+    place: Path
+    home: Path
+    env: Mapping[str, str]
+    """The environment that the attempt's programs have; the provider's key is not in it."""
+    max_turns: int
+    """Replies left of max_steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A process to run in ``start.cwd``. ``env`` is all of its environment; ``stdin`` is written, then closed."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    stdin: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SessionIs:
+    """The id under which it can be resumed; made durable before anything else."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Text as it comes. Shown, not kept."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What it does now. ``tool``: a tool runs until the next event."""
+
+    what: str
+    tool: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One reply of its model, whole: a step. ``usage`` is of this reply alone, never counted before or again."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEnded:
+    """One of its own tools came back: kept, so that a fresh start can be told what was done."""
+
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """It is connected to Daemon MCP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hopeless:
+    """It would not end by itself for long (a wrong key is retried for minutes): it is to be ended, for this reason."""
+
+    why: Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Its last event: it should leave now, and is made to where it does not."""
+
+
+Event = SessionIs | Said | Doing | Turn | ToolEnded | Reached | Hopeless | Over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How the process ended: one of ``code`` and ``signal``. ``stderr`` is the end of what it said there."""
+
+    code: int | None
+    signal: int | None
+    stderr: str
+
+
+class Program(Protocol):
+    """One attempt of one program."""
+
+    def launch(self) -> Launch:
+        """How to start it; writes its private configuration (0600) first. Raises Failed."""
+        ...
+
+    def read(self, line: bytes) -> Iterable[Event]:
+        """What one line of its standard output means. A line that is no event means nothing. Raises Failed."""
+        ...
+
+    def conclude(self, ended: Ended) -> Result:
+        """What came of it, from its terminal event *and* its exit: either alone is not success. Raises Failed."""
+        ...
