@@ -124,7 +124,7 @@ MOCK = "backend: mock\nmock:\n"
         ("prompt: {system: x}\n", "model", "is missing", "backend mock needs none"),
         ("model: openai/x\n", "prompt", "is missing", "system_file"),
         ("model: gpt-5\nprompt: {system: x}", "model", "'gpt-5' is not a model", "provider/name"),
-        ("model: antropic/x\nprompt: {system: x}", "model", "known: anthropic, cursor, deepseek", "did you mean anthropic?"),
+        ("model: antropic/x\nprompt: {system: x}", "model", "known: anthropic, cursor, deepseek", "mean anthropic?"),
         ("model: openai/x\nprovider: opnai\nprompt: {system: x}", "provider", "unknown provider", "mean openai?"),
         ("model: mock/x\n", "mock", "a mock needs a script", "mock: [{text"),
         ("backend: mock\n", "mock", "a mock needs a script", ""),
