@@ -45,7 +45,13 @@ def _places(conn: apsw.Connection) -> list[tuple[int, int]]:
     return cast("list[tuple[int, int]]", conn.execute(PLACES, {"patience": HALF_OPEN_MS}).fetchall())
 
 
-PROBE: Final = "SELECT key FROM breakers WHERE state = 'open' AND open_until_ms > 0 AND open_until_ms <= ? ORDER BY key"
+# An account comes before its models, which are not tried while it is shut.
+PROBE: Final = """
+SELECT b.key FROM breakers AS b WHERE b.state = 'open' AND b.open_until_ms > 0 AND b.open_until_ms <= ?
+  AND NOT EXISTS (SELECT 1 FROM breakers AS a
+    WHERE a.state <> 'closed' AND a.key || '/' = substr(b.key, 1, length(a.key) + 1))
+ORDER BY b.key
+"""
 
 
 def tick(tx: Transaction, starvation_ms: int) -> None:
@@ -69,7 +75,9 @@ SELECT min(
     WHERE i.state IN ('queued', 'yielded') AND i.lane > 0), :never),
   coalesce((SELECT min(i.not_before_ms) FROM instructions AS i INDEXED BY instructions_timed
     WHERE i.state = 'waiting' AND i.not_before_ms > 0 AND i.wait_key IS NULL AND i.waits_for <> 'paused'), :never),
-  coalesce((SELECT min(b.open_until_ms) FROM breakers AS b WHERE b.state = 'open' AND b.open_until_ms > 0), :never))
+  coalesce((SELECT min(b.open_until_ms) FROM breakers AS b WHERE b.state = 'open' AND b.open_until_ms > 0
+    AND NOT EXISTS (SELECT 1 FROM breakers AS a
+      WHERE a.state <> 'closed' AND a.key || '/' = substr(b.key, 1, length(a.key) + 1))), :never))
 """
 NEVER: Final = 2**62
 

@@ -83,10 +83,17 @@ WHERE i.state = 'waiting' AND i.wait_key = ? ORDER BY coalesce(a.state, '') <> '
 """
 
 
+ABOVE: Final = "SELECT 1 FROM breakers WHERE state <> 'closed' AND key || '/' = substr(?, 1, length(key) + 1) LIMIT 1"
+
+
 def probe(tx: Transaction, key: str) -> None:
-    """Let the first that waits for ``key`` try whether the provider answers again. Nobody waits: it is closed."""
+    """Let the first that waits for ``key`` try whether the provider answers again. Nobody waits: it is closed.
+
+    A model is not tried while its account is shut: nobody who may try the one could pass the other, and two who were
+    given one of them each would send each other back for ever.
+    """
     found = breaker(tx.conn, key)
-    if found is None or found.state != "open":
+    if found is None or found.state != "open" or tx.conn.execute(ABOVE, (key,)).fetchone() is not None:
         return
     row = tx.conn.execute(NEXT_WAITER, (key,)).fetchone()
     if row is None:

@@ -334,3 +334,28 @@ async def test_a_new_kernel_frees_who_waits_for_a_breaker_that_is_not_there(hous
 
 def forget_breakers(tx: Transaction) -> None:
     tx.conn.execute("DELETE FROM breakers").fetchall()
+
+
+async def test_two_who_need_both_breakers_do_not_take_turns_for_ever(house: House) -> None:
+    """promises.md 4.4, P9: account and model are both due, and each of the two that may try finds the other's shut."""
+    account = KEY.partition("/")[0]
+    await house.agents("alice", "bob")
+    for number, (name, key, cause) in enumerate((("alice", account, "quota"), ("bob", KEY, "rate_limited")), 1):
+        await house.said(f"dm:{name}", "x")
+        await house.take(f"i{number}")
+        trouble = Trip(key, cause, 10.0, 0.0)  # type: ignore[arg-type]
+        await house.writer.commit(park, f"i{number}", 1, replace(refused(), wait_key=key, trip=trouble))
+    house.clock.now_ms += 10_000
+    let_in: list[str] = []
+    for _ in range(6):
+        await settle(house)
+        for number in ready(house):
+            house.clock.now_ms += 1
+            leased = await house.take(number)
+            shut = house.reader.now(breakers.closed_for, (account, KEY), leased.agent)
+            if shut is None:
+                let_in.append(number)
+            else:
+                held = replace(HELD_BACK, wait_key=shut.key, waits_for=shut.reason, not_before_ms=shut.open_until_ms)
+                await house.writer.commit(park, number, leased.epoch, held)
+    assert len(let_in) == 1
