@@ -1,6 +1,7 @@
 """What the kernel's loader says of agents, without a kernel: who there is, and whether a text would be one."""
 
 import json
+from collections.abc import Mapping
 
 from interface.failure import Place
 from interface.loader import ask, place_of
@@ -14,6 +15,16 @@ def agent_list(root: str) -> bytes:
 def agent_info(root: str, name: str) -> bytes:
     """One agent of the project (protocol.api.AgentInfo). Raises Failure (unknown_agent, bad_definition)."""
     return ask(None, "agent", "--project", root, "--", name)
+
+
+def workflows_with(root: str, name: str) -> tuple[str, ...]:
+    """The files of those workflows that refer to the agent ``name``. Raises Failure."""
+    return tuple(json.loads(ask(None, "uses", "--project", root, "--", name))["workflows"])
+
+
+def backend_list(environ: Mapping[str, str]) -> bytes:
+    """What can run an agent, as far as ``environ`` says where it is (protocol.api.BackendList). Raises Failure."""
+    return ask(environ, "backends")
 
 
 def judge(root: str, name: str, text: str, *, new: bool = False) -> tuple[Place, ...]:

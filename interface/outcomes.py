@@ -14,7 +14,7 @@ from interface.sse import PING
 ENDED: Final = frozenset({"done", "incomplete", "failed", "dead", "cancelled"})
 """As protocol.instruction.ENDED, which costs msgspec."""
 
-TURNS: Final = frozenset({"instruction.ended", "instruction.queued", "agent.changed"})
+TURNS: Final = frozenset({"instruction.ended", "instruction.queued", "agent.changed", "approval.requested"})
 """Events after which an instruction may have ended, or come to where only a person can help."""
 
 Result = dict[str, Any]

@@ -127,6 +127,8 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
             rooms.start_soon(house.retention.run)
             await rooms.start(house.mirror.run)
             rooms.start_soon(house.passing.run)
+            rooms.start_soon(house.worktrees.run)
+            rooms.start_soon(house.worktree_sweep.run)
             rooms.start_soon(house.purse.run)
             await rooms.start(house.alarms.run)
             await rooms.start(house.timers.run)

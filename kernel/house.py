@@ -5,7 +5,7 @@ import random
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,7 @@ from kernel.boot.clock import Clock
 from kernel.boot.record import boot_id
 from kernel.policy.choose import Limits
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
+from kernel.procs.probe import Probes
 from kernel.services.admission import Admission
 from kernel.services.alarms import Alarms
 from kernel.services.attempt import Attempts
@@ -29,6 +30,7 @@ from kernel.services.books import Books
 from kernel.services.briefing import Briefings
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.folders import Folders
+from kernel.services.ground import Confinement
 from kernel.services.memory import Memory
 from kernel.services.mirror import WAKING as MIRRORED
 from kernel.services.mirror import Mirror
@@ -43,16 +45,22 @@ from kernel.services.runs import Runs
 from kernel.services.stopping import Stopping
 from kernel.services.timers import WAKING, Timers
 from kernel.services.vitals import Vitals
+from kernel.services.worktree_sweep import WAKING as STOPPED
+from kernel.services.worktree_sweep import WorktreeSweep
+from kernel.services.worktrees import Worktrees
 from kernel.store.clock_text import rfc3339
+from kernel.store.commits.lease import Leased
 from kernel.store.commits.reclock import Machine
 from kernel.store.database import Database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
 from kernel.workflows.remote import Remotes
+from kernel.workflows.repository import Repository
 from protocol.errors import Refused
+from protocol.ipc import Start
 from protocol.project import ProjectDefinition, ProjectLimits
-from protocol.state_paths import RUN
+from protocol.state_paths import RUN, WORKTREES
 
 INTERRUPT_SECONDS: Final = 2.0
 """How long a worker may take to leave that a person restarts."""
@@ -67,6 +75,8 @@ class House:
     retention: Retention
     mirror: Mirror
     passing: Passing
+    worktrees: Worktrees
+    worktree_sweep: WorktreeSweep
     purse: Purse
     alarms: Alarms
     timers: Timers
@@ -108,13 +118,28 @@ def build(boot: Boot, database: Database) -> House:
         run_dir=ground.run_dir,
         environ=worker_environment(ground.environ, (), ground.own_bin),
     )
-    attempts = _attempts(ground, purse, launcher)
+    repository, trees = _worktrees(ground, launcher)
+    attempts = _attempts(ground, purse, launcher, trees)
     dispatcher = _dispatcher(ground, attempts)
     mirror = _mirror(ground)
     stopping, safe_mode = Stopping(), trio.Event()
     clock, reader, writer, feed, catalog = ground.clock, ground.reader, ground.writer, ground.feed, ground.catalog
     return House(
-        services=_services(ground, launcher, attempts, dispatcher, mirror, stopping, safe_mode),
+        services=replace(
+            _services(ground, launcher, attempts, dispatcher, mirror, stopping, safe_mode),
+            repository=repository,
+            worktrees=lambda space, agent, patch: trees.report(space, agent, patch=patch),
+            diff_stat=trees.stat,
+        ),
+        worktrees=trees,
+        worktree_sweep=WorktreeSweep(
+            repository=repository,
+            trees=trees,
+            reader=reader,
+            writer=writer,
+            wake=feed.new_wake(STOPPED),
+            works_in=lambda run: any(live.leased.run == run for live in attempts.live.values()),
+        ),
         runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(), now_ms=clock.now_ms),
         retention=Retention(
             reader=reader, writer=writer, now_ms=clock.now_ms, kept_seconds=lambda: catalog.project().retention
@@ -167,8 +192,32 @@ def _ground(boot: Boot, database: Database) -> _Ground:
     )
 
 
-def _attempts(ground: _Ground, purse: Purse, launcher: Launcher) -> Attempts:
+def _worktrees(ground: _Ground, launcher: Launcher) -> tuple[Repository, Worktrees]:
+    environ, own_bin, root = ground.environ, ground.own_bin, ground.catalog.root
+    place = Path(ground.boot.arguments.state) / WORKTREES
+    repository = Repository(root, place, launcher=launcher, environ=environ, own_bin=own_bin)
+    trees = Worktrees(
+        root=root,
+        repository=repository,
+        reader=ground.reader,
+        writer=ground.writer,
+        feed=ground.feed,
+        launcher=launcher,
+        environ=environ,
+        own_bin=own_bin,
+    )
+    return repository, trees
+
+
+def _attempts(ground: _Ground, purse: Purse, launcher: Launcher, trees: Worktrees) -> Attempts:
     clock = ground.clock
+    confinement = Confinement(root=ground.catalog.root, environ=ground.environ, launcher=launcher)
+
+    async def prepare(leased: Leased, start: Start) -> None:
+        if start.sandbox is not None:
+            await confinement.check(start.sandbox)
+        await trees.ready(leased)
+
     return Attempts(
         writer=ground.writer,
         reader=ground.reader,
@@ -185,7 +234,10 @@ def _attempts(ground: _Ground, purse: Purse, launcher: Launcher) -> Attempts:
             trusted=ground.boot.arguments.trusted,
             folders=Folders(state=Path(ground.boot.arguments.state), home=Path(ground.boot.arguments.home)),
             kept=ground.kept,
+            ground=trees.ground,
+            confine=confinement.of,
         ),
+        prepare=prepare,
         books=Books(writer=ground.writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(clock.now_ms()),
     )
@@ -219,6 +271,7 @@ def _services(
         feed=ground.feed,
         catalog=ground.catalog,
         launcher=launcher,
+        probes=Probes(launcher, ground.run_dir),
         environ=ground.environ,
         token=boot.token,
         trusted=boot.arguments.trusted,
@@ -228,6 +281,8 @@ def _services(
         now_ms=ground.clock.now_ms,
         uptime_seconds=partial(_since, time.monotonic()),
         activity=lambda: {name: Activity(pid=live.pid, doing=live.doing) for name, live in attempts.live.items()},
+        reached=attempts.reached,
+        hold=attempts.hold,
         interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),
         ready=lambda: dispatcher.running,
         safe_mode=safe_mode.is_set,

@@ -21,6 +21,8 @@ Pause = Annotated[float, msgspec.Meta(ge=0, le=86_400, extra={"duration": True})
 """As Duration, but nothing at all is allowed, and at most a day."""
 
 
+Bytes = Annotated[int, msgspec.Meta(ge=16 * 2**20, le=2**50, extra={"bytes": True})]
+"""Bytes; ``512MiB``, ``4GiB``, ``2GB`` or a bare number in the file. From 16 MiB."""
 Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
@@ -43,10 +45,13 @@ class Prompt(_Strict, frozen=True, kw_only=True):
 
 
 class Context(_Strict, frozen=True, kw_only=True):
-    """The agent's own context. ``thin_thread`` is how many earlier messages of a space open its prompt."""
+    """What is the agent's own, wherever it works. A workflow's inline agent has no folder: it ends with the workflow."""
 
     thin_thread: Annotated[int, msgspec.Meta(ge=0, le=200)] = 10
     """How many earlier messages of the same space open the prompt."""
+    dir: str | None = None
+    """The folder of the project that its memory, notes, todos and conversations are in; ``.agents/<name>`` unless
+    given. It is the agent's alone: deleting the agent moves it away, if we made it."""
 
 
 class Timeouts(_Strict, frozen=True, kw_only=True):
@@ -60,6 +65,8 @@ class Timeouts(_Strict, frozen=True, kw_only=True):
     """For one call of a tool."""
     total: Duration = 7200.0
     """For the whole attempt; what is done by then is kept."""
+    approval: Duration = 3600.0
+    """For somebody to approve a call of a tool; after that it is refused."""
 
 
 class Retry(_Strict, frozen=True, kw_only=True):
@@ -90,6 +97,15 @@ class Schedule(_Strict, frozen=True, kw_only=True):
     """For a cron line: an IANA name. Else the machine's."""
 
 
+class AgentLimits(_Strict, frozen=True, kw_only=True):
+    """What one attempt may use with all that it starts; beyond that it is ended."""
+
+    memory: Bytes | None = None
+    """Memory of its own, of all its processes together: ``512MiB``, ``4GiB``. Unset: no limit."""
+    processes: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    """How many processes it may have at once. Unset: no limit."""
+
+
 class Endpoint(_Strict, frozen=True, kw_only=True):
     """An endpoint of the agent's own: OpenAI-compatible unless the model's prefix says otherwise."""
 
@@ -106,8 +122,8 @@ class Endpoint(_Strict, frozen=True, kw_only=True):
 class McpServer(_Strict, frozen=True, kw_only=True):
     """An MCP server of the agent's own, as ``.mcp.json`` has it: a ``command`` to run, or a ``url`` to reach."""
 
-    type: Literal["stdio", "http"] | None = None
-    """How it is spoken to; unset: as ``command`` or ``url`` says."""
+    type: Literal["stdio", "http", "project"] | None = None
+    """How it is spoken to; unset: as ``command`` or ``url`` says. ``project``: it is in the project's ``.mcp.json``."""
     command: str | None = None
     """The program. It needs trust."""
     args: tuple[str, ...] = ()
@@ -227,15 +243,17 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     schedule: Schedule | None = None
     """When it wakes without being asked."""
     tools: tuple[str, ...] = ()
-    """Tools of its own to switch on: ``bash``, ``files``, ``skills``, ``feedback``, or names you imported."""
+    """Tools of its own to switch on: ``bash``, ``files``, ``skills``, ``feedback``, or names of the project file."""
     mcp_servers: dict[str, McpServer] = {}
-    """MCP servers of its own, by name. They need trust."""
+    """MCP servers of its own, by name; or names of those in ``.mcp.json``, or ``.mcp.json`` for all. They need trust."""
     skills: tuple[str, ...] = ()
-    """Folders of the project that hold skills (a ``SKILL.md`` each). They need trust."""
+    """Folders of the project with skills (a ``SKILL.md`` each); ``.agents/skills`` unless given. They need trust."""
     approval: Approval = "ask"
     """Whether somebody is asked before a tool runs: ``auto``, ``ask``, ``all`` or ``deny``."""
     sandbox: Literal["off", "on"] = "off"
     """``on``: its processes see the project and nothing else of yours. It is refused where that cannot be done."""
+    limits: AgentLimits = AgentLimits()
+    """What it may use of the machine."""
     command: tuple[str, ...] = ()
     """For ``backend: exec``: the program and its arguments. It needs trust."""
     env: tuple[str, ...] = ()

@@ -3,11 +3,12 @@
 Every document the kernel answers a command with names its ``schema`` (contracts.md section 9).
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from protocol.agent import AgentDefinition
+from protocol.agent import AgentDefinition, Approval
+from protocol.backends import Ability
 from protocol.budget import BudgetTokens, Usd
 from protocol.errors import ErrorClass
 from protocol.instruction import DeliveryState, Lane, Status, Usage
@@ -85,6 +86,10 @@ class RunRequest(_Ask, frozen=True, kw_only=True):
     max_tokens: BudgetTokens | None = None
     exit_code_from: str | None = None
     """Only the work of this agent gives the run's exit code."""
+    approve: Approval | None = None
+    """Whether somebody is asked before a tool runs, whatever its agents' files say."""
+    attended: bool = False
+    """Somebody watches the run who may approve: it waits for that, and does not end."""
     trust: bool = False
     agree: tuple[str, ...] = ()
     """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
@@ -128,10 +133,31 @@ class AgentPatch(_Ask, frozen=True, kw_only=True):
     provider: Any = None
 
 
+Reason = Annotated[str, msgspec.Meta(max_length=2000)]
+Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
+
+
 class RetryRequest(_Ask, frozen=True, kw_only=True):
     """POST /instructions/:id/retry. ``fresh``: forget what its earlier attempts finished."""
 
     fresh: bool = False
+
+
+class ApproveRequest(_Ask, frozen=True, kw_only=True):
+    """POST /approvals/:id/approve. ``always``: and every later call of the tool whose whole input has this pattern.
+
+    In a pattern ``*`` stands for any text. ``all_agents``: whichever agent makes it.
+    """
+
+    reason: Reason = ""
+    always: Pattern | None = None
+    all_agents: bool = False
+
+
+class DenyRequest(_Ask, frozen=True, kw_only=True):
+    """POST /approvals/:id/deny. The agent is told the ``reason``."""
+
+    reason: Reason = ""
 
 
 class ShutdownRequest(_Ask, frozen=True, kw_only=True):
@@ -205,6 +231,15 @@ class Queue(_Body, frozen=True, kw_only=True):
     background: int = 0
 
 
+class DiffStat(_Body, frozen=True, kw_only=True):
+    """What was done in a working tree since it began, committed or not; of binary files no lines are counted."""
+
+    files: int = 0
+    added: int = 0
+    deleted: int = 0
+    commits: int = 0
+
+
 class PsRow(_Body, frozen=True, kw_only=True):
     """One agent in the process table."""
 
@@ -226,6 +261,8 @@ class PsRow(_Body, frozen=True, kw_only=True):
     rss_bytes: int = 0
     usage: Usage = Usage()
     last_event_at: str | None = None
+    diff: DiffStat | None = None
+    """Of its own working tree, where it has one and has done a step since the kernel began."""
 
 
 class Ps(_Document, frozen=True, kw_only=True):
@@ -381,6 +418,137 @@ class Dead(_Document, frozen=True, kw_only=True):
 
     instructions: tuple[DeadRow, ...]
     schema: str = "awk/dead/1"
+
+
+class FeedbackRow(_Body, frozen=True, kw_only=True):
+    """Something that was said about the work. ``author`` is an agent in ``space``, or the user."""
+
+    id: str
+    at: str
+    author: str
+    space: str | None
+    text: str
+
+
+class FeedbackAdded(_Document, frozen=True, kw_only=True):
+    """``awk feedback add``."""
+
+    feedback: FeedbackRow
+    schema: str = "awk/feedback-add/1"
+
+
+class FeedbackList(_Document, frozen=True, kw_only=True):
+    """``awk feedback list``: the newest, oldest first."""
+
+    feedback: tuple[FeedbackRow, ...]
+    schema: str = "awk/feedback-list/1"
+
+
+class FeedbackRequest(_Ask, frozen=True, kw_only=True):
+    """POST /feedback."""
+
+    text: str
+
+
+class ApprovalRow(_Body, frozen=True, kw_only=True):
+    """A call of a tool that waits for somebody to agree. ``reason`` is the agent's; ``cut``: ``input`` is not all."""
+
+    id: str
+    agent: str
+    space: str
+    tool: str
+    input: Any
+    requested_at: str
+    expires_at: str
+    instruction_id: str
+    reason: str = ""
+    cut: bool = False
+
+
+class Pending(_Document, frozen=True, kw_only=True):
+    """``awk pending``: what waits for a decision."""
+
+    approvals: tuple[ApprovalRow, ...]
+    schema: str = "awk/pending/1"
+
+
+class ApprovalInfo(_Document, frozen=True, kw_only=True):
+    """GET /approvals/:id: one request, with all of its input, and what became of it."""
+
+    id: str
+    agent: str
+    space: str
+    tool: str
+    input: Any
+    requested_at: str
+    expires_at: str
+    instruction_id: str
+    state: Literal["open", "granted", "denied", "expired"]
+    reason: str = ""
+    decided_at: str | None = None
+    decided_by: str | None = None
+    decision_reason: str = ""
+    schema: str = "awk/approval/1"
+
+
+class ApprovalRuleRow(_Body, frozen=True, kw_only=True):
+    """What was agreed to once for all. ``agent`` null: whoever asks."""
+
+    id: str
+    agent: str | None
+    tool: str
+    pattern: str
+    created_at: str
+
+
+class ApprovalRules(_Document, frozen=True, kw_only=True):
+    """``awk pending --rules``: calls that are granted without asking."""
+
+    rules: tuple[ApprovalRuleRow, ...]
+    schema: str = "awk/approval-rules/1"
+
+
+class DiffFile(_Body, frozen=True, kw_only=True):
+    """One file that is not as it was."""
+
+    path: str
+    added: int
+    deleted: int
+
+
+class DiffCommit(_Body, frozen=True, kw_only=True):
+    """One commit on the agent's branch."""
+
+    id: str
+    subject: str
+
+
+class WorktreeDiff(_Body, frozen=True, kw_only=True):
+    """One agent's working tree, and what was done in it since ``base``. ``patch`` is empty unless asked for.
+
+    ``kept_because``: its run has ended, and this would be lost. ``state``: not yet there, worked in, or left behind.
+    """
+
+    agent: str
+    state: Literal["planned", "made", "kept"]
+    branch: str
+    base: str
+    path: str
+    stat: DiffStat
+    files: tuple[DiffFile, ...] = ()
+    commits: tuple[DiffCommit, ...] = ()
+    """The newest hundred."""
+    patch: str = ""
+    truncated: bool = False
+    kept_because: str | None = None
+
+
+class DiffReport(_Document, frozen=True, kw_only=True):
+    """``awk diff``: the working trees of a workflow's agents, those of its newest run first."""
+
+    space: str
+    worktrees: tuple[WorktreeDiff, ...]
+    schema: str = "awk/diff/1"
 
 
 class Receipt(_Body, frozen=True, kw_only=True):
@@ -644,11 +812,24 @@ class ProviderList(_Document, frozen=True, kw_only=True):
 
 
 class BackendRow(_Body, frozen=True, kw_only=True):
-    """One backend, and whether an agent can use it here."""
+    """One backend, and whether an agent can use it here. ``missing`` says why not, and how to get it.
+
+    ``path`` and ``version`` are its program's, where it has one. What ``weaker`` and ``no`` mean is in ``notes``.
+    """
 
     name: str
+    title: str
     available: bool
-    about: str
+    path: str | None = None
+    version: str | None = None
+    missing: str | None = None
+    steps: Ability
+    resume: Ability
+    permission_prompt: Ability
+    budget: Ability
+    system_prompt: Ability
+    daemon_check: Ability
+    notes: tuple[str, ...] = ()
 
 
 class BackendList(_Document, frozen=True, kw_only=True):

@@ -17,12 +17,18 @@ Ability = Literal["yes", "weaker", "no"]
 class BackendSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One backend. A program's own name is looked for under each of ``binaries``; the first one found is used.
 
-    ``dialects`` are those a provider must speak one of. ``notes`` says what ``weaker`` means, for people.
+    ``dialects`` are those a provider must speak one of. ``notes`` says what ``weaker`` and ``no`` mean, for people.
     """
 
     name: Backend
     title: str
     binaries: tuple[str, ...] = ()
+    install: str = ""
+    """How to get the program, in the words of a command where there is one."""
+    says: str = ""
+    """What its ``--help`` must contain, where its name alone does not tell whose program it is."""
+    bare: bool = False
+    """Whether it may do without a model and a prompt."""
     dialects: frozenset[str] = frozenset({"anthropic", "openai", "mock"})
     steps: Ability = "yes"
     """Whether each reply is booked as it comes, so that limits act between two of them."""
@@ -44,29 +50,68 @@ _ROWS: Final = (
         name="claude",
         title="Claude Code",
         binaries=("claude",),
+        install="npm install -g @anthropic-ai/claude-code",
         dialects=frozenset({"anthropic"}),
         own_session=True,
     ),
-    BackendSpec(name="codex", title="Codex", binaries=("codex",), dialects=frozenset({"openai"}), own_session=True),
+    BackendSpec(
+        name="codex",
+        title="Codex",
+        binaries=("codex",),
+        install="npm install -g @openai/codex",
+        dialects=frozenset({"openai"}),
+        own_session=True,
+        permission_prompt="no",
+        budget="weaker",
+        notes=(
+            "asks: nobody can be asked; with approval ask its sandbox lets it read and nothing else, with auto do all",
+            "budget: it tells its tokens at the end of its work, so limits act then",
+        ),
+    ),
     BackendSpec(
         name="opencode",
         title="opencode",
         binaries=("opencode",),
+        install="npm install -g opencode-ai",
         dialects=frozenset({"anthropic", "openai"}),
         own_session=True,
+        permission_prompt="no",
+        notes=("asks: nobody can be asked; with approval ask it is offered what reads only, with auto all",),
     ),
     BackendSpec(
         name="cursor",
         title="Cursor",
         binaries=("cursor-agent",),
+        install="curl https://cursor.com/install -fsS | bash",
+        says="Cursor",
         dialects=frozenset({"cursor"}),
         own_session=True,
+        steps="weaker",
+        permission_prompt="no",
+        budget="weaker",
+        system_prompt="weaker",
+        daemon_check="weaker",
+        notes=(
+            "steps: where one reply ends and the next begins is guessed from calls that come back",
+            "asks: nobody can be asked; with approval ask it may read and nothing else, with auto do all",
+            "budget: it tells its tokens at the end of its work, so limits act then; its price is not known",
+            "system prompt: it has no place for one, so it opens the first message",
+            "notices: it does not say whether it is connected; the kernel sees whether it came",
+            "it was tested with a stand-in made from its documented format: it needs an account to run at all",
+        ),
     ),
-    BackendSpec(name="exec", title="a program that speaks the worker protocol"),
-    BackendSpec(name="mock", title="a script, without a model"),
+    BackendSpec(
+        name="exec",
+        title="a program that speaks the worker protocol",
+        bare=True,
+        notes=("each of these is as good as the program makes it (docs/worker-protocol.md)",),
+    ),
+    BackendSpec(name="mock", title="a script, without a model", bare=True),
 )
 
 BACKENDS: Final[Mapping[str, BackendSpec]] = MappingProxyType({row.name: row for row in _ROWS})
 
+EXEC: Final = "exec"
+"""The one whose program the agent's own file names."""
 CLIS: Final = frozenset(row.name for row in _ROWS if row.binaries)
 """Those that are another program's command line."""

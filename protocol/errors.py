@@ -15,7 +15,7 @@ Cause = Literal[
     "rate_limited", "overloaded", "network", "idle_timeout", "startup_timeout",
     "quota", "auth", "invalid", "definition_missing", "untrusted", "spawn_permanent", "spawn_transient",
     "resource", "max_steps", "max_tokens", "context_overflow", "refusal", "total_timeout", "budget",
-    "crash", "unresponsive", "protocol", "kernel_restart", "suspect_kernel_crash", "cancelled",
+    "session_lost", "crash", "unresponsive", "protocol", "kernel_restart", "suspect_kernel_crash", "cancelled",
 ]  # fmt: skip
 
 CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
@@ -27,6 +27,7 @@ CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
         "startup_timeout": "transient",
         "spawn_transient": "transient",
         "kernel_restart": "transient",
+        "session_lost": "transient",
         "quota": "permanent",
         "auth": "permanent",
         "invalid": "permanent",

@@ -46,6 +46,14 @@ class Resolution(_Document, frozen=True, kw_only=True):
     origins: dict[str, str]
 
 
+class AgentUses(_Document, frozen=True, kw_only=True):
+    """Which workflows refer to an agent: their files, as seen from the project's root."""
+
+    schema: str = "awk/agent-uses/1"
+    agent: str
+    workflows: tuple[str, ...]
+
+
 class PlannedMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member as it would start. ``ref`` is None for an agent of the workflow's own."""
 

@@ -11,6 +11,7 @@ import msgspec
 from protocol.agent import Approval, McpServer, Rule
 from protocol.errors import Cause
 from protocol.instruction import Usage
+from protocol.tools import ProjectTool, Skill
 
 PROTOCOL: Final = (1, 0)
 """(major, minor). A worker with another major is refused at ``ready``."""
@@ -96,6 +97,20 @@ class McpAddress(msgspec.Struct, frozen=True, kw_only=True):
     url: str
 
 
+class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
+    """What programs see beside the system, absolute paths all of them; of two, what is deeper counts.
+
+    ``program`` is bubblewrap. The kernel knows that it works here.
+    """
+
+    program: str
+    writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    """Read-only, also within what is writable. What is not there is left out."""
+    hidden: tuple[str, ...] = ()
+    """Empty, also within what is readable."""
+
+
 class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """All a worker is told. ``messages`` is the thin thread, ``message`` the instruction's text."""
 
@@ -135,17 +150,21 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """Which of the worker's own tools are switched on."""
     mcp_servers: dict[str, McpServer] = {}
     """Servers of the agent's own. ``${NAME}`` is already filled in: what is here is secret."""
-    skills: tuple[str, ...] = ()
-    """Folders of skills, absolute."""
+    project_tools: dict[str, ProjectTool] = {}
+    """Those of ``tools`` that are the project's own."""
+    skills: tuple[Skill, ...] = ()
+    """What the agent can read up on."""
+    interrupted: bool = False
+    """The attempt before this one broke off: a call that is pending first may have been under way."""
     approval: Approval = "ask"
     command: tuple[str, ...] = ()
-    """What ``backend: exec`` runs."""
+    """What runs in place of a loop of ours: the path of a CLI, or for ``backend: exec`` a program and its arguments."""
     attempt_dir: str = ""
     """A folder (0700) that goes with the attempt."""
     session_dir: str = ""
     """A folder (0700) that outlives it: the home of a CLI, the same for all work of this agent in this space."""
-    sandbox: bool = False
-    """Everything that is run here sees ``cwd``, the two folders above, and nothing of ``hidden``."""
+    sandbox: Sandbox | None = None
+    """What everything that is run here is confined by (``worker.sandbox``)."""
     hidden: tuple[str, ...] = ()
     """Folders that hold the kernel's secrets."""
     budget_usd: float | None = None
@@ -307,7 +326,16 @@ class Exited(_Frame, frozen=True, kw_only=True, tag="exited"):
     """The child could not be started: errno name and path (``ENOENT: /bin/nope``)."""
     killed: bool = False
     """Whether we asked for the end."""
+    exceeded: str | None = None
+    """What the tree used too much of, in words, where the keeper ended it for that (``bound``)."""
     rusage: Rusage = Rusage()
+
+
+class Bound(_Frame, frozen=True, kw_only=True, tag="bound"):
+    """Kernel to keeper: what the whole tree may use from now on. None: as much as there is."""
+
+    memory_bytes: int | None = None
+    processes: int | None = None
 
 
 class Kill(_Frame, frozen=True, kw_only=True, tag="kill"):

@@ -10,7 +10,7 @@ MessageKind = Literal[
 ]  # fmt: skip
 MESSAGE_KINDS: Final[tuple[MessageKind, ...]] = get_args(MessageKind)
 
-FACT_KINDS: Final[frozenset[MessageKind]] = frozenset({"due", "done", "failed"})
+FACT_KINDS: Final[frozenset[MessageKind]] = frozenset({"approval", "due", "done", "failed"})
 """Kinds that proposals listen to and people do not read: a channel leaves them out."""
 
 TEXT_LIMIT_BYTES: Final = 256 * 1024

@@ -24,6 +24,9 @@ InstructionId = NewType("InstructionId", str)
 AttemptId = NewType("AttemptId", str)
 """``i7-2``: the attempt that holds epoch 2 of instruction 7. Fencing is by this id, never by pid."""
 
+ApprovalId = NewType("ApprovalId", str)
+"""``a3``: one request to let a tool be called."""
+
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
 TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 RESERVED: Final = frozenset({"system", "user", "all", "here", "kernel", "guard"})
@@ -99,6 +102,11 @@ def message_id(seq: int) -> MessageId:
     return MessageId(f"m{seq}")
 
 
+def feedback_id(number: int) -> str:
+    """The id of what was said about the work in row ``number``."""
+    return f"f{number}"
+
+
 def instruction_id(number: int) -> InstructionId:
     """The id of the instruction in row ``number``."""
     return InstructionId(f"i{number}")
@@ -107,6 +115,16 @@ def instruction_id(number: int) -> InstructionId:
 def attempt_id(instruction: str, epoch: int) -> AttemptId:
     """The id of the attempt that holds ``epoch`` of ``instruction``."""
     return AttemptId(f"{instruction}-{epoch}")
+
+
+def approval_id(number: int) -> ApprovalId:
+    """The id of the request in row ``number``."""
+    return ApprovalId(f"a{number}")
+
+
+def rule_id(number: int) -> str:
+    """The id of the standing rule of approval in row ``number``."""
+    return f"r{number}"
 
 
 def number_of(identifier: str, letter: str) -> int | None:

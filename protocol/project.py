@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from protocol.agent import AgentDefinition, Duration
+from protocol.tools import ProjectTool
 
 Retention = Annotated[float, msgspec.Meta(ge=60, le=315_360_000, extra={"duration": True})]
 """Seconds; ``30d`` in the file. From a minute to ten years."""
@@ -59,6 +60,8 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """Agents beside those of ``.agents/``: name to an inline agent, or to the path of a file; or a list of both."""
     providers: dict[str, ProviderEntry] = {}
     """Endpoints that agents can name."""
+    tools: dict[str, ProjectTool] = {}
+    """Tools of the project's own, which agents switch on by name."""
     workflows: dict[str, str] = {}
     """Name to path of a workflow file, beside those found in ``.workflows/``."""
     workspace: ProjectWorkspace = ProjectWorkspace()

@@ -14,6 +14,7 @@ DATABASE: Final = "agent-worker.db"
 LOG: Final = "kernel.log"
 RUN: Final = "run"
 SESSIONS: Final = "sessions"
+WORKTREES: Final = "worktrees"
 
 PROJECT_MARKS: Final = (".agents", ".workflows", "moniro.yaml", ".agents.yaml", ".git")
 """A directory that holds one of these is a project's root; the nearest parent of the working directory wins."""

@@ -83,6 +83,19 @@ class SetupStep(_Strict, frozen=True, kw_only=True):
     """How long it may take."""
 
 
+class WorktreeStep(_Strict, frozen=True, kw_only=True):
+    """A shell command run in a working tree.
+
+    Its environment has ``AGENT_NAME``, ``AGENT_NUMBER`` (1 for the first agent of the file), ``AGENT_WORKFLOW``,
+    ``AGENT_TAG`` and ``AGENT_PROJECT``, the project's folder.
+    """
+
+    shell: str
+    """The command, run by ``/bin/sh``. It needs trust."""
+    timeout: Duration = 600.0
+    """How long it may take."""
+
+
 RUN_SECONDS: Final = 7200.0
 """Wall time of a run that says nothing else."""
 
@@ -111,6 +124,12 @@ class Workspace(_Strict, frozen=True, kw_only=True):
     """A folder in the project that everything said is written to, whatever the provider."""
     dir: str | None = None
     """The workspace's folder; ``.workspace/<workflow>/<tag>`` unless given."""
+    git: Literal["none", "worktree"] = "none"
+    """``worktree``: each agent works in a git working tree of its own, on a branch of its own."""
+    setup: tuple[WorktreeStep, ...] = ()
+    """With ``git: worktree``: what each tree needs before its agent begins. If one fails, the agent does not."""
+    teardown: tuple[WorktreeStep, ...] = ()
+    """With ``git: worktree``: run in each tree once the workflow has ended; again where that was interrupted."""
 
 
 class WorkflowDefinition(_Strict, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,10 +115,12 @@ class Project:
                 raise
         return Ran(process.returncode, out, err)
 
-    def until(self, kind: str, seconds: float = SECONDS) -> dict[str, Any]:
-        """The first event of type ``kind`` since the log began, waited for if it has not happened. Raises TimeoutError.
+    def until(
+        self, kind: str, seconds: float = SECONDS, *, holds: Callable[[dict[str, Any]], bool] = lambda _event: True
+    ) -> dict[str, Any]:
+        """The first event of type ``kind`` of which ``holds`` is true since the log began, waited for if need be.
 
-        It cannot come too late: durable events are read from the start.
+        It cannot come too late: durable events are read from the start. Raises TimeoutError.
         """
         record = self.record()
         connection = http.client.HTTPConnection(record["host"], record["port"], timeout=seconds)
@@ -127,7 +130,8 @@ class Project:
             for line in connection.getresponse():
                 if line.startswith(b"data: "):
                     found: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
-                    return found
+                    if holds(found):
+                        return found
         raise TimeoutError(f"the stream ended without {kind}")
 
     def stop(self) -> None:

@@ -2,8 +2,10 @@
 
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from protocol.ipc import Error, Result, Start
+from protocol.tools import AUTH_REQUEST, ON_DEMAND
 from worker.conversation import Conversation
 from worker.fit import TooLarge
 from worker.link import Link, LinkLost, Stopped
@@ -11,7 +13,8 @@ from worker.loop import run
 from worker.mcp import DaemonMcp
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Model
-from worker.tool import Hand, Hands
+from worker.permission import Permission
+from worker.tool import Hands, Own, ToolSpec
 from worker.waits import Waits
 
 Connect = Callable[[Start, ListTools], Model]
@@ -19,7 +22,7 @@ Connect = Callable[[Start, ListTools], Model]
 
 
 async def attempt(
-    start: Start, link: Link, waits: Waits, connect: Connect, own: Mapping[str, Hand]
+    start: Start, link: Link, waits: Waits, connect: Connect, own: Mapping[str, Own]
 ) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it. ``own`` are the tools that are not the kernel's."""
     conversation: Conversation | None = None
@@ -29,18 +32,26 @@ async def attempt(
     except (LinkLost, Stopped):
         return None
     except (Failed, TooLarge) as error:
-        return _error(error, conversation)
+        return error_frame(error, conversation)
     except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
         traceback.print_exc()
         return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
 
 
 async def _play(
-    start: Start, conversation: Conversation, link: Link, waits: Waits, connect: Connect, own: Mapping[str, Hand]
+    start: Start, conversation: Conversation, link: Link, waits: Waits, connect: Connect, own: Mapping[str, Own]
 ) -> Result:
     kernel = DaemonMcp(start.mcp.url, start.token, waits)
-    hands = Hands(kernel=kernel, own=own, seconds=start.limits.tool_seconds, waits=waits)
-    model = connect(start, kernel.tools)
+    permission = Permission(start.approval, kernel)
+    hands = Hands(
+        kernel=kernel,
+        own={AUTH_REQUEST: Own(hand=permission), **own},
+        seconds=start.limits.tool_seconds,
+        waits=waits,
+        doubtful=_pending(conversation) if start.interrupted else "",
+        permits=permission,
+    )
+    model = connect(start, partial(offered, kernel, own, frozenset(start.tools)))
     try:
         return await run(
             conversation=conversation,
@@ -55,7 +66,20 @@ async def _play(
         await kernel.aclose()
 
 
-def _error(error: Failed | TooLarge, conversation: Conversation | None) -> Error:
+def _pending(conversation: Conversation) -> str:
+    """The key of the call that comes first; "" where none is pending."""
+    last = conversation.last
+    return last.pending_key if last is not None and last.pending is not None else ""
+
+
+async def offered(kernel: DaemonMcp, own: Mapping[str, Own], switched_on: frozenset[str]) -> tuple[ToolSpec, ...]:
+    """What a model is told of: the kernel's tools, without what is not switched on, then ours. Raises Failed."""
+    mine = tuple(tool.spec for tool in own.values() if tool.spec is not None)
+    return (*(spec for spec in await kernel.tools() if ON_DEMAND.get(spec.name, "") in {"", *switched_on}), *mine)
+
+
+def error_frame(error: Failed | TooLarge, conversation: Conversation | None) -> Error:
+    """How a failure is told, with what was said until then."""
     partial = conversation.text if conversation else ""
     if isinstance(error, TooLarge):
         return Error(cause="resource", text=str(error), partial=partial)

@@ -66,7 +66,9 @@ class Conversation:
         compact: bool = False,
     ) -> None:
         self.system = system
-        self.opening = (*(() if compact else thread), Turn(role="user", text=message))
+        self.thread_turns = 0 if compact else len(thread)
+        """How many turns of ``opening`` were said before the instruction."""
+        self.opening = (*thread[: self.thread_turns], Turn(role="user", text=message))
         self.source_text = source_text or message
         self.steps: list[Step] = []
         self.next_k = first_k

@@ -1,8 +1,8 @@
 """One per attempt: starts a child, owns its whole tree, and sees that nothing of it is left. Then it may serve again.
 
-It talks to the kernel over one socket, its lifeline: ``started``, then ``exited`` once the tree is gone; ``kill`` comes
-back. End of file means that the kernel is gone, and so must be the tree. The lock it holds is the proof for the next
-kernel. It does not know what it keeps, and never reads the child's output.
+It talks to the kernel over one socket, its lifeline: ``started``, then ``exited`` once the tree is gone; ``kill`` and
+``bound`` come back. End of file means that the kernel is gone, and so must be the tree. The lock it holds is the proof
+for the next kernel. It does not know what it keeps, and never reads the child's output.
 """
 
 import fcntl
@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Final
 
 from protocol.codec import FrameReader, encode
-from protocol.ipc import Exited, Fork, Kill, Rusage, Started
-from worker import tree
+from protocol.ipc import Bound, Exited, Fork, Kill, Rusage, Started
+from worker import bounds, tree
 from worker.child import NotStarted, Stdio, Work, start
 from worker.sigchld import ChildSignal, Cost, reap
 from worker.titles import set_title
@@ -31,7 +31,7 @@ _DESCRIPTORS: Final = 3
 _ANCILLARY: Final = 16
 _CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
-_FRAMES: Final[FrameReader[Kill | Fork]] = FrameReader(Kill | Fork)
+_FRAMES: Final[FrameReader[Kill | Bound | Fork]] = FrameReader(Kill | Bound | Fork)
 """Of the one lifeline that a process can hold."""
 
 
@@ -49,7 +49,7 @@ class Lifeline:
         with suppress(OSError):
             self._socket.sendall(encode(frame))
 
-    def kills(self) -> list[Kill]:
+    def asked(self) -> list[Kill | Bound]:
         """What the kernel asks for. At its end ``open`` turns False."""
         try:
             chunk = self._socket.recv(65536, socket.MSG_DONTWAIT)
@@ -58,7 +58,7 @@ class Lifeline:
         except OSError:
             chunk = b""
         self.open = bool(chunk)
-        return [frame for frame in _FRAMES.feed(chunk) if isinstance(frame, Kill)]
+        return [frame for frame in _FRAMES.feed(chunk) if isinstance(frame, Kill | Bound)]
 
     def next_order(self) -> tuple[Fork, Stdio] | None:
         """Wait for another order; None once the kernel wants no more. A ``kill`` that came too late is passed over."""
@@ -87,6 +87,8 @@ class Keeper:
         self._status: int | None = None
         self._kill_at: float | None = None
         self._killed = False
+        self._bound: Bound | None = None
+        self._exceeded: str | None = None
         self._poll = select.poll()
         self._poll.register(lifeline.fd, select.POLLIN)
         self._poll.register(child_signal.fd, select.POLLIN)
@@ -94,6 +96,8 @@ class Keeper:
     def keep(self) -> Exited:
         """Return when the child and all that came of it are gone."""
         while not self._reaped():
+            if self._bound is not None and not self._must_kill():
+                self._exceeded = bounds.exceeded(self._bound)
             if self._must_kill():
                 tree.signal_tree(self._child, signal.SIGKILL)
             self._wait()
@@ -102,6 +106,7 @@ class Keeper:
             code=code if code >= 0 else None,
             signal=-code if code < 0 else None,
             killed=self._killed,
+            exceeded=self._exceeded,
             rusage=_rusage(self._cost),
         )
 
@@ -116,7 +121,7 @@ class Keeper:
 
     def _must_kill(self) -> bool:
         late = self._kill_at is not None and time.monotonic() >= self._kill_at
-        return late or self._status is not None or not self._lifeline.open
+        return late or self._exceeded is not None or self._status is not None or not self._lifeline.open
 
     def _wait(self) -> None:
         for fd, _event in self._poll.poll(self._patience_ms()):
@@ -126,20 +131,28 @@ class Keeper:
     def _patience_ms(self) -> int | None:
         if self._must_kill():
             return ROUND_MS
+        look_ms = None if self._bound is None else int(bounds.LOOK_SECONDS * 1000)
         if self._kill_at is None:
-            return None
-        return max(0, int((self._kill_at - time.monotonic()) * 1000)) + 1
+            return look_ms
+        kill_ms = max(0, int((self._kill_at - time.monotonic()) * 1000)) + 1
+        return kill_ms if look_ms is None else min(kill_ms, look_ms)
 
     def _listen(self) -> None:
-        for kill in self._lifeline.kills():
-            self._killed = self._killed or self._status is None
-            if kill.after_seconds > 0 and self._kill_at is None:
-                tree.signal_tree(self._child, signal.SIGTERM)
-                tree.signal_tree(self._child, signal.SIGCONT)  # what is stopped would never see the first
-            at = time.monotonic() + max(kill.after_seconds, 0.0)
-            self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
+        for asked in self._lifeline.asked():
+            if isinstance(asked, Bound):
+                self._bound = asked
+            else:
+                self._end(asked)
         if not self._lifeline.open:
             self._poll.unregister(self._lifeline.fd)
+
+    def _end(self, kill: Kill) -> None:
+        self._killed = self._killed or self._status is None
+        if kill.after_seconds > 0 and self._kill_at is None:
+            tree.signal_tree(self._child, signal.SIGTERM)
+            tree.signal_tree(self._child, signal.SIGCONT)  # what is stopped would never see the first
+        at = time.monotonic() + max(kill.after_seconds, 0.0)
+        self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
 
 
 def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
@@ -163,7 +176,7 @@ def _kept(order: Fork, stdio: Stdio, lifeline: Lifeline, child_signal: ChildSign
     """
     try:
         lock = _take_lock(order.lock)
-        lifeline.kills()  # only to learn whether the kernel still lives: the lock was free, so another may run
+        lifeline.asked()  # only to learn whether the kernel still lives: the lock was free, so another may run
         if not lifeline.open:
             return False
         child = start(order, stdio, work)

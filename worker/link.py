@@ -59,6 +59,7 @@ class Link:
         Cancellation leaves open whether it became durable; the next attempt's ``start`` tells.
         """
         self._hearing.ask(entry.k)
+        self._progress = ("", -math.inf)  # for the kernel, an entry ends what was going on
         await self._tell(fit_entry(entry))
         await self._pipe.answered()
         assert self._hearing.answer is not None, "it was waited for"

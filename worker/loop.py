@@ -55,6 +55,8 @@ async def run(
         if allowance == 0 and not conversation.pending:
             return Result(status="incomplete", text=conversation.text, cause="budget")
         entry = await _next(conversation, model, hands, link, allowance)
+        if entry is None:
+            return Result(status="yielded")
         if _says_all(entry):
             await link.record_last(entry)
         else:
@@ -92,12 +94,17 @@ def conclude(conversation: Conversation, limits: Limits) -> Result | None:
     return None
 
 
-async def _next(conversation: Conversation, model: Model, hands: Hands, live: Live, allowance: int | None) -> Entry:
+async def _next(
+    conversation: Conversation, model: Model, hands: Hands, live: Live, allowance: int | None
+) -> Entry | None:
+    """What happens next; None where a call waits for somebody to approve it: then it is the next attempt's."""
     last = conversation.last
     call = last.pending if last else None
     if last is not None and call is not None:
         await live.progress(f"tool {call.name}"[:200], tool=True)
         outcome = await hands.run(call, last.pending_key)
+        if outcome.pending:
+            return None
         return Entry(
             k=conversation.next_k,
             kind="tool",

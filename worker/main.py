@@ -7,7 +7,7 @@ nothing but tracebacks of our own bugs. Until it is started it needs no event lo
 import contextlib
 import os
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from importlib import import_module
 from typing import Final
@@ -24,9 +24,10 @@ from worker.link import Link, LinkLost, Stopped
 from worker.models.errors import Failed
 from worker.models.mock import SHELL, MockModel, die
 from worker.models.model import ListTools, Model
-from worker.shell import Shell
+from worker.shell import Confine, Shell
 from worker.titles import set_title
-from worker.waits import drive
+from worker.tool import Own
+from worker.waits import Waits, drive
 
 EXIT_DONE: Final = 0
 """The terminal frame was sent."""
@@ -82,7 +83,7 @@ def serve(
     start = _start(desk)
     if start is not None:
         started(start)
-    if start is None or (connect is None and _is_script(start)):
+    if start is None or (connect is None and _is_script(start) and not _has_tools(start)):
         _play(start, desk, cookie, die, leave)
         os.close(stdin_fd)
         os.close(stdout_fd)
@@ -94,7 +95,7 @@ def serve(
     work: on_trio.Attempt = (
         partial(import_module("worker.backends.attempt").attempt, start, env=_env(start, cookie))
         if start.backend in CLIS
-        else partial(attempt, start, connect=connect or _adapter, own={})
+        else _attempt(start, connect or partial(_adapter, die=die), _env(start, cookie))
     )
     on_trio.run(hearing, stdin_fd, stdout_fd, work, leave)
 
@@ -111,6 +112,20 @@ def _env(start: Start, cookie: str | None) -> dict[str, str]:
     return start.env if cookie is None else {**start.env, COOKIE_VARIABLE: cookie}
 
 
+def _attempt(
+    start: Start, connect: Connect, env: dict[str, str]
+) -> Callable[[Link, Waits], Awaitable[Result | Error | None]]:
+    """An attempt on Trio's loop. Only one that has tools loads any."""
+    if not _has_tools(start):
+        return partial(attempt, start, connect=connect, own={})
+    return partial(import_module("worker.own_tools").attempt_with_tools, start, connect=connect, env=env)
+
+
+def _has_tools(start: Start) -> bool:
+    """Whether it has tools of its own. They need an event loop."""
+    return bool(start.tools or start.mcp_servers or start.skills)
+
+
 def _is_script(start: Start) -> bool:
     return start.backend == "mock" or (start.provider is not None and start.provider.dialect == "mock")
 
@@ -121,8 +136,14 @@ def _play(start: Start | None, desk: Desk, cookie: str | None, die: Die, leave: 
     link = Link(desk, hearing)
     ended: Result | Error | None = None
     if start is not None:
-        shell = Shell(desk=desk, cwd=start.cwd, env=_env(start, cookie), idempotency_key=start.idempotency_key)
-        ended = drive(attempt(start, link, desk, partial(_script, desk=desk, die=die), {SHELL: shell}))
+        shell = Shell(
+            desk=desk,
+            cwd=start.cwd,
+            env=_env(start, cookie),
+            idempotency_key=start.idempotency_key,
+            confine=_confine(start),
+        )
+        ended = drive(attempt(start, link, desk, partial(_script, desk=desk, die=die), {SHELL: Own(hand=shell)}))
     if hearing.stop is not None and ended is None:
         ended = Error(cause="cancelled", text=f"stopped: {hearing.stop.reason}")
     if ended is not None:
@@ -130,12 +151,24 @@ def _play(start: Start | None, desk: Desk, cookie: str | None, die: Die, leave: 
     leave(link.lost or ended is None)
 
 
+def _confine(start: Start) -> Confine:
+    if start.sandbox is None:
+        return tuple
+    from worker.sandbox import wrap  # noqa: PLC0415  (few scripts are confined)
+
+    return partial(wrap, start=start)
+
+
 def _script(start: Start, _list_tools: ListTools, *, desk: Desk, die: Die) -> Model:
     return MockModel(start.mock, start.mock_counts, desk, die)
 
 
-def _adapter(start: Start, list_tools: ListTools) -> Model:
+def _adapter(start: Start, list_tools: ListTools, *, die: Die) -> Model:
     """The model of a provider. Only here, and only for its own dialect, is an SDK imported."""
+    if _is_script(start):
+        from worker.on_trio import TrioWaits  # noqa: PLC0415  (loaded by now)
+
+        return MockModel(start.mock, start.mock_counts, TrioWaits(), die)
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
     connect: Connect = import_module(f"worker.models.{start.provider.dialect}").connect

@@ -11,18 +11,15 @@ import msgspec
 
 from protocol.ipc import NULL, Json
 from protocol.version import VERSION
-from worker.http import BROKEN, Connection
+from worker.http import Connection
+from worker.insist import insist
 from worker.models.errors import Failed
-from worker.models.model import ToolSpec
-from worker.tool import Outcome
+from worker.tool import Outcome, ToolSpec
 from worker.waits import Waits
 
 REVISION: Final = "2026-07-28"
 CALL_KEY: Final = "agent-worker/call"
 """Where in ``_meta`` a call's key rides."""
-RETRY_SECONDS: Final = (0.0, 0.1, 0.5, 2.0)
-"""Waits before a request is sent again. The first is 0: a kept-alive connection may just have been closed."""
-_BUSY: Final = frozenset({502, 503, 504})
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}", re.ASCII)
 """Names that can travel in a header. No tool of ours is called anything else."""
 
@@ -115,22 +112,8 @@ class DaemonMcp:
         }
         body = _encode({"jsonrpc": "2.0", "id": self._id, "method": method, "params": {**params, "_meta": envelope}})
         routing = (("mcp-method", method), *((("mcp-name", name),) if name else ()))
-        status, content = await self._post(body, routing)
+        status, content = await insist(self._connection, self._waits, body, routing)
         return self._read(status, content)
-
-    async def _post(self, body: bytes, headers: tuple[tuple[str, str], ...]) -> tuple[int, bytes]:
-        trouble = ""
-        for wait in (*RETRY_SECONDS, None):
-            try:
-                status, content = await self._connection.post(body, headers)
-                if status not in _BUSY:
-                    return status, content
-                trouble = f"HTTP {status}"
-            except BROKEN as error:
-                trouble = f"{type(error).__name__}: {error}"
-            if wait is not None:
-                await self._waits.sleep(wait)
-        raise Failed("network", f"the kernel's tools cannot be reached ({trouble})")
 
     def _read(self, status: int, content: bytes) -> _Answer:
         if status == 401:
@@ -140,7 +123,7 @@ class DaemonMcp:
         except (msgspec.DecodeError, RecursionError):
             answer = _Answer()
         if answer.result is None and answer.error is None:
-            return _Answer(error=_Trouble(_refusal(status, content)))
+            return _Answer(error=_Trouble(refusal(status, content)))
         return answer
 
 
@@ -148,7 +131,7 @@ def _reason(answer: _Answer) -> str:
     return answer.error.message if answer.error else "no result"
 
 
-def _refusal(status: int, content: bytes) -> str:
+def refusal(status: int, content: bytes) -> str:
     """What the kernel says where it answered with no JSON-RPC (problem+json, RFC 9457)."""
     try:
         problem = msgspec.json.decode(content, type=_Problem)

@@ -19,8 +19,14 @@ _BASE: Final = ("worker.main",)
 _FOR_MODELS: Final = ("trio", "worker.on_trio")
 """What an adapter runs on. A project of scripts needs no event loop, in a worker or here."""
 
-PROGRAM: Final = "program"
-"""Stands for running another program in a worker's place."""
+PARTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "program": ("worker.backends.attempt",),
+        "tools": ("worker.tools.bash", "worker.tools.files", "worker.tools.project_tool", "worker.tools.skill"),
+        "servers": ("worker.servers",),
+    }
+)
+"""The modules behind running another program in a worker's place, tools of its own, and MCP servers of an agent's."""
 
 ADAPTERS: Final[Mapping[str, str]] = MappingProxyType(
     {"anthropic": "worker.models.anthropic", "openai": "worker.models.openai"}
@@ -29,7 +35,7 @@ ADAPTERS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def load(names: frozenset[str]) -> None:
-    """Import and warm what ``names`` stand for (see ADAPTERS); a name that stands for nothing loads the base only.
+    """Import and warm what ``names`` stand for (ADAPTERS, PARTS); a name that stands for nothing loads the base only.
 
     What cannot be imported is reported and left out: the worker that needs it then fails with the same error, where
     it is seen.
@@ -38,14 +44,15 @@ def load(names: frozenset[str]) -> None:
         _attempt(module, partial(_import, module))
     _attempt("worker.rehearsal", _rehearse)
     adapters = names & ADAPTERS.keys()
-    if adapters or PROGRAM in names:
+    parts = names & PARTS.keys()
+    if adapters or parts:
         for module in _FOR_MODELS:
             _attempt(module, partial(_import, module))
         _attempt("worker.rehearsal", _rehearse_on_trio)
     for name in sorted(adapters):
         _attempt(name, partial(_warm, ADAPTERS[name]))
-    if PROGRAM in names:
-        _attempt(PROGRAM, partial(_import, "worker.backends.attempt"))
+    for module in (module for part in sorted(parts) for module in PARTS[part]):
+        _attempt(module, partial(_import, module))
 
 
 def freeze() -> None:

@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ _ROUND_SECONDS: Final = 0.05
 """Between two looks at the process, where the system has no descriptor for its end (macOS)."""
 _CHUNK_BYTES: Final = 64 * 1024
 _SHELL: Final = "/bin/sh"
+Confine = Callable[[Sequence[str]], tuple[str, ...]]
+"""What has to be executed so that a command stays within its bounds."""
 _IGNORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 """Python ignores them; a command must not."""
 
@@ -29,8 +32,11 @@ _IGNORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 class Shell:
     """Runs ``/bin/sh -c``. Standard output and error are one stream; standard input is empty."""
 
-    def __init__(self, *, desk: Desk, cwd: str, env: dict[str, str], idempotency_key: str) -> None:
+    def __init__(
+        self, *, desk: Desk, cwd: str, env: dict[str, str], idempotency_key: str, confine: Confine = tuple
+    ) -> None:
         self._desk = desk
+        self._confine = confine
         self._cwd = cwd
         self._env = env
         self._idempotency_key = idempotency_key
@@ -64,8 +70,8 @@ class Shell:
         here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.chdir(self._cwd)  # posix_spawn takes no directory
-            argv = [_SHELL, "-c", text]
-            pid = os.posix_spawn(_SHELL, argv, env, file_actions=files, setsid=True, setsigdef=_IGNORED, setsigmask=())
+            argv = self._confine((_SHELL, "-c", text))
+            pid = os.posix_spawn(argv[0], argv, env, file_actions=files, setsid=True, setsigdef=_IGNORED, setsigmask=())
         finally:
             os.fchdir(here)
             os.close(here)

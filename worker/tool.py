@@ -4,7 +4,7 @@ Nothing a tool does ends the attempt: bad arguments, an error and a timeout are 
 """
 
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -13,6 +13,9 @@ from protocol.ipc import Json, ToolCall
 from worker.fit import TOOL_RESULT_LIMIT_BYTES, shorten
 from worker.waits import Waits
 
+UNKNOWN: Final = "the outcome is unknown, check before you repeat it"
+INTERRUPTED: Final = f"it was interrupted, perhaps when it had begun: {UNKNOWN}"
+"""What becomes of a call whose attempt broke off, where running it again could do it twice (promise P4)."""
 EXCERPT_BYTES: Final = 200
 """How much of unusable arguments the model is shown again."""
 
@@ -23,6 +26,15 @@ class Outcome:
 
     text: str
     is_error: bool = False
+    pending: bool = False
+    """It has none yet: somebody has to decide whether it may be run. It is asked for again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A call may be run. ``first``: nobody was told so before, so that it has not begun."""
+
+    first: bool
 
 
 class Hand(Protocol):
@@ -33,14 +45,57 @@ class Hand(Protocol):
         ...
 
 
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One tool as a model is told of it, and as Daemon MCP lists it."""
+
+    name: str
+    description: str = ""
+    input_schema: Json = Json(b'{"type":"object"}')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """A tool that is the worker's own. Without a ``spec`` no model is told of it, and nobody asked (a script's shell).
+
+    ``read_only``: a call changes nothing, so it may be run again, and without asking.
+    """
+
+    hand: Hand
+    spec: ToolSpec | None = None
+    read_only: bool = False
+
+
+class Permits(Protocol):
+    """Knows which calls of the worker's own tools may be run."""
+
+    def wanted(self, *, read_only: bool) -> bool:
+        """Whether a call has to be asked about first."""
+        ...
+
+    def ask(self, name: str, args: dict[str, Any], key: str) -> Coroutine[Any, Any, Granted | Outcome]:
+        """Whether a call may be run, or the outcome in its place."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """All tools of a worker: a few of its own by name, everything else at the kernel."""
+    """All tools of a worker: its own by name, everything else at the kernel.
+
+    ``doubtful`` is the key of a call that an earlier attempt may have begun.
+    """
 
     kernel: Hand
-    own: Mapping[str, Hand]
+    own: Mapping[str, Own]
     seconds: float
     waits: Waits
+    doubtful: str = ""
+    permits: Permits | None = None
+    """None: nobody is asked about anything."""
+
+    def read_only(self, name: str) -> bool | None:
+        """Whether the own tool ``name`` changes nothing; None for what nobody is ever asked about."""
+        own = self.own.get(name)
+        return None if own is None or own.spec is None else own.read_only
 
     async def run(self, call: ToolCall, key: str) -> Outcome:
         """Run ``call``. Raises only what ends the attempt (Failed). Cancellation leaves its outcome unknown."""
@@ -48,11 +103,24 @@ class Hands:
         if args is None:
             given = bytes(call.args)[:EXCERPT_BYTES].decode("utf-8", "replace")
             return Outcome(f"{call.name} takes a JSON object that fits its schema, and was given: {given}", True)
-        hand = self.own.get(call.name, self.kernel)
+        leave = await self._leave(call.name, args, key)
+        if isinstance(leave, Outcome):
+            return leave
+        if key == self.doubtful and not leave.first and self.read_only(call.name) is False:
+            return Outcome(INTERRUPTED, True)
+        own = self.own.get(call.name)
+        hand = self.kernel if own is None else own.hand
         outcome = await self.waits.within(self.seconds, hand.run(call.name, args, key))
         if outcome is not None:
-            return Outcome(shorten(outcome.text, TOOL_RESULT_LIMIT_BYTES), outcome.is_error)
-        return Outcome(f"no answer within {self.seconds:g} s: the outcome is unknown, check before you repeat it", True)
+            return replace(outcome, text=shorten(outcome.text, TOOL_RESULT_LIMIT_BYTES))
+        return Outcome(f"no answer within {self.seconds:g} s: {UNKNOWN}", True)
+
+    async def _leave(self, name: str, args: dict[str, Any], key: str) -> Granted | Outcome:
+        """Whether the call may be run. Raises Failed."""
+        read_only = self.read_only(name)
+        if self.permits is None or read_only is None or not self.permits.wanted(read_only=read_only):
+            return Granted(first=False)
+        return await self.permits.ask(name, args, key)
 
 
 def as_object(args: Json) -> dict[str, Any] | None:

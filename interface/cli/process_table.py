@@ -28,6 +28,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column("RSS", right=True),
     Column("TOKENS", right=True),
     Column("COST$", right=True),
+    Column("DIFF", right=True),
     Column("LAST", right=True),
 )
 """In order of importance: a narrow window loses them from the right. QUEUE is immediate/normal/background."""
@@ -50,6 +51,7 @@ def cells(row: PsRow, now: float) -> tuple[str, ...]:
         size(row.rss_bytes),
         f"{row.usage.input_tokens}/{row.usage.output_tokens}",
         "-" if row.usage.cost_usd is None else f"{row.usage.cost_usd:.4f}",
+        "-" if row.diff is None else f"+{row.diff.added}/-{row.diff.deleted}",
         _last(row, now),
     )
 

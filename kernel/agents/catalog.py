@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final
 
-from kernel.agents.declared import place_of
+from kernel.agents.belongings import KEYS, belongings
+from kernel.agents.declared import Parsed, place_of
 from kernel.agents.definition import AGENT_SHAPES, Named, check_agent, convert_agent, place_at
 from kernel.agents.partial import check_partial
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project, read_project
@@ -22,6 +23,7 @@ from protocol.agent import AgentDefinition
 from protocol.api import FileError
 from protocol.errors import Refused
 from protocol.names import NameRejected, check_name
+from protocol.personal import default_dir
 from protocol.project import ProjectDefinition
 
 AGENTS: Final = ".agents"
@@ -51,25 +53,26 @@ class Catalog:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._project: tuple[ProjectFile | None, ProjectDefinition] = (None, ProjectDefinition())
+        self._project: tuple[ProjectFile | None, Parsed] = (None, Parsed(ProjectDefinition()))
         self._agents: dict[str, tuple[bytes, ProjectDefinition, Loaded]] = {}
 
     def project(self) -> ProjectDefinition:
-        """What the project file says, or all defaults. Raises BadDefinition."""
+        """What the project file says, or all defaults; without those agents that are wrong. Raises BadDefinition."""
         file = read_project(self.root)
         if file != self._project[0]:
-            self._project = (file, ProjectDefinition() if file is None else parse_project(file))
-        return self._project[1]
+            self._project = (file, Parsed(ProjectDefinition()) if file is None else parse_project(file))
+        return self._project[1].definition
 
     def names(self) -> tuple[str, ...]:
         """Names of all agents, sorted; whether each is sound is not looked at."""
-        return tuple(sorted({stem for stem in self._stems() if _is_name(stem)} | self.kept_project().agents.keys()))
+        declared = {*self.kept_project().agents, *self._project[1].broken}
+        return tuple(sorted(name for name in {*self._stems(), *declared} if _is_name(name)))
 
     def kept_project(self) -> ProjectDefinition:
         """As ``project``; where the file is wrong now, what it said when it was right last."""
         with suppress(BadDefinition):
             self.project()
-        return self._project[1]
+        return self._project[1].definition
 
     def file_of(self, name: str) -> str:
         """The file that the agent ``name`` is defined in, whether it is sound or not."""
@@ -83,6 +86,8 @@ class Catalog:
         if not _is_name(name):
             raise self._unknown(name)
         project = project or self.project()
+        if name in self._project[1].broken:
+            raise BadDefinition(self._project[1].broken[name])
         path = self._path(name, project)
         self._check_single(name, path)
         inline = project.agents.get(name)
@@ -110,12 +115,17 @@ class Catalog:
         own = PurePath(path).stem == name
         named = Named(name, f"the file is called {name}{SUFFIX}" if own else "the project file calls it so")
         definition = convert_agent(node, named, Converter(problems, AGENT_SHAPES), problems)
+        elsewhere: tuple[FileError, ...] = ()
         if definition is None:
             check_partial(node, named, project, problems)
         else:
             check_agent(definition, node, project, problems)
             self.check_system_file(definition, node, problems)
+            elsewhere = self.check_belongings(definition, node, project, problems)
+            self.check_belongings(definition, node, project, problems)
         problems.check()
+        if elsewhere:
+            raise BadDefinition(elsewhere)
         assert definition is not None
         return definition
 
@@ -145,30 +155,63 @@ class Catalog:
             at = f"{where}.{key}" if where else key
             problems.add(place_at(node, key), at, error.errors[0].message, error.errors[0].hint)
 
+    def check_belongings(
+        self, definition: AgentDefinition, node: Node, project: ProjectDefinition, problems: Problems, where: str = ""
+    ) -> None:
+        """Note in ``problems`` what is wrong in the files that ``definition`` brings along, each at its own place."""
+        if problems.errors:
+            return  # what the keys say comes first
+        try:
+            belongings(definition, project, self.root)
+        except BadDefinition as error:
+            for fault in error.errors:
+                key = fault.where if fault.where.partition(".")[0] in _BRINGING else _key_of(fault.path)
+                at = f"{where}.{key}" if where else key
+                told = fault.message if fault.path == problems.path else f"{fault.path}:{fault.line} {fault.message}"
+                problems.add(place_at(node, key), at, told, fault.hint)
+
+    def check_belongings(
+        self, definition: AgentDefinition, node: Node, project: ProjectDefinition, problems: Problems, where: str = ""
+    ) -> tuple[FileError, ...]:
+        """Note in ``problems`` which keys of ``definition`` name files that are not there.
+
+        Returns what is wrong in those that are.
+        """
+        try:
+            belongings(definition, project, self.root)
+        except BadDefinition as error:
+            for fault in error.errors:
+                if fault.where in KEYS:
+                    at = f"{where}.{fault.where}" if where else fault.where
+                    problems.add(place_at(node, fault.where), at, fault.message, fault.hint)
+            return tuple(fault for fault in error.errors if fault.where not in KEYS)
+        return ()
+
     def survey(self) -> Survey:
         """Every agent file. Raises BadDefinition only for the project file."""
         project = self.project()
         loaded: list[Loaded] = []
-        broken: list[tuple[str, tuple[FileError, ...]]] = []
-        for stem in sorted({*self._stems(), *project.agents}):
+        broken = dict(self._project[1].broken)
+        for stem in sorted({*self._stems(), *project.agents} - broken.keys()):
             try:
                 check_name(stem)
-                loaded.append(self.agent(stem, project))
+                loaded.append(self._alone(self.agent(stem, project), loaded))
             except NameRejected as error:
                 path = f"{AGENTS}/{stem}{SUFFIX}"
-                broken.append((stem, fail(path, str(error), "rename the file").errors))
+                broken[stem] = fail(path, str(error), "rename the file").errors
             except BadDefinition as error:
-                broken.append((stem, error.errors))
+                broken[stem] = error.errors
             except Refused:
                 continue  # deleted since it was listed
-        return Survey(tuple(loaded), tuple(error for _, errors in broken for error in errors), tuple(broken))
+        told = tuple(sorted(broken.items()))
+        return Survey(tuple(loaded), tuple(error for _, errors in told for error in errors), told)
 
     def stamp(self) -> frozenset[tuple[str, int, int]]:
         """Another one than before where an agent file came, went or was written. Cheap: no agent is read."""
         files: list[tuple[str, os.stat_result]] = []
         with suppress(OSError), os.scandir(self.root / AGENTS) as entries:
             files += [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(SUFFIX)]
-        declared = (path for path in self._project[1].agents.values() if isinstance(path, str))
+        declared = (path for path in self._project[1].definition.agents.values() if isinstance(path, str))
         for path in (*PROJECT_FILES, *declared):
             with suppress(OSError):
                 files.append((path, os.stat(self.root / path)))
@@ -176,7 +219,7 @@ class Catalog:
 
     def _path(self, name: str, project: ProjectDefinition) -> str:
         entry = project.agents.get(name)
-        if isinstance(entry, AgentDefinition):
+        if isinstance(entry, AgentDefinition) or name in self._project[1].broken:
             return self._project_file()
         return f"{AGENTS}/{name}{SUFFIX}" if entry is None else entry
 
@@ -189,6 +232,15 @@ class Catalog:
         if path != own and os.path.lexists(self.root / own):
             message = f"{name} is defined twice: in {path} and in {own}"
             raise self._bad_entry(name, message, "keep one of them, or take another name")
+
+    def _alone(self, one: Loaded, others: list[Loaded]) -> Loaded:
+        """``one``, whose context is no other's: two agents would write over each other (CF12). Raises BadDefinition."""
+        own = context_dir(one.definition)
+        for other in others:
+            if context_dir(other.definition) == own:
+                message = f"{own[:200]!r} is the context of {other.definition.name} too"
+                raise fail(one.path, message, "give each its own", where="context.dir")
+        return one
 
     def _bad_entry(self, name: str, message: str, hint: str) -> BadDefinition:
         """What is wrong with an agent of the project file, where that declares it."""
@@ -209,6 +261,11 @@ class Catalog:
         if _is_name(name) and (self.root / AGENTS / f"{name}.yml").exists():
             hint = f"rename {AGENTS}/{name}.yml to {name}{SUFFIX}"
         return Refused("unknown_agent", f"there is no agent {name[:60]!r}", hint)
+
+
+def context_dir(definition: AgentDefinition) -> str:
+    """The folder of the agent's own context, as seen from the root, in one spelling."""
+    return os.path.normpath(definition.context.dir or default_dir(definition.name))
 
 
 def _is_name(text: str) -> bool:

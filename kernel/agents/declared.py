@@ -1,10 +1,13 @@
 """The key ``agents`` of the project file: agents written there, and files that lie outside ``.agents/``.
 
 A map of names, or a list of paths and of agents that say their own name. Whether files are there is not looked at.
+What is wrong with one of them is that agent's, and keeps nobody from the others.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -15,6 +18,7 @@ from kernel.source.located import Converter
 from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
 from kernel.source.problems import Place, Problems
 from protocol.agent import AgentDefinition
+from protocol.api import FileError
 from protocol.names import NameRejected, check_name
 from protocol.project import ProjectDefinition
 
@@ -30,22 +34,33 @@ class _Entry(NamedTuple):
     where: str
 
 
-def with_agents(definition: ProjectDefinition, node: Node | None, problems: Problems) -> ProjectDefinition:
-    """``definition`` with what ``node``, its key ``agents``, declares. Mistakes are noted in ``problems``."""
+class Parsed(NamedTuple):
+    """What a project file says. ``broken`` has the agents that cannot be had, by name, with their mistakes."""
+
+    definition: ProjectDefinition
+    broken: Mapping[str, tuple[FileError, ...]] = MappingProxyType({})
+
+
+def with_agents(definition: ProjectDefinition, node: Node | None, problems: Problems) -> Parsed:
+    """``definition`` with what ``node``, its key ``agents``, declares; ``problems`` gets what is wrong with the key."""
     if node is None:
-        return definition
+        return Parsed(definition)
     found: dict[str, str | AgentDefinition] = {}
+    broken: dict[str, tuple[FileError, ...]] = {}
     places: dict[str, Place] = {}
     for entry in _entries(node, problems):
+        own = Problems(problems.path, problems.text)
         first = places.setdefault(entry.name, entry.place)
         if first is not entry.place:
             message = f"{entry.name} is defined twice in {problems.path}: in line {first.line} too"
-            problems.add(entry.place, entry.where, message, "keep one of them, or take another name")
-            continue
-        value = _value(entry, definition, problems)
+            own.add(entry.place, entry.where, message, "keep one of them, or take another name")
+        value = _value(entry, definition, own) if _is_sound(entry, own) else None
         if value is not None:
             found[entry.name] = value
-    return msgspec.structs.replace(definition, agents=found)
+        if own.errors:
+            broken[entry.name or entry.where] = own.errors
+    sound = {name: value for name, value in found.items() if name not in broken}
+    return Parsed(msgspec.structs.replace(definition, agents=sound), MappingProxyType(broken))
 
 
 def place_of(node: Node, name: str) -> Place:
@@ -57,28 +72,26 @@ def place_of(node: Node, name: str) -> Place:
 
 def _entries(node: Node, problems: Problems) -> list[_Entry]:
     if isinstance(node, MapNode):
-        named = [_Entry(key.text, key.place, child, f"agents.{key.text[:60]}") for key, child in node.entries]
-    elif isinstance(node, ListNode):
-        named = [_item(item, f"agents[{index}]", problems) for index, item in enumerate(node.items)]
-    else:
-        problems.add(node.place, "agents", "needs names, or a list", _FORMS)
-        named = []
-    return [entry for entry in named if _is_sound(entry, problems)]
+        return [_Entry(key.text, key.place, child, f"agents.{key.text[:60]}") for key, child in node.entries]
+    if isinstance(node, ListNode):
+        return [_item(item, f"agents[{index}]") for index, item in enumerate(node.items)]
+    problems.add(node.place, "agents", "needs names, or a list", _FORMS)
+    return []
 
 
-def _item(node: Node, where: str, problems: Problems) -> _Entry:
+def _item(node: Node, where: str) -> _Entry:
     if isinstance(node, MapNode):
         own = node.get("name")
         if isinstance(own, ScalarNode):
             return _Entry(own.text, own.place, node, where)
     elif isinstance(node, ScalarNode):
         return _Entry(PurePath(node.text).stem, node.place, node, where)
-    problems.add(node.place, where, "needs a path, or an agent with a name:", _FORMS)
     return _Entry("", node.place, node, where)
 
 
 def _is_sound(entry: _Entry, problems: Problems) -> bool:
-    if not entry.name and problems.errors and entry.place in _noted(problems):
+    if isinstance(entry.node, MapNode | ListNode) and not entry.name:
+        problems.add(entry.place, entry.where, "needs a path, or an agent with a name:", _FORMS)
         return False
     try:
         check_name(entry.name)
@@ -86,10 +99,6 @@ def _is_sound(entry: _Entry, problems: Problems) -> bool:
         problems.add(entry.place, entry.where, str(error), "an agent is called by its name, or by its file's")
         return False
     return True
-
-
-def _noted(problems: Problems) -> set[Place]:
-    return {Place(error.line, error.column) for error in problems.errors}
 
 
 def _value(entry: _Entry, project: ProjectDefinition, problems: Problems) -> str | AgentDefinition | None:

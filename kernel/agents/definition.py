@@ -9,19 +9,31 @@ from typing import Final
 
 import msgspec
 
+from kernel.agents.approval_words import kept_word
 from kernel.agents.environment import name_fault
 from kernel.agents.later import REFUSED_KEYS, REFUSED_VALUES
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
-from kernel.agents.providers import MOCK, ModelRejected, check_backend, route
+from kernel.agents.providers import MOCK, ModelRejected, calls_models, check_backend, route
 from kernel.agents.schedule import faults
+from kernel.agents.servers import full_servers, server_faults
+from kernel.agents.tools import name_faults
 from kernel.source.located import Converter, Shapes
 from kernel.source.nodes import MapNode, Node, ScalarNode
 from kernel.source.problems import Place, Problems
 from protocol.agent import Action, AgentDefinition, Rule
+from protocol.backends import BACKENDS, EXEC
+from protocol.personal import dir_fault
 from protocol.project import ProjectDefinition
 
 AGENT_SHAPES: Final = Shapes(
-    short_forms=MappingProxyType({(AgentDefinition, "mock"): full_rules, (Action, "exit"): full_exit}),
+    short_forms=MappingProxyType(
+        {
+            (AgentDefinition, "approval"): kept_word,
+            (AgentDefinition, "mcp_servers"): full_servers,
+            (AgentDefinition, "mock"): full_rules,
+            (Action, "exit"): full_exit,
+        }
+    ),
     refused=REFUSED_KEYS,
     refused_values=REFUSED_VALUES,
 )
@@ -51,12 +63,15 @@ def convert_agent(
 def check_agent(
     definition: AgentDefinition, node: Node, project: ProjectDefinition, problems: Problems, where: str = ""
 ) -> None:
-    """Note what is wrong between the keys of ``definition``: model, prompt, mock, env, schedule."""
+    """Note what is wrong between the keys of ``definition``: model, prompt, context, mock, env, schedule."""
     check = _Check(definition, node, problems, where)
     check.model(project)
     check.prompt()
+    check.context()
     check.mock()
     check.env()
+    check.tools(project)
+    check.command()
     check.schedule()
 
 
@@ -75,7 +90,7 @@ class _Check:
         self._where = where
 
     def model(self, project: ProjectDefinition) -> None:
-        if self._agent.backend == MOCK:
+        if not calls_models(self._agent):
             return
         if not self._agent.model:
             self._bad("model", "is missing", "add model: provider/name (backend mock needs none)")
@@ -95,9 +110,18 @@ class _Check:
         prompt = self._agent.prompt
         if prompt.system is not None and prompt.system_file is not None:
             self._bad("prompt.system_file", "system and system_file exclude each other", "keep one of them")
-        needed = self._agent.backend != MOCK and not self._agent.model.startswith(f"{MOCK}/")
+        needed = not BACKENDS[self._agent.backend].bare and not self._agent.model.startswith(f"{MOCK}/")
         if needed and prompt.system is None and prompt.system_file is None:
             self._bad("prompt", "is missing", "add prompt: with system: or system_file:")
+
+    def context(self) -> None:
+        written = _get(_get(self._node, "context"), "dir")
+        if not isinstance(written, ScalarNode):
+            return
+        fault = "is nothing" if written.is_null else dir_fault(written.text, self._agent.name)
+        if fault is not None:
+            hint = f"write a folder as seen from the project's root, such as team/{self._agent.name}"
+            self._bad("context.dir", f"{written.text[:200]!r} {fault}", hint)
 
     def mock(self) -> None:
         script = _get(self._node, "mock")
@@ -112,6 +136,23 @@ class _Check:
             fault = name_fault(name)
             if fault is not None:
                 self._bad("env", fault, None, f"[{index}]")
+
+    def tools(self, project: ProjectDefinition) -> None:
+        for fault in (*name_faults(self._agent.tools, project.tools), *server_faults(self._agent.mcp_servers)):
+            self._bad(fault.key, fault.message, fault.hint)
+
+    def command(self) -> None:
+        """A workflow may have an agent's program played by a script: the command in its own file stays as it is."""
+        if self._agent.backend != EXEC:
+            if _get(self._node, "command") is not None and self._agent.command:
+                message = f"is what backend exec runs, and the backend is {self._agent.backend}"
+                self._bad("command", message, "remove it, or write backend: exec")
+            return
+        if not self._agent.command or not self._agent.command[0]:
+            self._bad("command", "is missing: backend exec runs a program", "for example command: [python3, mine.py]")
+        if self._agent.sandbox == "on":
+            hint = "have the command confine itself: command: [bwrap, ..., python3, mine.py]"
+            self._bad("sandbox", "is nothing that backend exec can do for its program", hint)
 
     def schedule(self) -> None:
         if self._agent.schedule is not None:
@@ -137,7 +178,7 @@ def place_at(node: Node, path: str) -> Place:
     return place
 
 
-def _get(node: Node, key: str) -> Node | None:
+def _get(node: Node | None, key: str) -> Node | None:
     return node.get(key) if isinstance(node, MapNode) else None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from protocol.agent import AgentDefinition, Context, Prompt
+from protocol.agent import AgentDefinition, Prompt
 
 NOT_YET: Final = "is not supported in this version"
 _REMOVE: Final = "remove it: nothing would act on it"
@@ -16,7 +16,6 @@ REFUSED_KEYS: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyTy
         **{(AgentDefinition, key): (f"{key} {NOT_YET}", _REMOVE) for key in _AGENT_KEYS},
         (AgentDefinition, "system_prompt"): ("unknown key 'system_prompt'", "write prompt: {system: ...}"),
         (AgentDefinition, "system"): ("unknown key 'system'", "write prompt: {system: ...}"),
-        (Context, "dir"): (f"dir {NOT_YET}", _REMOVE),
         (Prompt, "append"): (
             "append is for a workflow that refers to an agent",
             "write all of the prompt under system or system_file",

@@ -43,13 +43,20 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
                 pending = list(entry.calls)
                 lines += [f"you said: {_short(entry.text)}"] if entry.text.strip() else []
             case "tool":
-                call = pending.pop(0) if pending else ToolCall(id="", name=entry.name or "?")
+                call = _taken(pending, entry)
                 lines.append(f"{_named(call)}: {'failed' if entry.is_error else 'ok'}: {_short(entry.text)}")
             case "note":
                 lines.append(f"you were told: {_short(entry.text)}")
             case "session":
                 pass
     return [*lines, *map(_unknown, pending)]
+
+
+def _taken(pending: list[ToolCall], result: Entry) -> ToolCall:
+    """The call that ``result`` belongs to: by its id where a program ran several at once, else the first."""
+    if not pending:
+        return ToolCall(id="", name=result.name or "?")
+    return pending.pop(next((n for n, call in enumerate(pending) if call.id == result.call_id), 0))
 
 
 def _unknown(call: ToolCall) -> str:

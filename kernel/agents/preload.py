@@ -1,28 +1,40 @@
 """What a project's agents need imported, so that no worker has to: model SDKs, an event loop; and nothing else."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kernel.agents.providers import MOCK, ModelRejected, route
 from protocol.agent import AgentDefinition
-from protocol.backends import CLIS
+from protocol.backends import CLIS, EXEC
 from protocol.project import ProjectDefinition
 
 SDKS: Final = frozenset({"anthropic", "openai"})
 PROGRAM: Final = "program"
 """Stands for what it takes to run another program in a worker's place."""
+TOOLS: Final = "tools"
+"""Stands for the worker's own tools."""
+SERVERS: Final = "servers"
+"""Stands for the client of an agent's own MCP servers."""
 
 
 def sdks_for(definitions: Iterable[AgentDefinition], project: ProjectDefinition) -> frozenset[str]:
-    """What ``definitions`` need to reach their models; a model that is wrong needs nothing."""
-    return frozenset(need for one in definitions if (need := _need(one, project)) is not None)
+    """What ``definitions`` need to reach their models, and to run tools; a model that is wrong needs nothing."""
+    return frozenset(need for one in definitions for need in _needs(one, project))
 
 
-def _need(definition: AgentDefinition, project: ProjectDefinition) -> str | None:
+def _needs(definition: AgentDefinition, project: ProjectDefinition) -> Iterator[str]:
     if definition.backend in CLIS:
-        return PROGRAM
+        yield PROGRAM
+        return
+    if definition.backend == EXEC:
+        return
     dialect = _dialect(definition, project)
-    return dialect if dialect in SDKS else None
+    if dialect in SDKS:
+        yield dialect
+    if definition.tools or definition.skills:
+        yield TOOLS
+    if definition.mcp_servers:
+        yield SERVERS
 
 
 def _dialect(definition: AgentDefinition, project: ProjectDefinition) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from kernel.agents.providers import MOCK, PROVIDERS, route
+from kernel.agents.providers import MOCK, PROVIDERS, calls_models, route
 from protocol.agent import AgentDefinition
 from protocol.budget import AgentBudget, RunBudget
 from protocol.instruction import Usage
@@ -58,11 +58,12 @@ def rate(provider: str, model: str) -> Rate | None:
 
 
 def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
-    """Whether what the calls of ``definition`` cost will be known: a mock's is what its script says.
+    """Whether what the calls of ``definition`` cost will be known: a mock's is what its script says, and that of a
+    program with a model of its own what it says itself.
 
     Raises ModelRejected.
     """
-    if definition.backend == MOCK:
+    if not calls_models(definition):
         return True
     found = route(definition, project)
     return found.dialect == MOCK or rate(found.name, found.model) is not None

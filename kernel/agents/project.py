@@ -5,8 +5,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from kernel.agents.declared import with_agents
+from kernel.agents.declared import Parsed, with_agents
+from kernel.agents.definition import place_at
 from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
+from kernel.agents.tools import tool_faults
 from kernel.source.beneath import folder_fault
 from kernel.source.files import FileMissing, read_bytes, tree_of
 from kernel.source.located import Converter, Shapes
@@ -52,20 +54,22 @@ def read_project(root: Path) -> ProjectFile | None:
         return None
 
 
-def parse_project(file: ProjectFile) -> ProjectDefinition:
-    """What ``file`` says. Raises BadDefinition."""
+def parse_project(file: ProjectFile) -> Parsed:
+    """What ``file`` says. Raises BadDefinition; but what is wrong with one of its agents is that agent's alone."""
     node, problems = tree_of(file.data, file.name)
     rest = _without_agents(node)
     definition = Converter(problems, PROJECT_SHAPES).struct(rest, ProjectDefinition, "")
+    parsed = None if definition is None else Parsed(definition)
     if definition is not None and isinstance(node, MapNode):
         _check_providers(definition, node, problems)
         _check_workflows(definition, node, problems)
         _check_limits(definition, node, problems)
         _check_workspace(definition, node, problems)
-        definition = with_agents(definition, node.get("agents"), problems)
+        _check_tools(definition, node, problems)
+        parsed = with_agents(definition, node.get("agents"), problems)
     problems.check()
-    assert definition is not None
-    return definition
+    assert parsed is not None
+    return parsed
 
 
 def _without_agents(node: Node) -> Node:
@@ -105,6 +109,12 @@ def _check_workspace(definition: ProjectDefinition, node: MapNode, problems: Pro
     if fault is not None and isinstance(workspace, MapNode):
         place = workspace.place_of("base")
         problems.add(place, "workspace.base", fault, "write a folder as seen from the project's root")
+
+
+def _check_tools(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
+    for name, tool in definition.tools.items():
+        for fault in tool_faults(name, tool):
+            problems.add(place_at(node, fault.key), fault.key, fault.message, fault.hint)
 
 
 def _check_limits(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:

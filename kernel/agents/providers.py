@@ -71,7 +71,7 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Where an attempt's model calls go. ``provider`` is None for the mock backend, which makes none."""
+    """Where an attempt's model calls go. ``provider`` is None where the kernel knows of none."""
 
     provider: Provider | None
     model: str
@@ -127,8 +127,8 @@ def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
 
 def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]) -> Resolved:
     """The provider with its key. Raises ModelRejected, and CauseError(auth) where the key is not set."""
-    if definition.backend == MOCK:
-        return Resolved(None, definition.model or MOCK)
+    if not calls_models(definition):
+        return Resolved(None, definition.model or definition.backend)
     found = route(definition, project)
     check_backend(definition, found)
     key = next((environ[name] for name in found.keys if environ.get(name)), None)
@@ -136,6 +136,11 @@ def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Ma
         raise CauseError("auth", f"no key for {found.name}: set {' or '.join(found.keys)} where the kernel starts")
     base_url = (environ.get(found.base_url_variable or "") or None) if found.base_url is None else found.base_url
     return Resolved(Provider(name=found.name, dialect=found.dialect, base_url=base_url, api_key=key), model=found.model)
+
+
+def calls_models(definition: AgentDefinition) -> bool:
+    """Whether it needs a model to be named: a script needs none, and a program of the user's own may bring one."""
+    return definition.backend != MOCK and not (BACKENDS[definition.backend].bare and not definition.model)
 
 
 def check_backend(definition: AgentDefinition, found: Route) -> None:

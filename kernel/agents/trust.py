@@ -3,12 +3,15 @@
 Pure: who grants trust, and where it is kept, is not known here.
 """
 
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from kernel.agents.belongings import NOTHING, Belongings
 from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, Route, route
 from protocol.agent import AgentDefinition
+from protocol.backends import CLIS, EXEC
 from protocol.errors import Refused
 from protocol.project import ProjectDefinition
 from protocol.remote import is_remote
@@ -40,8 +43,11 @@ class Say:
     kept: Kept = tuple
 
 
-def demands(definition: AgentDefinition, project: ProjectDefinition) -> tuple[str, ...]:
-    """What an attempt of ``definition`` would do that needs trust, verbatim; empty where it needs none."""
+def demands(definition: AgentDefinition, project: ProjectDefinition, own: Belongings = NOTHING) -> tuple[str, ...]:
+    """What an attempt of ``definition`` would do that needs trust, verbatim; empty where it needs none.
+
+    ``own`` is what it brings along.
+    """
     found: list[str] = []
     if definition.backend != MOCK and definition.model:
         try:
@@ -51,15 +57,17 @@ def demands(definition: AgentDefinition, project: ProjectDefinition) -> tuple[st
         if way is not None:
             found += _of_route(definition.name, way)
     found += [f"{definition.name} gets ${name} of your environment" for name in definition.env]
+    if definition.backend == EXEC:
+        found.append(f"{definition.name} is run by: {shlex.join(definition.command)}")
     if _plays(definition):
         shells = [action.shell for rule in definition.mock for action in rule.do if action.shell is not None]
         found += [f"{definition.name} runs: {shell}" for shell in shells]
-    return tuple(found)
+    return (*found, *_unasked(definition), *own.demands)
 
 
-def agent_units(definition: AgentDefinition, project: ProjectDefinition) -> tuple[Unit, ...]:
-    """What ``definition`` needs trust for, as a unit; none where it needs none."""
-    found = demands(definition, project)
+def agent_units(definition: AgentDefinition, project: ProjectDefinition, own: Belongings) -> tuple[Unit, ...]:
+    """What ``definition`` needs trust for, with what it brings along, as a unit; none where it needs none."""
+    found = demands(definition, project, own)
     return (unit(f"agent {definition.name}", found),) if found else ()
 
 
@@ -116,6 +124,16 @@ def _of_route(name: str, way: Route) -> list[str]:
     keys = [f"${key}" for key in way.keys if way.foreign or key not in PROVIDERS[way.name].key_variables]
     what = " and ".join(["its prompts", *keys] if way.foreign else keys)
     return [f"{name} sends {what} to {way.base_url or way.name}"] if what else []
+
+
+def _unasked(definition: AgentDefinition) -> list[str]:
+    """A file that gives a model a shell, and says that nobody is to be asked, runs what a prompt says."""
+    if definition.approval != "auto":
+        return []
+    if definition.backend in CLIS:
+        return [f"{definition.name} runs whatever its model writes, unasked ({definition.backend}, approval: auto)"]
+    shell = "bash" in definition.tools
+    return [f"{definition.name} runs whatever its model writes, unasked (bash, approval: auto)"] if shell else []
 
 
 def _plays(definition: AgentDefinition) -> bool:

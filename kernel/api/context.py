@@ -1,6 +1,7 @@
 """What a handler may use: everything is handed in, nothing is looked up."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import trio
@@ -10,11 +11,14 @@ from kernel.agents.trust import Kept
 from kernel.api.launches import Launches
 from kernel.api.process_table import ProcessTable
 from kernel.procs.launcher import Launcher
+from kernel.procs.probe import Probes
 from kernel.store.commits.begin_workflow import Begun
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
 from kernel.workflows.remote import Remotes
+from kernel.workflows.repository import Repository
+from protocol.api import DiffStat, WorktreeDiff
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +39,18 @@ class Activity:
     doing: str = ""
 
 
+async def _no_worktrees(_space: str, _agent: str | None, _patch: bool) -> tuple[WorktreeDiff, ...]:
+    """Everybody works in the project."""
+    return ()
+
+
 async def _nothing() -> None:
     """Nothing is written to files."""
+
+
+def _unwatched(_instruction: str) -> AbstractContextManager[None]:
+    """Nobody watches attempts."""
+    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +62,8 @@ class Services:
     feed: Feed
     catalog: Catalog
     launcher: Launcher
+    probes: Probes
+    """Ask programs what they are."""
     environ: Mapping[str, str]
     """The kernel's own environment: provider keys, and what trust may pass on."""
     token: str
@@ -66,6 +82,10 @@ class Services:
     """Live attempts by instruction id."""
     interrupt: Callable[[str], bool] = lambda _agent: False
     """Stop what an agent (its key) does; its instruction goes back to its lane. Returns whether it did something."""
+    reached: Callable[[str], None] = lambda _instruction: None
+    """The attempt of an instruction has come to Daemon MCP."""
+    hold: Callable[[str], AbstractContextManager[None]] = _unwatched
+    """While the block lasts the attempt of an instruction waits for a person: its silence is no fault."""
     ready: Callable[[], bool]
     """Whether work is leased."""
     safe_mode: Callable[[], bool] = lambda: False
@@ -81,6 +101,12 @@ class Services:
     """Directories that setup commands do not get to see on their PATH."""
     mirror_redo: Callable[[], Awaitable[None]] = _nothing
     """Have what was removed from the log removed from the files written from it."""
+    repository: Repository | None = None
+    """What working trees are made of."""
+    worktrees: Callable[[str, str | None, bool], Awaitable[tuple[WorktreeDiff, ...]]] = _no_worktrees
+    """What was done in those of a space, or of one of its agents; whether line by line."""
+    diff_stat: Callable[[str | None, str], DiffStat | None] = lambda _space, _agent: None
+    """The same of one agent in numbers, as they were when they were measured last."""
     launches: Launches[Begun] = field(default_factory=Launches)
     """Workflows whose setup runs."""
     processes: ProcessTable = field(default_factory=ProcessTable)

@@ -41,7 +41,7 @@ async def serve(
     Returns within GRACE_SECONDS of that. Cancellation: connections are cut at once.
     """
     calls = Calls(services)
-    endpoint = Endpoint(calls)
+    endpoint = Endpoint(calls, services.reached)
     front = Front(
         gate=Gate(authorities(listener)),
         doorman=Doorman(token=services.token, reader=services.reader),

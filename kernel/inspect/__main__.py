@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
             one.add_argument("params", nargs="*", help="parameters, after --")
         else:
             one.add_argument("asked", nargs="*" if verb == "validate" else "?", help="files; of config also a name")
-    for verb in ("agents", "agent", "judge"):
+    for verb in ("agents", "agent", "judge", "uses"):
         one = verbs.add_parser(verb)
         one.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
         one.add_argument("--new", action="store_true", help="of judge: there must be no such agent")
@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     trust.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
     trust.add_argument("asked", nargs="*", help="agents, workflows, or workflow files as seen from the root")
     verbs.add_parser("schemas")
+    verbs.add_parser("backends")
     for verb in ("schema", "reference"):
         verbs.add_parser(verb).add_argument("kind", choices=("agent", "workflow", "project"), help="which file")
     return parser
@@ -97,6 +98,12 @@ def _judge(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     return msgspec.json.encode(found), 0 if found.files[0].ok else _BAD
 
 
+def _uses(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.uses import uses  # noqa: PLC0415  (as above)
+
+    return msgspec.json.encode(uses(args.project, args.name)), 0
+
+
 def _schema(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.schema import schema_text  # noqa: PLC0415  (as above)
 
@@ -121,6 +128,12 @@ def _trust(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     return msgspec.json.encode(demanded(args.project, args.asked)), 0
 
 
+def _backends(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.backends import backends  # noqa: PLC0415  (as above)
+
+    return msgspec.json.encode(backends(environ)), 0
+
+
 def _complaint(refused: Refused) -> Answer:
     code = refused.meaning.exit_code
     errors = refused.errors if isinstance(refused, BadDefinition) else ()
@@ -135,10 +148,12 @@ _VERBS: Final[Mapping[str, Callable[[argparse.Namespace, Mapping[str, str]], Ans
     "agents": _agents,
     "agent": _agent,
     "judge": _judge,
+    "uses": _uses,
     "schema": _schema,
     "schemas": _schemas,
     "reference": _reference,
     "trust": _trust,
+    "backends": _backends,
 }
 
 if __name__ == "__main__":

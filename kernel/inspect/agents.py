@@ -62,7 +62,7 @@ def judge(root: Path, name: str, data: bytes, *, new: bool) -> Validation:
     catalog = TolerantCatalog(root)
     if new and name in catalog.names():
         raise Refused("already_exists", f"there is an agent {name} already", "take another name, or edit it")
-    path = f"{AGENTS}/{name}{SUFFIX}"
+    path = f"{AGENTS}/{name}{SUFFIX}" if new else catalog.file_of(name)
     errors = catalog.meant(_errors(catalog, name, path, data))
     return Validation(files=(CheckedFile(path=path, kind="agent", ok=not errors, errors=errors),))
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, get_args, get_origin
 
 import msgspec
 
-from kernel.source.durations import show_duration
 from kernel.source.nodes import ListNode, MapNode, Node
+from kernel.source.scalars import Quantity, quantity_of
 from protocol.agent import Rule
 
 DEFAULT: Final = "default"
@@ -60,10 +60,10 @@ class Resolving:
             at = join(where, info.encode_name)
             # A key that a workflow overrides is its own in whole; of a prompt, each key by itself.
             merged = said if info.name == "prompt" else said[:1]
-            plain[info.encode_name] = self.value(own, merged, at, lasts(info.type))
+            plain[info.encode_name] = self.value(own, merged, at, quantity_in(info.type))
         return plain
 
-    def value(self, value: object, layers: Sequence[Layer], where: str, is_duration: bool = False) -> object:
+    def value(self, value: object, layers: Sequence[Layer], where: str, quantity: Quantity | None = None) -> object:
         """Any value; what has no keys of its own is one, with one origin."""
         if isinstance(value, msgspec.Struct):
             return self.struct(value, layers, where)
@@ -72,8 +72,8 @@ class Resolving:
         if isinstance(value, Mapping) and value:
             return {str(key): self._entry(child, layers, where, str(key)) for key, child in value.items()}
         self.origins[where] = layers[0].origin if layers else DEFAULT
-        if is_duration and isinstance(value, int | float):
-            return show_duration(value)
+        if quantity is not None and isinstance(value, int | float):
+            return quantity.show(value)
         return msgspec.to_builtins(value)
 
     def _item(self, item: object, layers: Sequence[Layer], where: str, index: int) -> object:
@@ -95,9 +95,9 @@ def join(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
-def lasts(kind: Any) -> bool:
-    """Whether a field of this type is a duration."""
+def quantity_in(kind: Any) -> Quantity | None:
+    """What a field of this type is written as, where that is a number with a unit."""
     if get_origin(kind) is Annotated:
         metas = (part for part in get_args(kind) if isinstance(part, msgspec.Meta))
-        return any(bool((meta.extra or {}).get("duration")) for meta in metas)
-    return any(lasts(part) for part in get_args(kind))
+        return next((found for meta in metas if (found := quantity_of(meta)) is not None), None)
+    return next((found for part in get_args(kind) if (found := quantity_in(part)) is not None), None)

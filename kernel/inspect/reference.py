@@ -8,7 +8,7 @@ import msgspec
 
 from kernel.inspect.documents import field_texts, whole_text
 from kernel.inspect.schema import ROOTS, Root, default_of, fields_of, needed
-from kernel.source.durations import show_duration
+from kernel.source.scalars import quantity_of
 from protocol.agent import Action, AgentDefinition, Rule
 from protocol.inspection import Kind
 from protocol.project import ProjectDefinition, ProjectLimits
@@ -24,7 +24,7 @@ _INTRODUCTIONS: Final[Mapping[Kind, tuple[str, str]]] = MappingProxyType(
 _COMMON: Final = (
     "A key that is not listed here is an error, and so is one given twice. Text is taken as it is written, whatever it "
     "looks like; `yes` and `no` are not truth values. Durations are `200ms`, `30s`, `10m`, `2h`, `1d`, or a number of "
-    "seconds."
+    "seconds; amounts of memory `512MiB`, `4GiB`, `2GB`, or a number of bytes."
 )
 _CHECK: Final = (
     "`awk validate` says what is wrong with a file, `awk config` what it comes to, `awk schema {0}` is this page for "
@@ -125,9 +125,9 @@ class _Page:
 
 def _bounded(shape: str, metas: list[msgspec.Meta]) -> str:
     for meta in metas:
-        is_duration = bool((meta.extra or {}).get("duration"))
-        shape = "duration" if is_duration else shape
-        show = show_duration if is_duration else _plain
+        quantity = quantity_of(meta)
+        shape = shape if quantity is None else quantity.noun
+        show = _plain if quantity is None else quantity.show
         low = None if meta.ge is None else show(meta.ge)
         high = None if meta.le is None else show(meta.le)
         if low is not None and high is not None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.providers import MOCK, CauseError, resolve, route
+from kernel.agents.providers import CauseError, calls_models, resolve, route
 from kernel.workflows.interpolate import expand
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import Member
@@ -61,7 +61,7 @@ def plan(root: Path, workflow: str, tag: str, words: Sequence[str], environ: Map
 
 def _member(member: Member, loaded: LoadedWorkflow, environ: Mapping[str, str]) -> PlannedMember:
     definition = member.definition
-    way = None if definition.backend == MOCK else route(definition, loaded.project)
+    way = route(definition, loaded.project) if calls_models(definition) else None
     try:
         resolve(definition, loaded.project, environ)
         ready = True

@@ -13,9 +13,9 @@ import msgspec
 from kernel.agents.definition import AGENT_SHAPES
 from kernel.agents.project import PROJECT_SHAPES
 from kernel.inspect.documents import class_text, field_texts
-from kernel.inspect.origins import lasts
-from kernel.source.durations import show_duration
+from kernel.inspect.origins import quantity_in
 from kernel.source.located import Shapes
+from kernel.source.scalars import quantity_of
 from kernel.workflows.later import WORKFLOW_SHAPES
 from protocol.agent import Action, AgentDefinition, Rule
 from protocol.inspection import Kind
@@ -27,7 +27,6 @@ DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 """The newest one that every editor's YAML support understands."""
 
 Schema = dict[str, Any]
-_DURATION: Final = r"^([0-9]{1,12}(\.[0-9]{1,9})?|\.[0-9]{1,9}) ?(ms|s|m|h|d)?$"
 _PERCENT: Final = r"^[0-9]{1,3}(\.[0-9]{1,3})? ?%$"
 _SCALARS: Final[Mapping[object, str]] = MappingProxyType(
     {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -160,15 +159,17 @@ def default_of(info: msgspec.structs.FieldInfo) -> object:
         return None
     if isinstance(info.default, msgspec.Struct | tuple) or info.default in ("", {}):
         return None
-    return show_duration(info.default) if lasts(info.type) else info.default
+    quantity = quantity_in(info.type)
+    return info.default if quantity is None else quantity.show(info.default)
 
 
 def _bounded(schema: Schema, metas: list[msgspec.Meta]) -> Schema:
     for meta in metas:
         bounds = {"minimum": meta.ge, "maximum": meta.le, "pattern": meta.pattern}
         schema = {**schema, **{key: value for key, value in bounds.items() if value is not None}}
-        if meta.extra and meta.extra.get("duration"):
-            schema = {"anyOf": [{"type": "string", "pattern": _DURATION}, schema]}
+        quantity = quantity_of(meta)
+        if quantity is not None:
+            schema = {"anyOf": [{"type": "string", "pattern": quantity.pattern}, schema]}
     return schema
 
 
@@ -216,6 +217,10 @@ def _name(writing: _Writing) -> Schema:
     return {"type": "string", "pattern": f"^{NAME.pattern}$"}
 
 
+def _backend(name: str) -> Schema:
+    return {"properties": {"backend": {"const": name}}, "required": ["backend"]}
+
+
 def _fraction(writing: _Writing) -> Schema:
     return {"anyOf": [{"type": "string", "pattern": _PERCENT}, {"type": "number", "minimum": 0, "maximum": 0.9}]}
 
@@ -242,8 +247,17 @@ _SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = Mappi
     }
 )
 """Keys whose short spellings no type says."""
-_MOCK: Final[Schema] = {"properties": {"backend": {"const": "mock"}}, "required": ["backend"]}
 _BETWEEN: Final[Mapping[type, Schema]] = MappingProxyType(
-    {AgentDefinition: {"if": _MOCK, "then": {"required": ["mock"]}, "else": {"required": ["model"]}}}
+    {
+        AgentDefinition: {
+            "if": _backend("mock"),
+            "then": {"required": ["mock"]},
+            "else": {
+                "if": _backend("exec"),
+                "then": {"required": ["command"]},
+                "else": {"required": ["model"]},
+            },
+        }
+    }
 )
 """Rules between keys."""

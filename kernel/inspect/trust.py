@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from kernel.agents.belongings import belongings
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import agent_units
 from kernel.source.problems import BadDefinition
 from kernel.workflows.find import workflow_names
 from kernel.workflows.load import load_workflow
 from kernel.workflows.prepare import workflow_units
+from protocol.agent import AgentDefinition
 from protocol.errors import Refused
 from protocol.trust import Demanded, Unit
 
@@ -29,7 +31,11 @@ def demanded(root: Path, asked: Sequence[str]) -> Demanded:
         except (BadDefinition, Refused) as error:
             skipped.append(f"workflow {name}: {error.text}")
     survey = catalog.survey()
-    units += (one for loaded in survey.loaded for one in agent_units(loaded.definition, catalog.project()))
+    for loaded in survey.loaded:
+        try:
+            units += _of_agent(loaded.definition, catalog)
+        except BadDefinition as error:
+            skipped.append(f"agent {loaded.definition.name}: {error.text}")
     skipped += dict.fromkeys(f"{error.path}: {error.message}" for error in survey.errors)
     return Demanded(units=_distinct(units), skipped=tuple(skipped))
 
@@ -38,10 +44,15 @@ def _of(catalog: Catalog, asked: str) -> tuple[Unit, ...]:
     """By path a workflow; by name an agent or a workflow, or both."""
     project = catalog.project()
     is_agent = asked in catalog.names()
-    found = agent_units(catalog.agent(asked, project).definition, project) if is_agent else ()
+    found = _of_agent(catalog.agent(asked, project).definition, catalog) if is_agent else ()
     if is_agent and asked not in workflow_names(catalog, project):
         return found
     return (*found, *workflow_units(load_workflow(catalog, asked)))
+
+
+def _of_agent(definition: AgentDefinition, catalog: Catalog) -> tuple[Unit, ...]:
+    project = catalog.project()
+    return agent_units(definition, project, belongings(definition, project, catalog.root))
 
 
 def _distinct(units: Iterable[Unit]) -> tuple[Unit, ...]:

@@ -126,8 +126,10 @@ class _Checking:
             load_workflow(self._catalog, name, self._root)
 
     def _project(self, name: str) -> None:
-        definition = parse_project(ProjectFile(name, read_bytes(self._root / name, name)))
+        definition, broken = parse_project(ProjectFile(name, read_bytes(self._root / name, name)))
         self._catalog.project()
+        for errors in broken.values():
+            self._note(errors)
         for agent, entry in definition.agents.items():
             self._declared(agent, entry)
         node, problems = read_tree(self._root / name, name)

@@ -25,6 +25,8 @@ class Work:
     hold_reason: WaitReason | None
     hold_until_ms: int
     resume_at_ms: int
+    kept_for: WaitReason | None = None
+    """What a call of its live attempt is kept waiting for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ _IDLE: Final = Appearance("idle")
 
 def appearance(work: Work, now_ms: int) -> Appearance:
     """Work that runs, then what somebody decided, then what it waits for: a person before any time."""
+    if work.live and work.kept_for is not None:
+        return Appearance("waiting", work.kept_for)
     if work.live:
         return Appearance("running", work.reason)
     if work.state != "active":

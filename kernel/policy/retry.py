@@ -118,6 +118,7 @@ TABLE: Final[Mapping[Cause, Row]] = MappingProxyType(
         "idle_timeout": _TIMEOUT,
         "spawn_transient": Row("dead", tries=None, pace="doubling", least=2.0, most=30.0),
         "kernel_restart": Row("dead", tries=None),
+        "session_lost": Row("dead", tries=None, compact=True),
         "quota": Row(tries=None, pace="told", waits="quota"),
         "auth": Row(tries=None, waits="credentials"),
         "invalid": _PERMANENT,

@@ -59,13 +59,15 @@ def standing(
 ) -> Standing:
     """How an instruction in ``state`` stands, given what it and its agent wait for (0 ms: no time is known).
 
+    One that an attempt holds goes on, but where a call of it is kept waiting for somebody.
+
     A wait for a person wins over any time: when the time has come the person would still be waited for. Among
     persons' waits its own tells most, then the agent's hold, then the agent's state. Of times the last one counts.
     """
     if state in ENDED:
         return _ENDED
     if state in LIVE:
-        return _RUNNABLE
+        return _RUNNABLE if waits_for is None else _kept_waiting(_Wait(waits_for, not_before_ms), now_ms)
     own_ms = 0 if waits_for == "paused" else not_before_ms  # what it waits for then comes after the pause
     waits = [
         *([_Wait(waits_for or "provider", own_ms)] if state == "waiting" else ()),
@@ -78,3 +80,9 @@ def standing(
     backoff_ms = max(resume_at_ms, 0 if state == "waiting" else not_before_ms)
     last = max((*waits, _Wait("backoff", backoff_ms)), key=lambda wait: wait.until_ms)
     return Standing("time", last.reason, last.until_ms) if last.until_ms > now_ms else _RUNNABLE
+
+
+def _kept_waiting(wait: _Wait, now_ms: int) -> Standing:
+    if wait.needs_person():
+        return Standing("person", wait.reason)
+    return Standing("time", wait.reason, wait.until_ms) if wait.until_ms > now_ms else _RUNNABLE

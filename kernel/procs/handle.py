@@ -11,7 +11,7 @@ from kernel.procs import process_table, remains
 from kernel.procs.attempt_dir import AttemptDir
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.process_table import ProcessId
-from protocol.ipc import Exited, Kill
+from protocol.ipc import Bound, Exited, Kill
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +95,11 @@ class Handle:
         if self._exited is None:
             self._kill_sent = True
             await self._link.send(Kill(after_seconds=after_seconds))
+
+    async def bound(self, *, memory_bytes: int | None, processes: int | None) -> None:
+        """Have the tree ended that uses more than this; its end says so (``exceeded``). Looked at twice a second."""
+        if self._exited is None:
+            await self._link.send(Bound(memory_bytes=memory_bytes, processes=processes))
 
     async def signal(self, number: int) -> None:
         """Signal the child alone, and only if it still is the one that was started."""

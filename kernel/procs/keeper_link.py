@@ -11,7 +11,7 @@ import trio
 
 from kernel.procs.pipes import Ends
 from protocol.codec import FrameReader, encode
-from protocol.ipc import Exited, Fork, KeeperFrame, Kill, Started
+from protocol.ipc import Bound, Exited, Fork, KeeperFrame, Kill, Started
 
 
 class KeeperLink:
@@ -43,7 +43,7 @@ class KeeperLink:
             )
         return self._arrived.popleft()
 
-    async def send(self, frame: Fork | Kill) -> None:
+    async def send(self, frame: Fork | Kill | Bound) -> None:
         """Tell the keeper; one that is gone needs no telling, its end is seen by ``receive``."""
         try:
             async with self._sending:

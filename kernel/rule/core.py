@@ -6,6 +6,7 @@ from typing import Final
 
 from kernel.rule.evaluate import Table
 from kernel.rule.proposal import Proposal
+from kernel.rule.proposals.approval import APPROVAL
 from kernel.rule.proposals.failure import FAILURE
 from kernel.rule.proposals.reply import REPLY
 from kernel.rule.proposals.routing import ROUTING
@@ -13,7 +14,7 @@ from kernel.rule.proposals.wakeup import WAKEUP
 from kernel.rule.proposals.workflow import WORKFLOW
 from protocol.message import MESSAGE_KINDS
 
-CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP)
+CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL)
 
 
 def by_kind(proposals: Iterable[Proposal]) -> Table:

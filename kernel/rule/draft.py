@@ -5,6 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from kernel.policy.approval import Decision
+from protocol.agent import Approval
 from protocol.budget import RunBudget
 from protocol.errors import Cause, ErrorClass
 from protocol.instruction import Status
@@ -62,6 +64,10 @@ class WorkflowStarted(_Payload, frozen=True, kw_only=True):
     """The folder that what is said is written to, as seen from the project's root."""
     exit_from: str | None = None
     """The agent whose work gives the exit code of a run."""
+    approval: Approval | None = None
+    """Whether somebody is asked before a tool runs, whatever its agents' files say."""
+    attended: bool = False
+    """Somebody watches the run: it waits for what they may approve."""
 
 
 class WorkflowStopped(_Payload, frozen=True, kw_only=True):
@@ -92,7 +98,38 @@ class WakeupDue(_Payload, frozen=True, kw_only=True):
     workspace: str | None = None
 
 
-Payload = WorkflowStarted | WorkflowStopped | Outcome | WakeupDue
+class ApprovalAsked(_Payload, frozen=True, kw_only=True):
+    """Of ``approval``: the fact's instruction is to call ``tool`` with ``input`` (canonical JSON), if it may.
+
+    ``call_key`` names the call; None: its client names none. ``held``: the call itself is kept waiting.
+    """
+
+    epoch: int
+    call_key: str | None
+    tool: str
+    input: bytes
+    digest: bytes
+    """SHA-256 of ``input``."""
+    expires_ms: int
+    held: bool = False
+    why: str = ""
+
+
+class ApprovalDecided(_Payload, frozen=True, kw_only=True):
+    """Of ``approval``: what became of a request. ``always``: and of every later one whose input has this pattern.
+
+    ``everybody``: whichever agent asks then.
+    """
+
+    approval: int
+    decision: Decision
+    by: str
+    reason: str = ""
+    always: str | None = None
+    everybody: bool = False
+
+
+Payload = WorkflowStarted | WorkflowStopped | Outcome | WakeupDue | ApprovalAsked | ApprovalDecided
 
 
 @dataclass(frozen=True, slots=True)

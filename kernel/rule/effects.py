@@ -5,7 +5,8 @@ from typing import Literal
 
 import msgspec
 
-from kernel.rule.draft import Draft, MemberSpec
+from kernel.policy.approval import Decision
+from kernel.rule.draft import ApprovalAsked, Draft, MemberSpec
 from protocol.instruction import Lane, WaitReason
 from protocol.names import AgentKey, AgentName
 
@@ -69,6 +70,8 @@ class WorkflowBegin(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str = "kept"
     mirror: str | None = None
     exit_from: str | None = None
+    approval: str | None = None
+    attended: bool = False
 
 
 class WorkflowEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,11 +96,47 @@ class RunLimited(msgspec.Struct, frozen=True, kw_only=True):
     by: LimitedBy
 
 
+class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of ``instruction``: open, or granted by the standing ``rule``.
+
+    ``waits_ms``: until when its run is kept open for it, 0 for not at all.
+    """
+
+    asked: ApprovalAsked
+    instruction: int
+    agent: AgentKey
+    name: str
+    space: str
+    waits_ms: int
+    rule: int | None = None
+
+
+class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """An open request is decided: who asked learns it, and goes on."""
+
+    approval: int
+    decision: Decision
+    by: str
+    reason: str
+
+
+class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of ``tool`` whose input has ``pattern`` are granted from now on. ``agent`` None: whoever asks."""
+
+    agent: AgentKey | None
+    tool: str
+    pattern: str
+    by: str
+
+
+Row = WorkflowBegin | WorkflowEnd | RunLimited | Roster | ApprovalRequest | ApprovalDecision | ApprovalRule
+
+
 @dataclass(frozen=True, slots=True)
 class Put:
     """Write a row that is not a message."""
 
-    row: WorkflowBegin | WorkflowEnd | RunLimited | Roster
+    row: Row
 
 
 @dataclass(frozen=True, slots=True)

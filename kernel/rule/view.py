@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from kernel.policy.approval import Rule, State
 from protocol.names import AgentKey
 
 
@@ -25,6 +26,8 @@ class Workspace:
     mode: str = "start"
     has_channel: bool = True
     """Whether its agents hear each other."""
+    attended: bool = False
+    """Somebody watches it who may approve what waits for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,17 @@ class Ended:
 
     status: str
     cause: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for approval: what is to be called, by whom, and what became of it."""
+
+    agent: AgentKey
+    tool: str
+    input: str
+    state: State
+    decided_by: str | None
 
 
 class View(Protocol):
@@ -79,6 +93,14 @@ class View(Protocol):
 
         None too where 256 other instructions have ended since then.
         """
+        ...
+
+    def request(self, approval: int) -> Request | None:
+        """A request for approval."""
+        ...
+
+    def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
+        """What is agreed to once for all, of calls of ``tool`` by ``agent``: the oldest first, at most 256."""
         ...
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:

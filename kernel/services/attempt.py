@@ -10,9 +10,11 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import msgspec
 
+from kernel.agents.providers import CauseError
 from kernel.fault import fault_hook
 from kernel.policy.breaker import keys_of
 from kernel.policy.budget import Allowance
@@ -23,6 +25,7 @@ from kernel.procs.spec import Spec
 from kernel.services.admission import Admission
 from kernel.services.books import Books, Tried
 from kernel.services.briefing import Briefing, Briefings, CannotStart
+from kernel.services.ground import Prepare, nothing_to_prepare
 from kernel.services.link import Tail
 from kernel.services.live import Live, StopReason
 from kernel.services.outcome import Ending, of_bug
@@ -37,9 +40,10 @@ from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
-from protocol.agent import Retry
+from protocol.agent import AgentLimits, Retry
+from protocol.backends import EXEC
 from protocol.errors import Refused
-from protocol.ipc import Exited
+from protocol.ipc import Exited, Start
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +63,9 @@ class Attempts:
         purse: Purse,
         books: Books,
         now_text: Callable[[], str],
+        prepare: Prepare = nothing_to_prepare,
     ) -> None:
+        self._prepare = prepare
         self._writer = writer
         self._reader = reader
         self._launcher = launcher
@@ -104,6 +110,17 @@ class Attempts:
         for live in self.live.values():
             live.stop("shutdown", grace_seconds)
 
+    def hold(self, instruction: str) -> AbstractContextManager[None]:
+        """While the block lasts the worker of ``instruction``, if it has one, waits for a person."""
+        live = self.live.get(instruction)
+        return contextlib.nullcontext() if live is None else live.hold()
+
+    def reached(self, instruction: str) -> None:
+        """The attempt of ``instruction`` has come to Daemon MCP."""
+        live = self.live.get(instruction)
+        if live is not None:
+            live.reached = True
+
     def stop_agent(self, agent: str, reason: StopReason, grace_seconds: float) -> bool:
         """Stop what ``agent`` (its key) does, if it does something; its instruction goes back to its lane."""
         found = [live for live in self.live.values() if live.leased.agent == agent and not live.settling]
@@ -128,7 +145,7 @@ class Attempts:
                 ending = admitted
             else:
                 ending, exited = await self._work(live, briefing, admitted, tail)
-        except CannotStart as error:
+        except (CannotStart, CauseError) as error:
             ending = Ending("failed", str(error), cause=error.cause)
         except SpawnTransient as error:
             ending = Ending("failed", f"the worker could not be started: {error}", cause="spawn_transient")
@@ -144,7 +161,7 @@ class Attempts:
         """Have a worker do it. Raises SpawnTransient."""
         await self._probe(live, keys_of(briefing.endpoint))
         self._launcher.need(briefing.sdks)
-        handle = await self._spawn(live)
+        handle = await self._spawn(live, briefing)
         if handle is None:
             return Ending("stopped", str(live.stop_reason)), None
         async with handle:
@@ -162,10 +179,24 @@ class Attempts:
         with contextlib.suppress(Refused):  # stale: somebody ended it meanwhile
             await self._books.put_back(leased, parking)
 
-    async def _spawn(self, live: Live) -> Handle | None:
-        """The worker's process; None where the attempt was stopped before it was there. Raises SpawnTransient."""
+    async def _spawn(self, live: Live, briefing: Briefing) -> Handle | None:
+        """The worker's process; None where the attempt was stopped before it was there.
+
+        Raises SpawnTransient; CauseError where it has no ground to work on.
+        """
         handle: Handle | None = None
         with live.spawning:
             if live.stop_reason is None:
-                handle = await self._launcher.spawn(Spec(attempt=live.leased.attempt))
+                await self._prepare(live.leased, briefing.start)
+                handle = await self._launcher.spawn(_spec(briefing.start))
+        limits = briefing.definition.limits
+        if handle is not None and limits != AgentLimits():
+            await handle.bound(memory_bytes=limits.memory, processes=limits.processes)
         return handle
+
+
+def _spec(start: Start) -> Spec:
+    """One of our workers; for backend exec the program that the agent's file names, which speaks for itself."""
+    if start.backend != EXEC:
+        return Spec(attempt=start.attempt)
+    return Spec(attempt=start.attempt, argv=start.command, cwd=start.cwd, env=start.env)

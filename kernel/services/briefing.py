@@ -5,18 +5,24 @@ is frozen with the first entry. Everything that can be wrong with it is found he
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
+
+from kernel.agents.belongings import Belongings, belongings
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
 from kernel.agents.preload import sdks_for
+from kernel.agents.programs import command_of
 from kernel.agents.prompt import Prompt
 from kernel.agents.providers import CauseError, ModelRejected, Resolved, resolve
+from kernel.agents.servers import filled
 from kernel.agents.trust import Kept, agent_units, changed_text, missing_consent
 from kernel.policy.breaker import Endpoint
 from kernel.services.folders import Folders
+from kernel.services.ground import Ground, project_ground
 from kernel.services.opening import opening
 from kernel.store.commits.freeze import Freeze
 from kernel.store.commits.lease import Leased
@@ -25,7 +31,7 @@ from kernel.workflows.assembled import assembled
 from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
 from protocol.errors import Cause, Refused
-from protocol.ipc import Limits, McpAddress, Start
+from protocol.ipc import Limits, McpAddress, Sandbox, Start
 from protocol.project import ProjectDefinition
 
 
@@ -66,7 +72,12 @@ class Briefings:
         trusted: bool,
         folders: Folders,
         kept: Kept = tuple,
+        ground: Callable[[Leased], Ground] | None = None,
+        confine: Callable[[AgentDefinition, Ground, Start], Sandbox | None] = lambda _definition, _ground, _start: None,
     ) -> None:
+        """``ground``: where an attempt works; in the project unless given. ``confine`` may raise CauseError."""
+        self._ground = ground or project_ground(catalog.root)
+        self._confine = confine
         self._folders = folders
         self._catalog = catalog
         self._reader = reader
@@ -91,12 +102,15 @@ class Briefings:
 
     def _brief(self, leased: Leased, token: str, definition: AgentDefinition) -> Briefing:
         project = self._catalog.kept_project()
-        self._check_trust(leased, definition, project)
+        own = belongings(definition, project, self._catalog.root)
+        self._check_trust(leased, definition, project, own)
         resolved = resolve(definition, project, self._environ)
         opened = opening(
             leased, definition.backend, resolved, self._reader, partial(self._assemble, leased, definition)
         )
         prompt = opened.prompt
+        env = worker_environment(self._environ, definition.env, self._own_bin)
+        ground = self._ground(leased)
         start = Start(
             instruction=leased.instruction,
             attempt=leased.attempt,
@@ -118,24 +132,26 @@ class Briefings:
             ),
             mcp=McpAddress(url=self._url),
             token=token,
-            cwd=str(self._catalog.root),
-            env=worker_environment(self._environ, definition.env, self._own_bin),
+            cwd=ground.cwd,
+            env=env,
             idempotency_key=leased.instruction,
             mock=definition.mock,
             source_text=opened.source_text if definition.mock else "",
             earlier_steps=opened.earlier_steps,
             first_k=opened.first_k,
             compact=leased.compacted,
+            interrupted=leased.interrupted,
             tools=definition.tools,
-            mcp_servers=definition.mcp_servers,
-            skills=tuple(str(self._catalog.root / folder) for folder in definition.skills),
-            approval=definition.approval,
-            command=definition.command,
+            project_tools=dict(own.tools),
+            skills=own.skills,
+            mcp_servers=filled(own.servers, self._environ),
+            approval=leased.approval or definition.approval,
+            command=command_of(definition, self._catalog.root, env["PATH"]),
             attempt_dir=self._folders.attempt(leased),
             session_dir=self._folders.session(leased, definition),
-            sandbox=definition.sandbox == "on",
             hidden=self._folders.hidden,
         )
+        start = msgspec.structs.replace(start, sandbox=self._confine(definition, ground, start))
         sdks = sdks_for((definition,), project)
         return Briefing(definition, start, prompt.manifest, sdks, _endpoint(leased, resolved), opened.freeze)
 
@@ -143,11 +159,13 @@ class Briefings:
         """Today's prompt."""
         return assembled(leased, definition, self._catalog, self._reader)
 
-    def _check_trust(self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition) -> None:
+    def _check_trust(
+        self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition, own: Belongings
+    ) -> None:
         """What was edited since somebody vouched for it is not vouched for, nor what was taken back (promise P19)."""
         if self._trusted:
             return
-        found = (one for one in agent_units(definition, project) if not leased.vouched.issuperset(one.demands))
+        found = (one for one in agent_units(definition, project, own) if not leased.vouched.issuperset(one.demands))
         wants = missing_consent(found, self._kept)
         if wants:
             said = "changed since they were trusted" if leased.vouched or wants[0].before else "are not trusted"
@@ -155,7 +173,7 @@ class Briefings:
 
 
 def _endpoint(leased: Leased, resolved: Resolved) -> Endpoint:
-    """The mock backend calls nobody: a failure it plays is its own agent's."""
+    """What calls no provider that we know of shares it with nobody: a failure that a script plays is its agent's."""
     provider = resolved.provider
     if provider is None:
         return Endpoint(f"mock-{leased.agent}", "none", resolved.model)

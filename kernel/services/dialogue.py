@@ -8,6 +8,7 @@ for a commit or because it was stopped, counts for neither.
 """
 
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, assert_never
@@ -66,12 +67,23 @@ class Ears:
 class Dialogue:
     """One conversation. ``run`` returns the ending, or None where the worker left without a terminal frame."""
 
-    def __init__(self, *, link: Link, start: Start, timeouts: Timeouts, ears: Ears, pulse: Pulse | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        link: Link,
+        start: Start,
+        timeouts: Timeouts,
+        ears: Ears,
+        pulse: Pulse | None = None,
+        excused_at: Callable[[], float] = lambda: -math.inf,
+    ) -> None:
+        """``excused_at``: until when (Trio's clock) silence is no fault, for the worker waited for a person."""
         self._link = link
         self._start = start
         self._timeouts = timeouts
         self._ears = ears
         self._pulse = pulse or Pulse()
+        self._excused_at = excused_at
         self._progress_at = 0.0
         self._ready = False
         self._tool_runs = False
@@ -116,6 +128,7 @@ class Dialogue:
             self._spared = True
             self._forgive(now - wake_at + self._pulse.within_seconds)
             return None
+        self._progress_at = max(self._progress_at, self._excused_at())
         if now >= self._progress_at + self._patience_seconds():
             return self._silent(self._patience_seconds())
         ping = self._pulse.ask(now)

@@ -6,7 +6,7 @@ Level-triggered: it reads rows whenever something changed and before it sleeps, 
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import trio
@@ -73,17 +73,25 @@ class Dispatcher:
     def run_once(self, nursery: trio.Nursery) -> int:
         """Start what may start now; the attempts run in ``nursery``. Returns how many were started."""
         self._stop_orphaned()
-        if len(self._busy) >= self._limits.workers:
+        counted = self._counted()
+        if len(counted) >= self._limits.workers:
             return 0
         looked_at = LOOKED_AT if self._limits.by_provider else self._limits.workers
         ready = self._reader.now(instructions.ready, self._now_ms(), looked_at)
         if not ready or self._held_by_memory():
             return 0
-        chosen = choose(ready, Counter(self._busy.values()), self._limits, frozenset(self._busy))
+        chosen = choose(ready, Counter(counted.values()), self._limits, frozenset(self._busy))
         for pick in chosen:
             self._busy[pick.agent] = pick.provider
             nursery.start_soon(self._attempt, pick.id, pick.agent)
         return len(chosen)
+
+    def _counted(self) -> Mapping[str, str]:
+        """Those of the busy that count against a limit: not who waits for a person with a call in its hand."""
+        if len(self._busy) < self._limits.workers and not self._limits.by_provider:
+            return self._busy
+        kept = self._reader.now(instructions.kept_waiting)
+        return {agent: provider for agent, provider in self._busy.items() if agent not in kept}
 
     def _held_by_memory(self) -> bool:
         """Somebody always works: what else would give memory back?"""

@@ -1,5 +1,8 @@
 """An attempt under way, as those see it who show it or want to stop it."""
 
+import math
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -25,10 +28,30 @@ class Live:
     """Breakers: its first reply tells that what is behind them answers again."""
     preempted: bool = False
     """It was told to make room for something more urgent."""
+    reached: bool = False
+    """It has come to Daemon MCP: its token was shown there."""
+    held: int = 0
+    """Calls of it that are kept waiting for a person."""
+    let_go_at: float = -math.inf
+    """When the last of them was answered, by Trio's clock."""
     stop_reason: StopReason | None = None
     grace_seconds: float = 0.0
     spawning: trio.CancelScope = field(default_factory=trio.CancelScope)
     stopping: trio.Event = field(default_factory=trio.Event)
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        """A call is kept waiting while the block lasts."""
+        self.held += 1
+        try:
+            yield
+        finally:
+            self.held -= 1
+            self.let_go_at = trio.current_time()
+
+    def excused_at(self) -> float:
+        """Until when silence is no fault of the worker's: it waited for a person."""
+        return trio.current_time() if self.held else self.let_go_at
 
     def stop(self, reason: StopReason, grace_seconds: float) -> None:
         """Ask the worker to leave, and have its tree killed ``grace_seconds`` later. The first reason wins."""

@@ -1,12 +1,14 @@
 """How an attempt's conversation opens: with the prompt that its first entry answered, or with one made today.
 
 A prompt is frozen with the first durable entry, and every later attempt is told the same (contracts.md section 9).
-Entries that were made for another backend or dialect cannot be replayed: then it begins anew, with a ledger of what
-was done. It knows nothing of workers.
+Entries that were made for another backend or dialect cannot be replayed, nor those of a program whose own session is
+lost or full: then it begins anew, with a ledger of what was done. It knows nothing of workers.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from kernel.agents.ledger import ledger
 from kernel.agents.prompt import Prompt
@@ -16,6 +18,7 @@ from kernel.store.commits.freeze import Freeze
 from kernel.store.commits.lease import Leased
 from kernel.store.prompts import FrozenPrompt
 from kernel.store.reader import Reader
+from protocol.backends import BACKENDS
 from protocol.ipc import Entry
 
 
@@ -42,10 +45,12 @@ def opening(
     dialect = resolved.provider.dialect if resolved.provider else ""
     kept = reader.now(prompts.prompt_of, leased.instruction) if leased.entries else None
     source = leased.source_text if leased.continues is None else reader.now(prompts.origin_text, leased.instruction)
-    if kept is not None and (kept.backend, kept.dialect) == (backend, dialect):
+    anew = leased.compacted and BACKENDS[backend].own_session
+    if kept is not None and (kept.backend, kept.dialect) == (backend, dialect) and (kept.anew or not anew):
         return _resumed(leased, kept, reader)
     done = reader.now(entries.of, leased.instruction) if kept is not None else ()
     prompt = _frozen(assemble(), done, source, backend, dialect, resolved.model)
+    prompt = msgspec.structs.replace(prompt, anew=anew)
     if kept is not None:
         return Opening(
             prompt=prompt, source_text=source, first_k=leased.entries, freeze=Freeze(prompt, aside=leased.entries)

@@ -44,6 +44,8 @@ def of_exit(exited: Exited) -> Ending:
     """The ending of a worker that left without a terminal frame."""
     if exited.failed is not None:
         return Ending("failed", f"the worker could not be started: {exited.failed}", cause="spawn_permanent")
+    if exited.exceeded is not None:
+        return Ending("failed", f"the worker was ended: {exited.exceeded}", cause="resource")
     if exited.code == 0:
         return Ending("failed", "the worker exited with 0 but sent no result", cause="protocol")
     hint = " (nobody here sent it: perhaps the machine is short of memory)" if _is_foreign_kill(exited) else ""

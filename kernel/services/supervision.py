@@ -32,6 +32,7 @@ from kernel.store.commits.trip import answered
 from kernel.store.feed import Feed
 from kernel.store.writer import Writer
 from protocol.agent import Timeouts
+from protocol.backends import BACKENDS, CLIS
 from protocol.codec import LineTooLong
 from protocol.errors import Refused
 from protocol.events import Event
@@ -69,7 +70,7 @@ class Supervision:
             nursery.cancel_scope.cancel()
         if live.stop_reason is not None and (ending is None or ending.ended_as == "failed"):
             return Ending("stopped", live.stop_reason), exited
-        return ending or of_exit(exited), exited
+        return _believed(ending, live, start) or of_exit(exited), exited
 
     async def _talk(
         self, live: Live, briefing: Briefing, start: Start, handle: Handle, link: Link, nursery: trio.Nursery
@@ -96,7 +97,8 @@ class Supervision:
         ears = Ears(entry=entry, log=log, live=show, ready=ready)
         timeouts = self._timeouts(leased, briefing)
         try:
-            ending = await Dialogue(link=link, start=start, timeouts=timeouts, ears=ears).run()
+            dialogue = Dialogue(link=link, start=start, timeouts=timeouts, ears=ears, excused_at=live.excused_at)
+            ending = await dialogue.run()
             cut = timeouts.total < briefing.definition.timeouts.total
             return self._blamed(leased, ending) if cut else ending
         except WorkerDeaf as deaf:
@@ -194,6 +196,14 @@ class Supervision:
         with contextlib.suppress(WorkerDeaf), trio.move_on_after(live.grace_seconds):
             await link.send(Stop(reason=str(live.stop_reason), deadline_seconds=live.grace_seconds))
         await stop(handle, grace_seconds=asked_at + live.grace_seconds - trio.current_time())
+
+
+def _believed(ending: Ending | None, live: Live, start: Start) -> Ending | None:
+    """A program that never came to Daemon MCP has not done its work, whatever it says; and some say nothing of it."""
+    if ending is None or ending.ended_as != "done" or start.backend not in CLIS or live.reached:
+        return ending
+    title = BACKENDS[start.backend].title
+    return Ending("failed", f"{title} never connected to Daemon MCP, so what it says is not believed", cause="network")
 
 
 def _tokens(allowance: Allowance | Exhausted | None) -> int | None:

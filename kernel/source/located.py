@@ -11,10 +11,9 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_arg
 
 import msgspec
 
-from kernel.source.durations import show_duration
 from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
 from kernel.source.problems import Place, Problems
-from kernel.source.scalars import READERS, Mismatch, read_duration, read_free, show
+from kernel.source.scalars import READERS, Mismatch, quantity_of, read_free, show
 from kernel.source.spelling import suggest
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -114,10 +113,10 @@ class Converter:
         return self._scalar(node, bare, meta, where)
 
     def _scalar(self, node: ScalarNode, kind: object, meta: msgspec.Meta | None, where: str) -> object:
-        lasts = bool(meta and meta.extra and meta.extra.get("duration"))
+        quantity = quantity_of(meta)
         try:
-            value = (read_duration if lasts else READERS[kind])(node)
-            _check_bounds(value, meta, show_duration if lasts else _plain)
+            value = READERS[kind](node) if quantity is None else quantity.read(node)
+            _check_bounds(value, meta, _plain if quantity is None else quantity.show)
         except Mismatch as error:
             return self._bad(node.place, where, error.message, error.hint)
         return value

@@ -8,9 +8,12 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
-from kernel.source.durations import GRAMMAR, DurationRejected, parse_duration
+import msgspec
+
+from kernel.source import sizes
+from kernel.source.durations import GRAMMAR, DurationRejected, parse_duration, show_duration
 from kernel.source.nodes import ScalarNode
 
 _INT: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})", re.ASCII)
@@ -78,6 +81,14 @@ def read_duration(node: ScalarNode) -> float:
         raise Mismatch(f"needs a duration, has {show(node)}", GRAMMAR) from None
 
 
+def read_size(node: ScalarNode) -> int:
+    """Bytes."""
+    try:
+        return sizes.parse_size(node.text)
+    except sizes.SizeRejected:
+        raise Mismatch(f"needs an amount of memory, has {show(node)}", sizes.GRAMMAR) from None
+
+
 def read_free(node: ScalarNode) -> str | int | float | bool | None:
     """A value of a free-form mapping: as JSON would have it, and text where there is doubt."""
     if not node.plain:
@@ -105,6 +116,34 @@ def _number_hint(node: ScalarNode) -> str | None:
     if node.plain and re.fullmatch(r"[-+]?0[0-9]+", node.text, re.ASCII):
         return "remove the leading zero: whether it means octal depends on the reader"
     return None
+
+
+class Quantity(NamedTuple):
+    """A number that people write with a unit: how it is read, shown, called, and described (a regular expression)."""
+
+    read: Callable[[ScalarNode], float]
+    show: Callable[[float], str]
+    noun: str
+    pattern: str
+
+
+QUANTITIES: Final[Mapping[str, Quantity]] = MappingProxyType(
+    {
+        "duration": Quantity(
+            read_duration, show_duration, "duration", r"^([0-9]{1,12}(\.[0-9]{1,9})?|\.[0-9]{1,9}) ?(ms|s|m|h|d)?$"
+        ),
+        "bytes": Quantity(
+            read_size, sizes.show_size, "amount of memory", r"^[0-9]{1,16}(\.[0-9]{1,3})? ?([KMGT]i?B|B)?$"
+        ),
+    }
+)
+"""By the word that marks a type in ``protocol`` (``msgspec.Meta(extra={"duration": True})``)."""
+
+
+def quantity_of(meta: msgspec.Meta | None) -> Quantity | None:
+    """What the type marks its numbers as."""
+    marks = (meta and meta.extra) or {}
+    return next((quantity for mark, quantity in QUANTITIES.items() if marks.get(mark)), None)
 
 
 READERS: Final[Mapping[object, Callable[[ScalarNode], object]]] = MappingProxyType(

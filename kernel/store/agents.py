@@ -111,7 +111,7 @@ SELECT a.key, a.name,
   (SELECT count(*) FROM deliveries AS d
     WHERE d.agent = a.key AND d.state IN ('queued', 'leased', 'injected') AND d.state = 'queued'),
   a.input_tokens + coalesce(live.input_tokens, 0), a.output_tokens + coalesce(live.output_tokens, 0),
-  a.cache_read_tokens + coalesce(live.cache_read_tokens, 0), a.cost_usd, live.cost_usd
+  a.cache_read_tokens + coalesce(live.cache_read_tokens, 0), a.cost_usd, live.cost_usd, live.waits_for
 FROM agents AS a LEFT JOIN instructions AS live ON live.agent = a.key AND live.state IN ('leased', 'running')
 LEFT JOIN instructions AS parked ON parked.id = (
   SELECT w.id FROM instructions AS w WHERE w.agent = a.key AND w.state = 'waiting' ORDER BY w.lane, w.id LIMIT 1)
@@ -158,6 +158,7 @@ class _Row(NamedTuple):
     cache_read_tokens: int
     ended_usd: float | None
     live_usd: float | None
+    kept_for: WaitReason | None
 
 
 def _process(found: Iterable[Any], now_ms: int) -> Process:
@@ -197,6 +198,7 @@ def _work(row: _Row) -> Work:
         hold_reason=row.hold_reason,
         hold_until_ms=row.hold_until_ms,
         resume_at_ms=row.resume_at_ms,
+        kept_for=row.kept_for,
     )
 
 

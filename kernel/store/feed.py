@@ -14,6 +14,8 @@ from protocol.events import Event
 
 WAKING: Final = frozenset(
     {
+        "approval.requested",
+        "approval.decided",
         "instruction.queued",
         "instruction.ended",
         "agent.changed",

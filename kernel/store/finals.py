@@ -60,7 +60,7 @@ def _expected(row: tuple[int, str | None, bytes] | None) -> Expected:
 
 LAST_REPLY: Final = """
 SELECT seq, text FROM messages
-WHERE run = :run AND kind NOT IN ('due', 'done', 'failed') AND kind = 'reply'
+WHERE run = :run AND kind NOT IN ('approval', 'due', 'done', 'failed') AND kind = 'reply'
   AND (:sender IS NULL OR sender = :sender)
 ORDER BY seq DESC LIMIT 1
 """

@@ -73,6 +73,14 @@ def live(conn: apsw.Connection) -> dict[InstructionId, str]:
     return {instruction_id(number): state for number, state in conn.execute(LIVE)}
 
 
+KEPT_WAITING: Final = "SELECT agent FROM instructions WHERE state IN ('leased', 'running') AND waits_for IS NOT NULL"
+
+
+def kept_waiting(conn: apsw.Connection) -> frozenset[str]:
+    """Agents whose attempt does nothing but wait for somebody: its worker is not counted."""
+    return frozenset(str(agent) for (agent,) in conn.execute(KEPT_WAITING))
+
+
 DEAD: Final = """
 SELECT i.id, i.name, i.space, i.state, coalesce(i.error_class, 'permanent'), coalesce(i.cause, 'invalid'),
   i.attempts + i.crashes, m.text, i.ended_ms

@@ -36,12 +36,12 @@ def message_of(row: object) -> Message:
 
 NEWEST: Final = """
 SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
-WHERE space = ? AND seq < ? AND kind NOT IN ('due', 'done', 'failed') ORDER BY seq DESC LIMIT ?
+WHERE space = ? AND seq < ? AND kind NOT IN ('approval', 'due', 'done', 'failed') ORDER BY seq DESC LIMIT ?
 """
 
 SINCE: Final = """
 SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
-WHERE space = ? AND seq > ? AND kind NOT IN ('due', 'done', 'failed') ORDER BY seq LIMIT ?
+WHERE space = ? AND seq > ? AND kind NOT IN ('approval', 'due', 'done', 'failed') ORDER BY seq LIMIT ?
 """
 
 _END: Final = 2**62
@@ -91,7 +91,7 @@ def _receipt(row: object) -> Receipt:
 
 OF_RUN: Final = """
 SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
-WHERE run = ? AND kind NOT IN ('due', 'done', 'failed') ORDER BY seq
+WHERE run = ? AND kind NOT IN ('approval', 'due', 'done', 'failed') ORDER BY seq
 """
 
 

@@ -41,7 +41,7 @@ class Batch(NamedTuple):
 LINES: Final = """
 SELECT m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared, w.mirror
 FROM messages AS m LEFT JOIN workflows AS w ON w.id = m.run
-WHERE m.seq > :since AND m.kind NOT IN ('due', 'done', 'failed') AND m.cleared = 0
+WHERE m.seq > :since AND m.kind NOT IN ('approval', 'due', 'done', 'failed') AND m.cleared = 0
   AND (w.mirror IS NOT NULL OR (m.run IS NULL AND m.space BETWEEN 'dm:' AND 'dm:~' AND EXISTS (
     SELECT 1 FROM agents AS a WHERE a.key = substr(m.space, 4) AND a.origin = 'file')))
   AND (:space IS NULL OR m.space = :space) AND (:folder IS NULL OR w.mirror = :folder)
@@ -105,7 +105,7 @@ def _places(conn: apsw.Connection, space: str) -> Iterator[Place]:
 DAYS: Final = "SELECT DISTINCT date(at_ms / 1000, 'unixepoch') FROM messages WHERE space = ?"
 SPEAKERS: Final = """
 SELECT DISTINCT m.sender, m.addressed FROM workflows AS w CROSS JOIN messages AS m ON m.run = w.id
-WHERE w.mirror = ? AND m.kind NOT IN ('due', 'done', 'failed')
+WHERE w.mirror = ? AND m.kind NOT IN ('approval', 'due', 'done', 'failed')
 """
 
 

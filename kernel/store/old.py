@@ -14,6 +14,7 @@ INSTRUCTIONS: Final = """
 SELECT i.id FROM instructions AS i
 WHERE i.ended_ms < :before AND (i.entries > 0 OR i.prefix IS NOT NULL
   OR EXISTS (SELECT 1 FROM effects AS f WHERE f.instruction = i.id)
+  OR EXISTS (SELECT 1 FROM approvals AS p WHERE p.instruction = i.id)
   OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.instruction = i.id AND a.stderr_tail IS NOT NULL))
 ORDER BY i.id LIMIT :limit
 """
@@ -40,6 +41,7 @@ BLOBS: Final = """
 SELECT hash FROM blobs AS b WHERE b.put_ms < :before
   AND b.hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
   AND b.hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
+  AND b.hash NOT IN (SELECT a.blob FROM approvals AS a WHERE a.blob IS NOT NULL)
   AND b.hash NOT IN (SELECT p.part FROM blobs AS p WHERE p.part IS NOT NULL)
 LIMIT :limit
 """

@@ -18,7 +18,8 @@ class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """A prompt as it was sent, and to what: entries that answer it can be replayed to nothing else.
 
     ``dialect`` is the provider's, empty for a backend that makes no model calls. ``source_text`` is what the message
-    said as sent, where ``message`` is not the same.
+    said as sent, where ``message`` is not the same. ``anew``: it was made because a program's own session was lost, or
+    had no room left.
     """
 
     backend: str
@@ -29,6 +30,7 @@ class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     message: str = ""
     source_text: str = ""
     manifest: tuple[str, ...] = ()
+    anew: bool = False
 
 
 _decode: Final = msgspec.json.Decoder(FrozenPrompt).decode

@@ -4,7 +4,8 @@ from typing import Final
 
 import apsw
 
-from kernel.rule.view import Ended, Seat, Workspace
+from kernel.policy.approval import Rule
+from kernel.rule.view import Ended, Request, Seat, Workspace
 from protocol.names import DEFAULT_TAG, AgentKey
 
 
@@ -43,6 +44,18 @@ class TransactionView:
         row = self._conn.execute(INCOMPLETE, (agent, space)).fetchone()
         return None if row is None else int(row[0])
 
+    def request(self, approval: int) -> Request | None:
+        """See View."""
+        row = self._conn.execute(REQUEST, (approval,)).fetchone()
+        if row is None:
+            return None
+        agent, tool, given, state, by = row
+        return Request(AgentKey(agent), tool, bytes(given).decode(), state, by)
+
+    def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
+        """See View."""
+        return tuple(Rule(*row) for row in self._conn.execute(APPROVAL_RULES, (tool, agent)))
+
     def askers(self, instruction: int) -> tuple[AgentKey, ...]:
         """See View."""
         return tuple(AgentKey(row[0]) for row in self._conn.execute(ASKERS, (instruction,)))
@@ -60,7 +73,8 @@ class TransactionView:
 AGENT_EXISTS: Final = "SELECT 1 FROM agents WHERE key = ? AND home_space IS NULL"
 
 WORKSPACE: Final = """
-SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode, workspace <> 'none'
+SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode, workspace <> 'none',
+  attended = 1
 FROM workflows WHERE space = ? AND state = 'running'
 """
 
@@ -71,6 +85,15 @@ MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LI
 ADDRESSED_BY: Final = """
 SELECT d.agent FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq
 WHERE m.cause = ? AND m.kind = 'said' LIMIT 256
+"""
+
+REQUEST: Final = """
+SELECT a.agent, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END, a.state, a.decided_by
+FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob WHERE a.id = ?
+"""
+
+APPROVAL_RULES: Final = """
+SELECT id, pattern FROM approval_rules WHERE tool = ? AND (agent IS NULL OR agent = ?) ORDER BY id LIMIT 256
 """
 
 ASKERS: Final = """

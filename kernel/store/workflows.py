@@ -53,7 +53,9 @@ FROM workflows AS w INDEXED BY workflows_running
 WHERE w.state = 'running' AND w.mode = 'run' AND coalesce(:run, w.id) = w.id ORDER BY w.id
 """
 
-LIVE_IN: Final = "SELECT 1 FROM instructions WHERE space = ? AND state IN ('leased', 'running') LIMIT 1"
+LIVE_IN: Final = """
+SELECT 1 FROM instructions WHERE space = ? AND state IN ('leased', 'running') AND waits_for IS NULL LIMIT 1
+"""
 
 # Distinct, and told as they are found: whether there is one that can go on is often known after the first.
 # Who waits for an answer goes on when another here has ended, so that one alone says whether the run can go on.

@@ -4,23 +4,21 @@ It runs in a keeper with an environment of its own. No configuration of the user
 helper, prompt, other transport, redirect or submodule has a say (faults XF04, XF05, T50).
 """
 
-import itertools
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from kernel.agents.environment import worker_environment
-from kernel.procs.command import CommandResult, run_command
+from kernel.procs.command import CommandResult
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.launcher import Launcher
+from kernel.workflows.git_command import GitCommand, GitMissing
 from protocol.errors import Refused
 
 FETCH_SECONDS: Final = 120.0
 LIMIT_BYTES: Final = 64 * 1024 * 1024
 """Of all files of a commit together."""
 
-_TAIL: Final = 500
 _PASSED: Final = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _SETTINGS: Final = (
     "protocol.allow=never",
@@ -38,8 +36,6 @@ _SETTINGS: Final = (
     "maintenance.auto=false",
 )
 _SCHEMES: Final = frozenset({"https", "http"})
-_numbers: Final = itertools.count(1)
-"""Attempt directories are distinct for the life of a kernel, which sweeps older ones."""
 
 
 class Git:
@@ -72,25 +68,24 @@ class Git:
         return (await self._run("none", "cat-file", "--batch-all-objects", "--batch")).stdout
 
     async def _run(self, scheme: str, *words: str) -> CommandResult:
-        git = shutil.which("git", path=self._path)
-        if git is None:
-            raise Refused("fetch_failed", "git is not installed where the kernel runs", "install git")
-        settings = (*_SETTINGS, f"protocol.{scheme}.allow=always")
-        argv = (git, *(word for one in settings for word in ("-c", one)), *words)
+        command = GitCommand(
+            launcher=self._launcher,
+            path=self._path,
+            settings=(*_SETTINGS, f"protocol.{scheme}.allow=always"),
+            variables=self._variables(scheme),
+            seconds=FETCH_SECONDS,
+            limit_bytes=LIMIT_BYTES,
+        )
         try:
-            result = await run_command(
-                self._launcher,
-                f"git-{next(_numbers)}",
-                argv,
-                cwd=str(self._folder),
-                env=self._variables(scheme),
-                timeout_seconds=FETCH_SECONDS,
-                output_limit_bytes=LIMIT_BYTES,
-            )
+            result = await command.run(str(self._folder), *words)
+        except GitMissing as error:
+            raise Refused("fetch_failed", "git is not installed where the kernel runs", "install git") from error
         except SpawnTransient as error:
             raise Refused("busy", f"git could not be started now: {error}", "try again") from error
         if not result.ok:
-            raise Refused("fetch_failed", f"git {words[0]} failed: {_why(result)}", "is the name right, and public?")
+            raise Refused(
+                "fetch_failed", f"git {words[0]} failed: {command.why(result)}", "is the name right, and public?"
+            )
         return result
 
     def _variables(self, scheme: str) -> dict[str, str]:
@@ -110,12 +105,3 @@ class Git:
             "GIT_ASKPASS": "/bin/false",
             "GIT_LFS_SKIP_SMUDGE": "1",
         }
-
-
-def _why(result: CommandResult) -> str:
-    if result.timed_out:
-        return f"it took more than {FETCH_SECONDS:g} s"
-    if result.truncated:
-        return f"there is more than {LIMIT_BYTES // 2**20} MiB"
-    said = " ".join(result.stderr_tail.decode("utf-8", "replace").split())[-_TAIL:]
-    return said or f"exit code {result.exit.code}"

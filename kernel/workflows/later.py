@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from kernel.agents.approval_words import kept_word
 from kernel.agents.definition import AGENT_SHAPES
 from kernel.agents.later import NOT_YET
 from kernel.agents.mock_script import full_rules
@@ -27,9 +28,10 @@ _REF_OWN: Final = (
     "mcp_servers",
     "skills",
     "sandbox",
+    "limits",
     "command",
 )
-_WORKSPACE_KEYS: Final = ("document", "documents", "document_owner", "git")
+_WORKSPACE_KEYS: Final = ("document", "documents", "document_owner")
 
 _REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
     {
@@ -46,6 +48,7 @@ WORKFLOW_SHAPES: Final = Shapes(
     short_forms=MappingProxyType(
         {
             **AGENT_SHAPES.short_forms,
+            (Ref, "approval"): kept_word,
             (Ref, "mock"): full_rules,
             (WorkflowDefinition, "params"): text_defaults,
         }

@@ -42,6 +42,7 @@ class LoadedWorkflow:
     path: str
     members: tuple[Member, ...]
     project: ProjectDefinition
+    root: Path
     kickoff_place: Place
     source: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Variables that tell where the file came from, and their values."""
@@ -83,7 +84,8 @@ class _Reading:
         assert definition is not None
         place = place_at(node, "kickoff")
         source, found = self._found.source, self._found.checkout
-        return LoadedWorkflow(definition, self._found.shown, tuple(members), self._project, place, source, found)
+        project, root = self._project, self._catalog.root
+        return LoadedWorkflow(definition, self._found.shown, tuple(members), project, root, place, source, found)
 
     def _check_between(self, definition: WorkflowDefinition | None, node: MapNode) -> None:
         if definition is not None:
@@ -171,8 +173,11 @@ class _Reading:
             member = Member(name, effective(base, entry), entry, base)
         else:
             self._check_shadow(name, where)
+            self._check_homeless(entry, node, where)
             member = Member(name, self._own(entry, node, where))
         check_agent(member.definition, node, self._project, self._problems, where)
+        if not isinstance(entry, Ref):
+            self._elsewhere += self._catalog.check_belongings(entry, node, self._project, self._problems, where)
         if entry.schedule is not None and entry.schedule.workspace is not None:
             message = "a schedule in a workflow wakes the agent in that workflow"
             place = place_at(node, "schedule.workspace")
@@ -207,6 +212,12 @@ class _Reading:
             message = f"{name} is defined twice: here in {self._found.shown} and in {self._catalog.file_of(name)}"
             place = place_at(self._found.node, where)
             self._problems.add(place, where, message, f"write ref: {name}, or take another name")
+
+    def _check_homeless(self, entry: AgentDefinition, node: Node, where: str) -> None:
+        if entry.context.dir is not None:
+            message = "an agent of a workflow has no folder of its own: it ends with the workflow"
+            hint = f"remove dir:, or make it an agent of the project: .agents/{entry.name}.yaml"
+            self._problems.add(place_at(node, "context.dir"), f"{where}.context.dir", message, hint)
 
     def _check_distinct(self, agents: list[tuple[ScalarNode, Ref | AgentDefinition, Node]]) -> None:
         first: dict[str, str] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from kernel.agents.belongings import belongings
 from kernel.agents.catalog import Catalog
 from kernel.agents.prices import NO_PRICE_HINT, has_price, has_usd_limit
 from kernel.agents.providers import CauseError, resolve
@@ -19,6 +20,8 @@ from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.params import Value, parse_params
 from kernel.workflows.scope import FOLDER, environment_names, start_values
 from kernel.workflows.workplace import Workplace, workplace
+from kernel.workflows.worktrees import check_branch_tag, tree_demands, wants_worktrees
+from protocol.agent import AgentDefinition, Approval
 from protocol.api import FileError
 from protocol.budget import RunBudget
 from protocol.errors import Refused
@@ -52,6 +55,10 @@ class StartAsked:
     cwd: Path | None = None
     exit_from: str | None = None
     """The member whose work gives the exit code of a run."""
+    approval: Approval | None = None
+    """Whether somebody is asked before a tool runs, whatever its members' files say."""
+    attended: bool = False
+    """Somebody watches who may approve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,8 @@ class Prepared:
     """What its members may do, as far as somebody vouched for it this time."""
     workplace: Workplace
     exit_from: str | None = None
+    approval: Approval | None = None
+    attended: bool = False
 
     @property
     def space(self) -> SpaceId:
@@ -100,6 +109,8 @@ def prepare(
     if asked.timeout_seconds is not None and asked.timeout_seconds <= 0:
         raise Refused("bad_request", "the timeout must be more than 0", "leave it out for the workflow's own limit")
     loaded = load_workflow(catalog, asked.workflow, asked.cwd, asked.checkout)
+    if wants_worktrees(loaded.definition):
+        check_branch_tag(tag)
     params = parse_params(loaded.definition.params, asked.params)
     space = workflow_space(loaded.definition.name, tag)
     if space in running:
@@ -128,6 +139,8 @@ def prepare(
         vouched=vouched,
         workplace=place,
         exit_from=asked.exit_from,
+        approval=asked.approval,
+        attended=asked.attended,
     )
 
 
@@ -169,9 +182,14 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[Unit, ...]:
     """What starting this would do that needs trust: the workflow's own, then each member's."""
     own = [] if loaded.checkout is None else [loaded.checkout.demand]
     own += [f"setup runs: {step.shell}" for step in loaded.definition.setup]
+    own += tree_demands(loaded.definition)
     own += [f"it reads ${name} of your environment" for name in environment_names(loaded.definition)]
-    members = (one for member in loaded.members for one in agent_units(member.definition, loaded.project))
+    members = (one for member in loaded.members for one in _member_units(member.definition, loaded))
     return (*((unit(f"workflow {loaded.path}", own),) if own else ()), *members)
+
+
+def _member_units(definition: AgentDefinition, loaded: LoadedWorkflow) -> tuple[Unit, ...]:
+    return agent_units(definition, loaded.project, belongings(definition, loaded.project, loaded.root))
 
 
 def workflow_demands(loaded: LoadedWorkflow) -> list[str]:

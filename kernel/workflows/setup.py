@@ -61,17 +61,18 @@ async def _run_step(
         )
     except SpawnTransient as error:
         raise Refused("busy", f"setup[{index}] could not be started now: {error}", "try again") from error
-    fault = _fault(step, result)
+    fault = command_fault(result, step.timeout, OUTPUT_LIMIT_BYTES)
     if fault is not None:
         raise _failed(index, step, fault, result.stderr_tail)
     return _decode(index, step, result)
 
 
-def _fault(step: SetupStep, result: CommandResult) -> str | None:
+def command_fault(result: CommandResult, timeout_seconds: float, limit_bytes: int) -> str | None:
+    """Why a user's command did not do what it should have; None where it did."""
     if result.timed_out:
-        return f"it did not end within {show_duration(step.timeout)}"
+        return f"it did not end within {show_duration(timeout_seconds)}"
     if result.truncated:
-        return f"it printed more than {OUTPUT_LIMIT_BYTES // 1024} KiB"
+        return f"it printed more than {limit_bytes // 1024} KiB"
     if result.exit.failed is not None:
         return f"it could not be started ({result.exit.failed})"
     if result.exit.signal is not None:

@@ -4,23 +4,26 @@ A start that fails leaves no trace: the workflow's row, its members and its kick
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from kernel.agents.environment import worker_environment
 from kernel.procs.launcher import Launcher
-from kernel.rule.draft import Draft, WorkflowStarted
+from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
 from kernel.source.beneath import open_folder
 from kernel.store.commits.begin_workflow import Begun, begin_workflow
+from kernel.store.commits.worktrees import TreePlan
 from kernel.store.requests import RequestKey
 from kernel.store.writer import Writer
 from kernel.workflows.kickoff import write_kickoff
 from kernel.workflows.members import specs
 from kernel.workflows.prepare import Prepared, kickoff_names
+from kernel.workflows.repository import Base, Repository
 from kernel.workflows.scope import needs_folder
 from kernel.workflows.setup import run_setup
+from kernel.workflows.worktrees import plan_trees, wants_worktrees
 from protocol.errors import Refused
 from protocol.mention import find_mentions
 from protocol.message import SYSTEM
@@ -38,13 +41,21 @@ async def start(
     now_ms: Callable[[], int],
     own_bin: frozenset[str] = frozenset(),
     request: RequestKey | None = None,
+    repository: Repository | None = None,
+    paths: Callable[[], Collection[str]] = frozenset,
 ) -> Begun:
     """Run setup, then start the workflow and say its kickoff, in one commit. The answer is kept for ``request``.
+
+    ``repository`` and ``paths`` (of those that are there) are for working trees. What setup commits is in them.
 
     Raises Refused: setup_failed, too_large, already_running and what the writer refuses. Cancelled during setup,
     nothing has started; cancelled later, the workflow may run.
     """
     definition = prepared.loaded.definition
+    trees = None
+    if wants_worktrees(definition):
+        trees = _Trees(repository, paths)
+        await trees.base()  # before anything has run
     if needs_folder(definition):
         _make_folder(prepared)
     values = await run_setup(
@@ -54,6 +65,8 @@ async def start(
         cwd=str(prepared.root),
         env=worker_environment(environ, own_bin=own_bin),
     )
+    members = specs(prepared.loaded.members, prepared.space)
+    planned = None if trees is None else await trees.plan(definition, prepared.tag, members)
     seconds = prepared.deadline_seconds
     payload = WorkflowStarted(
         name=definition.name,
@@ -61,7 +74,7 @@ async def start(
         mode=prepared.mode,
         file=prepared.loaded.path,
         definition=msgspec.json.encode(definition),
-        members=specs(prepared.loaded.members, prepared.space),
+        members=members,
         params=dict(prepared.params),
         vouched=prepared.vouched,
         deadline_ms=None if seconds is None else now_ms() + round(seconds * 1000),
@@ -73,9 +86,38 @@ async def start(
         workspace=prepared.workplace.keeping,
         mirror=prepared.workplace.folder if prepared.workplace.mirror else None,
         exit_from=prepared.exit_from,
+        approval=prepared.approval,
+        attended=prepared.attended,
     )
     draft = Draft(kind="status", space=prepared.space, sender=SYSTEM, text="started", payload=payload)
-    return await writer.commit(begin_workflow, draft, request)
+    return await writer.commit(begin_workflow, draft, request, planned)
+
+
+class _Trees:
+    """The working trees of one start."""
+
+    def __init__(self, repository: Repository | None, paths: Callable[[], Collection[str]]) -> None:
+        if repository is None:
+            raise Refused("bad_definition", "this kernel makes no working trees", "write git: none")
+        self._repository = repository
+        self._paths = paths
+
+    async def base(self) -> Base:
+        """What they begin with. Raises Refused (bad_definition) where there can be none."""
+        return await self._repository.base()
+
+    async def plan(self, definition: WorkflowDefinition, tag: str, members: Sequence[MemberSpec]) -> TreePlan:
+        """A tree for each member. Raises Refused (bad_definition)."""
+        base, branches = await self.base(), await self._repository.branches()
+        place, paths = self._repository.place, self._paths()
+        trees = plan_trees(definition, tag, members, base, place=place, branches=branches, paths=paths)
+        return TreePlan(trees=trees, note=_left_behind(base))
+
+
+def _left_behind(base: Base) -> str:
+    if not base.changed:
+        return ""
+    return f"{base.changed} changed files of the project are not committed: working trees begin with {base.commit[:12]}"
 
 
 def _make_folder(prepared: Prepared) -> None:

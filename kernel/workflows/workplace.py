@@ -12,7 +12,7 @@ from kernel.source.problems import Problems
 from kernel.workflows.interpolate import expand, variables
 from protocol.names import DEFAULT_TAG
 from protocol.project import ProjectDefinition
-from protocol.workflow import WorkflowDefinition, Workspace
+from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 
 Keeping = Literal["kept", "memory", "none"]
 """Kept in the log; removed from it once the workflow has ended; no channel at all (but the log has it all the same)."""
@@ -63,10 +63,27 @@ def check_workspace(
     if workspace.bind is not None and workspace.dir is not None:
         message = "bind and dir exclude each other: both say where the workspace is"
         problems.add(place_at(node, "workspace.dir"), "workspace.dir", message, "keep bind")
+    _check_trees(workspace, node, problems)
     for key in ("bind", "dir"):
         path: str | None = getattr(workspace, key)
         for message in () if path is None else _path_faults(path, definition.name, root):
             problems.add(place_at(node, f"workspace.{key}"), f"workspace.{key}", message, _HINT)
+
+
+def _check_trees(workspace: Workspace, node: Node, problems: Problems) -> None:
+    for key in ("setup", "teardown"):
+        steps: tuple[WorktreeStep, ...] = getattr(workspace, key)
+        where = f"workspace.{key}"
+        if steps and workspace.git == "none":
+            message = "there are no working trees to run it in"
+            problems.add(place_at(node, where), where, message, "write git: worktree, or use the workflow's own setup:")
+        for index, step in enumerate(steps):
+            if not step.shell.strip():
+                problems.add(place_at(node, where), f"{where}[{index}].shell", "the command is empty")
+            elif any(variables(step.shell)):
+                message = "knows no variables but those of its environment"
+                hint = "$AGENT_NAME, $AGENT_NUMBER, $AGENT_WORKFLOW, $AGENT_TAG, $AGENT_PROJECT"
+                problems.add(place_at(node, where), f"{where}[{index}].shell", message, hint)
 
 
 def _path_faults(path: str, name: str, root: Path) -> Iterator[str]:

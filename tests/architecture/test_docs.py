@@ -12,6 +12,7 @@ from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, schema_text
 from protocol.inspection import Kind
 from tests.architecture.sources import ROOT
+from tests.contracts.backends_page import page
 
 BLOCK: Final = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND: Final = re.compile(r"^(?:awk|agent-worker) ([a-z]+)", re.MULTILINE)
@@ -37,6 +38,11 @@ def test_every_command_in_the_readme_exists() -> None:
 def test_the_page_of_commands_is_what_the_table_says() -> None:
     """Made by scripts/generate."""
     assert commands_page() == _read("docs/commands.md")
+
+
+def test_the_page_of_backends_is_what_the_contract_suite_insists_on() -> None:
+    """Made by scripts/generate; issue 5: yes, no, weaker, with versions."""
+    assert page() == _read("docs/backends.md")
 
 
 @pytest.mark.parametrize("kind", ROOTS)

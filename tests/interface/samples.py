@@ -8,9 +8,15 @@ from protocol.api import (
     AgentList,
     AgentRow,
     AttemptInfo,
+    BackendList,
+    BackendRow,
     Channel,
     Dead,
     DeadRow,
+    DiffCommit,
+    DiffFile,
+    DiffReport,
+    DiffStat,
     HeldAgent,
     Inbox,
     InboxRow,
@@ -26,6 +32,7 @@ from protocol.api import (
     StatusReport,
     StepInfo,
     WorkflowRow,
+    WorktreeDiff,
 )
 from protocol.instruction import Usage
 from protocol.message import Message
@@ -70,6 +77,13 @@ def ps_row(name: str = "alice", text: str = "reads", **more: Any) -> PsRow:
     return msgspec.structs.replace(row, **more)
 
 
+def backend_row(text: str, missing: str | None = None) -> BackendRow:
+    return BackendRow(
+        name=text, title=text, available=missing is None, path=text, version=text, missing=missing, steps="yes",
+        resume="yes", permission_prompt="no", budget="weaker", system_prompt="weaker", daemon_check="no", notes=(text,),
+    )  # fmt: skip
+
+
 def report(text: str = "done", **more: Any) -> RunReport:
     made = RunReport(
         run="review:main", status="done", exit_code=0, instructions={"done": 2}, duration_seconds=1.25,
@@ -84,6 +98,14 @@ def instruction(name: str = "i7", status: Any = "done", text: str = "the answer"
     return InstructionInfo(
         id=name, agent="alice", space="dm:alice", status=status, lane="normal", attempts=attempts,
         steps=(StepInfo(n=1, attempt=1, at=AT),), usage=Usage(input_tokens=5), text=text, **more,
+    )  # fmt: skip
+
+
+def worktree(text: str) -> WorktreeDiff:
+    return WorktreeDiff(
+        agent=text, state="kept", branch=text, base=text, path=text, stat=DiffStat(files=1, added=1), kept_because=text,
+        files=(DiffFile(path=text, added=1, deleted=0),), commits=(DiffCommit(id=text, subject=text),),
+        patch=f"@@ -0,0 +1 @@\n+{text}\n", truncated=True,
     )  # fmt: skip
 
 
@@ -122,8 +144,9 @@ def read_answers(text: str) -> dict[str, Any]:
         "GET /status": StatusReport(state="up", kernel=about, agents={"idle": 2}, held=(held,), workflows=(runs,)),
         "GET /spaces/review:main/channel": Channel(space="review:main", messages=said),
         "GET /spaces/dm:alice/channel": Channel(space="dm:alice", messages=(message(3, text),)),
+        "GET /spaces/review:main/diff": DiffReport(space="review:main", worktrees=(worktree(text),)),
         "GET /providers": {"schema": "awk/providers/1", "providers": [provider]},
-        "GET /backends": {"schema": "awk/backends/1", "backends": [{"name": "sdk", "available": True, "about": text}]},
+        "GET /backends": BackendList(backends=(backend_row(text), backend_row(text, missing=text))),
     }  # fmt: skip
 
 
@@ -139,6 +162,7 @@ READS: dict[str, list[str]] = {
     "GET /status": ["status"],
     "GET /spaces/review:main/channel": ["channel", "@review"],
     "GET /spaces/dm:alice/channel": ["peek", "alice"],
+    "GET /spaces/review:main/diff": ["diff", "alice@review"],
     "GET /providers": ["providers"],
     "GET /backends": ["backends"],
 }

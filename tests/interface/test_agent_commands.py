@@ -357,6 +357,44 @@ def test_an_agent_is_moved_to_the_trash_and_comes_back(cli: Cli, alice: Path) ->
     assert cli("agent", "todo", "alice").out == "  1  [ ] x\n"
 
 
+def test_workflows_that_need_the_agent_are_named(cli: Cli, alice: Path) -> None:
+    """Before it goes where somebody is asked, and in the answer; it goes all the same."""
+    (cli.root / ".workflows").mkdir()
+    (cli.root / ".workflows/review.yaml").write_text("agents: {critic: {ref: alice}}\n")
+    needed = ".workflows/review.yaml refers to alice: it does not start without it"
+    asked = cli("agent", "delete", "alice", terminal=True, stdin="n\n")
+    assert (asked.code, needed in asked.err.partition("[y/N]")[0], alice.exists()) == (1, True, True)
+    assert needed in cli("agent", "delete", "alice", "--yes", "--json").json()["remarks"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "edit", "delete"),
+    [
+        (
+            "  alice: {backend: mock, mock: [{text: hi}]}\n",
+            (2, "edit that file"),
+            (2, "alice is defined in moniro.yaml"),
+        ),
+        ("  alice: {backend: mock, moc: 1}\n", (78, "did you mean mock?"), (78, "did you mean mock?")),
+        ("  alice: lib/alice.yaml\n", (0, ""), (2, "alice is defined in lib/alice.yaml")),
+        ("  alice: lib/robert.yaml\n", (2, "edit that file"), (2, "alice is defined in lib/robert.yaml")),
+    ],
+)
+def test_an_agent_of_the_project_file_is_edited_and_removed_there(
+    entry: str, edit: tuple[int, str], delete: tuple[int, str], cli: Cli
+) -> None:
+    """A file of its own is edited as any; what stands among other things is left to the user."""
+    (cli.root / "lib").mkdir()
+    for name in ("alice", "robert"):
+        (cli.root / f"lib/{name}.yaml").write_text(ALICE)
+    (cli.root / "moniro.yaml").write_text(f"agents:\n{entry}")
+    for words, (code, said) in ((["edit", "alice", "max_steps=7"], edit), (["delete", "alice", "--yes"], delete)):
+        ran = cli("agent", *words)
+        assert (ran.code, said in ran.err) == (code, True), ran.err
+    assert (cli.root / "moniro.yaml").read_text() == f"agents:\n{entry}"
+    assert ("max_steps: 7" in (cli.root / "lib/alice.yaml").read_text()) is (edit[0] == 0)
+
+
 def test_a_directory_that_is_not_ours_stays(cli: Cli, alice: Path) -> None:
     """CF12: delete never touches unmarked directories, nor those marked for another."""
     alice.write_text(f"{ALICE}context: {{dir: src}}\n")

@@ -24,6 +24,7 @@ ARGUMENTS = {
     "serve": ["alice", "hi"],
     "channel": ["@review"],
     "queue": ["alice"],
+    "diff": ["@review"],
     "inbox": ["alice"],
     "reset": ["alice"],
     "restart": ["alice"],
@@ -75,7 +76,7 @@ def test_an_unknown_flag_is_a_usage_error(command: Command, cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [c for c in COMMANDS if c.word not in STARTERS | FILES_ONLY | {"init", "version", "stop"}],
+    [c for c in COMMANDS if c.word not in STARTERS | FILES_ONLY | {"init", "version", "stop", "backends"}],
     ids=lambda c: c.word,
 )
 def test_what_only_looks_starts_nothing(command: Command, cli: Cli) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from interface.cli.live import fitting, process_table
 from interface.cli.process_table import COLUMNS, age, cells, size
-from protocol.api import Ps, PsRow, Queue
+from protocol.api import DiffStat, Ps, PsRow, Queue
 from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
@@ -29,7 +29,7 @@ NOW = 1_795_255_242.0
 ROWS = (
     ps_row(
         "reviewer", "", model="mock/reviewer", doing="channel_send", reason=None, last_exit=None, cpu_percent=12.34,
-        rss_bytes=8_388_608, usage=Usage(input_tokens=1200, output_tokens=34, cost_usd=0.0123), queue=Queue(normal=2),
+        diff=DiffStat(files=2, added=9, deleted=3), rss_bytes=8_388_608, usage=Usage(input_tokens=1200, output_tokens=34, cost_usd=0.0123), queue=Queue(normal=2),
     ),
     ps_row(
         "coder", "", model="mock/coder", doing="", state="backoff", reason=None, until="2026-11-21T10:00:46Z", pid=None,
@@ -52,7 +52,7 @@ NAME                  STATE        PID  BACKEND  MODEL          STEP  DOING     
 reviewer@review:main  running     4711  sdk      mock/reviewer     3  channel_send  0/2/0         0  -        12.3  8.0M
 coder                 backoff 4s     -  sdk      mock/coder        3  -             0/0/0         3  SIGKILL   0.0     -
 """.strip().splitlines()
-    rest = ["   TOKENS   COST$  LAST", "  1200/34  0.0123   42s", "      0/0       -   42s"]
+    rest = ["   TOKENS   COST$   DIFF  LAST", "  1200/34  0.0123  +9/-3   42s", "      0/0       -      -   42s"]
     assert _drawn(200) == [left + right for left, right in zip(expected, rest, strict=True)]
 
 

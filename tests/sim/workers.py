@@ -32,7 +32,7 @@ from worker.loop import run
 from worker.models.errors import Failed
 from worker.models.model import Live, Reply
 from worker.on_trio import TrioPipe, TrioWaits
-from worker.tool import Hands, Outcome
+from worker.tool import Hands, Outcome, Own
 
 FORKING_SECONDS: Final = 0.003
 BURIAL_SECONDS: Final = 2.0
@@ -270,7 +270,7 @@ class SimWorker:
     async def _play(self, start: Start, conversation: Conversation, link: Link) -> Result:
         hands = Hands(
             kernel=_KernelHand(start, self._desk, self),
-            own={"touch": _Touch(start, self._desk, self)},
+            own={"touch": Own(hand=_Touch(start, self._desk, self))},
             seconds=start.limits.tool_seconds,
             waits=TrioWaits(),
         )

@@ -43,7 +43,7 @@ class FakeDaemon:
         match params.name:
             case "channel_send":
                 meta: Mapping[str, Any] = params.meta or {}
-                return self._send(meta["agent-worker/call"], str(arguments["message"]))
+                return self._send(meta.get("agent-worker/call", f"unkeyed-{len(self.keys)}"), str(arguments["message"]))
             case "big":
                 return _text("x" * int(arguments["size"]))
             case "hang":

@@ -1,4 +1,4 @@
-"""A provider that says what it is told to: Anthropic's and OpenAI's streaming APIs on loopback, in a thread.
+"""A provider that says what it is told to: Anthropic's and both of OpenAI's streaming APIs on loopback, in a thread.
 
 For tests of the worker, end-to-end tests and benchmarks: ``with ScriptedApi([...]) as api``, then point a
 provider at ``api.anthropic_url`` or ``api.openai_url``. Moves are played in order, one a request, whatever the
@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
+
+from tests.worker.scripted_responses import responses
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
             case Events():
                 self._stream(iter(move.events), cut=move.cut)
             case Say():
-                self._stream(_anthropic(move) if self.path.endswith("/messages") else _openai(move), hold=move.hold)
+                self._stream(_spoken(urlsplit(self.path).path, move), hold=move.hold)
 
     def _fail(self, move: Fail) -> None:
         content = json.dumps(move.body).encode() if not isinstance(move.body, str) else move.body.encode()
@@ -215,6 +218,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
+
+
+def _spoken(path: str, say: Say) -> Iterator[tuple[str | None, Any]]:
+    """``say`` in the dialect that is spoken at ``path``."""
+    if path.endswith("/messages"):
+        return iter(_anthropic(say))
+    return iter(responses(say)) if path.endswith("/responses") else iter(_openai(say))
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from protocol.codec import encode
-from protocol.ipc import Exited, Fork, KeeperFrame, Kill, Started
+from protocol.ipc import Bound, Exited, Fork, KeeperFrame, Kill, Started
 
 TIMEOUT = 20.0
 ORDER = Fork(attempt="i1-1", lock="", cookie="c", cwd="/", env={"PATH": os.environ["PATH"]})
@@ -86,6 +86,41 @@ def test_a_later_kill_can_only_bring_the_end_nearer(keeper: Keeper) -> None:
     exited = keeper.hear()
     assert isinstance(exited, Exited)
     assert (exited.signal, exited.killed) == (9, True)
+
+
+CROWD = "for n in $(seq 40); do sleep 1000 & done; echo up; wait"
+"""Forty sleepers, and not one more."""
+GREEDY = f"{sys.executable} -c 'import time; held = bytearray(96 << 20); time.sleep(1000)'"
+
+
+@pytest.mark.parametrize(
+    ("script", "bound", "why"),
+    [
+        (CROWD, Bound(processes=20), "processes at once, and may have 20 (limits.processes)"),
+        (f"{GREEDY} & {GREEDY} & wait", Bound(memory_bytes=160 << 20), "and may use 160 MiB (limits.memory)"),
+    ],
+)
+def test_a_tree_that_uses_too_much_is_ended_as_a_whole(keeper: Keeper, script: str, bound: Bound, why: str) -> None:
+    """PF14, PF15: processes and memory of all together; the end says which, and that nobody asked for it."""
+    keeper.keep("sh", "-c", script)
+    started = keeper.hear()
+    assert isinstance(started, Started)
+    keeper.link.sendall(encode(bound))
+    exited = keeper.hear()
+    assert isinstance(exited, Exited)
+    assert (exited.signal, exited.killed) == (9, False)
+    assert (exited.exceeded or "").endswith(why)
+
+
+def test_a_tree_within_its_bounds_is_left_alone(keeper: Keeper) -> None:
+    """PF15: and what ended is not blamed."""
+    keeper.keep("sleep", "1000")
+    keeper.hear()
+    keeper.link.sendall(encode(Bound(memory_bytes=64 << 20, processes=1)))
+    keeper.link.sendall(encode(Kill(after_seconds=0.0)))
+    exited = keeper.hear()
+    assert isinstance(exited, Exited)
+    assert (exited.exceeded, exited.killed) == (None, True)
 
 
 def test_it_signs_the_lock_for_the_next_kernel(keeper: Keeper) -> None:

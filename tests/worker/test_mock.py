@@ -20,7 +20,7 @@ from worker.loop import run
 from worker.models.errors import Failed
 from worker.models.mock import MockModel
 from worker.on_trio import TrioWaits
-from worker.tool import Hands, Outcome
+from worker.tool import Hands, Outcome, Own
 
 
 async def test_tools_are_real_calls_and_the_last_text_is_the_reply(daemon: FakeDaemon) -> None:
@@ -237,7 +237,7 @@ def _die(how: MockExit) -> None:
 
 async def _to_the_end(rules: tuple[Rule, ...], store: _Store) -> Result:
     """Attempts, each from what is durable, until one ends by itself."""
-    hands = Hands(kernel=_Counting(store), own={"shell": _Counting(store)}, seconds=5, waits=TrioWaits())
+    hands = Hands(kernel=_Counting(store), own={"shell": Own(hand=_Counting(store))}, seconds=5, waits=TrioWaits())
     for _ in range(100):
         talk = Conversation(system="", thread=(), message="m", entries=store.entries)
         try:

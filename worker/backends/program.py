@@ -67,7 +67,10 @@ class Doing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One reply of its model, whole: a step. ``usage`` is of this reply alone, never counted before or again."""
+    """One reply of its model, whole: a step. ``usage`` is of this reply alone, never counted before or again.
+
+    Each of ``calls`` is followed by a ``ToolEnded`` in time; one without calls is its last, as a rule.
+    """
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -76,12 +79,19 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEnded:
-    """One of its own tools came back: kept, so that a fresh start can be told what was done."""
+    """A tool came back: kept, so that a fresh start can be told what was done. Between two turns, it may be stopped."""
 
     call_id: str
     name: str
     text: str
     is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Model calls that were no turn of its own (agents below it): what they cost, and no turn told."""
+
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +111,29 @@ class Over:
     """Its last event: it should leave now, and is made to where it does not."""
 
 
-Event = SessionIs | Said | Doing | Turn | ToolEnded | Reached | Hopeless | Over
+Event = SessionIs | Said | Doing | Turn | ToolEnded | Spent | Reached | Hopeless | Over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How the process ended: one of ``code`` and ``signal``. ``stderr`` is the end of what it said there."""
+    """How the process ended: one of ``code`` and ``signal``. ``stderr`` is the end of what it said there.
+
+    ``pushed``: it had said its last and stayed, so it was made to leave, and how it left says nothing.
+    """
 
     code: int | None
     signal: int | None
     stderr: str
+    pushed: bool = False
+
+    @property
+    def well(self) -> bool:
+        """Whether the exit says that all went well, or says nothing."""
+        return self.code == 0 or self.pushed
 
 
 class Program(Protocol):
-    """One attempt of one program."""
+    """One attempt of one program. Its file makes it with a function ``open(job: Job) -> Program`` (raises Failed)."""
 
     def launch(self) -> Launch:
         """How to start it; writes its private configuration (0600) first. Raises Failed."""
@@ -125,5 +144,8 @@ class Program(Protocol):
         ...
 
     def conclude(self, ended: Ended) -> Result:
-        """What came of it, from its terminal event *and* its exit: either alone is not success. Raises Failed."""
+        """What came of it, from its terminal event *and* its exit: either alone is not success. Raises Failed.
+
+        Not asked where the attempt was stopped: for a limit, for something more urgent, by a person.
+        """
         ...

@@ -14,20 +14,13 @@ from protocol.instruction import Usage
 from protocol.ipc import NULL, Entry, Json, ToolCall
 from worker.conversation import Conversation
 from worker.fit import clean
+from worker.tool import ToolSpec
 
 Stop = Literal["end_turn", "tool_use", "max_tokens", "context_overflow", "refusal", "pause_turn", "fired"]
 """Why a reply ended. ``fired`` is the mock's: the reply only notes that a scripted failure is about to be played."""
 
 CUT: Final[frozenset[str]] = frozenset({"max_tokens", "context_overflow", "refusal"})
 """Stops that may cut a reply in the middle of a tool call: calls of such a reply are not run."""
-
-
-class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One tool as Daemon MCP lists it."""
-
-    name: str
-    description: str = ""
-    input_schema: Json = Json(b'{"type":"object"}')
 
 
 ListTools = Callable[[], Awaitable[tuple[ToolSpec, ...]]]

@@ -15,8 +15,8 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, ToolCall
 from worker.conversation import Conversation
 from worker.fit import clean
-from worker.models.model import CUT, Reply, Stop, ToolSpec, native_of, to_native
-from worker.tool import arguments_json, as_object
+from worker.models.model import CUT, Reply, Stop, native_of, to_native
+from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "openai"
 

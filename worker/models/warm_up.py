@@ -14,7 +14,8 @@ import msgspec
 from protocol.ipc import Provider
 from worker.blank import BLANK
 from worker.conversation import Conversation
-from worker.models.model import Model, ToolSpec
+from worker.models.model import Model
+from worker.tool import ToolSpec
 
 _LATE: Final = (
     "anyio._backends._trio",

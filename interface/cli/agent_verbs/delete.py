@@ -5,14 +5,16 @@ An agent with work that has not ended stays.
 
 import argparse
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
+from interface import inspecting
 from interface.cli.agent_verbs.whereabouts import place_of_file, running_kernel
 from interface.cli.agent_verbs.words import name_argument
-from interface.cli.asking import agrees
+from interface.cli.asking import agrees, can_ask
 from interface.cli.context import Context
 from interface.cli.escape import one_line
 from interface.client import Client, quoted
@@ -39,21 +41,35 @@ def run(context: Context) -> int:
         return _told(context, _end(context, client, name))
     place = place_of_file(context, name)
     if place.file != agent_file(name):
-        raise Failure("usage", f"{name} is defined in {place.file}", "remove it there")
+        raise Failure("usage", f"{name} is defined in {place.file}", "take it out of the project file")
     if client is not None:
         _check_idle(client, name)
+    uses = _uses(place)
     said = ", and remove what was said to it for good" if client is not None else ""
+    for use in uses if can_ask(context) else ():
+        context.out.note(f"note: {use}")
     if not agrees(context, f"move {name} and its context to {AGENTS}/{TRASH}{said}?"):
         raise Failure("failed", "nothing was deleted")
     trashed = move_away(place, context.clock.wall())
     remarks = [f"{trashed.left} was not made for {name}, and stays where it is"] if trashed.left else []
-    remarks += _forget(client, trashed)
+    remarks += [*uses, *_forget(client, trashed)]
     document = AgentDeleted(agent=name, trash=trashed.folder, restore=trashed.way_back, remarks=tuple(remarks))
-    return _told(context, document)
+    return _told(context, document, known=uses if can_ask(context) else ())
 
 
-def _told(context: Context, document: AgentDeleted) -> int:
+def _uses(place: Place) -> list[str]:
+    """What will not start any more. That nobody can tell is no reason to keep the agent."""
+    try:
+        files = inspecting.workflows_with(place.root, place.name)
+    except Failure:
+        return []
+    return [f"{file} refers to {place.name}: it does not start without it" for file in files]
+
+
+def _told(context: Context, document: AgentDeleted, known: Sequence[str] = ()) -> int:
     for remark in document.remarks:
+        if remark in known:
+            continue
         context.out.note(f"note: {one_line(remark)}")
     return context.answer(msgspec.json.encode(document), "agent_file")
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from interface.cli.amount import tokens, usd
+from interface.cli.asking import can_ask
 from interface.cli.context import Context
 from interface.cli.delivery import as_line, as_result
 from interface.cli.duration import duration
@@ -24,6 +25,10 @@ from interface.sse import ServerEvent
 
 CANCEL_SECONDS: Final = 30.0
 """How long a cancelled run may take to end: the workers' stop ladder, and some."""
+
+
+APPROVALS: Final = ("auto", "ask", "all", "deny")
+"""As protocol.agent.Approval, which costs msgspec."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-tokens", type=tokens, metavar="N", help="end it once it has used so many tokens: exit 6")
     parser.add_argument(
         "--exit-code-from", metavar="AGENT", help="exit as the work of this agent ends, whatever that of others does"
+    )
+    parser.add_argument(
+        "--approve",
+        choices=APPROVALS,
+        help="whether you are asked before a tool runs, whatever the agents' files say",
     )
     parser.add_argument("--detach", action="store_true", help="return once it runs")
     parser.add_argument("--dry-run", action="store_true", help="only say what would start; runs and asks nothing")
@@ -60,6 +70,8 @@ def run(context: Context) -> int:
         "max_cost_usd": context.args.max_cost,
         "max_tokens": context.args.max_tokens,
         "exit_code_from": context.args.exit_code_from,
+        "approve": context.args.approve,
+        "attended": can_ask(context) and not context.args.detach,
         "trust": context.trusts,
         **({"update": True} if context.args.update else {}),
     }
@@ -88,10 +100,13 @@ def _show(context: Context, event: ServerEvent) -> None:
         return
     if event.type == "accepted":
         return
-    from interface.cli.views.events import decode, event_line, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
+    from interface.cli.views.events import approval_line, decode, event_line, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
     from interface.cli.views.messages import message_lines  # noqa: PLC0415  (as above)
 
     decoded = decode(event.data)
+    wanted = approval_line(decoded, context.program)
+    if wanted is not None:
+        context.out.note(wanted)
     message = message_of(decoded)
     if message is None:
         if context.args.verbose and decoded.seq is not None:

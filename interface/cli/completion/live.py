@@ -121,6 +121,15 @@ def _instructions(look: _Look) -> Iterator[str]:
         yield from (str(row["id"]) for row in look.rows(f"/instructions?space={quoted(space)}", "instructions"))
 
 
+def _approvals(look: _Look) -> Iterator[str]:
+    yield from (str(row["id"]) for row in look.rows("/approvals", "approvals"))
+
+
+def _deniable(look: _Look) -> Iterator[str]:
+    yield from _approvals(look)
+    yield from (str(row["id"]) for row in look.rows("/approvals/rules", "rules"))
+
+
 def _runs(look: _Look) -> Iterator[str]:
     yield from (":".join(split_space(str(row["run"]))) for row in look.rows("/runs", "runs"))
 
@@ -137,6 +146,8 @@ _SOURCES: Final[Mapping[str, Callable[[_Look], Iterator[str]]]] = {
     "workflow": _workflows,
     "named": _named,
     "instruction": _instructions,
+    "approval": _approvals,
+    "deniable": _deniable,
     "run": _runs,
     "shown": _shown,
 }

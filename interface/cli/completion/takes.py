@@ -46,6 +46,7 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "TARGET": Values(live="target"),
         "@WORKFLOW[:TAG]": Values(live="channel"),
         "ID": Values(live="instruction"),
+        "APPROVAL": Values(live="approval"),
         "RUN|INSTRUCTION": Values(live="shown"),
         "AGENT": Values(live="agent"),
         "AGENT|FILE.md": Values(live="agent", files=True),
@@ -60,6 +61,7 @@ OF_ARGUMENT: Final[Mapping[tuple[str, str], Values]] = MappingProxyType(
         ("trust", "words"): Values(live="named", files=True),
         ("agent", "name"): Values(live="agent"),
         ("new", "name"): ANYTHING,
+        ("deny", "ids"): Values(live="deniable"),
     }
 )
 """Command and destination of an argument whose metavar does not say enough."""

@@ -47,6 +47,14 @@ def _value(value: object) -> str:
     return f'"{one_line(text)}"' if " " in text or "\n" in text else one_line(text)
 
 
+def approval_line(event: Event, program: str) -> str | None:
+    """Who waits for the approval of what, and how to give it, in an event that tells of that."""
+    if event.type != "approval.requested":
+        return None
+    who, what, name = (one_line(str(part)) for part in (event.agent, event.data.get("tool"), event.data.get("id")))
+    return f"note: {who} waits for your approval to call {what}: {program} pending {name}, {program} approve {name}"
+
+
 def message_of(event: Event) -> Message | None:
     """The message in an event that tells of one."""
     return msgspec.convert(event.data, type=Message) if event.type == "message" else None

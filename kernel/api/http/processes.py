@@ -9,7 +9,7 @@ from kernel.api.context import Activity, Services
 from kernel.api.http.route import Call
 from kernel.api.process_table import Load
 from kernel.store import agents
-from protocol.api import Ps, PsRow
+from protocol.api import DiffStat, Ps, PsRow
 
 
 async def ps(services: Services, _call: Call[None]) -> Ps:
@@ -21,7 +21,12 @@ async def ps(services: Services, _call: Call[None]) -> Ps:
     loads: dict[str, Load] = {}
     if pids:
         loads = await trio.to_thread.run_sync(services.processes.measure, pids, now_ms)
-    return Ps(agents=tuple(_row(process, activity, loads) for process in processes))
+    rows = (_row(process, activity, loads) for process in processes)
+    return Ps(agents=tuple(_with_diff(row, services.diff_stat(row.space, row.name)) for row in rows))
+
+
+def _with_diff(row: PsRow, diff: DiffStat | None) -> PsRow:
+    return row if diff is None else msgspec.structs.replace(row, diff=diff)
 
 
 def _row(process: agents.Process, activity: Mapping[str, Activity], loads: Mapping[str, Load]) -> PsRow:

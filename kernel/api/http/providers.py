@@ -1,15 +1,10 @@
-"""What models and backends agents can use here. Says whether a key is set, never the key."""
+"""Whose models agents can use here. Says whether a key is set, never the key."""
 
 from kernel.agents.providers import ALIASES, PROVIDERS
 from kernel.api.context import Services
 from kernel.api.http.route import Call
-from protocol.api import BackendList, BackendRow, ProviderList, ProviderRow
+from protocol.api import ProviderList, ProviderRow
 from protocol.project import ProviderEntry
-
-BACKENDS = (
-    BackendRow(name="sdk", available=True, about="our own loop on the providers' clients; resumes after any entry"),
-    BackendRow(name="mock", available=True, about="plays the script of the agent's mock: key; needs no model"),
-)
 
 
 async def providers(services: Services, _call: Call[None]) -> ProviderList:
@@ -18,11 +13,6 @@ async def providers(services: Services, _call: Call[None]) -> ProviderList:
     rows = [_builtin(services, name) for name in PROVIDERS if name not in own]
     rows += [_own(services, name, entry) for name, entry in own.items()]
     return ProviderList(providers=tuple(rows), aliases=dict(ALIASES))
-
-
-async def backends(_services: Services, _call: Call[None]) -> BackendList:
-    """GET /backends."""
-    return BackendList(backends=BACKENDS)
 
 
 def _builtin(services: Services, name: str) -> ProviderRow:

@@ -29,7 +29,9 @@ from protocol.names import InstructionId
 from protocol.target import parse_target
 
 Report = RunReport | SendReport
-TURNS: Final = frozenset({"workflow.stopped", "instruction.ended", "instruction.queued", "agent.changed"})
+TURNS: Final = frozenset(
+    {"workflow.stopped", "instruction.ended", "instruction.queued", "agent.changed", "approval.requested"}
+)
 """Events after which the work may have ended, or come to where only a person can help."""
 
 
@@ -134,9 +136,9 @@ def _stopping() -> Refused:
 def _checked(request: RunRequest) -> RunRequest:
     if (request.workflow is None) == (request.to is None) or (request.to is None) != (request.text is None):
         raise Refused("bad_request", "give either workflow, or to and text")
-    of_workflows = (request.max_tokens, request.max_cost_usd, request.exit_code_from)
-    if request.workflow is None and of_workflows != (None, None, None):
-        raise Refused("bad_request", "max_tokens, max_cost_usd and exit_code_from are for a workflow")
+    of_workflows = (request.max_tokens, request.max_cost_usd, request.exit_code_from, request.approve)
+    if request.workflow is None and any(given is not None for given in of_workflows):
+        raise Refused("bad_request", "max_tokens, max_cost_usd, exit_code_from and approve are for a workflow")
     return request
 
 
@@ -162,6 +164,8 @@ async def _begin_run(services: Services, call: Call[RunRequest], workflow: str) 
         timeout_seconds=request.timeout_seconds,
         budget=RunBudget(tokens=request.max_tokens, usd=request.max_cost_usd),
         exit_from=request.exit_code_from,
+        approval=request.approve,
+        attended=request.attended,
     )
     begun = await launch(services, asked, call.request_key)
 

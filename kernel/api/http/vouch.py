@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from kernel.agents.belongings import belongings
 from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.agents.project import PROJECT_FILES
 from kernel.agents.trust import Say, agent_units, demands, require_trust
@@ -18,6 +19,7 @@ from kernel.api.context import Services
 from kernel.source.problems import BadDefinition
 from kernel.store import agents
 from protocol.agent import AgentDefinition
+from protocol.project import ProjectDefinition
 from protocol.trust import Unit
 
 Signature = tuple[int, int, int, int]
@@ -38,8 +40,8 @@ def vouched(services: Services, name: str, say: Say) -> tuple[str, ...]:
         record = services.reader.now(agents.row, name)
         if record is None or record.origin != "file" or record.definition is None:
             raise
-        units = agent_units(_definition.decode(record.definition), services.catalog.kept_project())
-        return require_trust(units, say)
+        definition = _definition.decode(record.definition)
+        return require_trust(_units_of(definition, services.catalog.kept_project(), services.catalog.root), say)
 
 
 def _vouched(services: Services, name: str, say: Say) -> tuple[str, ...]:
@@ -47,11 +49,11 @@ def _vouched(services: Services, name: str, say: Say) -> tuple[str, ...]:
     root = catalog.root
     own = _signature(root / AGENTS / f"{name}{SUFFIX}")
     if own is None and name in catalog.names():  # defined elsewhere: by the project file
-        return require_trust(agent_units(catalog.agent(name).definition, catalog.project()), say)
+        return require_trust(_units_of(catalog.agent(name).definition, catalog.project(), root), say)
     if own is None:
         return _of_ephemeral(services, name)
     project = tuple(_signature(root / file) for file in PROJECT_FILES)
-    return require_trust(_units(root, name, own, project), say)
+    return require_trust(_units_of(*_read(root, name, own, project), root), say)
 
 
 def _of_ephemeral(services: Services, name: str) -> tuple[str, ...]:
@@ -64,10 +66,17 @@ def _of_ephemeral(services: Services, name: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _units(root: Path, name: str, _own: Signature, _project: tuple[Signature | None, ...]) -> tuple[Unit, ...]:
+def _read(
+    root: Path, name: str, _own: Signature, _project: tuple[Signature | None, ...]
+) -> tuple[AgentDefinition, ProjectDefinition]:
     catalog = Catalog(root)
     project = catalog.project()
-    return agent_units(catalog.agent(name, project).definition, project)
+    return catalog.agent(name, project).definition, project
+
+
+def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> tuple[Unit, ...]:
+    """Other files may have a say in it, and are read each time. Raises BadDefinition for them."""
+    return agent_units(definition, project, belongings(definition, project, root))
 
 
 def _signature(path: Path) -> Signature | None:

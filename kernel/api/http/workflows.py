@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import apsw
 import trio
@@ -11,7 +12,7 @@ from kernel.api.http.once import once
 from kernel.api.http.route import Call
 from kernel.api.reply import Reply
 from kernel.policy.boots import WAY_OUT
-from kernel.store import agents, workflows
+from kernel.store import agents, workflows, worktrees
 from kernel.store.clock_text import rfc3339
 from kernel.store.commits.begin_workflow import Begun, begun_before
 from kernel.store.commits.pause import continue_workflow, pause_workflow, resume_workflow
@@ -91,6 +92,8 @@ async def _launch(services: Services, asked: StartAsked, key: RequestKey | None)
         now_ms=services.now_ms,
         own_bin=services.own_bin,
         request=key,
+        repository=services.repository,
+        paths=partial(services.reader.now, worktrees.paths),
     )
 
 

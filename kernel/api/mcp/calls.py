@@ -35,6 +35,13 @@ class Answer:
 
     body: bytes
     is_error: bool = False
+    words: bytes | None = None
+    """Its text, where that is not the JSON itself."""
+
+    @property
+    def text(self) -> str:
+        """The result as text."""
+        return (self.body if self.words is None else self.words).decode()
 
 
 class Calls:
@@ -66,7 +73,8 @@ class Calls:
     async def _run(self, tool: Tool, caller: Caller, arguments: object) -> Answer:
         try:
             asked = msgspec.convert(arguments, tool.asks)
-            answer = Answer(_encode(await tool.handler(self._services, caller, asked)))
+            given = await tool.handler(self._services, caller, asked)
+            answer = Answer(_encode(given), words=None if tool.words is None else tool.words(given))
             fault_hook("mcp.answer")
             return answer
         except msgspec.ValidationError as error:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import trio
@@ -13,7 +14,8 @@ from kernel.api.http.answer import check_json
 from kernel.api.mcp import handshake, modern
 from kernel.api.mcp.about import IDENTITY
 from kernel.api.mcp.calls import Calls
-from kernel.api.mcp.plain import reply_to
+from kernel.api.mcp.held import send_when_there
+from kernel.api.mcp.plain import PlainCall, reply_to
 from kernel.api.mcp.tool import Caller
 from kernel.api.problems import problem_reply
 from kernel.api.reply import COMMON, Reply, send_reply
@@ -27,10 +29,14 @@ _Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Endpoint:
-    """Serves MCP without sessions: each request stands for itself, as its token does."""
+    """Serves MCP without sessions: each request stands for itself, as its token does.
 
-    def __init__(self, calls: Calls) -> None:
+    ``reached`` is told the instruction of each that comes.
+    """
+
+    def __init__(self, calls: Calls, reached: Callable[[str], None]) -> None:
         self._calls = calls
+        self._reached = reached
         self._nursery: trio.Nursery | None = None
         self._opening = trio.Lock()
         self._sdk: _Serve | None = None
@@ -46,23 +52,20 @@ class Endpoint:
         self, identity: Identity, fields: Fields, body: bytes, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Answer one request of ``identity``."""
-        reply = await self._plain(identity, fields, body)
-        if reply is not None:
-            await send_reply(reply, send)
+        self._reached(identity.instruction)
+        plain = _plain(fields, body)
+        if isinstance(plain, PlainCall) and plain.tool.waits:
+            await send_when_there(partial(self._call, identity, plain), fields, receive, send)
+            return
+        if plain is not None:
+            await send_reply(plain if isinstance(plain, Reply) else await self._call(identity, plain), send)
             return
         serve = await self._by_sdk()
         scope[IDENTITY] = identity
         await serve(scope, replay(body, receive), _uncached(send))
 
-    async def _plain(self, identity: Identity, fields: Fields, body: bytes) -> Reply | None:
-        """The answer to a request that needs nothing of the SDK."""
-        try:
-            check_json(fields.get(b"content-type", b""))
-        except Refused as refused:
-            return problem_reply(refused)
-        plain = modern.read(fields, body) or handshake.read(fields, body)
-        if plain is None or isinstance(plain, Reply):
-            return plain
+    async def _call(self, identity: Identity, plain: PlainCall) -> Reply:
+        """The answer to a call that needs nothing of the SDK."""
         answer = await self._calls.call(plain.tool, Caller(identity, plain.call_key), plain.arguments)
         return reply_to(plain, answer)
 
@@ -81,6 +84,15 @@ class Endpoint:
         async with manager.run():
             task_status.started(manager.handle_request)
             await trio.sleep_forever()
+
+
+def _plain(fields: Fields, body: bytes) -> PlainCall | Reply | None:
+    """A call, or an answer that is known at once; None where the SDK has to look at it."""
+    try:
+        check_json(fields.get(b"content-type", b""))
+    except Refused as refused:
+        return problem_reply(refused)
+    return modern.read(fields, body) or handshake.read(fields, body)
 
 
 def _build(calls: Calls) -> "StreamableHTTPSessionManager":

@@ -45,7 +45,7 @@ def reply_to(call: PlainCall, answer: Answer) -> Reply:
     """The JSON-RPC response that carries the ``answer`` to ``call``."""
     result = {
         **call.extra,
-        "content": [{"type": "text", "text": answer.body.decode()}],
+        "content": [{"type": "text", "text": answer.text}],
         "structuredContent": msgspec.Raw(answer.body),
         "isError": answer.is_error,
     }

@@ -46,6 +46,10 @@ class Tool:
     scope: Scope = "context"
     mutating: bool = False
     idempotent: bool = True
+    waits: bool = False
+    """Its answer may take as long as a person does."""
+    words: Callable[[Any], bytes] | None = None
+    """The text of its result, where that is not the result as JSON."""
 
 
 def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import channel, inbox, question, team
+from kernel.api.mcp import approval, channel, feedback, inbox, question, team
 from kernel.api.mcp.tool import Scope, Tool
 from kernel.store.commits.answer import ASK_AGENT
+from protocol.tools import AUTH_REQUEST
 
 _ROWS: Final = (
     Tool(
@@ -55,6 +56,25 @@ _ROWS: Final = (
         handler=question.ask,
         mutating=True,
         idempotent=False,
+    ),
+    Tool(
+        name="feedback_submit",
+        description="Tell the people who run you what gets in your way here: a tool, a message, an instruction.",
+        asks=feedback.Feedback,
+        gives=feedback.Noted,
+        handler=feedback.submit,
+        mutating=True,
+        idempotent=False,
+    ),
+    Tool(
+        name=AUTH_REQUEST,
+        description="Ask the user to approve a call of a tool. You need not: you are asked about where it is needed.",
+        asks=approval.Leave,
+        gives=approval.Decided,
+        handler=approval.request,
+        mutating=True,
+        waits=True,
+        words=approval.words,
     ),
 )
 

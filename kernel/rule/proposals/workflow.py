@@ -54,6 +54,8 @@ def _begin(fact: Fact, started: WorkflowStarted, view: View) -> tuple[Effect, ..
         workspace=started.workspace,
         mirror=started.mirror,
         exit_from=started.exit_from,
+        approval=started.approval,
+        attended=started.attended,
     )
     return (Put(begin), Put(Roster(space=fact.space, members=started.members)), *_kickoff(fact, started))
 

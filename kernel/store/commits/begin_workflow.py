@@ -9,6 +9,7 @@ from kernel.rule.draft import Draft
 from kernel.store import agents, workflows
 from kernel.store.commits.append import append
 from kernel.store.commits.release import release_agent
+from kernel.store.commits.worktrees import TreePlan, plan_worktrees
 from kernel.store.events import kept
 from kernel.store.requests import RequestKey, recall, remember
 from kernel.store.transaction import Transaction
@@ -46,7 +47,9 @@ def begun_before(conn: apsw.Connection, request: RequestKey, now_ms: int) -> Beg
     return None if recorded is None else _decoder.decode(recorded.response)
 
 
-def begin_workflow(tx: Transaction, draft: Draft, request: RequestKey | None = None) -> Begun:
+def begin_workflow(
+    tx: Transaction, draft: Draft, request: RequestKey | None = None, trees: TreePlan | None = None
+) -> Begun:
     """Append ``draft``, whose payload says what starts. The second time its ``request`` is only answered.
 
     Raises Refused (already_running, key_reused, and those of proposals).
@@ -59,6 +62,8 @@ def begin_workflow(tx: Transaction, draft: Draft, request: RequestKey | None = N
         release_agent(tx, AgentKey(str(agent)))
     record = workflows.by_space(tx.conn, draft.space)
     assert record is not None, draft.space
+    if trees is not None:
+        plan_worktrees(tx, record.id, record.space, trees)
     begun = Begun(
         run=record.id,
         name=record.name,

@@ -9,6 +9,7 @@ import msgspec
 from kernel.rule.draft import Outcome
 from kernel.rule.fact import Fact
 from kernel.store.commits.answer import answer
+from kernel.store.commits.approval_rows import drop_requests
 from kernel.store.commits.attempts import Ending, end_attempt
 from kernel.store.commits.crash import charge_crash
 from kernel.store.commits.recorder import record
@@ -150,6 +151,7 @@ def _conclude(
     tx.conn.execute(END_DELIVERY, (end.delivery, number))
     end_attempt(tx, number, epoch, name, space, ending)
     give_back(tx, number)
+    drop_requests(tx, number, conclusion.status)
     worked = conclusion.status in ("done", "incomplete")
     tx.conn.execute(BOOK, {"agent": agent, "exit": ending.exit, "now": tx.now_ms, "worked": worked, **_amounts(total)})
     if conclusion.crash_jitter is not None:

@@ -6,6 +6,7 @@ import apsw
 import msgspec
 
 from kernel.store.transaction import Transaction
+from protocol.agent import Approval
 from protocol.instruction import LANES, Lane
 from protocol.names import (
     AgentKey,
@@ -55,6 +56,10 @@ class Leased(msgspec.Struct, frozen=True, kw_only=True):
     continues: int | None = None
     vouched: frozenset[str] = frozenset()
     """What the message, or the start of the workflow, was trusted to have done."""
+    approval: Approval | None = None
+    """Whether somebody is asked before a tool runs, where its run was started with that."""
+    interrupted: bool = False
+    """An attempt broke off since the last entry: what came next may have begun."""
 
 
 LEASE: Final = """
@@ -65,8 +70,15 @@ WHERE id = :id AND state IN ('queued', 'yielded') AND NOT EXISTS (
     SELECT 1 FROM agents AS a WHERE a.key = instructions.agent
       AND (a.state <> 'active' OR a.hold_key IS NOT NULL OR a.resume_at_ms > :now))
 RETURNING epoch, attempts, crashes, agent, name, space, lane, hops, message, entries, run, throttled_ms, promoted,
-  preempted, compacted, carried_steps, continues, by_mention, vouched,
-  (SELECT w.vouched FROM workflows AS w WHERE w.id = instructions.run)
+  preempted, compacted, carried_steps, continues, by_mention,
+  epoch > 1 AND EXISTS (
+    SELECT 1 FROM attempts AS p WHERE p.instruction = instructions.id AND p.epoch < instructions.epoch
+      AND p.epoch >= coalesce((SELECT e.epoch FROM entries AS e WHERE e.instruction = instructions.id
+        ORDER BY e.k DESC LIMIT 1), 0)
+      AND p.outcome NOT IN ('yielded', 'held back', 'over budget')),
+  vouched,
+  (SELECT w.vouched FROM workflows AS w WHERE w.id = instructions.run),
+  (SELECT w.approval FROM workflows AS w WHERE w.id = instructions.run)
 """
 
 MESSAGE: Final = "SELECT seq, text, sender FROM messages WHERE seq = ?"
@@ -96,7 +108,7 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
     if row is None or number is None:
         return None
     epoch, attempts, crashes, agent, name, space, lane, hops, seq, entries, run, *rest = row
-    throttled_ms, promoted, preempted, compacted, carried_steps, continues, by_mention, *vouched = rest
+    throttled_ms, promoted, preempted, compacted, carried_steps, continues, by_mention, interrupted, *vouched, approval = rest
     messages = _messages(tx.conn, number, seq, joined=bool(by_mention))
     tx.conn.execute(DELIVERIES, (number,))
     tx.conn.execute(INSERT_ATTEMPT, (number, epoch, attempts + crashes, token_hash, tx.now_ms))
@@ -127,6 +139,8 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
         carried_steps=carried_steps,
         continues=continues,
         vouched=frozenset(one for blob in vouched if blob is not None for one in _vouched.decode(blob)),
+        approval=approval,
+        interrupted=bool(interrupted),
     )
     data = {"attempt": leased.attempt, "epoch": epoch, "n": leased.n}
     tx.emit("instruction.leased", space=space, agent=name, instruction=number, data=data)

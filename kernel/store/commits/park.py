@@ -7,6 +7,7 @@ from kernel.policy.aging import lane_after
 from kernel.store.breakers import breaker
 from kernel.store.clock_text import optional_rfc3339
 from kernel.store.commits.answer import take_answers
+from kernel.store.commits.approval_rows import awaited
 from kernel.store.commits.attempts import Ending, end_attempt
 from kernel.store.commits.compact import compact
 from kernel.store.commits.crash import charge_crash
@@ -74,7 +75,7 @@ def park(tx: Transaction, instruction: str, epoch: int, parking: Parking) -> Non
     What it has asked others for it waits for first. Raises Refused (stale_attempt).
     """
     number = number_of(instruction, "i")
-    parking = _paused(tx, number, _asking(tx, number, _tripped(tx, _looked_at_again(tx, parking))))
+    parking = _paused(tx, number, _held(tx, number, _asking(tx, number, _tripped(tx, _looked_at_again(tx, parking)))))
     row = tx.conn.execute(PARK, _values(number, epoch, parking, tx.now_ms)).fetchone()
     if row is None or number is None:
         raise stale(instruction, epoch)
@@ -133,6 +134,18 @@ def _asking(tx: Transaction, number: int | None, parking: Parking) -> Parking:
     if still_open is None or parking.status == "waiting":
         return parking
     return replace(parking, status="waiting", waits_for="answer", wait_key=still_open, not_before_ms=0)
+
+
+def _held(tx: Transaction, number: int | None, parking: Parking) -> Parking:
+    """The parking of one that needs an approval before it can go on: until that is decided it holds no worker."""
+    if number is None or parking.status == "waiting" or parking.not_before_ms:
+        return parking
+    found = awaited(tx, number)
+    if found is None:
+        return parking
+    return replace(
+        parking, status="waiting", waits_for="approval", wait_key=found.approval, not_before_ms=found.waits_ms
+    )
 
 
 PAUSED: Final = """

@@ -43,7 +43,12 @@ WHERE state = 'running' AND deadline_ms IS NOT NULL AND started_ms > :now
 INTERVALS: Final = """
 UPDATE timers SET next_ms = :now + period_ms WHERE period_ms IS NOT NULL AND next_ms > :now + period_ms
 """
-ALL: Final = (WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVALS)
+APPROVALS: Final = """
+UPDATE approvals SET expires_ms = :now + (expires_ms - requested_ms), requested_ms = :now,
+  waits_ms = CASE WHEN waits_ms > 0 THEN :now + (expires_ms - requested_ms) ELSE 0 END
+WHERE state = 'open' AND requested_ms > :now
+"""
+ALL: Final = (WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVALS, APPROVALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,11 @@ WHERE hold_until_ms > 0 OR resume_at_ms > 0 OR crashed_ms > 0
     "UPDATE crashes SET at_ms = at_ms + :by",
     "UPDATE workflows SET deadline_ms = deadline_ms + :by WHERE state = 'running' AND deadline_ms IS NOT NULL",
     "UPDATE timers SET next_ms = next_ms + :by WHERE period_ms IS NOT NULL",
+    """
+UPDATE approvals SET expires_ms = expires_ms + :by, requested_ms = requested_ms + :by,
+  waits_ms = CASE WHEN waits_ms > 0 THEN waits_ms + :by ELSE 0 END
+WHERE state = 'open'
+""",
     "UPDATE idempotency SET at_ms = at_ms + :by",
     # In two steps, for each row must have a place of its own all the time.
     "UPDATE spending SET minute = -(minute + :by / 60000)",

@@ -7,9 +7,22 @@ import msgspec
 
 from kernel.rule.core import CORE_TABLE
 from kernel.rule.draft import MemberSpec
-from kernel.rule.effects import Assign, Deliver, Put, Roster, RunLimited, WorkflowBegin, WorkflowEnd
+from kernel.rule.effects import (
+    ApprovalDecision,
+    ApprovalRequest,
+    ApprovalRule,
+    Assign,
+    Deliver,
+    Put,
+    Roster,
+    Row,
+    RunLimited,
+    WorkflowBegin,
+    WorkflowEnd,
+)
 from kernel.rule.evaluate import evaluate
 from kernel.rule.fact import Fact
+from kernel.store.commits.approval_rows import put_decision, put_request, put_rule
 from kernel.store.commits.roster import AgentSpec, put_agent
 from kernel.store.commits.take_up import take_up
 from kernel.store.transaction import Transaction
@@ -132,7 +145,7 @@ class Recorder:
         row = self._tx.conn.execute(LATEST_RUN, (space,)).fetchone()
         return _NO_RUN if row is None else _Run(int(row[0]), bool(row[1]))
 
-    def _put(self, row: WorkflowBegin | WorkflowEnd | RunLimited | Roster) -> None:
+    def _put(self, row: Row) -> None:
         match row:
             case WorkflowBegin():
                 self._begin(row)
@@ -142,6 +155,12 @@ class Recorder:
                 self._end(row)
             case RunLimited():
                 self._limit(row)
+            case ApprovalRequest():
+                put_request(self._tx, row)
+            case ApprovalDecision():
+                put_decision(self._tx, row)
+            case ApprovalRule():
+                put_rule(self._tx, row)
 
     def _limit(self, row: RunLimited) -> None:
         self._tx.conn.execute(LIMIT_RUN, (row.by, row.space))
@@ -219,10 +238,12 @@ LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY i
 INSERT_WORKFLOW: Final = """
 INSERT INTO workflows
   (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms, hops_limit,
-  instructions_limit, wall_time_ms, budget_tokens, budget_usd, workspace, mirror, exit_from)
+  instructions_limit, wall_time_ms, budget_tokens, budget_usd, workspace, mirror, exit_from,
+  approval, attended)
 VALUES
   (:name, :tag, :space, :mode, :file, :definition, :params, :vouched, 'running', :now, :deadline_ms, :hops,
-  :instructions, :wall_time_ms, :budget_tokens, :budget_usd, :workspace, :mirror, :exit_from)
+  :instructions, :wall_time_ms, :budget_tokens, :budget_usd, :workspace, :mirror, :exit_from,
+  :approval, :attended)
 """
 
 DELETE_MEMBERS: Final = "DELETE FROM members WHERE space = ?"

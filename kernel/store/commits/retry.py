@@ -3,6 +3,7 @@
 from typing import Final
 
 from kernel.store.commits.answer import forget_questions, keep_asking
+from kernel.store.commits.approval_rows import unbind
 from kernel.store.commits.find import Found, find
 from kernel.store.commits.paused import keep_paused
 from kernel.store.transaction import Transaction
@@ -55,6 +56,7 @@ def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
         raise Refused("conflict", f"what {instruction} was asked to do has been cleared", "send the message again")
     tx.conn.execute(RETRY, {"id": found.number, "now": tx.now_ms}).fetchall()
     tx.conn.execute(REVIVE, (found.number,))
+    unbind(tx, found.number, everything=fresh)
     if fresh:
         tx.conn.execute(FORGET_ENTRIES, (found.number,))
         tx.conn.execute(FORGET_EFFECTS, (found.number,))

@@ -101,6 +101,7 @@ WHERE m.agent = ? LIMIT 1
 """
 DELETE: Final = "DELETE FROM agents WHERE key = ? RETURNING key"
 DELETE_TIMERS: Final = "DELETE FROM timers WHERE agent = ?"
+DELETE_RULES: Final = "DELETE FROM approval_rules WHERE agent = ?"
 
 
 def remove_agent(tx: Transaction, key: AgentKey) -> None:
@@ -113,6 +114,7 @@ def remove_agent(tx: Transaction, key: AgentKey) -> None:
     if tx.conn.execute(DELETE, (key,)).fetchone() is None:
         raise Refused("unknown_agent", f"there is no agent {key!r}", "awk ls lists the agents")
     tx.conn.execute(DELETE_TIMERS, (key,))
+    tx.conn.execute(DELETE_RULES, (key,))
     tx.emit("agent.changed", agent=name_of(key), data={"state": "deleted", "reason": None})
 
 

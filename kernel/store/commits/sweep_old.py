@@ -14,19 +14,20 @@ ROWS: Final = 500
 STILL_OLD: Final = "SELECT 1 FROM instructions WHERE id = ? AND ended_ms < ?"
 ENTRIES: Final = "DELETE FROM entries WHERE instruction = ?"
 EFFECTS: Final = "DELETE FROM effects WHERE instruction = ?"
+APPROVALS: Final = "DELETE FROM approvals WHERE instruction = ?"
 COMPLAINTS: Final = "UPDATE attempts SET stderr_tail = NULL WHERE instruction = ? AND stderr_tail IS NOT NULL"
 FORGET: Final = "UPDATE instructions SET entries = 0, aside = 0, carried_steps = 0, prefix = NULL WHERE id = ?"
 
 
 def sweep_instructions(tx: Transaction, numbers: Sequence[int], before_ms: int) -> int:
-    """Remove entries, effects and stderr of the first of these that ended before. Returns how many are dealt with."""
+    """Remove what was done in the first of these that ended before, but for its cost. Returns how many that were."""
     rows = 0
     for done, number in enumerate(numbers):
         if rows >= ROWS:
             return done
         if tx.conn.execute(STILL_OLD, (number, before_ms)).fetchone() is None:
             continue  # somebody had it tried again
-        for statement in (ENTRIES, EFFECTS, COMPLAINTS, FORGET):
+        for statement in (ENTRIES, EFFECTS, APPROVALS, COMPLAINTS, FORGET):
             tx.conn.execute(statement, (number,))
             rows += tx.conn.changes()
     return len(numbers)

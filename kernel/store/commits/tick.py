@@ -1,10 +1,13 @@
-"""What time alone changes: waits that are over, breakers that may be tried, work that has waited too long."""
+"""What time alone changes: waits that are over, breakers that may be tried, what has waited too long for its turn or
+for an approval.
+"""
 
 from typing import Final, cast
 
 import apsw
 
 from kernel.policy.breaker import HALF_OPEN_MS
+from kernel.store.commits.approval import expire
 from kernel.store.commits.trip import give_back, probe, wake
 from kernel.store.transaction import Transaction
 
@@ -67,6 +70,7 @@ def tick(tx: Transaction, starvation_ms: int) -> None:
             give_back(tx, number)
     for (key,) in tx.conn.execute(PROBE, (tx.now_ms,)).fetchall():
         probe(tx, str(key))
+    expire(tx)
 
 
 NEXT: Final = """
@@ -77,7 +81,8 @@ SELECT min(
     WHERE i.state = 'waiting' AND i.not_before_ms > 0 AND i.wait_key IS NULL AND i.waits_for <> 'paused'), :never),
   coalesce((SELECT min(b.open_until_ms) FROM breakers AS b WHERE b.state = 'open' AND b.open_until_ms > 0
     AND NOT EXISTS (SELECT 1 FROM breakers AS a
-      WHERE a.state <> 'closed' AND a.key || '/' = substr(b.key, 1, length(a.key) + 1))), :never))
+      WHERE a.state <> 'closed' AND a.key || '/' = substr(b.key, 1, length(a.key) + 1))), :never),
+  coalesce((SELECT min(p.expires_ms) FROM approvals AS p WHERE p.state = 'open'), :never))
 """
 NEVER: Final = 2**62
 

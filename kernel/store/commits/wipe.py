@@ -15,12 +15,15 @@ REFERRED: Final = """
 SELECT e.blob FROM instructions AS i CROSS JOIN entries AS e ON e.instruction = i.id
 WHERE i.space = :space AND e.blob IS NOT NULL
 UNION SELECT i.prefix FROM instructions AS i WHERE i.space = :space AND i.prefix IS NOT NULL
+UNION SELECT p.blob FROM approvals AS p WHERE p.space = :space AND p.blob IS NOT NULL
 UNION SELECT b.part FROM instructions AS i CROSS JOIN blobs AS b ON b.hash = i.prefix
 WHERE i.space = :space AND b.part IS NOT NULL
 """
 
 ENTRIES: Final = "DELETE FROM entries WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space = ?)"
 EFFECTS: Final = "DELETE FROM effects WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space = ?)"
+APPROVALS: Final = "DELETE FROM approvals WHERE space = ?"
+FEEDBACK: Final = "DELETE FROM feedback WHERE space = ?"
 COMPLAINTS: Final = """
 UPDATE attempts SET stderr_tail = NULL
 WHERE stderr_tail IS NOT NULL AND instruction IN (SELECT i.id FROM instructions AS i WHERE i.space = ?)
@@ -43,6 +46,7 @@ BLOB: Final = """
 DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
   AND hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
   AND hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
+  AND hash NOT IN (SELECT p.blob FROM approvals AS p WHERE p.blob IS NOT NULL)
   AND hash NOT IN (SELECT b.part FROM blobs AS b WHERE b.part IS NOT NULL)
 """
 
@@ -64,7 +68,7 @@ def wipe(tx: Transaction, space: str) -> Wiped:
     referred = conn.execute(REFERRED, {"space": space}).fetchall()
     conn.execute(WORDS, (space,))
     messages = conn.changes()
-    for statement in (ENTRIES, EFFECTS, COMPLAINTS, PARAMS, EVENTS):
+    for statement in (ENTRIES, EFFECTS, APPROVALS, FEEDBACK, COMPLAINTS, PARAMS, EVENTS):
         conn.execute(statement, (space,))
     conn.execute(RESULTS, (space,))
     instructions = conn.changes()

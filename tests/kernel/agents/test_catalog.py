@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kernel.agents.catalog import Catalog
+from kernel.agents.catalog import Catalog, context_dir
 from kernel.source.problems import BadDefinition
 from protocol.agent import Action, AgentDefinition, MockError, MockExit, MockUsage, Rule
 from protocol.api import FileError
@@ -52,6 +52,19 @@ def test_an_agent_file_becomes_a_definition(tmp_path: Path) -> None:
     assert definition.soul == {"role": "reviewer", "expertise": ["types", "tests"]}
     assert (definition.timeouts.idle, definition.timeouts.startup, definition.retry.backoff) == (300.0, 120.0, 0.5)
     assert definition.mock == (Rule(do=(Action(text="hi"),)),)
+
+
+def test_a_context_has_a_folder_of_its_own_in_the_project(tmp_path: Path) -> None:
+    """CF12: two agents in one folder would write over each other; the first of them has it."""
+    there = MINIMAL + "context: {dir: team/./one/}\n"
+    catalog = project(tmp_path, alice=there, bob=MINIMAL + "context: {dir: team/one}\n", carl=MINIMAL)
+    assert context_dir(catalog.agent("alice").definition) == "team/one"
+    assert context_dir(catalog.agent("carl").definition) == ".agents/carl"
+    survey = catalog.survey()
+    assert [one.definition.name for one in survey.loaded] == ["alice", "carl"]
+    [error] = survey.errors
+    assert (error.path, error.where) == (".agents/bob.yaml", "context.dir")
+    assert error.message == "'team/one' is the context of alice too"
 
 
 def test_a_definition_survives_storage(tmp_path: Path) -> None:
@@ -146,7 +159,15 @@ MOCK = "backend: mock\nmock:\n"
         ("provider: {name: x, base_url: ftp://x}\n" + MINIMAL, "provider", "not an http(s) URL", ""),
         ("provider: {name: x, base_url: 'http://u:p@x'}\n" + MINIMAL, "provider", "must not hold a password", ""),
         ("provider: {name: openai, api_key: sk-123}\n" + MINIMAL, "provider", "name a variable, as $NAME", "put"),
-        ("context: {dir: /}\n" + MINIMAL, "context.dir", "dir is not supported", ""),
+        ("context: {dir: /}\n" + MINIMAL, "context.dir", "'/' is not a path inside the project", "team/alice"),
+        ("context: {dir: ~}\n" + MINIMAL, "context.dir", "'~' is nothing", ""),
+        ("context: {dir: ~/alice}\n" + MINIMAL, "context.dir", "is not a path inside the project", ""),
+        ("context: {dir: ./}\n" + MINIMAL, "context.dir", "is the project itself", ""),
+        ("context: {dir: a/../../b}\n" + MINIMAL, "context.dir", "leads outside the project", ""),
+        ("context: {dir: .agents/bob}\n" + MINIMAL, "context.dir", "another agent's context", ""),
+        ("context: {dir: .workflows/alice}\n" + MINIMAL, "context.dir", "holds what is not the agent's own", ""),
+        ('context: {dir: "a\\nb"}\n' + MINIMAL, "context.dir", "holds a control character", ""),
+        ("context: {dir: [a]}\n" + MINIMAL, "context.dir", "needs a text, has a list", ""),
         (MOCK + "  - txt: x", "mock[0].do[0].txt", "unknown key 'txt'", "did you mean text?"),
         (MOCK + "  - {text: x, shell: y}", "mock[0].do[0]", "exactly one of", ""),
         (MOCK + "  - {}", "mock[0].do[0]", "this one has none", ""),
@@ -287,15 +308,6 @@ def test_no_project_keeps_nothing(tmp_path: Path) -> None:
     ("text", "where", "message"),
     [
         ("agents: alice", "agents", "needs names, or a list"),
-        ("agents: {Bob: b.yaml}", "agents.Bob", "is not a name"),
-        ("agents: {system: b.yaml}", "agents.system", "is reserved"),
-        (f"agents: {{{'x' * 300}: b.yaml}}", f"agents.{'x' * 60}", "is not a name"),
-        ("agents: {../../x: b.yaml}", "agents.../../x", "is not a name"),
-        ("agents: [{model: sonnet}]", "agents[0]", "needs a path, or an agent with a name:"),
-        ("agents: [../B.yaml]", "agents[0]", "'B' is not a name"),
-        ("agents: {bob: [x]}", "agents.bob", "needs a path, or an agent"),
-        ("agents: {bob: {backend: mock}}", "agents.bob.mock", "is missing"),
-        ("agents: [bob.yaml, lib/bob.yaml]", "agents[1]", "bob is defined twice in moniro.yaml: in line 1 too"),
         ("starvation: soon", "starvation", "needs a duration"),
         ("limits: {workers: 0}", "limits.workers", "must be at least 1"),
         ("limits: {per_provider: 0}", "limits.per_provider", "must be at least 1"),
@@ -316,6 +328,52 @@ def test_a_wrong_project_file_is_located(text: str, where: str, message: str, tm
     [error] = caught.value.errors
     assert (error.path, error.where) == ("moniro.yaml", where)
     assert message in error.message
+
+
+INLINE = "helper: {backend: mock, mock: [{text: hi}]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message"),
+    [
+        (f"agents: {{Bob: b.yaml, {INLINE}}}", "agents.Bob", "is not a name"),
+        (f"agents: {{system: b.yaml, {INLINE}}}", "agents.system", "is reserved"),
+        (f"agents: {{{'x' * 300}: b.yaml, {INLINE}}}", f"agents.{'x' * 60}", "is not a name"),
+        (f"agents: {{../../x: b.yaml, {INLINE}}}", "agents.../../x", "is not a name"),
+        (f"agents: [{{model: sonnet}}, {{name: {INLINE[8:]}]", "agents[0]", "needs a path, or an agent with a name:"),
+        (f"agents: [../B.yaml, {{name: {INLINE[8:]}]", "agents[0]", "'B' is not a name"),
+        (f"agents: {{bob: [x], {INLINE}}}", "agents.bob", "needs a path, or an agent"),
+        (f"agents: {{bob: {{backend: mock}}, {INLINE}}}", "agents.bob.mock", "is missing"),
+        (
+            f"agents: [a/b.yaml, b.yaml, {{name: {INLINE[8:]}]",
+            "agents[1]",
+            "b is defined twice in moniro.yaml: in line 1",
+        ),
+    ],
+)
+def test_what_is_wrong_with_one_agent_of_the_project_file_leaves_the_others_alone(
+    text: str, where: str, message: str, tmp_path: Path
+) -> None:
+    """CF07, CF08, CF09: a kernel starts without that one, and says where the mistake is."""
+    (tmp_path / "moniro.yaml").write_text(text.replace("{name: {", "{name: helper, ") + "\nstarvation: 7m\n")
+    catalog = project(tmp_path, alice=MINIMAL)
+    survey = catalog.survey()
+    assert [one.definition.name for one in survey.loaded] == ["alice", "helper"]
+    [error] = survey.errors
+    assert (error.path, error.where, error.line) == ("moniro.yaml", where, 1)
+    assert message in error.message
+    assert catalog.project().starvation == 420.0
+
+
+def test_an_agent_that_is_wrong_in_the_project_file_is_known_and_not_had(tmp_path: Path) -> None:
+    """CF18: what it was before stays, for its name is still there; mended, it is back."""
+    catalog = project(tmp_path)
+    (tmp_path / "moniro.yaml").write_text("agents: {bob: {backend: mock, mock: [{txt: hi}]}}")
+    assert (catalog.names(), catalog.file_of("bob")) == (("bob",), "moniro.yaml")
+    [error] = errors(catalog, "bob")
+    assert (error.where, error.hint) == ("agents.bob.mock[0].do[0].txt", "did you mean text?")
+    (tmp_path / "moniro.yaml").write_text("agents: {bob: {backend: mock, mock: [{text: hi}]}}")
+    assert catalog.agent("bob").path == "moniro.yaml"
 
 
 def test_the_project_file_goes_by_either_name_but_not_both(tmp_path: Path) -> None:

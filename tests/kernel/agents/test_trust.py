@@ -10,6 +10,7 @@ import pytest
 
 from interface.discovery import Project
 from interface.trust_file import TrustFile
+from kernel.agents.belongings import NOTHING
 from kernel.agents.catalog import Catalog
 from kernel.agents.consents import KeptConsents
 from kernel.agents.trust import Untrusted, agent_units, missing_consent
@@ -222,7 +223,7 @@ def test_what_was_agreed_to_for_one_place_does_not_push_out_another(place: Place
     place.file.keep([msgspec.to_builtins(one) for one in found], 1.0)
     place.start()
     catalog = Catalog(place.root)
-    alone = agent_units(catalog.agent("alice").definition, catalog.project())
+    alone = agent_units(catalog.agent("alice").definition, catalog.project(), NOTHING)
     assert missing_consent(alone, KeptConsents(str(place.state), str(place.root))) == ()
 
 

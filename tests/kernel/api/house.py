@@ -16,6 +16,7 @@ from kernel.agents.registry import register
 from kernel.api.context import About, Activity, Services
 from kernel.api.serve import serve
 from kernel.procs.exec import ExecLauncher
+from kernel.procs.probe import Probes
 from kernel.store.commits.close import close
 from kernel.store.commits.lease import lease
 from kernel.store.database import open_database
@@ -116,12 +117,14 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGe
         interrupted.append(agent)
         return True
 
+    launcher = ExecLauncher(run_dir=root / "run", environ={})
     services = Services(
         writer=writer,
         reader=reader,
         feed=feed,
         catalog=catalog,
-        launcher=ExecLauncher(run_dir=root / "run", environ={}),
+        launcher=launcher,
+        probes=Probes(launcher, root / "run"),
         environ=environ or {},
         token=TOKEN,
         about=About(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(root / "project")),

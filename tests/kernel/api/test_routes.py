@@ -12,6 +12,7 @@ from kernel.api.mcp.about import NAME
 from kernel.api.mcp.tool import Ask, Tool, schema_of
 from kernel.api.mcp.tools import TOOLS
 from tests.kernel.api.house import House
+from tests.kernel.api.mcp.rpc import call
 
 CONTRACT = {
     "GET /health", "GET /ready", "POST /shutdown", "GET /status", "GET /agents", "POST /agents", "GET /agents/<name>",
@@ -19,6 +20,8 @@ CONTRACT = {
     "GET /ps", "GET /workflows", "POST /workflows", "GET /workflows/<name>", "GET /workflows/<name>/<tag>",
     "DELETE /workflows/<name>", "DELETE /workflows/<name>/<tag>", "POST /run", "POST /serve", "GET /runs",
     "GET /runs/<run>", "POST /messages", "GET /messages/<id>", "GET /instructions", "GET /instructions/<id>",
+    "GET /approvals", "GET /approvals/<id>", "POST /approvals/<id>/approve", "POST /approvals/<id>/deny",
+    "GET /approvals/rules", "DELETE /approvals/rules/<id>",
     "GET /dead", "GET /spaces/<space>/channel", "GET /spaces/<space>/members", "GET /events", "GET /providers",
     "GET /backends", "GET /trust",
     "POST /agents/<name>/pause", "POST /agents/<name>/resume", "POST /agents/<name>/stop",
@@ -68,7 +71,10 @@ def test_every_tool_has_a_schema_without_dangling_references(tool: Tool) -> None
 
 def test_the_tools_are_those_of_the_contract() -> None:
     """Contracts section 5, as far as it is built."""
-    assert set(TOOLS) == {"channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent"}
+    assert set(TOOLS) == {
+        "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
+        "feedback_submit",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.path)
@@ -81,6 +87,10 @@ async def test_every_get_route_answers_what_it_says(kernel: House, route: Route)
         known["name"] = "review"
     if route.path.startswith("/instructions"):
         known["id"] = sent["instruction_ids"][0]
+    if route.path.startswith("/approvals"):
+        await kernel.attempt()
+        asked = await call(kernel, "auth_request", {"tool": "bash", "input": {}, "wait_seconds": 0})
+        known["id"] = asked["structuredContent"]["id"]
     path = re.sub(r"<(\w+)>", lambda match: known[match[1]], route.path)
     answer = await kernel.ask("GET", path + ("?follow=0&since=0" if route.path == "/events" else "?space=dm:alice"))
     assert answer.status == 200

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernel.inspect.agents import info, judge, listing
+from kernel.inspect.uses import uses
 from kernel.source.problems import BadDefinition
 from protocol.errors import Refused
 
@@ -42,6 +43,18 @@ def test_a_text_is_judged_as_the_file_it_would_be(root: Path) -> None:
         judge(root, "alice", GOOD, new=True)
     with pytest.raises(Refused, match="is not a name"):
         judge(root, "../alice", GOOD, new=True)
+
+
+def test_an_agent_is_used_by_workflows_whatever_else_is_wrong_with_them(root: Path) -> None:
+    """Asked before an agent goes: those of the folder and of the project file, by their files."""
+    (root / ".workflows").mkdir()
+    (root / ".workflows/review.yaml").write_text("agents:\n  a: {ref: alice}\n  b: {ref: gone}\nnonsense: 1\n")
+    (root / ".workflows/own.yaml").write_text("agents: {alice: {backend: mock}}\n")
+    (root / ".workflows/torn.yaml").write_text("agents: {a: {ref: alice\n")
+    (root / "far.yaml").write_text("agents: {eve: {ref: alice}}\n")
+    (root / "moniro.yaml").write_text("workflows: {far: far.yaml}\n")
+    assert uses(root, "alice").workflows == ("far.yaml", ".workflows/review.yaml")
+    assert uses(root, "bob").workflows == ()
 
 
 def test_a_mistake_in_the_project_file_is_not_the_agents(root: Path) -> None:

@@ -60,7 +60,7 @@ def test_every_retry_obeys_the_provider_and_the_table(
 
 def _may_be_tried_again(again: Again, cause: Cause, history: History, retry: Retry) -> None:
     if again.compact:
-        assert cause == "context_overflow" and not history.compacted
+        assert cause in {"context_overflow", "session_lost"} and not history.compacted
         return
     assert CLASS_OF_CAUSE[cause] in {"transient", "crash"}
     tries = TABLE[cause].tries
@@ -105,6 +105,12 @@ def test_transient_failures_are_tried_again_after_growing_delays(
         seen.append(decision.delay_seconds)
     assert seen == pytest.approx(delays, rel=1e-3)
     assert decision == GiveUp("dead")
+
+
+def test_a_lost_session_begins_anew_once_and_costs_no_attempt() -> None:
+    """Issue, 2: what a program forgot is told to it again, once."""
+    assert decide(Failure("session_lost"), History(1, 0, 0), Retry(attempts=1), 0) == Again(0, "none", compact=True)
+    assert decide(Failure("session_lost"), History(2, 0, 0, compacted=True), DEFAULT, 0) == GiveUp("dead")
 
 
 def test_an_overload_that_lasts_is_given_up_by_the_clock() -> None:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from kernel.policy.approval import Rule
 from kernel.rule.effects import Assign, Deliver, Put
 from kernel.rule.fact import Fact
-from kernel.rule.view import Ended, Seat, Workspace
+from kernel.rule.view import Ended, Request, Seat, Workspace
 from protocol.names import AgentKey
 
 SPACE = "review:main"
@@ -29,6 +30,10 @@ class Stage:
     """Agents that wait for what the speaker comes to, nearest first."""
     wakeups: dict[int, Ended] = field(default_factory=dict)
     """How the wakeup before an instruction ended."""
+    requests: dict[int, Request] = field(default_factory=dict)
+    rules: dict[tuple[str, str], tuple[Rule, ...]] = field(default_factory=dict)
+    """What was approved once for all, by agent and tool."""
+    attended: bool = False
     recorded: list[tuple[Fact, tuple[Deliver | Assign | Put, ...]]] = field(default_factory=list)
 
     def agent_exists(self, key: AgentKey) -> bool:
@@ -38,7 +43,7 @@ class Stage:
         if space != SPACE or not self.runs:
             return None
         limits = (self.hops, self.instructions, self.assigned, self.limited, self.limited_by)
-        return Workspace("review", "main", "flow.yaml", *limits, has_channel=self.has_channel)
+        return Workspace("review", "main", "flow.yaml", *limits, has_channel=self.has_channel, attended=self.attended)
 
     def member(self, space: str, name: str) -> AgentKey | None:
         key = self.members.get(name) if space == SPACE else None
@@ -52,6 +57,12 @@ class Stage:
 
     def askers(self, instruction: int) -> tuple[AgentKey, ...]:
         return tuple(AgentKey(key) for key in self.asking)
+
+    def request(self, approval: int) -> Request | None:
+        return self.requests.get(approval)
+
+    def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
+        return self.rules.get((agent, tool), ())
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
         return self.left_incomplete.get((space, agent))

@@ -7,6 +7,7 @@ import apsw
 import pytest
 import trio
 
+from kernel.agents.belongings import NOTHING
 from kernel.agents.trust import agent_units
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.spec import Spec
@@ -105,7 +106,7 @@ async def test_kept_consent_counts_for_each_attempt_until_it_is_taken_back(tmp_p
     """Promise P19: a wakeup has nobody to vouch for it; what was taken back is not run again."""
     async with core(tmp_path, PlayedLauncher()) as it:
         (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - shell: make\n")
-        (found,) = agent_units(it.catalog.agent("alice").definition, it.catalog.project())
+        (found,) = agent_units(it.catalog.agent("alice").definition, it.catalog.project(), NOTHING)
         it.kept.append(Consent(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
         first = await it.send()
         worker = await it.launcher.next()

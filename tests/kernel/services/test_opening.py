@@ -77,6 +77,23 @@ async def test_another_backend_or_dialect_begins_anew_with_a_ledger(house: House
     assert (last.prompt.system, [entry.k for entry in last.entries], last.first_k) == ("version 3", [2], 2)
 
 
+async def test_a_lost_session_begins_anew_once_with_a_ledger(house: House) -> None:
+    """Issue, 2: a program that no longer has its session is told what it did; the session it makes then is kept."""
+    cli = {"backend": "claude", "dialect": "anthropic"}
+    instruction = await begun(house)
+    session = Entry(k=0, kind="session", session="s1", note="/project")
+    await attempt(house, instruction, 1, session, Entry(k=1, kind="reply", text="half", calls=(CALL,)), **cli)
+    house.clock.now_ms += 1
+    leased = await house.take(instruction)
+    lost = Parking(status="queued", outcome="session_lost", cause="session_lost", compact=True)
+    await house.writer.commit(park, instruction, leased.epoch, lost)
+    fresh = await attempt(house, instruction, 2, Entry(k=2, kind="session", session="s2", note="/project"), **cli)
+    assert (fresh.entries, fresh.first_k) == ((), 2)
+    assert "nobody knows whether it was done" in fresh.prompt.message
+    later = await attempt(house, instruction, 3, **cli)
+    assert ([entry.session for entry in later.entries], later.prompt.system) == (["s2"], "version 2")
+
+
 async def test_the_model_alone_may_change(house: House) -> None:
     """Another model of the same dialect reads the same thread."""
     instruction = await begun(house)
@@ -93,6 +110,15 @@ def test_a_ledger_says_what_is_known_and_what_is_not() -> None:
     assert "> you said: # Orders obey" in account
     assert account.endswith("And now, for you:\n\n> continue\n> quickly")
     assert ledger(()) == ""
+
+
+def test_a_ledger_knows_calls_that_ran_side_by_side_apart() -> None:
+    """Issue, 2: a program runs several at once, and they come back in any order."""
+    calls = (ToolCall(id="a", name="one"), ToolCall(id="b", name="two"))
+    back = Entry(k=1, kind="tool", text="fine", name="two", call_id="b")
+    account = ledger((Entry(k=0, kind="reply", calls=calls), back))
+    assert "> two {}: ok: fine" in account
+    assert "> one {}: was begun" in account
 
 
 def test_a_ledger_is_bounded() -> None:

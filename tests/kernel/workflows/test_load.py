@@ -112,6 +112,7 @@ ONE = "agents: {bob: {backend: mock, mock: [{text: x}]}}\n"
         ("agents:\n  bob: {ref: alice, model: nope/x}\n", "agents.bob.model", (2, 21), "unknown provider 'nope'", ""),
         ("agents:\n  bob: {ref: alice, backend: mock}\n", "agents.bob.mock", (2, 8), "a mock needs a script", ""),
         ("agents:\n  bob: {model: openai/x}\n", "agents.bob.prompt", (2, 8), "is missing", ""),
+        ("agents:\n  b: {backend: mock, mock: [{text: x}], context: {dir: a}}\n", "agents.b.context.dir", (2, 51), "ends with", ""),
         (ONE + "workspace: {provider: files}\n", "workspace.provider", (2, 23), "'files' is not allowed", "file?"),
         (ONE + "workspace: true\n", "workspace", (2, 1), "true says nothing", "write false"),
         (ONE + "workspace: {bind: ../x}\n", "workspace.bind", (2, 13), "'../x' leads outside the project", "data/"),

@@ -36,7 +36,7 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: House, mode: st
         read = await mcp.call_tool("channel_read", {})
         wrong = await mcp.call_tool("channel_send", {"message": 7})
     assert {tool.name for tool in tools} == {
-        "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent",
+        "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
     }  # fmt: skip
     assert all(tool.output_schema and tool.annotations for tool in tools)
     assert not sent.is_error
@@ -52,6 +52,7 @@ async def test_every_tool_gives_what_its_schema_says(kernel: House, mode: str) -
     await kernel.attempt("alice@review")
     arguments: dict[str, dict[str, Any]] = {
         "ask_agent": {"agent": "bob", "query": "what?"},
+        "auth_request": {"tool": "bash", "input": {"command": "ls"}, "wait_seconds": 0},
         "channel_send": {"message": "@bob hi"},
         "my_inbox_ack": {"ids": ["m1"]},
     }

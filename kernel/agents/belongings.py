@@ -1,0 +1,105 @@
+"""What the keys of an agent bring along from files of the project: skills, MCP servers, tools; and what that demands.
+
+Read anew for every attempt, once: what is judged is what is used.
+"""
+
+import hashlib
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from kernel.agents.servers import servers_of
+from kernel.agents.skills import FoundSkill, home_skills, skills_of
+from kernel.source.files import FileMissing, inside, read_bytes
+from kernel.source.problems import BadDefinition
+from protocol.agent import AgentDefinition, McpServer
+from protocol.project import ProjectDefinition
+from protocol.tools import ProjectTool, Skill
+
+SKILLS: Final = "skills"
+"""The word in ``tools:``."""
+MAX_PROGRAM_BYTES: Final = 4 * 1024 * 1024
+SHORT: Final = 16
+"""Characters of a digest that are shown."""
+
+
+class Belongings(NamedTuple):
+    """What an agent brings along. ``demands`` is what of it needs trust, verbatim."""
+
+    servers: Mapping[str, McpServer] = MappingProxyType({})
+    tools: Mapping[str, ProjectTool] = MappingProxyType({})
+    skills: tuple[Skill, ...] = ()
+    demands: tuple[str, ...] = ()
+
+
+KEYS: Final = frozenset({"skills", "mcp_servers"})
+"""Keys that name files. What is said of one is of the key; what is said of anything else is of the file named."""
+NOTHING: Final = Belongings()
+
+
+def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> Belongings:
+    """What ``definition`` brings along now. Raises BadDefinition for a file that is wrong, or gone."""
+    tools = {name: project.tools[name] for name in definition.tools if name in project.tools}
+    if not (tools or definition.mcp_servers or definition.skills or SKILLS in definition.tools):
+        return NOTHING
+    servers = servers_of(definition.mcp_servers, root)
+    skills = skills_of(definition.skills, root) if definition.skills else ()
+    if SKILLS in definition.tools and not definition.skills:
+        skills = home_skills(root)
+    found = (*_of_tools(tools, root), *_of_servers(servers, root), *_of_skills(skills))
+    return Belongings(
+        servers=servers,
+        tools=tools,
+        skills=tuple(one.skill for one in skills),
+        demands=tuple(f"{definition.name} {demand}" for demand in found),
+    )
+
+
+def _of_tools(tools: Mapping[str, ProjectTool], root: Path) -> Iterator[str]:
+    for name, tool in tools.items():
+        if tool.mock is None:
+            yield f"runs, as its tool {name}: {_shown(tool.command, root)}"
+
+
+def _of_servers(servers: Mapping[str, McpServer], root: Path) -> Iterator[str]:
+    for name, server in servers.items():
+        if server.url is None:
+            words = (server.command or "", *server.args)
+            yield f"runs the MCP server {name}: {_shown(words, root)}{_values(server.env)}"
+        else:
+            yield f"sends what it likes to the MCP server {name} at {server.url}{_values(server.headers)}"
+
+
+def _of_skills(skills: Iterable[FoundSkill]) -> Iterator[str]:
+    for one in skills:
+        yield f"reads the skill {one.skill.name} in {one.path}, content sha256:{one.digest}"
+
+
+def _values(values: Mapping[str, str]) -> str:
+    """Names, with what they are set to: variables of the user's by name, anything else by its digest."""
+    said = [f"{name}={value if '${' in value else _digest(value.encode())}" for name, value in values.items()]
+    return f", with {', '.join(said)}" if said else ""
+
+
+def _shown(words: Iterable[str], root: Path) -> str:
+    """A command line, with the digest of every file of the project in it: another content is another program."""
+    given = tuple(words)
+    files = {word: digest for word in given if (digest := _digest_of_file(word, root)) is not None}
+    told = "".join(f" ({word}: {digest})" for word, digest in files.items())
+    return f"{shlex.join(given)}{told}"
+
+
+def _digest_of_file(word: str, root: Path) -> str | None:
+    if not word or word.startswith("-") or os.path.isabs(word) or "\0" in word:
+        return None
+    try:
+        return _digest(read_bytes(inside(root, word, word), word, MAX_PROGRAM_BYTES))
+    except (BadDefinition, FileMissing):
+        return None  # no file of the project, which most words are
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()[:SHORT]}"

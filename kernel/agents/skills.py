@@ -1,0 +1,124 @@
+"""Skills: folders of the project with a ``SKILL.md`` that says, in front, what they are for (agentskills.io).
+
+Here they are found and told apart; what is in them is text for a model, which needs the user's trust as a whole.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import Final, NamedTuple
+
+from kernel.source.beneath import NotInside, plain_path
+from kernel.source.folder import BadFolder, FolderFile, digest_of, folder_files
+from kernel.source.nodes import MapNode, Node, ScalarNode
+from kernel.source.problems import Place, Problems, fail
+from kernel.source.yaml_tree import decode_utf8, parse_yaml
+from protocol.tools import Skill
+
+INSTRUCTIONS: Final = "SKILL.md"
+HOME: Final = ".agents/skills"
+"""Where imported skills are, and where an agent's are that names no folder."""
+MAX_SKILLS: Final = 100
+NAME_LIMIT: Final = 64
+DESCRIPTION_LIMIT: Final = 1024
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+_MARK: Final = "---"
+_KEY: Final = "skills"
+
+
+class FoundSkill(NamedTuple):
+    """One skill. ``path`` is its folder as seen from the root, ``digest`` that of all its files."""
+
+    skill: Skill
+    path: str
+    digest: str
+
+
+def skills_of(folders: tuple[str, ...], root: Path) -> tuple[FoundSkill, ...]:
+    """The skills in ``folders``: each is one, or holds some. Raises BadDefinition."""
+    found: dict[str, FoundSkill] = {}
+    for folder in folders:
+        for one in _in(folder, root):
+            other = found.setdefault(one.skill.name, one)
+            if other.path != one.path:
+                raise fail(f"{one.path}/{INSTRUCTIONS}", f"{other.path} is called {one.skill.name} too", "rename one")
+    if len(found) > MAX_SKILLS:
+        raise fail(folders[0], f"there are more than {MAX_SKILLS} skills", "name the folders that the agent needs")
+    return tuple(found.values())
+
+
+def home_skills(root: Path) -> tuple[FoundSkill, ...]:
+    """The skills in HOME; none where there is no such folder. Raises BadDefinition."""
+    return skills_of((HOME,), root) if (root / HOME).is_dir() else ()
+
+
+def read_skill(path: str, files: tuple[FolderFile, ...], root: Path) -> FoundSkill:
+    """The skill whose folder ``path`` has ``files``. Raises BadDefinition."""
+    shown = f"{path}/{INSTRUCTIONS}"
+    data = next((file.data for file in files if file.name == INSTRUCTIONS and file.kind != "link"), None)
+    if data is None:
+        raise fail(shown, "is not there", f"a skill is a folder with a {INSTRUCTIONS}")
+    node, problems = _front(data, shown)
+    name = _text(node, "name") or PurePath(path).name
+    if len(name) > NAME_LIMIT or not _NAME.fullmatch(name):
+        hint = "small letters, digits and single -, as the folder is called"
+        problems.add(_place(node, "name"), "name", f"{name[:80]!r} is no skill's name", hint)
+    about = _text(node, "description")
+    if not about or len(about) > DESCRIPTION_LIMIT:
+        message = f"is longer than {DESCRIPTION_LIMIT} characters" if about else "is missing"
+        problems.add(_place(node, "description"), "description", message, "say what it is for, and when to use it")
+    problems.check()
+    skill = Skill(name=name, description=about or "", folder=str(root / path))
+    return FoundSkill(skill, path, digest_of(files))
+
+
+def _in(folder: str, root: Path) -> Iterator[FoundSkill]:
+    try:
+        path = plain_path(folder)
+        files = folder_files(str(root), path)
+    except (NotInside, BadFolder) as error:
+        raise fail(folder[:200], f"{folder[:200]!r} cannot be taken: {error}", where=_KEY) from error
+    except OSError as error:
+        raise fail(folder[:200], f"{folder[:200]!r} is no folder of the project: {error.strerror}", where=_KEY) from error
+    if any(file.name == INSTRUCTIONS for file in files):
+        yield read_skill(path, files, root)
+        return
+    names = sorted({PurePath(file.name).parts[0] for file in files if PurePath(file.name).parts[1:] == (INSTRUCTIONS,)})
+    if not names:
+        message = f"{folder[:200]!r} holds no skill: neither a {INSTRUCTIONS}, nor a folder with one"
+        raise fail(folder[:200], message, where=_KEY)
+    for name in names:
+        below = f"{name}/"
+        own = (file for file in files if file.name.startswith(below))
+        yield read_skill(
+            f"{path}/{name}",
+            tuple(FolderFile(file.name.removeprefix(below), file.kind, file.data) for file in own),
+            root,
+        )
+
+
+def _front(data: bytes, shown: str) -> tuple[MapNode, Problems]:
+    """The front matter. Raises BadDefinition where there is none."""
+    problems = Problems(shown)
+    text = decode_utf8(data, problems)
+    problems.check()
+    lines = text.splitlines()
+    end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == _MARK), None)
+    if not lines or lines[0].rstrip() != _MARK or end is None:
+        hint = f"begin it with a line {_MARK}, name: and description:, and a line {_MARK}"
+        raise fail(shown, "has no front matter", hint)
+    problems.text = "\n".join(["", *lines[1:end]])  # the empty line keeps the places right
+    node: Node | None = parse_yaml(problems.text, problems)
+    problems.check()
+    if not isinstance(node, MapNode):
+        raise fail(shown, "has no keys in its front matter", "it needs description:")
+    return node, problems
+
+
+def _text(node: MapNode, key: str) -> str | None:
+    value = node.get(key)
+    return value.text.strip() if isinstance(value, ScalarNode) and not value.is_null else None
+
+
+def _place(node: MapNode, key: str) -> Place:
+    return node.place_of(key)

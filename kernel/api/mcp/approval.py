@@ -1,0 +1,154 @@
+"""A tool that is to be called only if somebody agrees: asked here, decided by the administrator and by nobody here.
+
+Who asks by the same key learns what became of that request by now. A program whose permission prompt this is gets its
+answer in the words it understands, and its call is kept waiting until somebody has decided; so is every call that
+does not say how long it waits.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import trio
+
+from kernel.api.context import Services
+from kernel.api.mcp.tool import Ask, Caller
+from kernel.policy.approval import AT_ONCE
+from kernel.source.problems import BadDefinition
+from kernel.store import approvals
+from kernel.store.attempts import Identity
+from kernel.store.commits.approval import Asked, Call, ask, learn, let_go
+from kernel.workflows.member_definition import definition_for
+from protocol.agent import AgentDefinition
+from protocol.errors import Refused
+from protocol.events import Event
+
+_canonical: Final = msgspec.json.Encoder(order="sorted").encode
+_encode: Final = msgspec.json.Encoder().encode
+
+Outcome = Literal["granted", "denied", "expired", "pending"]
+
+LET_GO_SECONDS: Final = 2.0
+"""For the store to take that a call waits no more, whose client has gone."""
+WORDS: Final[Mapping[Outcome, str]] = MappingProxyType(
+    {"denied": "denied", "expired": "denied", "pending": "nobody has decided yet: ask again"}
+)
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Seconds = Annotated[
+    float, msgspec.Meta(ge=0, description="How long to wait for the decision; unset: until it is there.")
+]
+
+
+class Leave(Ask, frozen=True, kw_only=True):
+    """Arguments of auth_request. ``tool_name`` and ``tool_use_id`` are what a program's permission prompt sends."""
+
+    input: Annotated[dict[str, Any], msgspec.Meta(description="The arguments it is to be called with, exactly.")]
+    tool: Annotated[Name, msgspec.Meta(description="What is to be called.")] | None = None
+    tool_name: Name | None = None
+    tool_use_id: Name | None = None
+    reason: Annotated[str, msgspec.Meta(max_length=2000, description="Why, for the person who decides.")] = ""
+    wait_seconds: Seconds | None = None
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a request. ``behavior`` to ``message`` are for a program's permission prompt, and only there."""
+
+    decision: Outcome
+    id: str | None = None
+    """Of the request, as ``awk pending`` lists it; none where nobody is asked."""
+    reason: str = ""
+    first: bool = False
+    """Nobody has learned of it before: the call has not begun."""
+    behavior: Literal["allow", "deny"] | None = None
+    updated_input: dict[str, Any] | None = msgspec.field(default=None, name="updatedInput")
+    message: str | None = None
+
+
+async def request(services: Services, caller: Caller, leave: Leave) -> Decided:
+    """Ask for the approval of one call, or learn what became of that. Raises Refused (bad_request, stale_attempt)."""
+    tool = leave.tool or leave.tool_name
+    if tool is None:
+        raise Refused("bad_request", "say which tool is to be called", "give tool and input")
+    definition = _definition(services, caller.identity)
+    policy = services.reader.now(approvals.of_run, caller.identity.instruction) or definition.approval
+    at_once = AT_ONCE.get(policy)
+    if at_once is not None:
+        return _shown(leave, Decided(decision=at_once, reason=f"approval: {policy}"))
+    wait = leave.wait_seconds
+    call = Call(
+        key=leave.tool_use_id or caller.call_key,
+        tool=tool,
+        input=_input(leave.input),
+        why=leave.reason,
+        held=wait is None or wait > 0,
+    )
+    expires_ms = services.now_ms() + round(definition.timeouts.approval * 1000)
+    asked = await services.writer.commit(ask, caller.author, call, expires_ms)
+    if asked.state == "open" and call.held:
+        asked = await _wait(services, caller, asked, wait)
+    decision: Outcome = "pending" if asked.state == "open" else asked.state
+    return _shown(leave, Decided(decision=decision, id=asked.id, reason=asked.reason, first=asked.first))
+
+
+def _definition(services: Services, identity: Identity) -> AgentDefinition:
+    """What its agent is now; where its file is gone, one like any other."""
+    try:
+        return definition_for(identity.agent, identity.space, services.catalog, services.reader)
+    except (Refused, BadDefinition):
+        return AgentDefinition(name=identity.name)
+
+
+def _input(given: dict[str, Any]) -> bytes:
+    try:
+        return _canonical(given)
+    except UnicodeEncodeError as error:
+        raise Refused("bad_request", "the input is not Unicode text") from error
+
+
+async def _wait(services: Services, caller: Caller, asked: Asked, seconds: float | None) -> Asked:
+    """What became of it, once that is known or after ``seconds``. Its instruction says meanwhile for what it waits."""
+    instruction = caller.identity.instruction
+
+    def wanted(event: Event) -> bool:
+        return event.instruction == instruction or event.type == "lagged"
+
+    try:
+        with services.feed.subscribe(wanted=wanted) as events, services.hold(instruction):
+            with trio.move_on_after(float("inf") if seconds is None else seconds):
+                while asked.state == "open":
+                    asked = await services.writer.commit(learn, caller.author, asked.number)
+                    if asked.state == "open":
+                        await anext(events)
+        return asked
+    finally:
+        if asked.state == "open":
+            with trio.move_on_after(LET_GO_SECONDS, shield=True):
+                await services.writer.commit(let_go, caller.author, asked.number)
+
+
+def _shown(leave: Leave, decided: Decided) -> Decided:
+    """The same with what a permission prompt has to be told, if this is one."""
+    if leave.tool_use_id is None and leave.tool_name is None:
+        return decided
+    if decided.decision == "granted":
+        return msgspec.structs.replace(decided, behavior="allow", updated_input=leave.input)
+    why = f": {decided.reason}" if decided.reason else ""
+    return msgspec.structs.replace(decided, behavior="deny", message=f"{WORDS[decided.decision]}{why}")
+
+
+class _Prompted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that a program's permission prompt may be answered."""
+
+    behavior: Literal["allow", "deny"]
+    updated_input: dict[str, Any] | None = msgspec.field(default=None, name="updatedInput")
+    message: str | None = None
+
+
+def words(decided: Decided) -> bytes:
+    """The text of the result: for a permission prompt its own JSON, to the letter."""
+    if decided.behavior is None:
+        return _encode(decided)
+    prompted = _Prompted(behavior=decided.behavior, updated_input=decided.updated_input, message=decided.message)
+    return _encode(prompted)

@@ -1,0 +1,31 @@
+"""What can run an agent here, where no kernel runs: programs are asked by keepers of this process's own."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import trio
+
+from kernel.agents.backends import survey
+from kernel.agents.environment import worker_environment
+from kernel.procs.exec import ExecLauncher
+from kernel.procs.probe import Probes
+from protocol.api import BackendList
+
+
+def backends(environ: Mapping[str, str]) -> BackendList:
+    """As ``GET /backends`` of a kernel with this ``environ`` would answer."""
+    env = worker_environment(environ, own_bin=frozenset({os.path.dirname(sys.executable)}))
+    return trio.run(_survey, env)
+
+
+async def _survey(env: dict[str, str]) -> BackendList:
+    with TemporaryDirectory(prefix="agent-worker-") as folder:
+        launcher = ExecLauncher(run_dir=Path(folder), environ=env)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(launcher.run)
+            rows = await survey(env, Probes(launcher, Path(folder)).ask)
+            nursery.cancel_scope.cancel()
+    return BackendList(backends=rows)

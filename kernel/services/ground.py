@@ -1,0 +1,109 @@
+"""The ground an attempt works on: its directory, and what its programs see where they are confined.
+
+Named while it is briefed, from rows and files; made and tried before anything is started. A worker itself is not
+confined (it holds the key): what it starts is, and its file tools keep to its directory.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kernel.agents.bubblewrap import cannot_confine, need_bubblewrap
+from kernel.agents.catalog import AGENTS
+from kernel.agents.project import PROJECT_FILES
+from kernel.agents.providers import CauseError
+from kernel.procs.attempt_dir import LOCK_FILE
+from kernel.procs.command import run_command
+from kernel.procs.launcher import Launcher
+from kernel.store.commits.lease import Leased
+from kernel.workflows.find import WORKFLOWS
+from protocol.agent import AgentDefinition
+from protocol.backends import EXEC
+from protocol.ipc import Sandbox, Start
+
+_PROTECTED: Final = (AGENTS, WORKFLOWS, *PROJECT_FILES)
+"""Of the project: what says who agents are and what they may do. An agent that can write it lets itself out."""
+_OF_GIT: Final = ("config", "config.worktree", "hooks")
+"""Of a repository: what is executed by whoever uses it next."""
+_TRIAL: Final = ("--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--")
+_TRIAL_SECONDS: Final = 20.0
+_SAID: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """``cwd`` is the agent's working directory; ``top`` the folder it is free to change, which holds ``cwd``.
+
+    ``repository`` is what commits made there change: the directory of the project's git. "": nothing outside ``top``.
+    """
+
+    cwd: str
+    top: str
+    repository: str = ""
+
+
+def project_ground(root: Path) -> Callable[[Leased], Ground]:
+    """Everybody works in the project itself."""
+    ground = Ground(str(root), str(root))
+    return lambda _leased: ground
+
+
+class Confinement:
+    """Says what an agent's programs see, and finds out whether that can be done here."""
+
+    def __init__(self, *, root: Path, environ: Mapping[str, str], launcher: Launcher) -> None:
+        self._root = root
+        self._environ = environ
+        self._launcher = launcher
+        self._works: set[str] = set()
+        self._trials = 0
+
+    def of(self, definition: AgentDefinition, ground: Ground, start: Start) -> Sandbox | None:
+        """What confines the programs of ``start``; None: nothing does. Raises CauseError where nothing can."""
+        if definition.sandbox == "off":
+            return None
+        if definition.backend == EXEC:
+            text = "sandbox: on confines what a worker starts, and with backend exec your program is the worker"
+            raise CauseError("spawn_permanent", f"{text} (write sandbox: off, and have it confine itself)")
+        repository = Path(ground.repository or self._root / ".git")
+        if ground.repository:
+            (repository / "hooks").mkdir(exist_ok=True)  # as git does: what is not there cannot be made read-only
+        return Sandbox(
+            program=need_bubblewrap(self._environ),
+            writable=tuple(filter(None, (ground.top, ground.repository, start.attempt_dir, start.session_dir))),
+            readable=(
+                *((str(self._root),) if ground.top != str(self._root) else ()),
+                *(str(self._root / name) for name in _PROTECTED),
+                *(str(repository / name) for name in _OF_GIT),
+                str(Path(start.attempt_dir) / LOCK_FILE),
+            ),
+            hidden=start.hidden,
+        )
+
+    async def check(self, sandbox: Sandbox) -> None:
+        """Try it once. Raises CauseError where it fails, SpawnTransient."""
+        if sandbox.program in self._works:
+            return
+        self._trials += 1
+        result = await run_command(
+            self._launcher,
+            f"sandbox-{self._trials}",
+            (sandbox.program, *_TRIAL, "/bin/sh", "-c", ":"),
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin"},
+            timeout_seconds=_TRIAL_SECONDS,
+            output_limit_bytes=1024,
+        )
+        if not result.ok:
+            said = " ".join(result.stderr_tail.decode("utf-8", "replace").split())[-_SAID:]
+            raise CauseError("spawn_permanent", cannot_confine(said or f"exit code {result.exit.code}"))
+        self._works.add(sandbox.program)
+
+
+Prepare = Callable[[Leased, Start], Awaitable[None]]
+"""Makes an attempt's ground ready, before anything is started on it. Raises CauseError, SpawnTransient."""
+
+
+async def nothing_to_prepare(_leased: Leased, _start: Start) -> None:
+    """For attempts in the project itself, which nothing confines."""

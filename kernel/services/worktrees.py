@@ -1,0 +1,205 @@
+"""The working trees of agents while their runs live: made before an agent begins, measured as it goes.
+
+A tree is handed out once its row says ``made``: until then everything in it is ours, and a kernel that died over it
+leaves nothing that the next one would not do again.
+"""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+import trio
+
+from kernel.agents.environment import worker_environment
+from kernel.agents.providers import CauseError
+from kernel.procs.errors import SpawnTransient
+from kernel.procs.launcher import Launcher
+from kernel.services.ground import Ground
+from kernel.store import workflows, worktrees
+from kernel.store.commits.lease import Leased
+from kernel.store.commits.worktrees import worktree_made
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.worktrees import State, Worktree
+from kernel.store.writer import Writer
+from kernel.workflows.repository import Changes, Repository
+from kernel.workflows.worktrees import Furnishing, copy_included, run_steps
+from protocol.api import DiffCommit, DiffFile, DiffStat, WorktreeDiff
+from protocol.errors import Refused
+from protocol.events import Event
+from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
+
+logger = logging.getLogger(__name__)
+
+PAUSE_SECONDS: Final = 1.0
+"""Between two measurements: what is done meanwhile is measured at once."""
+_workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
+_THERE: Final = frozenset({"made", "kept"})
+_SHOWN: Final[Mapping[State, Literal["planned", "made", "kept"]]] = MappingProxyType(
+    {"planned": "planned", "made": "made", "kept": "kept"}
+)
+
+
+class Worktrees:
+    """Of one project. ``ready`` may be called for many agents at once."""
+
+    def __init__(
+        self,
+        *,
+        root: Path,
+        repository: Repository,
+        reader: Reader,
+        writer: Writer,
+        feed: Feed,
+        launcher: Launcher,
+        environ: Mapping[str, str],
+        own_bin: frozenset[str],
+    ) -> None:
+        self._root = root
+        self._repository = repository
+        self._reader = reader
+        self._writer = writer
+        self._feed = feed
+        self._launcher = launcher
+        self._env = worker_environment(environ, own_bin=own_bin)
+        self._turn = trio.Lock()
+        self._stats: dict[tuple[str, str], DiffStat] = {}
+        """By space and name; as it was after the last step that was measured."""
+
+    def ground(self, leased: Leased) -> Ground:
+        """Where the agent works. Raises CauseError where its tree was removed with its run."""
+        tree = self._reader.now(worktrees.of, leased.run, leased.agent)
+        if tree is None:
+            return Ground(str(self._root), str(self._root))
+        if tree.state in ("removing", "gone"):
+            text = (
+                f"the run has ended, and the working tree of {tree.name} was removed with it: start the workflow again"
+            )
+            raise CauseError("definition_missing", text)
+        return Ground(tree.cwd, tree.path, tree.repository)
+
+    async def ready(self, leased: Leased) -> None:
+        """Make the agent's tree unless it is there. Raises CauseError, SpawnTransient.
+
+        Cancellation leaves what the next try does away with.
+        """
+        tree = self._reader.now(worktrees.of, leased.run, leased.agent)
+        if tree is None:
+            return
+        there = await trio.Path(tree.path, ".git").exists()
+        if tree.state in _THERE and there:
+            return
+        try:
+            async with self._turn:
+                git_dir = await self._repository.add(tree)
+            await self._furnish(tree)
+        except Refused as refused:
+            if refused.code == "busy":
+                raise SpawnTransient(refused.text) from refused
+            hint = f" ({refused.hint})" if refused.hint else ""
+            raise CauseError("spawn_permanent", f"{refused.text}{hint}") from refused
+        await self._writer.commit(worktree_made, tree, git_dir)
+        self._stats[tree.space, tree.name] = DiffStat()
+
+    async def teardown(self, tree: Worktree) -> None:
+        """Run what the workflow wants done in ``tree`` at its end. Raises Refused (setup_failed), SpawnTransient."""
+        furnishing, steps = self._furnishing(tree, "teardown")
+        await run_steps("teardown", steps, furnishing, launcher=self._launcher, env=self._env)
+
+    def forget(self, tree: Worktree) -> None:
+        """It is not worked in any more."""
+        self._stats.pop((tree.space, tree.name), None)
+
+    def stat(self, space: str | None, name: str) -> DiffStat | None:
+        """What was done in the agent's tree, as far as it has been measured. Never waits."""
+        return None if space is None else self._stats.get((space, name))
+
+    async def report(self, space: str, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
+        """What was done in the trees of ``space``, or in that of its agent ``name``, until now. Raises Refused."""
+        trees = (tree for tree in self._reader.now(worktrees.in_space, space) if name in (None, tree.name))
+        return tuple([await self._reported(tree, patch) for tree in trees if tree.state in _SHOWN])
+
+    async def _reported(self, tree: Worktree, patch: bool) -> WorktreeDiff:
+        there = tree.state != "planned" and await trio.Path(tree.path).exists()
+        changes = await self._repository.changes(tree, patch=patch) if there else Changes((), ())
+        return WorktreeDiff(
+            agent=tree.name,
+            state=_SHOWN[tree.state],
+            branch=tree.branch,
+            base=tree.base,
+            path=tree.path,
+            stat=stat_of(changes),
+            files=tuple(DiffFile(path=one.path, added=one.added, deleted=one.deleted) for one in changes.files),
+            commits=tuple(DiffCommit(id=commit, subject=subject) for commit, subject in changes.commits),
+            patch=changes.patch,
+            truncated=changes.truncated,
+            kept_because=tree.why or None,
+        )
+
+    async def run(self) -> None:
+        """Measure trees after their agents' steps, until cancelled."""
+        for space, name in self._made():
+            await self._measure(space, name)
+        with self._feed.subscribe(wanted=self._is_of_a_tree) as events:
+            while True:
+                touched = self._touched(await anext(events))
+                with trio.move_on_after(PAUSE_SECONDS):
+                    while True:
+                        touched |= self._touched(await anext(events))
+                for space, name in touched:
+                    await self._measure(space, name)
+
+    def _touched(self, event: Event) -> frozenset[tuple[str, str]]:
+        """Whose step it was; all, where some went by unseen."""
+        if event.space is None or event.agent is None:
+            return frozenset(self._stats)
+        return frozenset({(event.space, event.agent)})
+
+    def _is_of_a_tree(self, event: Event) -> bool:
+        return event.type == "instruction.step" and (event.space, event.agent) in self._stats
+
+    def _made(self) -> tuple[tuple[str, str], ...]:
+        """Those of runs that another kernel began."""
+        running = self._reader.now(workflows.running)
+        trees = (tree for record in running for tree in self._reader.now(worktrees.in_space, record.space))
+        return tuple((tree.space, tree.name) for tree in trees if tree.state == "made")
+
+    async def _measure(self, space: str, name: str) -> None:
+        trees = self._reader.now(worktrees.in_space, space)
+        tree = next((tree for tree in trees if tree.name == name and tree.state == "made"), None)
+        if tree is None:
+            return
+        try:
+            self._stats[space, name] = stat_of(await self._repository.changes(tree))
+        except (Refused, SpawnTransient, OSError) as error:
+            logger.warning("worktree.unmeasured %s of %s: %s", name, space, error)
+
+    async def _furnish(self, tree: Worktree) -> None:
+        names = await self._repository.included()
+        await trio.to_thread.run_sync(copy_included, names, self._root, tree)
+        furnishing, steps = self._furnishing(tree, "setup")
+        await run_steps("setup", steps, furnishing, launcher=self._launcher, env=self._env)
+
+    def _furnishing(self, tree: Worktree, what: str) -> tuple[Furnishing, tuple[WorktreeStep, ...]]:
+        """As the workflow was when its run began."""
+        source, record = self._reader.now(workflows.source, tree.run), self._reader.now(workflows.by_id, tree.run)
+        assert source is not None, tree
+        assert record is not None, tree
+        definition = _workflow.decode(source.definition)
+        steps: tuple[WorktreeStep, ...] = ()
+        if isinstance(definition.workspace, Workspace):
+            steps = definition.workspace.setup if what == "setup" else definition.workspace.teardown
+        return Furnishing(tree, definition, record.tag, self._root), steps
+
+
+def stat_of(changes: Changes) -> DiffStat:
+    """``changes`` as a few numbers."""
+    return DiffStat(
+        files=len(changes.files),
+        added=sum(file.added for file in changes.files),
+        deleted=sum(file.deleted for file in changes.files),
+        commits=len(changes.commits),
+    )

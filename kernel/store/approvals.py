@@ -1,0 +1,119 @@
+"""Questions about approvals: what waits for a person, and what was agreed to once for all."""
+
+from typing import Final, NamedTuple, cast
+
+import apsw
+import msgspec
+
+from kernel.policy.approval import State
+from kernel.store.clock_text import optional_rfc3339, rfc3339
+from protocol.agent import Approval
+from protocol.api import ApprovalInfo, ApprovalRow, ApprovalRuleRow
+from protocol.names import approval_id, instruction_id, name_of, number_of, rule_id
+
+SHOWN_BYTES: Final = 64 * 1024
+"""Of an input in a list; the whole of it is shown with the request itself."""
+LISTED: Final = 1000
+
+OPEN: Final = """
+SELECT a.id, a.name, a.space, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END, a.why, a.instruction,
+  a.requested_ms, a.expires_ms, a.state, a.decided_ms, a.decided_by, a.reason
+FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob
+WHERE a.state = 'open' ORDER BY a.id LIMIT ?
+"""
+ONE: Final = """
+SELECT a.id, a.name, a.space, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END, a.why, a.instruction,
+  a.requested_ms, a.expires_ms, a.state, a.decided_ms, a.decided_by, a.reason
+FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob WHERE a.id = ?
+"""
+
+
+class _Row(NamedTuple):
+    """A row of OPEN or ONE."""
+
+    number: int
+    name: str
+    space: str
+    tool: str
+    given: bytes | None
+    why: str
+    instruction: int
+    requested_ms: int
+    expires_ms: int
+    state: State
+    decided_ms: int | None
+    decided_by: str | None
+    reason: str
+
+
+def pending(conn: apsw.Connection) -> tuple[ApprovalRow, ...]:
+    """What waits for a decision, the oldest first, at most 1000. Ask in a thread."""
+    return tuple(_listed(_Row(*found)) for found in conn.execute(OPEN, (LISTED,)))
+
+
+def _listed(row: _Row) -> ApprovalRow:
+    whole = row.given or b"null"
+    cut = len(whole) > SHOWN_BYTES
+    return ApprovalRow(
+        id=approval_id(row.number),
+        agent=row.name,
+        space=row.space,
+        tool=row.tool,
+        input=whole[:SHOWN_BYTES].decode("utf-8", "ignore") if cut else msgspec.Raw(whole),
+        cut=cut,
+        reason=row.why,
+        instruction_id=instruction_id(row.instruction),
+        requested_at=rfc3339(row.requested_ms),
+        expires_at=rfc3339(row.expires_ms),
+    )
+
+
+def info(conn: apsw.Connection, approval: str) -> ApprovalInfo | None:
+    """All about one request."""
+    found = conn.execute(ONE, (number_of(approval, "a"),)).fetchone()
+    if found is None:
+        return None
+    row = _Row(*found)
+    return ApprovalInfo(
+        id=approval_id(row.number),
+        agent=row.name,
+        space=row.space,
+        tool=row.tool,
+        input=msgspec.Raw(row.given or b"null"),
+        reason=row.why,
+        instruction_id=instruction_id(row.instruction),
+        requested_at=rfc3339(row.requested_ms),
+        expires_at=rfc3339(row.expires_ms),
+        state=row.state,
+        decided_at=optional_rfc3339(row.decided_ms),
+        decided_by=row.decided_by,
+        decision_reason=row.reason,
+    )
+
+
+RULES: Final = "SELECT id, agent, tool, pattern, created_ms FROM approval_rules ORDER BY id LIMIT ?"
+
+
+def rules(conn: apsw.Connection) -> tuple[ApprovalRuleRow, ...]:
+    """What was agreed to once for all, the oldest first, at most 1000."""
+    return tuple(
+        ApprovalRuleRow(
+            id=rule_id(number),
+            agent=None if agent is None else name_of(agent),
+            tool=tool,
+            pattern=pattern,
+            created_at=rfc3339(created_ms),
+        )
+        for number, agent, tool, pattern, created_ms in conn.execute(RULES, (LISTED,))
+    )
+
+
+OF_RUN: Final = """
+SELECT w.approval FROM instructions AS i CROSS JOIN workflows AS w ON w.id = i.run WHERE i.id = ?
+"""
+
+
+def of_run(conn: apsw.Connection, instruction: str) -> Approval | None:
+    """What the run of ``instruction`` was started with, whatever its agents' files say."""
+    row = conn.execute(OF_RUN, (number_of(instruction, "i"),)).fetchone()
+    return None if row is None else cast("Approval | None", row[0])

@@ -1,0 +1,191 @@
+"""Requests for approval: asked by an attempt, decided by a person, given up when their time is over."""
+
+import hashlib
+from typing import Final, cast
+
+import msgspec
+
+from kernel.policy.approval import State
+from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Author, Draft
+from kernel.store.commits.append import append
+from kernel.store.commits.approval_rows import keep_up
+from kernel.store.fence import Held, held
+from kernel.store.transaction import Transaction
+from protocol.errors import Refused
+from protocol.message import SYSTEM, USER
+from protocol.names import ApprovalId, approval_id, name_of, number_of, rule_id
+
+TOO_LATE: Final = "nobody approved it in time"
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that needs an approval. ``key`` names it; None: its client names no calls. ``input`` is canonical JSON.
+
+    ``held``: it is kept waiting until somebody has decided.
+    """
+
+    key: str | None
+    tool: str
+    input: bytes
+    why: str = ""
+    held: bool = False
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A request as it is now."""
+
+    number: int
+    state: State
+    reason: str
+    first: bool = False
+    """Nobody who asked has learned its decision before: what it is about has not begun."""
+
+    @property
+    def id(self) -> ApprovalId:
+        """Its name outside."""
+        return approval_id(self.number)
+
+
+# By its key; else one that nobody has learned the decision of, and whose own call waits no more: a worker that was
+# ended meanwhile asks again by another key.
+FIND: Final = """
+SELECT id, state, reason FROM approvals
+WHERE instruction = :instruction AND tool = :tool AND digest = :digest
+  AND (call_key = :key OR (told = 0 AND NOT (held = 1 AND epoch = :epoch AND state = 'open')))
+ORDER BY call_key IS NOT :key, id LIMIT 1
+"""
+
+NEWEST: Final = "SELECT id, state, reason FROM approvals WHERE instruction = ? ORDER BY id DESC LIMIT 1"
+
+TAKE_OVER: Final = "UPDATE approvals SET call_key = :key, epoch = :epoch, held = :held WHERE id = :id"
+
+
+def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
+    """What became of the request for ``call``, which is made where there is none: asked twice, it is the same one.
+
+    ``expires_ms`` counts for a new one. Raises Refused (stale_attempt).
+    """
+    instruction = held(tx.conn, author.instruction, author.epoch)
+    digest = hashlib.sha256(call.input).digest()
+    values = {
+        "instruction": instruction.number,
+        "tool": call.tool,
+        "digest": digest,
+        "key": call.key,
+        "epoch": author.epoch,
+    }
+    row = tx.conn.execute(FIND, values).fetchone()
+    if row is None:
+        _append(tx, instruction, author, call, digest, expires_ms)
+        row = tx.conn.execute(NEWEST, (instruction.number,)).fetchone()
+        assert row is not None, "it was just written"
+    asked = Asked(*row)
+    holds = call.held and asked.state == "open"
+    tx.conn.execute(TAKE_OVER, {"id": asked.number, "key": call.key, "epoch": author.epoch, "held": holds})
+    keep_up(tx, instruction.number)
+    return _told(tx, asked)
+
+
+def _append(tx: Transaction, instruction: Held, author: Author, call: Call, digest: bytes, expires_ms: int) -> None:
+    payload = ApprovalAsked(
+        epoch=author.epoch,
+        call_key=call.key,
+        tool=call.tool,
+        input=call.input,
+        digest=digest,
+        expires_ms=expires_ms,
+        held=call.held,
+        why=call.why,
+    )
+    append(
+        tx,
+        Draft(kind="approval", space=instruction.space, sender=instruction.name, author=author, payload=payload),
+    )
+
+
+ONE: Final = "SELECT id, state, reason FROM approvals WHERE id = ?"
+
+TOLD: Final = "UPDATE approvals SET told = 1 WHERE id = ? AND told = 0 RETURNING 1"
+
+
+def learn(tx: Transaction, author: Author, approval: int) -> Asked:
+    """What became of the request whose call is kept waiting. Raises Refused (stale_attempt)."""
+    held(tx.conn, author.instruction, author.epoch)
+    row = tx.conn.execute(ONE, (approval,)).fetchone()
+    assert row is not None, "an approval is kept as long as its work goes on"
+    return _told(tx, Asked(*row))
+
+
+def _told(tx: Transaction, asked: Asked) -> Asked:
+    """Its decision is used up with this, if it has one."""
+    if asked.state == "open":
+        return asked
+    first = tx.conn.execute(TOLD, (asked.number,)).fetchone() is not None
+    return msgspec.structs.replace(asked, first=first)
+
+
+LET_GO: Final = "UPDATE approvals SET held = 0 WHERE id = ? AND held = 1 AND epoch = ? RETURNING instruction"
+
+
+def let_go(tx: Transaction, author: Author, approval: int) -> None:
+    """The call is not kept waiting any more, whatever becomes of its request."""
+    row = tx.conn.execute(LET_GO, (approval, author.epoch)).fetchone()
+    if row is not None:
+        keep_up(tx, int(row[0]))
+
+
+SPACE: Final = "SELECT space FROM approvals WHERE id = ?"
+
+
+def approve(
+    tx: Transaction, approval: str, *, reason: str = "", always: str | None = None, everybody: bool = False
+) -> None:
+    """A person agrees. ``always``: and to every later call of the tool whose whole input has this pattern.
+
+    ``everybody``: whichever agent makes it. Raises Refused: not_found; conflict where it is decided otherwise;
+    bad_request for a pattern that the request itself does not have.
+    """
+    number = _number(approval)
+    decided = ApprovalDecided(
+        approval=number, decision="granted", by=USER, reason=reason, always=always, everybody=everybody
+    )
+    _decide(tx, decided)
+
+
+def deny(tx: Transaction, approval: str, *, reason: str = "") -> None:
+    """A person does not agree. Raises Refused: not_found; conflict where it is decided otherwise."""
+    _decide(tx, ApprovalDecided(approval=_number(approval), decision="denied", by=USER, reason=reason))
+
+
+EXPIRED: Final = "SELECT id FROM approvals WHERE state = 'open' AND expires_ms <= ? ORDER BY expires_ms, id LIMIT ?"
+EXPIRED_AT_ONCE: Final = 200
+
+
+def expire(tx: Transaction) -> None:
+    """Refuse what nobody decided in time, much of it in several calls."""
+    for (number,) in cast("list[tuple[int]]", tx.conn.execute(EXPIRED, (tx.now_ms, EXPIRED_AT_ONCE)).fetchall()):
+        _decide(tx, ApprovalDecided(approval=number, decision="expired", by=SYSTEM, reason=TOO_LATE))
+
+
+def _decide(tx: Transaction, decided: ApprovalDecided) -> None:
+    row = tx.conn.execute(SPACE, (decided.approval,)).fetchone()
+    space = "" if row is None else str(row[0])  # then it is refused
+    append(tx, Draft(kind="approval", space=space, sender=decided.by, payload=decided))
+
+
+DELETE_RULE: Final = "DELETE FROM approval_rules WHERE id = ? RETURNING agent, tool"
+
+
+def drop_rule(tx: Transaction, rule: str) -> None:
+    """Ask again about what a standing rule grants. Raises Refused (not_found)."""
+    number = number_of(rule, "r") or 0
+    row = tx.conn.execute(DELETE_RULE, (number,)).fetchone()
+    if row is None:
+        raise Refused("not_found", f"there is no standing rule {rule[:40]!r}", "awk pending --rules lists them")
+    agent, tool = row
+    data = {"id": rule_id(number), "tool": tool, "state": "taken back"}
+    tx.emit("approval.rule", agent=None if agent is None else name_of(agent), data=data)
+
+
+def _number(approval: str) -> int:
+    return number_of(approval, "a") or 0

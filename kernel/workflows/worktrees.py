@@ -1,0 +1,182 @@
+"""Working trees of a workflow's members: named when it starts, furnished before an agent begins."""
+
+import itertools
+import os
+import shutil
+import stat
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kernel.procs.command import run_command
+from kernel.procs.launcher import Launcher
+from kernel.rule.draft import MemberSpec
+from kernel.source.beneath import NotInside, open_folder
+from kernel.store.commits.worktrees import PlannedTree
+from kernel.store.worktrees import Worktree
+from kernel.workflows.repository import INCLUDE, Base
+from kernel.workflows.setup import command_fault
+from protocol.errors import Refused
+from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
+
+PREFIX: Final = "awk"
+"""The first part of every branch that we make."""
+FILES: Final = 20_000
+BYTES: Final = 1024**3
+"""Of what is copied into one tree."""
+_OUTPUT_BYTES: Final = 16 * 1024 * 1024
+_TAIL_LINES: Final = 20
+_numbers: Final = itertools.count(1)
+
+
+def wants_worktrees(definition: WorkflowDefinition) -> bool:
+    """Whether its agents work in trees of their own."""
+    return isinstance(definition.workspace, Workspace) and definition.workspace.git == "worktree"
+
+
+def check_branch_tag(tag: str) -> None:
+    """Raise Refused (bad_request) where ``tag`` cannot be part of a branch's name."""
+    if ".." in tag or tag.endswith(".lock"):
+        raise Refused("bad_request", f"{tag!r} cannot be part of the name of a git branch", "give another --tag")
+
+
+def plan_trees(
+    definition: WorkflowDefinition,
+    tag: str,
+    members: Sequence[MemberSpec],
+    base: Base,
+    *,
+    place: Path,
+    branches: Collection[str],
+    paths: Collection[str],
+) -> tuple[PlannedTree, ...]:
+    """A tree and a branch for each of ``members`` that no earlier run has: ``awk/review/main/alice``, then ``alice.2``.
+
+    Raises Refused (bad_definition) where a branch of the user's stands where ours have to be.
+    """
+    above = [
+        f"refs/heads/{name}" for name in (PREFIX, f"{PREFIX}/{definition.name}", f"{PREFIX}/{definition.name}/{tag}")
+    ]
+    for name in above:
+        if name in branches:
+            text = (
+                f"the branch {name.removeprefix('refs/heads/')} is in the way of {PREFIX}/{definition.name}/{tag}/..."
+            )
+            raise Refused("bad_definition", text, "rename that branch, or give another --tag")
+    taken = {*branches, *paths}
+    return tuple(_planned(definition.name, tag, member, base, place, taken) for member in members)
+
+
+def _planned(
+    workflow: str, tag: str, member: MemberSpec, base: Base, place: Path, taken: Collection[str]
+) -> PlannedTree:
+    for number in itertools.count(1):
+        name = member.name if number == 1 else f"{member.name}.{number}"  # no agent's name has a dot in it
+        branch, path = f"{PREFIX}/{workflow}/{tag}/{name}", str(place / workflow / tag / name)
+        if f"refs/heads/{branch}" not in taken and path not in taken:
+            break
+    return PlannedTree(
+        name=member.name,
+        agent=member.key,
+        repository=base.repository,
+        base=base.commit,
+        branch=branch,
+        path=path,
+        folder=base.folder,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Furnishing:
+    """Who works in a tree: what its commands are told."""
+
+    tree: Worktree
+    definition: WorkflowDefinition
+    tag: str
+    project: Path
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """In the environment of its commands."""
+        number = list(self.definition.agents).index(self.tree.name) + 1
+        return {
+            "AGENT_NAME": self.tree.name,
+            "AGENT_NUMBER": str(number),
+            "AGENT_WORKFLOW": self.definition.name,
+            "AGENT_TAG": self.tag,
+            "AGENT_PROJECT": str(self.project),
+        }
+
+
+async def run_steps(
+    what: str, steps: Sequence[WorktreeStep], furnishing: Furnishing, *, launcher: Launcher, env: Mapping[str, str]
+) -> None:
+    """Run ``steps`` in the tree, in order. Raises Refused (setup_failed) at the first that fails, SpawnTransient."""
+    for index, step in enumerate(steps):
+        result = await run_command(
+            launcher,
+            f"tree-{next(_numbers)}",
+            ("/bin/sh", "-c", step.shell),
+            cwd=furnishing.tree.cwd,
+            env={**env, **furnishing.variables},
+            timeout_seconds=step.timeout,
+            output_limit_bytes=_OUTPUT_BYTES,
+        )
+        fault = command_fault(result, step.timeout, _OUTPUT_BYTES)
+        if fault is not None:
+            shown = " ".join(step.shell.split())[:100]
+            said = result.stderr_tail.decode("utf-8", "replace").strip().splitlines()[-_TAIL_LINES:]
+            text = f"workspace.{what}[{index}] of {furnishing.tree.name} failed: {fault}: {shown}"
+            raise Refused("setup_failed", text, "\n".join(["it said:", *said]) if said else None)
+
+
+def copy_included(names: Sequence[str], project: Path, tree: Worktree) -> None:
+    """Copy the files ``names`` of the project into ``tree``, unless they are there. Blocks. Raises Refused."""
+    if len(names) > FILES:
+        raise _too_much(f"{len(names)} files")
+    size = 0
+    try:
+        for name in names:
+            size += _copy_one(name, project, tree.cwd)
+            if size > BYTES:
+                raise _too_much(f"more than {BYTES // 2**20} MiB")
+    except (OSError, NotInside) as error:
+        text = f"what {INCLUDE} names cannot be copied: {name[:200]!r}: {error}"
+        raise Refused("setup_failed", text, "correct it, or remove it") from error
+
+
+def _copy_one(name: str, project: Path, cwd: str) -> int:
+    """Copy one file or link. No link in the tree is followed: it may lead anywhere."""
+    folder, base = os.path.split(name)
+    target = open_folder(cwd, folder, make=True) if folder else os.open(cwd, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        source = project / name
+        mode = source.lstat().st_mode
+        with suppress(FileExistsError):
+            if stat.S_ISLNK(mode):
+                os.symlink(os.readlink(source), base, dir_fd=target)
+            elif stat.S_ISREG(mode):
+                return _copy_file(source, base, target, mode)
+    finally:
+        os.close(target)
+    return 0
+
+
+def _copy_file(source: Path, base: str, target: int, mode: int) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with source.open("rb") as file, open(os.open(base, flags, stat.S_IMODE(mode), dir_fd=target), "wb") as out:
+        shutil.copyfileobj(file, out)
+        return out.tell()
+
+
+def _too_much(how_much: str) -> Refused:
+    return Refused("setup_failed", f"{INCLUDE} names {how_much}", "name less, or fetch it in workspace.setup")
+
+
+def tree_demands(definition: WorkflowDefinition) -> Iterator[str]:
+    """What the commands of its trees would do, verbatim: they need trust."""
+    if isinstance(definition.workspace, Workspace):
+        yield from (f"each working tree's setup runs: {step.shell}" for step in definition.workspace.setup)
+        yield from (f"each working tree's teardown runs: {step.shell}" for step in definition.workspace.teardown)

@@ -1,0 +1,154 @@
+"""The worker's own tools: what ``tools:`` of an agent may name, and what each of these stands for. Pure.
+
+Daemon MCP's tools are not in here: they are always there, and their table is the kernel's.
+"""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from protocol.agent import Duration
+
+
+class BuiltIn(NamedTuple):
+    """A tool of the worker's own. ``switch`` is the word in ``tools:`` that it comes with."""
+
+    name: str
+    switch: str
+    read_only: bool
+    """A call changes nothing: it may be repeated, and ``approval: ask`` does not ask."""
+
+
+_ROWS: Final = (
+    BuiltIn("bash", "bash", read_only=False),
+    BuiltIn("read", "files", read_only=True),
+    BuiltIn("write", "files", read_only=False),
+    BuiltIn("edit", "files", read_only=False),
+    BuiltIn("list", "files", read_only=True),
+    BuiltIn("grep", "files", read_only=True),
+    BuiltIn("skill", "skills", read_only=True),
+)
+
+BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType({row.name: row for row in _ROWS})
+
+AUTH_REQUEST: Final = "auth_request"
+"""The tool of Daemon MCP that asks whether another may be called."""
+
+ON_DEMAND: Final[Mapping[str, str]] = MappingProxyType({"feedback_submit": "feedback"})
+"""Tools of Daemon MCP that a model is told of only where ``tools:`` has the word; who knows them may call them."""
+
+SWITCHES: Final = frozenset({*(row.switch for row in _ROWS), *ON_DEMAND.values()})
+"""What ``tools:`` may say beside the names of the project's own tools."""
+
+CONTEXT_FAMILIES: Final = (
+    "ask_",
+    "auth_",
+    "channel_",
+    "feedback_",
+    "history_",
+    "memory_",
+    "my_",
+    "note_",
+    "proposal_",
+    "resource_",
+    "share_",
+    "soul_",
+    "space_",
+    "team_",
+    "todo_",
+)
+"""How names of Daemon MCP's tools begin, those of scopes included: no other tool may be called so."""
+
+SERVER_PREFIX: Final = "mcp__"
+"""How tools of an agent's own MCP servers begin: ``mcp__<server>__<tool>``."""
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,47}", re.ASCII)
+_SERVER_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|[-_](?![-_])){0,31}", re.ASCII)
+_DAEMON: Final = frozenset({"daemon", "agent-worker"})
+_PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
+
+TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
+"""Types of JSON Schema, as the short form of ``input`` has them."""
+
+
+class ProjectTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A tool of the project's own: a command, or a canned answer.
+
+    The command reads its arguments as one JSON object from standard input, and answers on standard output.
+    """
+
+    description: str
+    """What a model is told of it."""
+    command: tuple[str, ...] = ()
+    """The program and its arguments; a word ``${name}`` is replaced by that argument. It needs trust."""
+    input: dict[str, Any] = {}
+    """Its arguments: a name to a type (``path: string``, ``limit: integer?``), or a JSON Schema."""
+    read_only: bool = False
+    """It changes nothing, so nobody is asked before it runs, and it may be run again."""
+    timeout: Duration = 120.0
+    """How long a call may take."""
+    mock: str | None = None
+    """A canned answer: it is given in place of running the command."""
+
+
+def tool_name_fault(name: str) -> str | None:
+    """Why a project's tool cannot be called ``name``; None where it can."""
+    if not _NAME.fullmatch(name):
+        return f"{name[:60]!r} is not a tool's name: letters, digits and _, at most 48, a letter first"
+    if name in BUILT_IN or name in SWITCHES:
+        return f"{name} is built in"
+    if name.startswith((*CONTEXT_FAMILIES, SERVER_PREFIX)):
+        return f"names that begin with {name.partition('_')[0]}_ are taken"
+    return None
+
+
+def server_name_fault(name: str) -> str | None:
+    """Why an MCP server cannot be called ``name``; None where it can."""
+    if not _SERVER_NAME.fullmatch(name):
+        return f"{name[:60]!r} is not a server's name: letters, digits, single - and _, at most 32"
+    return f"{name} is what Daemon MCP is called" if name in _DAEMON else None
+
+
+def input_schema(given: Mapping[str, Any]) -> dict[str, Any]:
+    """``input`` as JSON Schema. Raises ValueError for a short form with a type that is none."""
+    if given.get("type") == "object" or "$schema" in given or "properties" in given:
+        return {"type": "object", **given}
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for name, word in given.items():
+        kind = word.removesuffix("?") if isinstance(word, str) else ""
+        if kind not in TYPES:
+            raise ValueError(f"{name[:60]}: {str(word)[:60]!r} is no type; there are {', '.join(TYPES)}")
+        properties[name] = {"type": kind}
+        required += [] if str(word).endswith("?") else [name]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def placeholders(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments that words of ``command`` stand for."""
+    return tuple(match[1] for word in command if (match := _PLACEHOLDER.fullmatch(word)))
+
+
+def filled(command: tuple[str, ...], args: Mapping[str, Any]) -> list[str]:
+    """``command`` with its placeholders replaced, each by one word; one whose argument is not given is left out."""
+    words: list[str] = []
+    for word in command:
+        match = _PLACEHOLDER.fullmatch(word)
+        if match is None:
+            words.append(word)
+        elif args.get(match[1]) is not None:
+            value = args[match[1]]
+            words.append(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+    return words
+
+
+class Skill(msgspec.Struct, frozen=True, kw_only=True):
+    """A skill that can be read: what a model is told of it at once, and the folder with the rest."""
+
+    name: str
+    description: str
+    folder: str
+    """Absolute; ``SKILL.md`` is in it."""

@@ -1,0 +1,315 @@
+"""What every backend owes the kernel, whoever does the work behind it (promises.md 4, decisions: Workers and backends).
+
+``SCENARIOS`` is the suite: each asserts one thing on a bed with a scripted provider, Daemon MCP's stand-in, and a
+kernel that remembers entries. A subject may say of a scenario that it is *weaker* there (then it does the ``least``
+of that row, or where it has none what is lacking is harmless, and the plain check has to pass all the same) or that
+it *lacks* it: then the plain check has to fail, so that documents made of this table stay true.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from protocol.errors import Cause
+from protocol.instruction import Usage
+from protocol.ipc import Entry, Error, Go, Limits, McpAddress, Result, Stop, Yield
+from tests.worker.backends.bed import Bed, when
+from tests.worker.backends.subject import Quiet, Refuse, Reply, Shell, Subject, Tell
+from tests.worker.fake_kernel import Attempt
+from worker.backends.words import GO_ON
+
+Check = Callable[[Bed], Awaitable[None]]
+TRIES: Final = 3
+"""Of the kernel; and how often a program may ask again where it cannot be kept from that."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One row: its name, what it shows, and the check. ``programs``: only where another program does the work."""
+
+    name: str
+    shows: str
+    check: Check
+    programs: bool = False
+    least: Check | None = None
+    """What a subject that is weaker here has to do all the same; None: the check itself."""
+
+    def by(self, subject: Subject) -> Check:
+        """The check for ``subject``."""
+        return self.least if subject.weaker.get(self.name) and self.least is not None else self.check
+
+    def of(self, subject: Subject) -> bool:
+        """Whether it can be asked of ``subject`` at all."""
+        return subject.program or not self.programs
+
+
+def usage(attempt: Attempt) -> Usage:
+    """What an attempt booked."""
+    total = Usage()
+    for entry in attempt.entries:
+        total = total.plus(entry.usage or Usage())
+    return total
+
+
+def kinds(attempt: Attempt) -> list[str]:
+    """Its entries, but for those that only name the session."""
+    return [entry.kind for entry in attempt.entries if entry.kind != "session"]
+
+
+def replies(attempt: Attempt) -> int:
+    return kinds(attempt).count("reply")
+
+
+def failed(attempt: Attempt, cause: Cause, status: int | None = None) -> None:
+    assert isinstance(attempt.ended, Error), attempt.ended
+    assert (attempt.ended.cause, attempt.ended.http_status) == (cause, status), attempt.ended
+
+
+async def _success(bed: Bed) -> None:
+    """Issue, 1 and 2: it calls Daemon MCP; its last words are the result; each step is durable."""
+    bed.script(Tell("hello", text="I will say it."), Reply("All is said."))
+    attempt = await bed.attempt()
+    assert (attempt.result.status, attempt.result.text) == ("done", "All is said.")
+    assert kinds(attempt) == ["reply", "tool", "reply"]
+    (called,) = (entry for entry in attempt.entries if entry.kind == "tool")
+    assert (called.name or "").endswith("channel_send") and not called.is_error
+    assert not bed.live or bed.daemon.said == ["hello"]
+
+
+async def _system_prompt(bed: Bed) -> None:
+    """The agent's own prompt reaches the model."""
+    bed.script(Reply("I am Alice."))
+    attempt = await bed.attempt()
+    assert attempt.result.status == "done"
+    told = json.dumps([request.body for request in bed.requests]) if bed.live else _configured(bed)
+    assert "You are Alice, the canary." in told
+
+
+def _configured(bed: Bed) -> str:
+    """All that the program was given: arguments, environment, input, and the files of the attempt."""
+    files = [path for path in bed.folder.rglob("run-*/**/*") if path.is_file()]
+    return repr(bed.words()) + "".join(path.read_text("utf-8", "replace") for path in files)
+
+
+async def _usage(bed: Bed) -> None:
+    """Issue, 2: every reply is booked with what it cost, once."""
+    bed.script(
+        Tell("hello", input_tokens=11, output_tokens=5, cached_tokens=3),
+        Reply("done", input_tokens=20, output_tokens=7, cached_tokens=4),
+    )
+    attempt = await bed.attempt()
+    booked = [entry.usage for entry in attempt.entries if entry.kind == "reply"]
+    assert booked == [
+        Usage(input_tokens=11, output_tokens=5, cache_read_tokens=3),
+        Usage(input_tokens=20, output_tokens=7, cache_read_tokens=4),
+    ]
+    assert usage(attempt) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
+
+
+async def _usage_in_all(bed: Bed) -> None:
+    """The least: all of it is booked once, whichever reply it stands with."""
+    bed.script(
+        Tell("hello", input_tokens=11, output_tokens=5, cached_tokens=3),
+        Reply("done", input_tokens=20, output_tokens=7, cached_tokens=4),
+    )
+    assert usage(await bed.attempt()) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
+
+
+async def _resume(bed: Bed) -> None:
+    """Issue, 2; promise P5: what was durable is not done again, and not booked again."""
+    await _resumed(bed, Usage(input_tokens=20, output_tokens=7))
+
+
+async def _resume_in_all(bed: Bed) -> None:
+    """The least: what the cut attempt spent is booked late, with the next, and once."""
+    await _resumed(bed, Usage(input_tokens=31, output_tokens=12), Usage(input_tokens=51, output_tokens=19))
+
+
+async def _resumed(bed: Bed, *booked: Usage) -> None:
+    """It goes on with one reply, and has booked one of these then."""
+    # A program may have asked again before it is stopped, so that the answer is there for whoever asks.
+    bed.script(Tell("one", input_tokens=11), otherwise=Reply("Done at last.", input_tokens=20, output_tokens=7))
+    cut = await bed.attempt(when("tool", lambda entry: Stop(reason="shutdown", k=entry.k)))
+    failed(cut, "cancelled")
+    attempt = await bed.attempt()
+    assert (attempt.result.status, attempt.result.text) == ("done", "Done at last.")
+    assert kinds(attempt) == ["reply"]
+    assert "usage" in bed.subject.lacks or usage(attempt) in booked
+    if bed.live:
+        assert bed.daemon.said == ["one"]
+        assert not bed.requests or "one" in json.dumps(bed.requests[-1].body)
+    if bed.subject.program:
+        assert GO_ON in repr([(word.stdin, word.argv) for word in bed.words()[1:]])
+
+
+async def _refused(bed: Bed, refusal: Refuse, cause: Cause) -> None:
+    bed.script(otherwise=refusal)
+    failed(await bed.attempt(), cause, refusal.status)
+    assert not bed.live or len(bed.requests) <= TRIES
+
+
+async def _refused_unnamed(bed: Bed, refusal: Refuse) -> None:
+    """What names no cause is tried again a few times, at the kernel's pace and with the program's own words."""
+    bed.script(otherwise=refusal)
+    attempt = await bed.attempt()
+    failed(attempt, "overloaded")
+    assert refusal.message in attempt.error.text
+    assert not bed.live or len(bed.requests) <= TRIES
+
+
+async def _throttled_late(bed: Bed) -> None:
+    """The least: it asks again by itself for a while, or names no cause; what it tells then is tried again."""
+    bed.script(otherwise=Refuse(429, "rate_limit_error", headers={"retry-after": "0"}))
+    attempt = await bed.attempt()
+    assert attempt.error.cause in ("rate_limited", "overloaded")
+    assert "not today" in attempt.error.text
+
+
+async def _overloaded_twice(bed: Bed, status: int | None = 529) -> None:
+    """promises.md 4.3: transient; the work is done in the end, and the kernel alone tries again."""
+    bed.script(
+        Refuse(529, "overloaded_error", headers={"retry-after": "0"}),
+        Refuse(529, "overloaded_error", headers={"retry-after": "0"}),
+        Reply("third time lucky"),
+    )
+    for _ in range(TRIES):
+        attempt = await bed.attempt()
+        if isinstance(attempt.ended, Result):
+            break
+        failed(attempt, "overloaded", status)
+        assert attempt.error.fired is None or bed.counts.setdefault(attempt.error.fired, 1)
+    assert attempt.result.text == "third time lucky"
+    assert not bed.live or len(bed.requests) <= TRIES
+
+
+async def _daemon_unreachable(bed: Bed) -> None:
+    """facts, 2.1: exit code 0 is not success. Without the kernel's tools the attempt failed, whatever it says."""
+    bed.script(Tell("hello"), Reply("all is well"))
+    failed(await bed.attempt(mcp=McpAddress(url="http://127.0.0.1:9/mcp")), "network")
+
+
+async def _nobody_came(bed: Bed) -> None:
+    """It does not notice. The kernel does: nobody came with the attempt's token (tests/e2e/test_backends.py)."""
+    bed.script(Tell("hello"), Reply("all is well"))
+    assert (await bed.attempt(mcp=McpAddress(url="http://127.0.0.1:9/mcp"))).result.status == "done"
+    assert bed.daemon.methods == []
+
+
+async def _refused_permission(bed: Bed) -> None:
+    """Issue, 3: what it may not do is not done; the model reads that, and the work goes on."""
+    bed.script(Shell("touch done-all-the-same"), Reply("I was not allowed to."))
+    attempt = await bed.attempt(approval="deny")
+    assert attempt.result.text == "I was not allowed to."
+    assert [entry.is_error for entry in attempt.entries if entry.kind == "tool"] == [True]
+    assert not (bed.cwd / "done-all-the-same").exists()
+
+
+async def _not_done(bed: Bed) -> None:
+    """The least: it is not done, and the work goes on; that it was tried is told to the model alone."""
+    bed.script(Shell("touch done-all-the-same"), Reply("I was not allowed to."))
+    attempt = await bed.attempt(approval="deny")
+    assert attempt.result.text == "I was not allowed to."
+    assert not (bed.cwd / "done-all-the-same").exists()
+
+
+async def _max_steps(bed: Bed) -> None:
+    """decisions: max_steps is incomplete, not failed."""
+    bed.script(otherwise=Tell("again"))
+    attempt = await bed.attempt(limits=Limits(max_steps=2, tool_seconds=20.0, idle_seconds=20.0))
+    assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "max_steps", 2)
+
+
+async def _budget(bed: Bed) -> None:
+    """Promise P11: the money is gone in the middle; no further reply is paid for."""
+    bed.script(otherwise=Tell("again"))
+    attempt = await bed.attempt(lambda entry: Go(k=entry.k, allowance=None if entry.kind == "session" else 0))
+    assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "budget", 1)
+
+
+async def _preempted(bed: Bed) -> None:
+    """Promise P9: it makes room between two steps, and takes up the thread later."""
+    bed.script(Tell("first"), otherwise=Reply("and the rest"))
+    cut = await bed.attempt(when("tool", lambda entry: Yield(k=entry.k)))
+    assert (cut.result.status, kinds(cut)) == ("yielded", ["reply", "tool"])
+    assert (await bed.attempt()).result.text == "and the rest"
+    assert not bed.live or bed.daemon.said == ["first"]
+
+
+async def _stopped(bed: Bed) -> None:
+    """Promise P8: asked to stop while the model is waited for, it leaves at once, and so does its process."""
+    bed.script(Tell("hello"), Quiet())
+    failed(await bed.attempt(when("tool", lambda entry: Stop(reason="cancelled", k=entry.k))), "cancelled")
+
+
+async def _killed(bed: Bed) -> None:
+    """Issue, 2: a process that is killed is a crash of this attempt, whatever it said before."""
+    bed.script(Tell("hello"), Quiet(), recorded="stopped")
+
+    def kill(entry: Entry) -> Go:
+        bed.kill_program()
+        return Go(k=entry.k)
+
+    failed(await bed.attempt(when("tool", kill)), "crash")
+
+
+async def _stays(bed: Bed) -> None:
+    """Issue, 7: one that has said its last and does not leave is made to; the work is done all the same."""
+    bed.script(Tell("hello"), Reply("All is said."), tamper="stay", recorded="success")
+    assert (await bed.attempt()).result.text == "All is said."
+
+
+async def _garbage(bed: Bed) -> None:
+    """What is none of its format is passed over."""
+    bed.script(Tell("hello"), Reply("All is said."), tamper="garbage", recorded="success")
+    assert (await bed.attempt()).result.text == "All is said."
+
+
+async def _no_result(bed: Bed) -> None:
+    """facts, 2.3: no terminal event means that it is not done, though it exits with 0."""
+    bed.script(Tell("hello"), Reply("All is said."), tamper="mute", recorded="success")
+    failed(await bed.attempt(), "protocol")
+
+
+async def _session_lost(bed: Bed, asked: int = 0) -> None:
+    """Issue, 2: a session that is gone is a cause of its own: the kernel begins anew, once, with a ledger."""
+    bed.script(Reply("hello"), Reply("hello"))
+    bed.entries = [
+        Entry(k=0, kind="session", session="00000000-0000-4000-8000-000000000000", note=str(bed.cwd)),
+        Entry(k=1, kind="reply", text="half"),
+    ]
+    failed(await bed.attempt(), "session_lost")
+    assert not bed.live or len(bed.requests) <= asked
+
+
+SCENARIOS: Final = (
+    Scenario("success", "works through Daemon MCP to a result", _success),
+    Scenario("system_prompt", "is told the agent's own prompt", _system_prompt),
+    Scenario("usage", "books each reply with its tokens", _usage, least=_usage_in_all),
+    Scenario("resume", "goes on where it was cut", _resume, least=_resume_in_all),
+    Scenario("bad_key", "tells a refused key at once (401)", partial(
+        _refused, refusal=Refuse(401, "authentication_error"), cause="auth"), least=partial(
+        _refused_unnamed, refusal=Refuse(401, "authentication_error"))),
+    Scenario("throttled", "tells that it is throttled (429)", partial(
+        _refused, refusal=Refuse(429, "rate_limit_error", headers={"retry-after": "7"}), cause="rate_limited"),
+        least=_throttled_late),
+    Scenario("overloaded_twice", "gets over an overload (529 twice)", _overloaded_twice,
+        least=partial(_overloaded_twice, status=None)),
+    Scenario("unknown_model", "tells an unknown model (404)", partial(
+        _refused, refusal=Refuse(404, "not_found_error", "model: nope"), cause="invalid"), least=partial(
+        _refused_unnamed, refusal=Refuse(404, "not_found_error", "model: nope"))),
+    Scenario("daemon_unreachable", "fails without the kernel's tools", _daemon_unreachable, least=_nobody_came),
+    Scenario("refused_permission", "does not do what it may not", _refused_permission, least=_not_done),
+    Scenario("max_steps", "ends at the limit of steps", _max_steps),
+    Scenario("budget", "ends when the money is gone in the middle", _budget),
+    Scenario("preempted", "makes room between two steps", _preempted),
+    Scenario("stopped", "leaves when asked (SIGTERM)", _stopped),
+    Scenario("killed", "is not done when killed (SIGKILL)", _killed, programs=True),
+    Scenario("stays", "is made to leave after its result", _stays, programs=True),
+    Scenario("garbage", "passes garbage on its output over", _garbage, programs=True),
+    Scenario("no_result", "is not done without a result", _no_result, programs=True),
+    Scenario("session_lost", "tells a lost session", _session_lost, programs=True, least=partial(
+        _session_lost, asked=1)),
+)  # fmt: skip
+"""The suite, and the rows of the matrix in docs/backends.md."""

@@ -1,0 +1,92 @@
+"""Agents whose work another program does, under a real kernel: recorded always, the real program where it is there."""
+
+import json
+import signal
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.e2e.processes import survivors
+from tests.project import Project
+from tests.worker.backends.placing import Place
+from tests.worker.backends.subject_claude import CLAUDE
+from tests.worker.scripted_api import Call, Say, ScriptedApi, Silence
+
+KEY = "sk-canary-4712"
+TRUST = {"AGENT_WORKER_TRUST": "1"}
+LINUX = pytest.mark.skipif("sys.platform != 'linux'", reason="whole trees need a subreaper")
+
+
+@dataclass(frozen=True)
+class Team:
+    """A project with an agent, alice, whose program stands in ``place``."""
+
+    project: Project
+    place: Place
+    real: bool
+
+    def start(self) -> None:
+        """Start the kernel as somebody whose PATH has the program."""
+        path = f"{self.place.bin}:{self.project.environ['PATH']}"
+        assert self.project.awk("start", env={"PATH": path, "SCRIPTED_KEY": KEY}).code == 0
+
+    def show(self, instruction: str) -> Any:
+        """What ``awk show`` says of it."""
+        return self.project.awk("show", instruction, "--json").json()
+
+    def said(self) -> list[str]:
+        """What was said to alice, and by her."""
+        return [one["text"] for one in self.project.awk("channel", "alice", "--json").json()["messages"]]
+
+
+@pytest.fixture(params=["recorded", "real"])
+def team(request: pytest.FixtureRequest, project: Project, tmp_path: Path) -> Team:
+    """Claude Code, recorded and real."""
+    real = CLAUDE.installed() if request.param == "real" else None
+    if request.param == "real" and real is None:
+        pytest.skip("claude is not installed: AGENT_WORKER_TEST_CLIS")
+    (tmp_path / "programs").mkdir()
+    place = Place(tmp_path / "programs")
+    place.put(CLAUDE.binary, recorded=CLAUDE.recordings / "resume", real=real)
+    return Team(project, place, real is not None)
+
+
+def alice(team: Team, url: str) -> None:
+    """Write her file: her model is the scripted one."""
+    team.project.write(
+        ".agents/alice.yaml",
+        f"""
+        backend: claude
+        model: scripted/claude-sonnet-4-5
+        provider: {{ name: scripted, base_url: "{url}", dialect: anthropic, api_key: $SCRIPTED_KEY }}
+        approval: auto
+        """,
+    )
+
+
+@LINUX
+def test_a_session_outlives_its_kernel(team: Team) -> None:
+    """Issue, 2; promises P1, P5, P7: kill -9 in the middle. Its tree dies, its session is resumed, nothing is lost."""
+    quiet = threading.Event()
+    call = Call("mcp__daemon__channel_send", json.dumps({"message": "one"}), id="call_one")
+    with ScriptedApi([Say(calls=(call,)), Silence(quiet)], otherwise=Say("Done at last.")) as api:
+        alice(team, api.anthropic_url)
+        team.start()
+        sent = team.project.awk("send", "alice", "do it", "--json", env=TRUST).json()
+        team.project.until("instruction.step", holds=lambda event: event["data"]["kind"] == "tool")
+        program = psutil.Process(team.place.words()[0].pid)
+        psutil.Process(team.project.record()["pid"]).send_signal(signal.SIGKILL)
+        assert survivors([program], seconds=2) == []
+        quiet.set()
+        team.start()
+        team.project.until("instruction.ended")
+        shown = team.show(sent["instruction_ids"][0])
+    assert (shown["status"], shown["text"]) == ("done", "Done at last.")
+    first, second = team.place.words()
+    assert "--resume" in second.argv and "--resume" not in first.argv
+    assert "You were interrupted" in second.stdin
+    assert not team.real or team.said() == ["do it", "one", "Done at last."]

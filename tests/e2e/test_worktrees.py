@@ -1,0 +1,145 @@
+"""Agents in working trees of their own, with a real kernel and a real repository."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from tests.e2e.processes import wait_until
+from tests.project import Project
+
+REVIEW = """\
+agents:
+  alice:
+    backend: mock
+    mock:
+      - shell: pwd > where && cat .env >> where && printf '%s' "$NUMBER" >> where && ls .env ported
+      - shell: "git -c user.name=a -c user.email=a@b commit --quiet --allow-empty -m 'by alice'"
+      - sleep: 0.1
+      - tool: channel_send
+        args: {message: "@bob here"}
+      - text: done
+  bob:
+    backend: mock
+    mock:
+      - shell: git status --porcelain
+      - text: nothing to do
+workspace:
+  git: worktree
+  setup:
+    - shell: echo "$AGENT_NAME $AGENT_NUMBER $AGENT_WORKFLOW $AGENT_TAG" > ported
+  teardown:
+    - shell: echo "$AGENT_NAME" >> "$AGENT_PROJECT/ended.log"
+kickoff: "@alice go"
+"""
+
+
+def git(project: Project, *words: str, cwd: Path | None = None) -> str:
+    names = {f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    done = subprocess.run(
+        ("git", *words), cwd=cwd or project.root, env={**project.environ, **names}, capture_output=True, check=True
+    )
+    return done.stdout.decode().strip()
+
+
+def repository(project: Project) -> None:
+    project.write(".workflows/review.yaml", REVIEW)
+    project.write(".gitignore", ".env\nported\nended.log\n")
+    project.write(".worktreeinclude", ".env\n")
+    git(project, "init", "--quiet", "--initial-branch=main")
+    git(project, "add", "--all")
+    git(project, "commit", "--quiet", "-m", "first")
+    project.write(".env", "KEY=1\n")
+
+
+def trees(project: Project) -> list[str]:
+    listed = git(project, "worktree", "list", "--porcelain").splitlines()
+    return [Path(line.removeprefix("worktree ")).name for line in listed if line.startswith("worktree ")][1:]
+
+
+def kill(project: Project) -> None:
+    kernel = psutil.Process(int(project.record()["pid"]))
+    os.kill(kernel.pid, signal.SIGKILL)
+    kernel.wait(timeout=10)
+
+
+def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project: Project) -> None:
+    """Contracts 1: workspace.git; awk diff; kept when dirty or unpushed, swept when clean, by the next kernel too."""
+    repository(project)
+    refused = project.awk("run", "review")
+    assert refused.code == 7
+    assert "each working tree's setup runs: echo" in refused.err
+    ran = project.awk("run", "review", "--trust", "--json")
+    assert (ran.code, ran.json()["status"]) == (0, "done"), ran.err
+    project.until("worktree.removed")
+    project.until("worktree.kept")
+    assert trees(project) == ["alice"]
+    assert sorted((project.root / "ended.log").read_text().split()) == ["alice", "bob"]
+    where = project.state / "worktrees/review/main/alice"
+    assert (where / "where").read_text() == f"{where}\nKEY=1\n"
+    assert (where / "ported").read_text() == "alice 1 review main\n"
+    assert git(project, "branch", "--list", "awk/*", "--format=%(refname:short)") == "awk/review/main/alice"
+    assert git(project, "status", "--porcelain") == ""
+    [tree] = project.awk("diff", "alice@review", "--json").json()["worktrees"]
+    assert (tree["branch"], tree["state"]) == ("awk/review/main/alice", "kept")
+    assert tree["stat"] == {"files": 1, "added": 2, "deleted": 0, "commits": 1}
+    assert "+KEY=1" in tree["patch"]
+    shown = project.awk("diff", "alice@review", "--stat").out
+    assert "1 files, +2 -0, 1 commits since" in shown
+    assert "by alice" in shown
+    assert "kept: 1 changed or new files are not committed" in shown
+    assert project.awk("run", "review", "--trust", "--json").code == 0
+    wait_until(lambda: trees(project) == ["alice", "alice.2"])
+    assert project.awk("stop", "--yes").code == 0
+    git(project, "add", "--all", cwd=where)
+    git(project, "commit", "--quiet", "-m", "mine", cwd=where)
+    git(project, "merge", "--quiet", "awk/review/main/alice")
+    assert project.awk("start").code == 0
+    wait_until(lambda: trees(project) == ["alice.2"])
+    assert project.awk("diff", "bob@review").code == 5
+
+
+def test_a_killed_kernel_loses_no_tree_and_a_started_run_goes_on_in_it(project: Project) -> None:
+    """P1, P2: SIGKILL while an agent works: the same tree, the same branch, and what was done is there."""
+    repository(project)
+    script = REVIEW.replace("sleep: 0.1", "sleep: 600").replace("- text: done", "- text: done again")
+    project.write(".workflows/review.yaml", script)
+    assert project.awk("start", "review", "--trust").code == 0
+    where = project.state / "worktrees/review/main/alice"
+    wait_until(lambda: "by alice" in _log(project, where))
+    rows = {row["name"]: row for row in project.awk("ps", "--json").json()["agents"]}
+    wait_until(lambda: _stat(project) == {"files": 1, "added": 2, "deleted": 0, "commits": 1})
+    assert rows["bob"]["diff"] is None
+    kill(project)
+    assert project.awk("start").code == 0
+    wait_until(lambda: _stat(project) == {"files": 1, "added": 2, "deleted": 0, "commits": 1})
+    assert _log(project, where).count("by alice") == 1
+    assert project.awk("stop", "@review").code == 0
+    wait_until(lambda: (project.root / "ended.log").exists() and trees(project) == ["alice"])
+
+
+def _log(project: Project, where: Path) -> str:
+    return git(project, "log", "--format=%s", cwd=where) if (where / ".git").exists() else ""
+
+
+def _stat(project: Project) -> object:
+    rows = project.awk("ps", "--json").json()["agents"]
+    return next(row["diff"] for row in rows if row["name"] == "alice")
+
+
+def test_what_stands_against_trees_is_said_before_anything_runs(project: Project) -> None:
+    """Stated outcomes: no repository, a dirty one, a tag that no branch can have."""
+    project.write(".workflows/review.yaml", REVIEW.replace("kickoff", "setup: [{shell: touch ran}]\nkickoff"))
+    refused = project.awk("run", "review", "--trust")
+    assert refused.code == 78
+    assert "not a git repository" in refused.err
+    assert project.awk("run", "review", "--trust", "--tag", "a..b").code == 2
+    assert not (project.root / "ran").exists()
+    repository(project)
+    project.write(".gitignore", ".env\nported\nended.log\n# changed\n")
+    ran = project.awk("run", "review", "--trust", "--json").json()
+    notes = [said["text"] for said in ran["messages"] if said["kind"] == "system"]
+    assert len(notes) == 1
+    assert notes[0].startswith("1 changed files of the project are not committed")

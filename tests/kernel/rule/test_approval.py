@@ -1,0 +1,127 @@
+"""Requests for approval and decisions about them: who may ask, who decides, and what follows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from kernel.policy.approval import Decision, Rule, State
+from kernel.rule.core import CORE_TABLE
+from kernel.rule.draft import ApprovalAsked, ApprovalDecided
+from kernel.rule.effects import ApprovalDecision, ApprovalRequest, ApprovalRule, Put
+from kernel.rule.evaluate import evaluate
+from kernel.rule.fact import Fact
+from kernel.rule.view import Request
+from protocol.errors import Refused
+from protocol.names import AgentKey
+from tests.kernel.rule.stage import SPACE, Stage
+
+ALICE = AgentKey("alice")
+INPUT = '{"command":"git push"}'
+
+
+@dataclass(frozen=True)
+class By:
+    """Whose message it is."""
+
+    cause: int | None = 7
+    speaker: AgentKey | None = ALICE
+
+
+def said(stage: Stage, payload: ApprovalAsked | ApprovalDecided, by: By) -> list[Any]:
+    """The rows that follow from one message of kind approval."""
+    fact = Fact(kind="approval", space=SPACE, sender="alice", cause=by.cause, speaker=by.speaker, payload=payload)
+    evaluate(fact, CORE_TABLE, stage, stage)
+    assert len(stage.recorded) == 1
+    return [one.row for one in stage.recorded[0][1] if isinstance(one, Put)]
+
+
+def asked(stage: Stage, by: By = By()) -> list[Any]:
+    payload = ApprovalAsked(epoch=1, call_key="0.0:c", tool="bash", input=INPUT.encode(), digest=b"d", expires_ms=5000)
+    return said(stage, payload, by)
+
+
+def decided(stage: Stage, decision: Decision = "granted", **more: Any) -> list[Any]:
+    return said(stage, ApprovalDecided(approval=3, decision=decision, by="user", **more), By(None, None))
+
+
+def request(state: State = "open", by: str | None = None) -> dict[int, Request]:
+    return {3: Request(ALICE, "bash", INPUT, state, by)}
+
+
+def test_a_request_stays_open_and_keeps_no_run_waiting() -> None:
+    """P26: a run whose rest waits for a person ends."""
+    (row,) = asked(Stage())
+    assert isinstance(row, ApprovalRequest)
+    assert (row.instruction, row.agent, row.rule, row.waits_ms) == (7, "alice", None, 0)
+
+
+def test_a_run_that_somebody_watches_waits_for_it_until_its_deadline() -> None:
+    """``run`` on a terminal."""
+    (row,) = asked(Stage(attended=True))
+    assert row.waits_ms == 5000
+
+
+def test_what_was_approved_once_for_all_is_granted_without_a_person() -> None:
+    """--always PATTERN: bound to agent and tool."""
+    stage = Stage(rules={("alice", "bash"): (Rule(2, '{"command":"git *"}'),)})
+    assert asked(stage)[0].rule == 2
+    other = Stage(rules={("alice", "bash"): (Rule(2, '{"command":"npm *"}'),)})
+    assert asked(other)[0].rule is None
+
+
+@pytest.mark.parametrize("decision", ["granted", "denied", "expired"])
+def test_an_open_request_is_decided(decision: Decision) -> None:
+    """One row, and nobody is woken by the rule: who waits is the store's to know."""
+    rows = decided(Stage(requests=request()), decision, reason="so")
+    assert rows == [ApprovalDecision(approval=3, decision=decision, by="user", reason="so")]
+
+
+def test_the_same_decision_again_changes_nothing() -> None:
+    """A command that was repeated."""
+    assert decided(Stage(requests=request("granted", "user"))) == []
+
+
+@pytest.mark.parametrize(("state", "decision"), [("granted", "denied"), ("expired", "granted"), ("denied", "granted")])
+def test_a_decision_is_final(state: State, decision: Decision) -> None:
+    """Denied by default: what expired cannot be granted afterwards."""
+    with pytest.raises(Refused, match=f"is {state} already by user") as refused:
+        decided(Stage(requests=request(state, "user")), decision)
+    assert refused.value.code == "conflict"
+
+
+def test_nobody_decides_what_nobody_asked() -> None:
+    """404."""
+    with pytest.raises(Refused) as refused:
+        decided(Stage())
+    assert refused.value.code == "not_found"
+
+
+def test_always_keeps_a_rule_for_that_agent_and_tool() -> None:
+    """--always, --all-agents."""
+    rows = decided(Stage(requests=request()), always='{"command":"git *"}')
+    assert rows[1] == ApprovalRule(agent=ALICE, tool="bash", pattern='{"command":"git *"}', by="user")
+    rows = decided(Stage(requests=request("granted", "user")), always="*", everybody=True)
+    assert rows == [ApprovalRule(agent=None, tool="bash", pattern="*", by="user")]
+
+
+def test_a_pattern_that_is_not_the_requests_own_is_refused_whole() -> None:
+    """A typing error must not grant what nobody meant."""
+    stage = Stage(requests=request())
+    with pytest.raises(Refused) as refused:
+        decided(stage, always="git *")
+    assert refused.value.code == "bad_request"
+    assert stage.recorded == []
+
+
+@pytest.mark.parametrize("payload", [ApprovalDecided(approval=3, decision="granted", by="alice")])
+def test_no_agent_decides(payload: ApprovalDecided) -> None:
+    """Promise P6: a message that an instruction caused is no decision, whatever it says."""
+    assert said(Stage(requests=request()), payload, By()) == []
+
+
+def test_only_an_agent_at_work_asks() -> None:
+    """There would be nobody to tell."""
+    with pytest.raises(Refused) as refused:
+        asked(Stage(), By(None, None))
+    assert refused.value.code == "forbidden"

@@ -1,0 +1,296 @@
+"""Approvals in the store: who asks waits without a worker, learns the decision once, and never asks twice."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.policy.standing import Standing
+from kernel.policy.verdict import Verdict, verdict
+from kernel.rule.draft import Author
+from kernel.store import agents, approvals, instructions, old, standing
+from kernel.store.commits.approval import Asked, Call, approve, ask, deny, drop_rule, learn, let_go
+from kernel.store.commits.cancel import cancel
+from kernel.store.commits.clear import clear
+from kernel.store.commits.close import close
+from kernel.store.commits.lease import Leased
+from kernel.store.commits.park import Parking, park
+from kernel.store.commits.pause import pause_workflow, resume_workflow
+from kernel.store.commits.reclock import Machine
+from kernel.store.commits.recover import recover
+from kernel.store.commits.retry import retry
+from kernel.store.commits.sweep_old import sweep_blobs, sweep_instructions
+from kernel.store.commits.tick import next_tick_ms, tick
+from kernel.store.workflows import running_runs
+from protocol.errors import Refused
+from protocol.names import InstructionId
+from tests.kernel.store.house import START_MS, House, open_house
+
+YIELDED = Parking(status="yielded", outcome="yielded")
+HOUR_MS = 3_600_000
+PUSH = Call(key="0.0:c", tool="bash", input=b'{"command":"git push"}')
+HELD = Call(key="toolu_1", tool="Bash", input=PUSH.input, held=True)
+
+
+async def ask_for(house: House, call: Call = PUSH, *, epoch: int = 1, instruction: str = "i1") -> Asked:
+    expires_ms = house.clock.now_ms + HOUR_MS
+    return await house.writer.commit(ask, Author(InstructionId(instruction), epoch), call, expires_ms)
+
+
+async def take(house: House, instruction: str = "i1") -> Leased:
+    house.clock.now_ms += 1
+    return await house.take(instruction)
+
+
+async def at_work(house: House) -> None:
+    """Alice (i1) is at work for the user."""
+    await house.agents("alice")
+    await house.said("dm:alice", "go")
+    await take(house)
+
+
+async def parked(house: House, call: Call = PUSH) -> None:
+    """Alice asked, and made room."""
+    await at_work(house)
+    assert (await ask_for(house, call)).state == "open"
+    await house.writer.commit(park, "i1", 1, YIELDED)
+
+
+def stands(house: House) -> Standing:
+    return house.reader.now(standing.of, ["i1"], house.clock.now_ms)[InstructionId("i1")]
+
+
+def told(house: House, kind: str) -> list[dict[str, Any]]:
+    return [event.data for event in house.told if event.type == kind]
+
+
+@pytest.mark.parametrize("decision", ["granted", "denied"])
+async def test_who_asked_waits_until_somebody_decides_and_then_learns_it(house: House, decision: str) -> None:
+    """Waits for a person, holds no worker, goes on in the decision's own commit; nothing is charged."""
+    await parked(house)
+    assert stands(house) == Standing("person", "approval")
+    assert house.reader.now(instructions.ready, house.clock.now_ms, 9) == ()
+    await house.writer.commit(approve if decision == "granted" else deny, "a1", reason="so")
+    assert [one.id for one in house.reader.now(instructions.ready, house.clock.now_ms, 9)] == ["i1"]
+    leased = await take(house)
+    assert leased.attempts == 1
+    assert await ask_for(house, epoch=2) == Asked(1, decision, "so", first=True)
+    assert told(house, "approval.requested") == [{"id": "a1", "tool": "bash", "expires_at": "2026-09-21T15:13:20.001Z"}]
+    assert told(house, "approval.decided") == [{"id": "a1", "tool": "bash", "decision": decision, "by": "user"}]
+
+
+async def test_the_same_call_is_the_same_request_and_another_input_another(house: House) -> None:
+    """Bound to the exact call: key, tool and input."""
+    await at_work(house)
+    again = [await ask_for(house) for _ in range(2)]
+    other = await ask_for(house, Call(key="0.0:c", tool="bash", input=b'{"command":"rm -rf /"}'))
+    third = await ask_for(house, Call(key="0.1:c", tool="bash", input=PUSH.input, held=True))
+    assert [one.id for one in (*again, other)] == ["a1", "a1", "a2"]
+    assert third.id == "a1"  # nobody waits by that key any more
+
+
+async def test_a_grant_is_used_once(house: House) -> None:
+    """The next call with the same input asks again; the same call, tried again, does not."""
+    await at_work(house)
+    await ask_for(house)
+    await house.writer.commit(approve, "a1")
+    assert (await ask_for(house)).first
+    assert await ask_for(house) == Asked(1, "granted", "")
+    assert (await ask_for(house, Call(key="1.0:c", tool="bash", input=PUSH.input))).id == "a2"
+
+
+async def test_two_calls_that_wait_at_once_are_two_requests(house: House) -> None:
+    """A program that calls a tool twice with the same input."""
+    await at_work(house)
+    first = await ask_for(house, HELD)
+    second = await ask_for(house, Call(key="toolu_2", tool="Bash", input=PUSH.input, held=True))
+    assert (first.id, second.id) == ("a1", "a2")
+
+
+async def test_nobody_decides_in_time(house: House) -> None:
+    """Denied by default: the deadline is a row, and it wakes who waits."""
+    await parked(house)
+    due_ms = house.reader.now(next_tick_ms, 300_000)
+    assert due_ms == START_MS + 1 + HOUR_MS
+    house.clock.now_ms = due_ms - 1
+    await house.writer.commit(tick, 10**9)
+    assert stands(house).kind == "person"
+    house.clock.now_ms = due_ms
+    await house.writer.commit(tick, 10**9)
+    await take(house)
+    assert (await ask_for(house, epoch=2)).state == "expired"
+    with pytest.raises(Refused, match="a1 is expired already by system"):
+        await house.writer.commit(approve, "a1")
+
+
+async def test_a_decision_that_comes_first_leaves_nothing_to_wait_for(house: House) -> None:
+    """Between the answer ``pending`` and the end of the attempt."""
+    await at_work(house)
+    await ask_for(house)
+    await house.writer.commit(approve, "a1")
+    await house.writer.commit(park, "i1", 1, YIELDED)
+    assert stands(house).kind == "runnable"
+
+
+async def test_what_was_approved_once_for_all_is_granted_at_once_until_it_is_taken_back(house: House) -> None:
+    """--always: of that agent and tool; kept, listed, removed."""
+    await at_work(house)
+    await ask_for(house)
+    await house.writer.commit(approve, "a1", always='{"command":"git *"}')
+    pull = Call(key="1.0:c", tool="bash", input=b'{"command":"git pull"}')
+    assert await ask_for(house, pull) == Asked(2, "granted", "", first=True)
+    assert told(house, "approval.decided")[-1] == {"id": "a2", "tool": "bash", "decision": "granted", "by": "r1"}
+    assert (await ask_for(house, Call(key="2.0:c", tool="write", input=pull.input))).state == "open"
+    (rule,) = house.reader.now(approvals.rules)
+    assert (rule.id, rule.agent, rule.tool, rule.pattern) == ("r1", "alice", "bash", '{"command":"git *"}')
+    await house.writer.commit(drop_rule, "r1")
+    assert (await ask_for(house, Call(key="3.0:c", tool="bash", input=pull.input))).state == "open"
+    with pytest.raises(Refused, match="no standing rule 'r1'"):
+        await house.writer.commit(drop_rule, "r1")
+
+
+async def test_a_call_that_is_kept_waiting_shows_and_does_not_count(house: House) -> None:
+    """ps: waiting (approval); its agent is not counted as a worker; the run could end."""
+    await at_work(house)
+    await ask_for(house, HELD)
+    (row,) = house.reader.now(agents.ps, house.clock.now_ms)
+    assert (row.shown.state, row.shown.reason) == ("waiting", "approval")
+    assert house.reader.now(instructions.kept_waiting) == {"alice"}
+    assert stands(house) == Standing("person", "approval")
+    await house.writer.commit(approve, "a1")
+    assert await house.writer.commit(learn, Author(InstructionId("i1"), 1), 1) == Asked(1, "granted", "", first=True)
+    (row,) = house.reader.now(agents.ps, house.clock.now_ms)
+    assert row.shown.state == "running"
+    assert house.reader.now(instructions.kept_waiting) == frozenset()
+
+
+async def test_a_call_whose_client_gave_up_is_asked_about_all_the_same(house: House) -> None:
+    """Its agent runs again; the request stays, and the next call like it takes it over."""
+    await at_work(house)
+    await ask_for(house, HELD)
+    await house.writer.commit(let_go, Author(InstructionId("i1"), 1), 1)
+    assert stands(house).kind == "runnable"
+    assert [one.id for one in house.reader.now(approvals.pending)] == ["a1"]
+    assert (await ask_for(house, Call(key="toolu_9", tool="Bash", input=PUSH.input, held=True))).id == "a1"
+
+
+async def test_a_kernel_that_died_meanwhile_loses_no_request_and_doubles_none(tmp_path: Path) -> None:
+    """Kept over restarts: parked until decided, found again under another key, told once."""
+    path = str(tmp_path / "store.db")
+    async with open_house(path) as house:
+        await at_work(house)
+        await ask_for(house, HELD)
+    async with open_house(path) as house:
+        house.clock.now_ms += 5
+        await house.writer.commit(recover)
+        assert stands(house) == Standing("person", "approval")
+        assert [one.id for one in house.reader.now(approvals.pending)] == ["a1"]
+        await house.writer.commit(approve, "a1")
+        await take(house)
+        again = Call(key="toolu_7", tool="Bash", input=PUSH.input, held=True)
+        assert await ask_for(house, again, epoch=2) == Asked(1, "granted", "", first=True)
+        assert await ask_for(house, again, epoch=2) == Asked(1, "granted", "")
+
+
+async def test_a_clock_that_was_set_between_two_kernels_moves_the_deadline(house: House) -> None:
+    """Promise P2: an hour stays an hour."""
+    await parked(house)
+    house.clock.now_ms += 60_000
+    await house.writer.commit(recover, machine=Machine("boot", 0))
+    house.clock.now_ms += 50_000_000
+    await house.writer.commit(recover, machine=Machine("boot", 50_000_000))
+    due_ms = house.reader.now(next_tick_ms, 10**9)
+    assert due_ms is not None
+    assert due_ms - house.clock.now_ms == HOUR_MS - 60_000
+
+
+async def test_work_that_ends_otherwise_takes_its_requests_along(house: House) -> None:
+    """Cancelled: nothing is left to decide, and nothing can be granted any more."""
+    await parked(house)
+    await house.writer.commit(cancel, "i1")
+    assert house.reader.now(approvals.pending) == ()
+    info = house.reader.now(approvals.info, "a1")
+    assert info is not None
+    assert (info.state, info.decided_by, info.decision_reason) == ("expired", "system", "i1 ended cancelled")
+
+
+async def test_what_is_tried_again_asks_again(house: House) -> None:
+    """awk retry: a refusal was the last attempt's; a grant stays, unless it begins afresh."""
+    await at_work(house)
+    await ask_for(house)
+    await house.writer.commit(deny, "a1")
+    await house.writer.commit(close, "i1", 1, status="failed", cause="invalid")
+    await house.writer.commit(retry, "i1")
+    await take(house)
+    assert (await ask_for(house, epoch=2)).id == "a2"
+    await house.writer.commit(approve, "a2")
+    await house.writer.commit(close, "i1", 2, status="failed", cause="invalid")
+    await house.writer.commit(retry, "i1")
+    await take(house)
+    assert (await ask_for(house, epoch=3)).id == "a2"
+    await house.writer.commit(close, "i1", 3, status="failed", cause="invalid")
+    await house.writer.commit(retry, "i1", fresh=True)
+    await take(house)
+    assert (await ask_for(house, epoch=4)).id == "a3"
+
+
+async def test_a_paused_workflow_keeps_what_was_approved_back(house: House) -> None:
+    """Both have to be over."""
+    await house.workflow("alice", kickoff="@alice go")
+    await take(house)
+    await ask_for(house)
+    await house.writer.commit(park, "i1", 1, YIELDED)
+    await house.writer.commit(pause_workflow, "review:main")
+    await house.writer.commit(approve, "a1")
+    assert stands(house) == Standing("person", "paused")
+    await house.writer.commit(resume_workflow, "review:main")
+    assert stands(house).kind == "runnable"
+
+
+@pytest.mark.parametrize("call", [PUSH, HELD], ids=["parked", "held"])
+async def test_a_run_is_over_when_only_approvals_are_left(house: House, call: Call) -> None:
+    """P26: exit 7; one that somebody watches goes on until the deadline."""
+    await house.workflow("alice", kickoff="@alice go")
+    await take(house)
+    await ask_for(house, call)
+    if not call.held:
+        await house.writer.commit(park, "i1", 1, YIELDED)
+    (progress,) = house.reader.now(running_runs, house.clock.now_ms)
+    over = verdict(progress, house.clock.now_ms)
+    assert isinstance(over, Verdict)
+    assert over.exit_code == 7
+
+
+async def test_an_attempt_that_is_over_asks_nothing(house: House) -> None:
+    """Promise P6."""
+    await parked(house)
+    for asked in (ask_for(house), house.writer.commit(learn, Author(InstructionId("i1"), 1), 1)):
+        with pytest.raises(Refused) as refused:
+            await asked
+        assert refused.value.code == "stale_attempt"
+
+
+async def test_no_byte_of_an_input_is_left_once_it_is_cleared_or_swept(house: House) -> None:
+    """clear, retention: also of inputs that are kept as blobs."""
+    await at_work(house)
+    secret = b'{"command":"' + b"s3cret " * 10_000 + b'"}'
+    await ask_for(house, Call(key="0.0:c", tool="bash", input=secret))
+    assert house.reader.now(approvals.pending)[0].cut
+    await house.writer.commit(close, "i1", 1, status="done")
+    digests = [row[0] for row in house.database.writer().execute("SELECT hash FROM blobs").fetchall()]
+    assert len(digests) == 1
+    late_ms = house.clock.now_ms + 10
+    assert house.reader.now(old.instructions, late_ms) == (1,)
+    assert house.reader.now(old.blobs, late_ms) == ()
+    await house.writer.commit(sweep_instructions, [1], late_ms)
+    assert house.reader.now(approvals.info, "a1") is None
+    assert house.reader.now(old.blobs, late_ms) == tuple(digests)
+    await house.writer.commit(sweep_blobs, digests, late_ms)
+
+    await house.said("dm:alice", "go")
+    await take(house, "i2")
+    await ask_for(house, Call(key="0.0:c", tool="bash", input=secret), instruction="i2")
+    await house.writer.commit(close, "i2", 1, status="done")
+    await house.writer.commit(clear, "dm:alice")
+    rows = house.database.writer().execute("SELECT (SELECT count(*) FROM approvals), (SELECT count(*) FROM blobs)")
+    assert rows.fetchall() == [(0, 0)]

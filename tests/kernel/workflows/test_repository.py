@@ -1,0 +1,288 @@
+"""Working trees of a real git repository: made, measured, kept and removed; interrupted anywhere, and never forced."""
+
+import os
+import subprocess
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from kernel.procs.fork import ForkLauncher
+from kernel.store.worktrees import Worktree
+from kernel.workflows.repository import INCLUDE, Base, Changed, Repository
+from kernel.workflows.worktrees import copy_included
+from protocol.errors import Refused
+
+
+@dataclass
+class Ground:
+    """A project in a repository, and a place for trees."""
+
+    folder: Path
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "project"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
+
+    def git(self, *words: str, cwd: Path | None = None) -> str:
+        """Run git as the user does."""
+        names = {f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        done = subprocess.run(
+            ("git", *words),
+            cwd=cwd or self.root,
+            env={**self.environ, **names},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def write(self, path: str, text: str, tree: Worktree | None = None) -> None:
+        file = (self.root if tree is None else Path(tree.path)) / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def commit(self, tree: Worktree | None = None) -> None:
+        cwd = self.root if tree is None else Path(tree.path)
+        self.git("add", "--all", cwd=cwd)
+        self.git("commit", "--quiet", "-m", "work", cwd=cwd)
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Generator[Ground]:
+    made = Ground(tmp_path)
+    made.root.mkdir()
+    made.git("init", "--quiet", "--initial-branch=main")
+    made.write("a.txt", "one\n")
+    made.commit()
+    return made
+
+
+@asynccontextmanager
+async def repository(ground: Ground) -> AsyncGenerator[Repository]:
+    (ground.folder / "run").mkdir(exist_ok=True)
+    async with trio.open_nursery() as nursery:
+        launcher = ForkLauncher(run_dir=ground.folder / "run", environ={"PATH": os.environ["PATH"]})
+        await nursery.start(launcher.run)
+        place = ground.folder / "trees"
+        yield Repository(ground.root, place, launcher=launcher, environ=ground.environ, own_bin=frozenset())
+        nursery.cancel_scope.cancel()
+
+
+def planned(base: Base, repository: Repository, name: str = "alice") -> Worktree:
+    path = str(repository.place / "review/main" / name)
+    branch = f"awk/review/main/{name}"
+    return Worktree(1, name, name, "review:main", "planned", base.repository, base.commit, branch, path, base.folder)
+
+
+async def made(repository: Repository, tree: Worktree) -> Worktree:
+    return msgspec.structs.replace(tree, state="made", git_dir=await repository.add(tree))
+
+
+async def test_a_tree_is_measured_with_what_is_new_and_changes_nothing_for_its_agent(ground: Ground) -> None:
+    """Branch and tree of its own; committed, uncommitted and new lines; the agent's index is not touched."""
+    async with repository(ground) as git:
+        ground.write("a.txt", "dirty\n")
+        base = await git.base()
+        assert (base.commit, base.folder, base.changed) == (ground.git("rev-parse", "HEAD"), "", 1)
+        tree = await made(git, planned(base, git))
+        assert Path(tree.path, "a.txt").read_text() == "one\n"
+        ground.write("b.txt", "1\n2\n", tree)
+        ground.commit(tree)
+        ground.write("a.txt", "two\n", tree)
+        ground.write("näw file", "3\n", tree)
+        before = ground.git("status", "--porcelain", "-z", cwd=Path(tree.path))
+        changes = await git.changes(tree, patch=True)
+        assert changes.files == (Changed("a.txt", 1, 1), Changed("b.txt", 2, 0), Changed("näw file", 1, 0))
+        assert [subject for _, subject in changes.commits] == ["work"]
+        assert "+two\n" in changes.patch
+        assert "+3\n" in changes.patch
+        assert ground.git("status", "--porcelain", "-z", cwd=Path(tree.path)) == before
+        assert await git.losses(tree) == "2 changed or new files are not committed"
+        assert list(git.place.glob(".index*")) == []
+
+
+async def test_what_would_be_lost_keeps_a_tree_and_what_would_not_goes_with_its_branch(ground: Ground) -> None:
+    """Unpushed commits keep it; merged ones do not; ignored files go with it; an unmerged branch stays."""
+    async with repository(ground) as git:
+        ground.write(".gitignore", "*.log\n")
+        ground.commit()
+        tree = await made(git, planned(await git.base(), git))
+        ground.write("b.txt", "1\n", tree)
+        ground.write("x.log", "noise\n", tree)
+        ground.commit(tree)
+        assert await git.losses(tree) == "1 commits are on no other branch"
+        ground.git("merge", "--quiet", tree.branch)
+        assert await git.losses(tree) is None
+        await git.remove(tree)
+        assert not git.place.joinpath("review").exists()
+        assert ground.git("branch", "--list", "awk/*") == ""
+        assert "worktrees" not in ground.git("worktree", "list")
+        other = await made(git, planned(await git.base(), git, "bob"))
+        ground.write("c.txt", "1\n", other)
+        ground.commit(other)
+        await git.remove(other)
+        assert ground.git("branch", "--list", "awk/*", "--format=%(refname:short)") == other.branch
+
+
+async def test_a_changed_tree_is_not_removed_whoever_asks(ground: Ground) -> None:
+    """claude-code 70456 and kin: git itself has the last word, and it is never overruled."""
+    async with repository(ground) as git:
+        tree = await made(git, planned(await git.base(), git))
+        ground.write("new.txt", "1\n", tree)
+        with pytest.raises(Refused, match="contains modified or untracked files"):
+            await git.remove(tree)
+        assert Path(tree.path, "new.txt").exists()
+
+
+@pytest.mark.parametrize("left", ["branch", "half", "locked", "folder", "whole"])
+async def test_what_an_interrupted_try_left_is_made_anew(ground: Ground, left: str) -> None:
+    """P1: killed at any point between the plan and the commit that hands the tree out."""
+    async with repository(ground) as git:
+        tree = planned(await git.base(), git)
+        if left == "branch":
+            ground.git("branch", tree.branch)
+        elif left == "folder":
+            Path(tree.path).mkdir(parents=True)
+            Path(tree.path, "half").write_text("x")
+        else:
+            git_dir = Path(await git.add(tree))
+            if left == "half":
+                Path(tree.path, "a.txt").unlink()
+                Path(tree.path, ".git").unlink()
+            if left == "locked":
+                (git_dir / "locked").write_text("initializing")
+                Path(tree.path, "a.txt").unlink()
+        again = await made(git, tree)
+        assert Path(tree.path, "a.txt").read_text() == "one\n"
+        assert await git.losses(again) is None
+        assert ground.git("worktree", "list", "--porcelain").count("worktree ") == 2
+
+
+@pytest.mark.parametrize("left", [["a.txt"], ["a.txt", ".git"], [".git"]])
+async def test_a_removal_that_was_interrupted_goes_on(ground: Ground, left: list[str]) -> None:
+    """P1: killed while files go, one after the other; what somebody wrote there meanwhile is not removed."""
+    async with repository(ground) as git:
+        tree = msgspec.structs.replace(await made(git, planned(await git.base(), git)), state="removing")
+        for name in left:
+            Path(tree.path, name).unlink()
+        ground.write("mine.txt", "1\n", tree)
+        assert await git.losses(tree) == "1 changed or new files are not committed"
+        Path(tree.path, "mine.txt").unlink()
+        assert await git.losses(tree) is None
+        await git.remove(tree)
+        assert ground.git("worktree", "list", "--porcelain").count("worktree ") == 1
+        assert not Path(tree.path).exists()
+
+
+async def test_a_tree_that_somebody_deleted_comes_back_with_its_commits(ground: Ground) -> None:
+    """vibe-kanban 1571: a vanished tree is no running one."""
+    async with repository(ground) as git:
+        tree = await made(git, planned(await git.base(), git))
+        ground.write("b.txt", "1\n", tree)
+        ground.commit(tree)
+        subprocess.run(["rm", "-rf", tree.path], check=True)
+        await git.add(tree)
+        assert Path(tree.path, "b.txt").exists()
+
+
+async def test_a_branch_of_somebody_else_is_not_taken(ground: Ground) -> None:
+    """A name in use is said, not forced."""
+    async with repository(ground) as git:
+        base = await git.base()
+        tree = planned(base, git)
+        ground.git("checkout", "--quiet", "-b", tree.branch)
+        with pytest.raises(Refused, match=f"{tree.branch} is checked out in {ground.root}"):
+            await git.add(tree)
+        ground.write("b.txt", "1\n")
+        ground.commit()
+        ground.git("checkout", "--quiet", "main")
+        with pytest.raises(Refused, match=f"there is a branch {tree.branch} already"):
+            await git.add(tree)
+
+
+async def test_nothing_that_the_repository_brings_along_is_run(ground: Ground) -> None:
+    """T50: hooks, filters, monitors and external diffs of its own configuration; not even by way of a forged .git."""
+    canary = ground.folder / "pwned"
+    evil = f"touch {canary}; cat"
+    hook = ground.root / ".git/hooks/post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {canary}\n")
+    hook.chmod(0o755)
+    ground.write(".gitattributes", "*.txt filter=evil diff=evil\n")
+    ground.git("add", "--all")
+    ground.git("commit", "--quiet", "-m", "evil")
+    for name in ("filter.evil.smudge", "filter.evil.clean", "core.fsmonitor", "diff.external", "diff.evil.textconv"):
+        ground.git("config", name, evil)
+    ground.git("config", "filter.evil.required", "true")
+    async with repository(ground) as git:
+        tree = await made(git, planned(await git.base(), git))
+        ground.write("a.txt", "two\n", tree)
+        ground.write("n.txt", "three\n", tree)
+        Path(tree.path, ".git").write_text(f"gitdir: {ground.folder}/elsewhere\n")
+        assert len((await git.changes(tree, patch=True)).files) == 2
+        assert await git.losses(tree) == "2 changed or new files are not committed"
+    assert not canary.exists()
+
+
+async def test_files_that_are_named_and_ignored_come_along_and_through_no_link(ground: Ground, tmp_path: Path) -> None:
+    """.worktreeinclude: what git does not carry; agent-deck and claude-squad PR 270."""
+    ground.write(".gitignore", ".env\nconf/\nbuild/\n")
+    ground.write(INCLUDE, ".env\nconf/*.json\nuntracked.txt\n")
+    ground.commit()
+    for path in (".env", "conf/a.json", "conf/b.txt", "build/out", "untracked.txt"):
+        ground.write(path, "secret\n")
+    (ground.root / ".env").chmod(0o600)
+    async with repository(ground) as git:
+        names = await git.included()
+        assert names == (".env", "conf/a.json")
+        tree = await made(git, planned(await git.base(), git))
+        copy_included(names, ground.root, tree)
+        assert Path(tree.path, "conf/a.json").read_text() == "secret\n"
+        assert Path(tree.path, ".env").stat().st_mode & 0o777 == 0o600
+        assert await git.losses(tree) is None
+        other = await made(git, planned(await git.base(), git, "bob"))
+        Path(other.path, "conf").symlink_to(tmp_path)
+        with pytest.raises(Refused, match="cannot be copied"):
+            copy_included(names, ground.root, other)
+        assert not (tmp_path / "a.json").exists()
+
+
+async def test_a_project_within_a_repository_keeps_its_place(ground: Ground) -> None:
+    """claude-squad 141: agents work in the same folder of their tree."""
+    ground.write("packages/app/x", "1\n")
+    ground.commit()
+    inner = Ground(ground.folder)
+    async with repository(inner) as git:
+        git._root = str(ground.root / "packages/app")  # pyright: ignore[reportPrivateUsage]
+        base = await git.base()
+        assert base.folder == "packages/app"
+        assert (await made(git, planned(base, git))).cwd.endswith("/alice/packages/app")
+        (ground.root / "loose").mkdir()
+        git._root = str(ground.root / "loose")  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(Refused, match="loose is not in the repository"):
+            await git.base()
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [("none", "not a git repository"), ("empty", "has no commit yet"), ("bare", "it is a bare repository")],
+)
+async def test_where_there_can_be_no_tree_that_is_said(tmp_path: Path, what: str, why: str) -> None:
+    """Before anything starts, with what to do about it."""
+    ground = Ground(tmp_path)
+    ground.root.mkdir()
+    if what != "none":
+        ground.git("init", "--quiet", *(["--bare"] if what == "bare" else []))
+    async with repository(ground) as git:
+        with pytest.raises(Refused, match=why) as caught:
+            await git.base()
+    assert caught.value.code == "bad_definition"

@@ -1,0 +1,151 @@
+"""Where one scenario is played: a provider, Daemon MCP, folders, and a kernel that remembers entries over attempts."""
+
+import os
+import signal
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from protocol.ipc import Entry, Limits, McpAddress
+from tests.worker.backends.placing import Place, Word
+from tests.worker.backends.subject import Move, ProgramSubject, Reply, Subject, Where, api_move
+from tests.worker.fake_daemon import FakeDaemon, fake_daemon
+from tests.worker.fake_kernel import Answer, Attempt, go, make_start, worker
+from tests.worker.scripted_api import Fail, Request, ScriptedApi, Silence
+
+SECONDS = 20
+RECORD = bool(os.environ.get("AGENT_WORKER_TEST_RECORD"))
+"""Set: the real programs' streams are written over the recordings."""
+
+
+@dataclass
+class Bed:
+    """One scenario of one subject. ``entries`` are what is durable so far."""
+
+    subject: Subject
+    where: Where
+    scenario: str
+    folder: Path
+    daemon: FakeDaemon
+    api: ScriptedApi | None = None
+    tamper: str | None = None
+    entries: list[Entry] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    _moves: tuple[Move, ...] = ()
+    _recorded: str = ""
+    _quiet: threading.Event = field(default_factory=threading.Event)
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def live(self) -> bool:
+        """Whether a model is asked and tools are called; in a recording all of that has been."""
+        return self.where != "recorded"
+
+    @property
+    def requests(self) -> list[Request]:
+        """What the provider was asked."""
+        assert self.api is not None
+        return self.api.requests
+
+    @property
+    def cwd(self) -> Path:
+        """The project."""
+        return self.folder / "project"
+
+    def script(
+        self, *moves: Move, otherwise: Move | None = None, tamper: str | None = None, recorded: str | None = None
+    ) -> None:
+        """Have the model do this, and ``otherwise`` ever after; ``tamper`` with what a program says.
+
+        ``recorded``: the scenario whose recording is the same, where that is not this one.
+        """
+        self.tamper = tamper
+        self._recorded = recorded or self.scenario
+        self._moves = (
+            moves if otherwise is None else (*moves, *[otherwise] * (1 if isinstance(otherwise, Reply) else 6))
+        )
+        silence = Silence(self._quiet)
+        played = [api_move(self.subject, move, silence) for move in moves]
+        after = Fail(500) if otherwise is None else api_move(self.subject, otherwise, silence)
+        self.api = self._stack.enter_context(ScriptedApi(played, after))
+
+    async def attempt(self, answer: Answer = go, **changes: Any) -> Attempt:
+        """One attempt, which goes on from the entries of those before."""
+        assert self.api is not None, "script it first"
+        place = self.folder / f"run-{len(self.entries)}-{len(list(self.folder.glob('run-*')))}"
+        place.mkdir(mode=0o700)
+        fields: dict[str, Any] = {
+            "message": "do it",
+            "system": "You are Alice, the canary.",
+            "entries": tuple(self.entries),
+            "mcp": McpAddress(url=self.daemon.url),
+            "token": self.daemon.token,
+            "cwd": str(self.cwd),
+            "attempt_dir": str(place),
+            "session_dir": str(self.folder / "session"),
+            "limits": Limits(tool_seconds=20.0, idle_seconds=20.0),
+            "env": {"PATH": f"{self.folder / 'bin'}:{os.defpath}:/usr/bin", "HOME": str(self.folder / "home")},
+            "mock_counts": dict(self.counts),
+            "approval": "auto",
+        }
+        fields |= self.subject.start(self._moves, self.api.url)
+        self._place_program()
+        with trio.fail_after(SECONDS):
+            async with worker(answer) as kernel:
+                await kernel.greet(make_start(**{**fields, **changes}))
+                ended = await kernel.serve()
+        self.entries += kernel.entries
+        return Attempt(ended, kernel.entries, kernel.frames)
+
+    def words(self) -> list[Word]:
+        """What the program's processes were given, in their order."""
+        return Place(self.folder).words()
+
+    def kill_program(self) -> None:
+        """SIGKILL to the program's process."""
+        os.kill(self.words()[-1].pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End what waits."""
+        self._quiet.set()
+        self._stack.close()
+
+    def _place_program(self) -> None:
+        """Put the stand-in where the program is looked for."""
+        subject = self.subject
+        if not isinstance(subject, ProgramSubject):
+            return
+        Place(self.folder).put(
+            subject.binary,
+            recorded=subject.recordings / self._recorded,
+            real=None if self.where == "recorded" else subject.installed(),
+            tamper=self.tamper,
+            record=RECORD and self.where == "real" and self.tamper is None,
+        )
+
+
+@asynccontextmanager
+async def made(subject: Subject, where: Where, scenario: str, folder: Path) -> AsyncGenerator[Bed]:
+    """A bed with everything in it but a script."""
+    for name in ("project", "session", "home"):
+        (folder / name).mkdir(mode=0o700)
+    async with fake_daemon() as daemon:
+        bed = Bed(subject, where, scenario, folder, daemon)
+        try:
+            yield bed
+        finally:
+            bed.close()
+
+
+def when(kind: str, then: Callable[[Entry], Any]) -> Answer:
+    """Answer ``go``, until an entry of this ``kind``: that is answered by ``then``."""
+
+    def answer(entry: Entry) -> Any:
+        return then(entry) if entry.kind == kind else go(entry)
+
+    return answer

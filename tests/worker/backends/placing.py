@@ -1,0 +1,59 @@
+"""Puts the stand-in where a program is looked for, and reads what its processes left of themselves."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.worker.backends import stand_in
+
+
+@dataclass(frozen=True)
+class Word:
+    """What a program's process was given."""
+
+    pid: int
+    argv: list[str]
+    env: dict[str, str]
+    stdin: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with ``bin``, to be put on PATH, and ``notes``."""
+
+    folder: Path
+
+    @property
+    def bin(self) -> Path:
+        """Where the program is found."""
+        return self.folder / "bin"
+
+    def put(
+        self, binary: str, *, recorded: Path, real: list[str] | None = None, tamper: str | None = None, record: bool = False
+    ) -> None:
+        """Have ``binary`` play ``recorded``, or run ``real``; ``record`` writes over what was recorded."""
+        for path in (self.bin, self._notes):
+            path.mkdir(mode=0o700, exist_ok=True)
+        config: dict[str, Any] = {
+            "notes": str(self._notes),
+            "tamper": tamper,
+            "real": real,
+            "recorded": str(recorded),
+            "record": str(recorded) if record else None,
+            "replace": {str(self.folder): "/bed", str(self.folder).replace("/", "-"): "-bed"},
+        }
+        source = Path(stand_in.__file__).read_text("utf-8")
+        path = self.bin / binary
+        path.write_text(f"#!{sys.executable} -IS\n{source}\n\nmain({config!r})\n", "utf-8")
+        path.chmod(0o755)
+
+    def words(self) -> list[Word]:
+        """What the program's processes were given, in their order."""
+        notes = sorted(self._notes.glob("*.json"), key=lambda path: int(path.stem))
+        return [Word(**json.loads(path.read_text("utf-8"))) for path in notes]
+
+    @property
+    def _notes(self) -> Path:
+        return self.folder / "notes"

@@ -1,0 +1,167 @@
+"""What the contract suite is run against: one backend each, and how its model is made to do things."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from tests.worker.scripted_api import Call, Fail, Say, Silence
+
+CLIS = os.environ.get("AGENT_WORKER_TEST_CLIS")
+"""A folder that holds ``<name>/node_modules/.bin/<binary>`` of the real programs."""
+RECORDED = Path(__file__).parent / "recorded"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The model says this, and is done."""
+
+    text: str = "done"
+    input_tokens: int = 10
+    output_tokens: int = 5
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Tell:
+    """The model calls ``channel_send`` of Daemon MCP."""
+
+    message: str
+    text: str = ""
+    input_tokens: int = 10
+    output_tokens: int = 5
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Shell:
+    """The model has a command run by a tool of the backend's own."""
+
+    command: str
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """The provider refuses, in the words of its API."""
+
+    status: int
+    kind: str
+    message: str = "not today"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """The provider takes the request, and says nothing until the end of the test."""
+
+
+Move = Reply | Tell | Shell | Refuse | Quiet
+
+
+class Subject(Protocol):
+    """One backend."""
+
+    @property
+    def name(self) -> str:
+        """As an agent's file has it."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """What was tested; empty where it is ours."""
+        ...
+
+    @property
+    def program(self) -> bool:
+        """Whether another program does the work, which has a process, a session and a format of its own."""
+        ...
+
+    @property
+    def weaker(self) -> Mapping[str, str]:
+        """Scenarios of which it does less, each with a word for people: documents are made of it."""
+        ...
+
+    @property
+    def lacks(self) -> Mapping[str, str]:
+        """Scenarios that it fails, and why."""
+        ...
+
+    def start(self, moves: tuple[Move, ...], url: str) -> dict[str, Any]:
+        """Fields of a start frame for a model that makes ``moves``, at the provider at ``url``."""
+        ...
+
+    def daemon_tool(self, name: str) -> str:
+        """How its model calls a tool of Daemon MCP."""
+        ...
+
+    def shell(self, command: str) -> Call:
+        """The call by which its model runs a command."""
+        ...
+
+
+Where = Literal["real", "faked", "recorded", "within"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramSubject:
+    """A backend that is another program."""
+
+    name: str
+    version: str
+    binary: str
+    daemon_prefix: str
+    shell_call: Callable[[str], Call]
+    fields: Callable[[str], dict[str, Any]]
+    """Fields of its start frame (model and provider), given where the scripted provider listens."""
+    real: str | None = None
+    """The real program below CLIS; None: ``node_modules/.bin/<binary>``."""
+    fake: Path | None = None
+    """A Python program that stands for one that cannot be had; then nothing is recorded."""
+    weaker: Mapping[str, str] = field(default_factory=dict)
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    program: bool = True
+
+    def start(self, moves: tuple[Move, ...], url: str) -> dict[str, Any]:
+        """Fields of a start frame; its model is the scripted provider."""
+        return {"backend": self.name, **self.fields(url)}
+
+    def daemon_tool(self, name: str) -> str:
+        """How its model calls a tool of Daemon MCP."""
+        return f"{self.daemon_prefix}{name}"
+
+    def shell(self, command: str) -> Call:
+        """The call by which its model runs a command."""
+        return self.shell_call(command)
+
+    def installed(self) -> list[str] | None:
+        """The command that is the real program, where it is installed for tests, or what stands for it."""
+        if self.fake is not None:
+            return [sys.executable, "-IS", str(self.fake)]
+        if CLIS is None:
+            return None
+        path = Path(CLIS) / self.name / (self.real or f"node_modules/.bin/{self.binary}")
+        return [str(path.resolve())] if path.exists() else None
+
+    @property
+    def recordings(self) -> Path:
+        """Where its recordings are."""
+        return RECORDED / f"{self.name}-{self.version}"
+
+
+def api_move(subject: Subject, move: Move, quiet: Silence) -> Say | Fail | Silence:
+    """``move`` as the scripted provider plays it."""
+    match move:
+        case Reply(text=text):
+            return Say(text, (), None, move.input_tokens, move.output_tokens, move.cached_tokens, chunk=40)
+        case Tell(message=message, text=text):
+            call = Call(subject.daemon_tool("channel_send"), f'{{"message": "{message}"}}', id=f"call_{message}")
+            return Say(text, (call,), None, move.input_tokens, move.output_tokens, move.cached_tokens, chunk=40)
+        case Shell(command=command):
+            return Say(calls=(subject.shell(command),))
+        case Refuse():
+            error = {"type": move.kind, "message": move.message, "code": move.kind}
+            return Fail(move.status, {"type": "error", "error": error}, move.headers)
+        case Quiet():
+            return quiet

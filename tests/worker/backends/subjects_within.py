@@ -1,0 +1,84 @@
+"""The backends that need no other program, as the contract suite sees them: the built-in loop, and the mock."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from protocol.agent import Rule
+from tests.worker.backends.subject import Move, Quiet, Refuse, Reply, Shell, Tell
+from tests.worker.fake_kernel import sdk_start
+from tests.worker.scripted_api import Call
+
+
+@dataclass(frozen=True)
+class Sdk:
+    """The built-in loop over Anthropic's API."""
+
+    name: str = "sdk"
+    version: str = ""
+    program: bool = False
+    weaker: Mapping[str, str] = field(default_factory=dict)
+    lacks: Mapping[str, str] = field(default_factory=dict)
+
+    def start(self, moves: tuple[Move, ...], url: str) -> dict[str, Any]:
+        """Fields of a start frame."""
+        made = sdk_start("anthropic", url, tools=("bash",))
+        return {name: getattr(made, name) for name in ("backend", "model", "provider", "tools")}
+
+    def daemon_tool(self, name: str) -> str:
+        """As the kernel calls it."""
+        return name
+
+    def shell(self, command: str) -> Call:
+        """Its tool ``bash``."""
+        return Call("bash", json.dumps({"command": command}), id="call_shell")
+
+
+@dataclass(frozen=True)
+class Mock:
+    """A script without a model: moves become its actions."""
+
+    name: str = "mock"
+    version: str = ""
+    program: bool = False
+    weaker: Mapping[str, str] = field(default_factory=dict)
+    lacks: Mapping[str, str] = field(default_factory=dict)
+
+    def start(self, moves: tuple[Move, ...], url: str) -> dict[str, Any]:
+        """Fields of a start frame."""
+        return {"backend": "mock", "mock": (msgspec.convert({"do": [_action(move) for move in moves]}, Rule),)}
+
+    def daemon_tool(self, name: str) -> str:
+        """As the kernel calls it."""
+        return name
+
+    def shell(self, command: str) -> Call:
+        """Its action ``shell``."""
+        return Call("shell", json.dumps({"command": command}))
+
+
+def _action(move: Move) -> dict[str, Any]:
+    match move:
+        case Reply(text=text):
+            return {"text": text}
+        case Tell(message=message):
+            return {"tool": "channel_send", "args": {"message": message}}
+        case Shell(command=command):
+            return {"shell": command}
+        case Refuse(status=status):
+            return {"error": {"http_status": status, "times": 1}}
+        case Quiet():
+            return {"sleep": 600}
+
+
+SDK: Final = Sdk()
+MOCK: Final = Mock(
+    lacks={
+        "system_prompt": "it has no model to tell",
+        "usage": "it books what its script says",
+        "refused_permission": "its script is trusted as a whole",
+    },
+)

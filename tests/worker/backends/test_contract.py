@@ -1,0 +1,60 @@
+"""The contract suite over every backend: recorded streams of pinned versions, and the real programs where they are."""
+
+import contextlib
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.contracts.check_backend import SCENARIOS, Scenario
+from tests.worker.backends.bed import RECORD, made
+from tests.worker.backends.subject import ProgramSubject, Subject, Where
+from tests.worker.backends.subject_claude import CLAUDE
+from tests.worker.backends.subject_codex import CODEX
+from tests.worker.backends.subject_cursor import CURSOR
+from tests.worker.backends.subject_opencode import OPENCODE
+from tests.worker.backends.subjects_within import MOCK, SDK
+from worker.backends import process
+
+PROGRAMS: Final[tuple[ProgramSubject, ...]] = (CLAUDE, CODEX, OPENCODE, CURSOR)
+SUBJECTS: Final[tuple[Subject, ...]] = (SDK, MOCK, *PROGRAMS)
+
+pytestmark = pytest.mark.filterwarnings("ignore:Async generator '(anthropic|openai|httpx2|httpcore2):ResourceWarning")
+
+
+def _places(subject: Subject) -> tuple[Where, ...]:
+    if not isinstance(subject, ProgramSubject):
+        return ("within",)
+    return ("recorded", "real") if subject.fake is None else ("faked",)
+
+
+CASES: Final = [
+    pytest.param(subject, where, scenario, id=f"{subject.name}-{where}-{scenario.name}")
+    for subject in SUBJECTS
+    for where in _places(subject)
+    for scenario in SCENARIOS
+    if scenario.of(subject)
+]
+
+
+@pytest.mark.parametrize(("subject", "where", "scenario"), CASES)
+async def test_a_backend_keeps_its_contract(
+    subject: Subject, where: Where, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue, Prove: one suite over all backends; what one lacks is written down, and is true."""
+    if where == "real" and isinstance(subject, ProgramSubject):
+        if subject.installed() is None:
+            pytest.skip(f"{subject.name} is not installed: AGENT_WORKER_TEST_CLIS")
+        if RECORD:
+            subject.recordings.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setattr(process, "LEAVE_SECONDS", process.LEAVE_SECONDS if where == "real" else 0.3)
+    lacking = pytest.raises(AssertionError) if scenario.name in subject.lacks else contextlib.nullcontext()
+    async with made(subject, where, scenario.name, tmp_path) as bed:
+        with lacking:
+            await scenario.by(subject)(bed)
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+def test_what_is_weaker_or_missing_is_a_scenario(subject: Subject) -> None:
+    """The documents name no row that is not there."""
+    assert {*subject.weaker, *subject.lacks} <= {scenario.name for scenario in SCENARIOS}

@@ -1,0 +1,197 @@
+"""Cursor's format, line by line as it is documented and as its users have seen it; no process is started."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.agent import Approval, McpServer
+from protocol.instruction import Usage
+from protocol.ipc import Json, Provider, ToolCall
+from tests.worker.fake_kernel import make_start
+from worker.backends.cursor import Cursor
+from worker.backends.program import Doing, Ended, Event, Job, Over, Reached, Said, SessionIs, Spent, ToolEnded, Turn
+from worker.models.errors import Failed
+
+INIT = {"type": "system", "subtype": "init", "session_id": "s1", "model": "Composer"}
+WELL = Ended(code=0, signal=None, stderr="")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("place", "home"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def cursor(folder: Path, *, session: str | None = None, **start: Any) -> Cursor:
+    """One attempt, not started."""
+    fields = {"backend": "cursor", "model": "composer-2", "system": "You are Alice.", "cwd": str(folder)} | start
+    provider = Provider(name="cursor", dialect="cursor", api_key="key_secret")
+    return Cursor(
+        Job(
+            start=make_start(provider=provider, **fields),
+            binary="/bin/cursor-agent",
+            message="do it",
+            session=session,
+            place=folder / "place",
+            home=folder / "home",
+            env={"PATH": "/bin", "HOME": "/home/user", "XDG_CONFIG_HOME": "/home/user/.config"},
+            max_turns=5,
+        )
+    )
+
+
+def heard(program: Cursor, *lines: dict[str, Any]) -> list[Event]:
+    """What these lines mean."""
+    return [event for line in lines for event in program.read(json.dumps(line).encode())]
+
+
+def call(subtype: str, body: dict[str, Any], kind: str = "mcp", **more: Any) -> dict[str, Any]:
+    return {"type": "tool_call", "subtype": subtype, "tool_call": {f"{kind}ToolCall": body}, **more}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": text}]}}
+
+
+def test_all_it_needs_lies_in_folders_of_ours(folder: Path) -> None:
+    """decisions: a HOME of its own; the token is in a file of the attempt, and no secret in an argument."""
+    launch = cursor(folder, token="tok_secret").launch()
+    config = folder / "home/.cursor/mcp.json"
+    assert (config.resolve(), stat.S_IMODE(config.stat().st_mode)) == (folder / "place/mcp.json", 0o600)
+    assert json.loads(config.read_text())["mcpServers"]["daemon"]["headers"] == {"Authorization": "Bearer tok_secret"}
+    assert "secret" not in " ".join(launch.argv)
+    assert "tok_secret" not in str(launch.env)
+    assert (launch.env["HOME"], launch.env["CURSOR_API_KEY"]) == (str(folder / "home"), "key_secret")
+    assert launch.env["XDG_CONFIG_HOME"].startswith(launch.env["HOME"])
+    assert (launch.stdin, {"--trust", "--approve-mcps"} <= set(launch.argv)) == (b"You are Alice.\n\ndo it", True)
+
+
+def test_a_session_is_told_its_prompt_once(folder: Path) -> None:
+    """It remembers what it was told; the words to go on come alone."""
+    launch = cursor(folder, session="s1").launch()
+    assert (launch.stdin, launch.argv[-2:]) == (b"do it", ("--resume", "s1"))
+
+
+@pytest.mark.parametrize(
+    ("approval", "force", "allow", "deny"),
+    [
+        ("auto", True, [], []),
+        ("ask", False, ["Read(*)"], ["Shell(*)", "Write(*)", "WebFetch(*)", "Mcp(own:*)"]),
+        ("deny", False, ["Read(*)"], ["Shell(*)", "Write(*)", "WebFetch(*)", "Mcp(own:*)"]),
+        ("all", False, [], ["Shell(*)", "Write(*)", "WebFetch(*)", "Read(*)", "Mcp(own:*)"]),
+    ],
+)
+def test_nobody_can_be_asked_so_it_is_refused(
+    folder: Path, approval: Approval, force: bool, allow: list[str], deny: list[str]
+) -> None:
+    """Issue 5: mapped to its own flags, and weaker: what would be asked about is refused, at once."""
+    program = cursor(folder, approval=approval, mcp_servers={"own": McpServer(command="mine")})
+    assert ("--force" in program.launch().argv) is force
+    rules = json.loads((folder / "home/.cursor/cli-config.json").read_text())["permissions"]
+    assert (rules["allow"], rules["deny"]) == (["Mcp(daemon:*)", *allow], deny)
+
+
+def test_a_run_is_replies_and_what_came_back(folder: Path) -> None:
+    """Lines as users have captured them: two calls of one reply, text one level down, one usage for all."""
+    program = cursor(folder)
+    args = {"name": "daemon-channel_send", "providerIdentifier": "daemon", "toolName": "channel_send", "args": {"m": 1}}
+    success = {"success": {"content": [{"text": {"text": "said"}}], "isError": False}}
+    shell = {"args": {"command": "ls"}}
+    usage = {"inputTokens": 100, "outputTokens": 20, "cacheReadTokens": 5, "cacheWriteTokens": 7}
+    events = heard(
+        program,
+        INIT,
+        {"type": "thinking", "subtype": "delta", "text": "hm"},
+        said("I look."),
+        call("started", {"args": args}, call_id="c1"),
+        call("started", shell, "shell", call_id="c2"),
+        call("completed", {"args": args, "result": success}, call_id="c1"),
+        call("completed", {**shell, "result": {"rejected": {"reason": "no"}}}, "shell", call_id="c2"),
+        said("Done."),
+        {"type": "result", "subtype": "success", "is_error": False, "result": "I look.Done.", "usage": usage},
+    )
+    calls = (
+        ToolCall(id="c1", name="daemon-channel_send", args=Json(b'{"m": 1}')),
+        ToolCall(id="c2", name="shell", args=Json(b'{"command": "ls"}')),
+    )
+    assert events == [
+        SessionIs("s1"),
+        Doing("thinking"),
+        Said("I look."),
+        Doing("tool daemon-channel_send", tool=True),
+        Doing("tool shell", tool=True),
+        Turn(text="I look.", calls=calls),
+        Reached(),
+        ToolEnded(call_id="c1", name="daemon-channel_send", text="said"),
+        ToolEnded(call_id="c2", name="shell", text='{"reason": "no"}', is_error=True),
+        Said("Done."),
+        Turn(text="Done.", usage=Usage(input_tokens=107, output_tokens=20, cache_read_tokens=5)),
+        Over(),
+    ]
+    assert program.conclude(WELL).text == "Done."
+
+
+def test_older_and_newer_spellings_are_read(folder: Path) -> None:
+    """facts: ids beside the call, servers of a plugin, tools without a kind, usage beside the result."""
+    body = {"args": {"toolName": "ping", "serverIdentifier": "plugin:daemon"}, "result": {"success": {"content": []}}}
+    named = {"tool_call": {"toolCallId": "c9", "mcpToolCall": body}}
+    function = {"tool_call": {"toolCallId": "c8", "function": {"name": "grep", "arguments": '{"x":1}'}}}
+    program = cursor(folder)
+    events = heard(
+        program,
+        {"type": "tool_call", "subtype": "completed", **named},
+        {"type": "tool_call", "subtype": "started", **function},
+        {"type": "tool_call", "subtype": "completed", **function},
+        {"type": "result", "subtype": "success", "result": "ok", "inputTokens": 3, "outputTokens": 2},
+    )
+    assert events[0] == Reached()
+    assert isinstance(events[1], ToolEnded) and events[1].call_id == "c9"
+    assert events[2] == Doing("tool grep", tool=True)
+    assert events[-2:] == [Turn(text="ok", usage=Usage(input_tokens=3, output_tokens=2)), Over()]
+
+
+def test_a_session_that_it_replaced_is_lost(folder: Path) -> None:
+    """It begins a new chat without a word where it does not know the one that was named."""
+    with pytest.raises(Failed) as caught:
+        heard(cursor(folder, session="s0"), INIT)
+    assert caught.value.cause == "session_lost"
+    assert heard(cursor(folder, session="s1"), INIT) == [SessionIs("s1")]
+
+
+def test_a_directory_that_is_not_trusted_is_no_success(folder: Path) -> None:
+    """facts: it says so in prose, and exits with 0."""
+    program = cursor(folder)
+    assert list(program.read("⚠ Workspace Trust Required".encode())) == []
+    with pytest.raises(Failed) as caught:
+        program.conclude(WELL)
+    assert (caught.value.cause, "Workspace Trust Required" in caught.value.text) == ("protocol", True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "ended", "cause"),
+    [
+        ([], Ended(code=1, signal=None, stderr="Error: Authentication required."), "overloaded"),
+        ([], Ended(code=None, signal=9, stderr=""), "crash"),
+        ([{"type": "result", "subtype": "error", "is_error": True, "result": "boom"}], WELL, "overloaded"),
+        ([{"type": "result", "subtype": "success"}], Ended(code=3, signal=None, stderr=""), "crash"),
+    ],
+)
+def test_a_failure_is_no_success_whatever_says_so(
+    folder: Path, lines: list[dict[str, Any]], ended: Ended, cause: str
+) -> None:
+    """decisions, Failure: terminal event and exit; prose names no cause."""
+    program = cursor(folder)
+    heard(program, *lines)
+    with pytest.raises(Failed) as caught:
+        program.conclude(ended)
+    assert caught.value.cause == cause
+
+
+def test_what_a_failed_run_cost_is_booked(folder: Path) -> None:
+    """Issue 5: usage is counted once, also where there is no reply to book it with."""
+    end = {"type": "result", "subtype": "error", "is_error": True, "usage": {"inputTokens": 4}}
+    assert heard(cursor(folder), end) == [Spent(Usage(input_tokens=4)), Over()]

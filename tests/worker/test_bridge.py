@@ -1,0 +1,173 @@
+"""The bridge, as the MCP SDK's own stdio client sees it: the real Daemon MCP, without its address or token."""
+
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.exceptions import MCPError
+
+from tests.kernel.api.house import House, house
+from tests.worker.fake_daemon import FakeDaemon
+from worker.backends.private import write
+from worker.bridge import Bridge, Pass
+
+SECONDS = 15
+
+
+@pytest.fixture
+async def kernel(tmp_path: Path) -> AsyncIterator[House]:
+    """A served kernel, whose alice is at work with the token ``worker-token``."""
+    async with house(tmp_path / "kernel") as built:
+        await built.attempt()
+        yield built
+
+
+def mark(folder: Path) -> Path:
+    """The file by which a worker learns that its program is connected."""
+    return folder / "listed"
+
+
+def key_file(url: str, folder: Path, token: str = "worker-token") -> Path:
+    """What a program's bridge is told, as a worker writes it."""
+    return write(
+        folder / "daemon.json", msgspec.json.encode(Pass(url=url, token=token, mark=str(mark(folder)))).decode()
+    )
+
+
+@asynccontextmanager
+async def client(url: str, folder: Path, mode: str = "auto", token: str = "worker-token") -> AsyncGenerator[Client]:
+    """The SDK's client, connected to a bridge that it started itself."""
+    file = key_file(url, folder, token)
+    server = StdioServerParameters(command=sys.executable, args=["-I", "-m", "worker.bridge", str(file)], env={})
+    with trio.fail_after(SECONDS):
+        async with Client(stdio_client(server), mode=mode) as connected:  # type: ignore[arg-type]  (str is documented)
+            yield connected
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "auto", "legacy"])
+async def test_a_stdio_client_has_the_kernels_tools(kernel: House, tmp_path: Path, mode: str) -> None:
+    """decisions, MCP revisions: whichever the client speaks; and it is known to be connected once it has the list."""
+    async with client(f"http://{kernel.host}/mcp", tmp_path, mode) as mcp:
+        assert not mark(tmp_path).exists()
+        tools = (await mcp.list_tools()).tools
+        assert mark(tmp_path).exists()
+        sent = await mcp.call_tool("channel_send", {"message": f"in {mode}"})
+        read = await mcp.call_tool("channel_read", {})
+        wrong = await mcp.call_tool("channel_send", {"message": 7})
+    assert "channel_send" in {tool.name for tool in tools}
+    assert not sent.is_error
+    assert read.structured_content is not None
+    assert read.structured_content["messages"][-1]["text"] == f"in {mode}"
+    assert wrong.is_error
+
+
+async def test_a_token_that_is_void_connects_nobody(kernel: House, tmp_path: Path) -> None:
+    """clis.md, trap 1: the program may go on and say that all is well; that it has no tools is what counts."""
+    async with client(f"http://{kernel.host}/mcp", tmp_path, "2026-07-28", token="yesterday's") as mcp:
+        with pytest.raises(MCPError, match="stale_attempt"):
+            await mcp.list_tools()
+    assert not mark(tmp_path).exists()
+
+
+class Wire:
+    """A bridge in this process, spoken to line by line."""
+
+    def __init__(self, daemon: FakeDaemon) -> None:
+        self.requests, self._in = trio.testing.memory_stream_one_way_pair()
+        self._out, self.answers = trio.testing.memory_stream_one_way_pair()
+        self.listed = 0
+        key = Pass(url=daemon.url, token=daemon.token, mark="")
+        self.bridge = Bridge(key, "origin", self._out, self._note)
+
+    def _note(self) -> None:
+        self.listed += 1
+
+    async def serve(self) -> None:
+        """Run the bridge until its input ends."""
+        await self.bridge.serve(self._in)
+        await self._out.aclose()
+
+    async def tell(self, *messages: dict[str, Any]) -> None:
+        """Send messages, each on a line of its own."""
+        await self.requests.send_all(b"".join(msgspec.json.encode(one) + b"\n" for one in messages))
+
+    async def hear(self, count: int) -> dict[Any, dict[str, Any]]:
+        """The next ``count`` answers, by their ids."""
+        data = b""
+        while data.count(b"\n") < count:
+            data += bytes(await self.answers.receive_some())
+        return {one["id"]: one for one in map(msgspec.json.decode, data.splitlines())}
+
+
+@asynccontextmanager
+async def wire(daemon: FakeDaemon) -> AsyncGenerator[Wire]:
+    """A bridge at work; leaving ends its input and sees it end."""
+    made = Wire(daemon)
+    with trio.fail_after(SECONDS):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(made.serve)
+            yield made
+            await made.requests.aclose()
+
+
+def call(id_: int, tool: str, **arguments: Any) -> dict[str, Any]:
+    """A request of a handshake revision."""
+    return {
+        "jsonrpc": "2.0",
+        "id": id_,
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments},
+    }
+
+
+async def test_a_call_that_waits_holds_nobody_up(daemon: FakeDaemon) -> None:
+    """promises, ask_agent: a program may call while an earlier call waits; and give that one up."""
+    async with wire(daemon) as bridge:
+        await bridge.tell(call(1, "hang"), call(2, "channel_send", message="meanwhile"))
+        assert (await bridge.hear(1))[2]["result"]["isError"] is False
+        await bridge.tell({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+        await bridge.tell(call(3, "channel_send", message="after"))
+        assert set(await bridge.hear(1)) == {3}
+    assert daemon.said == ["meanwhile", "after"]
+
+
+async def test_an_answer_that_is_lost_is_asked_for_again_and_the_call_happens_once(daemon: FakeDaemon) -> None:
+    """P4: the bridge gives each call a key, by which the ledger knows it again."""
+    daemon.refuse = [503]
+    async with wire(daemon) as bridge:
+        await bridge.tell(call(1, "channel_send", message="once"))
+        assert (await bridge.hear(1))[1]["result"]["isError"] is False
+        await bridge.tell(call(2, "channel_send", message="once"))
+        assert (await bridge.hear(1))[2]["result"]["isError"] is False
+    assert daemon.said == ["once", "once"]
+    assert daemon.keys == ["origin.1", "origin.2"]
+
+
+async def test_what_is_no_request_is_passed_over(daemon: FakeDaemon) -> None:
+    """A line of garbage is no reason to lose the tools."""
+    async with wire(daemon) as bridge:
+        await bridge.requests.send_all(b"Traceback:\n\xff\n[1]\n\n" + b'{"jsonrpc":"2.0","method":"notifications/x"}\n')
+        await bridge.tell(
+            {"jsonrpc": "2.0", "id": "a", "method": "no/such/method"}, call(2, "channel_send", message="x")
+        )
+        answers = await bridge.hear(2)
+    assert "error" in answers["a"]
+    assert answers[2]["result"]["isError"] is False
+    assert bridge.listed == 0
+
+
+async def test_a_kernel_that_is_gone_is_said(daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer in any case: a client that waits for one would wait for ever."""
+    monkeypatch.setattr("worker.insist.RETRY_SECONDS", (0.0,))
+    daemon.refuse = [503, 503]
+    async with wire(daemon) as bridge:
+        await bridge.tell(call(1, "channel_send", message="x"))
+        assert "cannot be reached" in (await bridge.hear(1))[1]["error"]["message"]

@@ -1,0 +1,123 @@
+"""One attempt that another program makes: found, started, followed to its end, and its end told.
+
+The kernel asks for nothing here but what it asks of every worker. That the program keeps the conversation itself is why
+entries are a record only: a later attempt names its session, and says what is new.
+"""
+
+import shutil
+import traceback
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+import trio
+
+from protocol.backends import BACKENDS, BackendSpec
+from protocol.ipc import Entry, Error, Go, Result, Start
+from worker.attempt import error_frame
+from worker.backends import words
+from worker.backends.process import Process, launched
+from worker.backends.program import Job, Launch, Program
+from worker.backends.telling import Teller, between
+from worker.conversation import Conversation
+from worker.fit import TooLarge
+from worker.link import Link, LinkLost, Stopped
+from worker.models.errors import Failed
+from worker.waits import Waits
+
+
+async def attempt(start: Start, link: Link, waits: Waits, *, env: Mapping[str, str]) -> Result | Error | None:
+    """The terminal frame; None where nobody is left to hear it. ``env`` is what the program's tools may see."""
+    conversation = Conversation.of(start)
+    try:
+        return await _work(start, conversation, link, env)
+    except (LinkLost, Stopped):
+        return None
+    except (Failed, TooLarge) as error:
+        return _without_secrets(error_frame(error, conversation), start)
+    except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
+        traceback.print_exc()
+        return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
+
+
+async def _work(start: Start, conversation: Conversation, link: Link, env: Mapping[str, str]) -> Result:
+    ended = between(conversation, start.limits, Go(k=-1, allowance=start.allowance))
+    if ended is not None:
+        return ended
+    spec = BACKENDS[start.backend]
+    job = _job(start, conversation, spec, env)
+    program: Program = import_module(f"worker.backends.{start.backend}").open(job)
+    teller = Teller(conversation, link, start, job.session)
+    return await _run(program, spec, program.launch(), start, teller)
+
+
+def _job(start: Start, conversation: Conversation, spec: BackendSpec, env: Mapping[str, str]) -> Job:
+    session = _session(start)
+    return Job(
+        start=start,
+        binary=_binary(spec, env),
+        message=words.opening(conversation) if session is None else words.going_on(conversation),
+        session=session,
+        place=Path(start.attempt_dir),
+        home=Path(start.session_dir),
+        env=env,
+        max_turns=start.limits.max_steps - conversation.own_step_count,
+    )
+
+
+def _binary(spec: BackendSpec, env: Mapping[str, str]) -> str:
+    for name in spec.binaries:
+        if (found := shutil.which(name, path=env.get("PATH", ""))) is not None:
+            return found
+    hint = f"; install it: {spec.install}" if spec.install else ""
+    raise Failed("spawn_permanent", f"{spec.title}: no {' or '.join(spec.binaries)} on the kernel's PATH{hint}")
+
+
+def _session(start: Start) -> str | None:
+    """The session to resume. Raises Failed where it was made in another directory: it would see other files there."""
+    kept: list[Entry] = [entry for entry in start.entries if entry.kind == "session" and entry.session]
+    if not kept:
+        return None
+    if kept[-1].note not in (None, start.cwd):
+        raise Failed("session_lost", f"its session belongs to {kept[-1].note}, and the work is now in {start.cwd}")
+    return kept[-1].session
+
+
+async def _run(program: Program, spec: BackendSpec, launch: Launch, start: Start, teller: Teller) -> Result:
+    """Follow the program to its end, which this brings about where it does not come by itself."""
+    process = await launched(launch, start)
+    ended: Result | Failed | LinkLost | TooLarge
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(process.attend)
+        try:
+            ended = await _follow(program, process, teller)
+        except (Failed, LinkLost, TooLarge) as error:
+            ended = error  # raised outside of the nursery, which would wrap it
+        finally:
+            await process.aclose()
+    if not isinstance(ended, Result):
+        raise ended
+    if ended.status == "done" and spec.daemon_check == "yes" and not teller.reached:
+        raise Failed("network", f"{spec.title} did not reach the kernel's tools, whatever it says")
+    return ended
+
+
+async def _follow(program: Program, process: Process, teller: Teller) -> Result:
+    """Tell all it says, until it has ended or has to. Raises Failed, LinkLost, TooLarge."""
+    while (line := await process.line()) is not None:
+        await teller.alive()
+        for event in program.read(line):
+            stopped = await teller.tell(event)
+            if stopped is not None:
+                return stopped
+        if teller.over:
+            process.over()
+    return program.conclude(await process.ended())
+
+
+def _without_secrets(error: Error, start: Start) -> Error:
+    text = error.text
+    for secret, name in ((start.provider and start.provider.api_key, "[key]"), (start.token, "[token]")):
+        text = text.replace(secret, name) if secret else text
+    return msgspec.structs.replace(error, text=text)

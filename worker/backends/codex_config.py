@@ -1,0 +1,94 @@
+"""What codex is told about one attempt: its ``config.toml``. Pure.
+
+It is written anew for each attempt into a home of codex's own, and holds no secret: those are in variables of codex's
+own process, under names that its shells never get (``shell_environment_policy``). Nothing of the project configures it:
+codex leaves ``.codex/`` alone where a project is not trusted by its user, and nobody here ever says that it is.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from protocol.agent import Approval
+from protocol.ipc import Provider, Start
+from worker.backends import toml
+from worker.models.errors import Failed
+
+KEY: Final = "AGENT_WORKER_PRIVATE_KEY"
+TOKEN: Final = "AGENT_WORKER_PRIVATE_TOKEN"
+PRIVATE: Final = "AGENT_WORKER_PRIVATE_*"
+"""What codex keeps from the commands it runs."""
+OPENAI: Final = "https://api.openai.com/v1"
+DAEMON: Final = "daemon"
+_PROVIDER: Final = "agent-worker"
+"""A name of our own: those that codex knows bring settings along, and a login."""
+_STARTUP_SECONDS: Final = 60
+
+SANDBOXES: Final[Mapping[Approval, str]] = MappingProxyType(
+    {"auto": "danger-full-access", "ask": "read-only", "all": "read-only", "deny": "read-only"}
+)
+"""``codex exec`` has nobody to ask (``approval_policy`` is never): what would be asked about, its sandbox refuses.
+``auto`` runs everything, as it does in every backend; what confines that is the agent's ``sandbox``."""
+
+
+def config(start: Start) -> str:
+    """The document. Raises Failed where there is no provider to name."""
+    if start.provider is None:
+        raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
+    values: dict[str, toml.Value] = {
+        "model": start.model,
+        "model_provider": _PROVIDER,
+        "model_providers": {_PROVIDER: _provider(start.provider)},
+        "developer_instructions": start.system,
+        "approval_policy": "never",
+        "sandbox_mode": SANDBOXES[start.approval],
+        "mcp_servers": {DAEMON: _daemon(start)},
+        "shell_environment_policy": {"inherit": "all", "ignore_default_excludes": True, "exclude": [PRIVATE]},
+        "features": _features(start),
+        "agents": {"enabled": False},
+        "project_doc_max_bytes": 0,
+        "history": {"persistence": "none"},
+        "analytics": {"enabled": False},
+        "check_for_update_on_startup": False,
+    }
+    if start.provider.base_url is not None:
+        values["web_search"] = "disabled"
+    return toml.document(values)
+
+
+def secrets(start: Start) -> dict[str, str]:
+    """Variables of codex's own process."""
+    key = start.provider.api_key if start.provider is not None else None
+    return {TOKEN: start.token, **({KEY: key} if key else {})}
+
+
+def _provider(provider: Provider) -> dict[str, toml.Value]:
+    """Retries are the kernel's: it knows who else asks this provider, and shows that it waits."""
+    values: dict[str, toml.Value] = {
+        "name": provider.name,
+        "base_url": provider.base_url or OPENAI,
+        "wire_api": "responses",
+        "request_max_retries": 0,
+        "stream_max_retries": 0,
+    }
+    return {**values, "env_key": KEY} if provider.api_key else values
+
+
+def _daemon(start: Start) -> dict[str, toml.Value]:
+    """Without ``required`` codex would go on without the kernel's tools, and say that all went well."""
+    return {
+        "url": start.mcp.url,
+        "bearer_token_env_var": TOKEN,
+        "required": True,
+        "default_tools_approval_mode": "approve",
+        "startup_timeout_sec": _STARTUP_SECONDS,
+        "tool_timeout_sec": start.limits.tool_seconds,
+    }
+
+
+def _features(start: Start) -> dict[str, toml.Value]:
+    """Off: what needs an account, what costs tokens that are told nowhere, what would wait for a provider for ever."""
+    off = ["apps", "plugins", "goals", "shell_snapshot", "unbounded_connection_retries"]
+    if start.approval == "all":
+        off += ["shell_tool", "unified_exec"]
+    return dict.fromkeys(off, False)

@@ -1,0 +1,168 @@
+"""cursor-agent, headless, by its documented format: it runs with an account of Cursor's only, so nothing was measured.
+
+All it knows lies below HOME, so it has one of its own: there its permissions are written, and a link into the attempt's
+folder leads to its MCP servers, so that the token goes with the attempt. It has no place for a system prompt, which
+opens the first message instead; nobody can be asked before a tool runs, so what would be asked about is refused.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from protocol.agent import Approval, McpServer
+from protocol.ipc import Result
+from worker.backends import private
+from worker.backends.cursor_stream import DAEMON, Line, Replies, parse
+from worker.backends.outcome import unfinished
+from worker.backends.program import Ended, Event, Job, Launch, Over, SessionIs
+from worker.models.errors import Failed
+
+TITLE: Final = "Cursor"
+_CHANGING: Final = ("Shell(*)", "Write(*)", "WebFetch(*)")
+_READING: Final = ("Read(*)",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Permission:
+    """What is refused by name is refused at once; what is merely not allowed keeps it waiting for half a minute."""
+
+    allows: tuple[str, ...] = ()
+    refuses: tuple[str, ...] = ()
+    everything: bool = False
+    """Whether all is allowed, the agent's own MCP servers too."""
+
+
+_PERMISSIONS: Final[Mapping[Approval, _Permission]] = MappingProxyType(
+    {
+        "auto": _Permission(everything=True),
+        "ask": _Permission(allows=_READING, refuses=_CHANGING),
+        "all": _Permission(refuses=(*_CHANGING, *_READING)),
+        "deny": _Permission(allows=_READING, refuses=_CHANGING),
+    }
+)
+
+
+class Cursor:
+    """One attempt of cursor-agent."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._permission = _PERMISSIONS[job.start.approval]
+        self._replies = Replies()
+        self._prose = ""
+        """What it said instead of an event, last: why it will not begin stands there."""
+        self._result: Line | None = None
+        self._text = ""
+
+    def launch(self) -> Launch:
+        """Write its configuration, and say how it is started."""
+        job = self._job
+        settings = job.home / ".cursor"
+        private.write(settings / "cli-config.json", _json(self._settings()))
+        servers = private.write(job.place / "mcp.json", _json({"mcpServers": self._servers()}))
+        _link(settings / "mcp.json", servers)
+        own = {
+            "HOME": str(job.home),
+            "XDG_CONFIG_HOME": str(job.home / ".config"),
+            "CURSOR_CONFIG_DIR": str(settings),
+            "CURSOR_API_KEY": (job.start.provider and job.start.provider.api_key) or "",
+        }
+        return Launch(argv=self._argv(), env={**job.env, **own}, stdin=self._message().encode())
+
+    def read(self, line: bytes) -> Iterable[Event]:
+        """What a line means. Raises Failed where it is not the session that was to be resumed."""
+        found = parse(line)
+        if found is None:
+            self._prose = line[:1000].decode("utf-8", "replace")
+            return ()
+        match found.type, found.subtype:
+            case "system", "init":
+                return (self._session(found),)
+            case "result", _:
+                return self._end(found)
+            case _:
+                return self._replies.take(found)
+
+    def conclude(self, ended: Ended) -> Result:
+        """What came of it. Raises Failed.
+
+        It names no cause for a failure, and its prose is not searched for one: it is tried again, a few times.
+        """
+        result = self._result
+        if result is None:
+            ended = replace(ended, stderr=ended.stderr or self._prose)
+            if not ended.code:  # 0 says nothing: with that it also refuses to begin in a directory it does not trust
+                raise unfinished(TITLE, ended)
+            raise Failed("overloaded", f"{TITLE} ended with exit code {ended.code}: {ended.stderr}")
+        if result.is_error or result.subtype != "success":
+            raise Failed("overloaded", f"{TITLE} failed: {result.result or result.subtype}")
+        if not ended.well:
+            raise unfinished(TITLE, ended)
+        return Result(status="done", text=self._text)
+
+    def _argv(self) -> tuple[str, ...]:
+        job = self._job
+        return (
+            job.binary, "-p", "--output-format", "stream-json",
+            "--trust", "--approve-mcps",
+            "--workspace", job.start.cwd,
+            "--model", job.start.model,
+            *(("--force",) if self._permission.everything else ()),
+            *(("--resume", job.session) if job.session else ()),
+        )  # fmt: skip
+
+    def _message(self) -> str:
+        start, message = self._job.start, self._job.message
+        return message if self._job.session or not start.system else f"{start.system}\n\n{message}"
+
+    def _settings(self) -> dict[str, Any]:
+        permission = self._permission
+        own = () if permission.everything else tuple(f"Mcp({name}:*)" for name in self._job.start.mcp_servers)
+        rules = {"allow": [f"Mcp({DAEMON}:*)", *permission.allows], "deny": [*permission.refuses, *own]}
+        return {"version": 1, "editor": {"vimMode": False}, "permissions": rules}
+
+    def _servers(self) -> dict[str, Any]:
+        start = self._job.start
+        ours = {"url": start.mcp.url, "headers": {"Authorization": f"Bearer {start.token}"}}
+        return {**{name: _server(one) for name, one in start.mcp_servers.items()}, DAEMON: ours}
+
+    def _session(self, line: Line) -> Event:
+        """One that it does not know it replaces by a new one without a word, and would begin from nothing."""
+        wanted = self._job.session
+        if wanted is not None and line.session_id != wanted:
+            raise Failed("session_lost", f"{TITLE} no longer has the session {wanted}")
+        return SessionIs(line.session_id)
+
+    def _end(self, line: Line) -> Iterator[Event]:
+        self._result = line
+        if line.is_error:
+            yield from self._replies.broke(line)
+        else:
+            turn = self._replies.last(line)
+            self._text = turn.text
+            yield turn
+        yield Over()
+
+
+def open(job: Job) -> Cursor:  # noqa: A001  (the name is the contract's)
+    """The program of one attempt."""
+    return Cursor(job)
+
+
+def _server(server: McpServer) -> dict[str, Any]:
+    if server.url is not None:
+        return {"url": server.url, "headers": server.headers}
+    return {"command": server.command, "args": list(server.args), "env": server.env}
+
+
+def _link(path: Path, target: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

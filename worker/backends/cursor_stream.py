@@ -1,0 +1,209 @@
+"""What cursor-agent prints (``--output-format stream-json``), one JSON object a line. Pure.
+
+It says nothing of replies as such: there is text, and there are calls that begin and come back. A reply is taken to be
+what lies between two returns. Its usage comes once, at the end, for all of them.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final, TypeVar
+
+import msgspec
+
+from protocol.instruction import Usage
+from protocol.ipc import NULL, Json, ToolCall
+from worker.backends.program import Doing, Event, Reached, Said, Spent, ToolEnded, Turn
+
+DAEMON: Final = "daemon"
+"""What our MCP server is called there."""
+_KIND: Final = "ToolCall"
+"""A call is an object with one key that ends so and says which tool it is: ``readToolCall``, ``mcpToolCall``."""
+_MCP: Final = f"mcp{_KIND}"
+_FUNCTION: Final = "function"
+"""The key of a call to a tool that has no kind of its own."""
+_ID: Final = "toolCallId"
+"""Beside that key, where the event itself names no call."""
+
+T = TypeVar("T")
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A part of a message. Within a tool's result the text lies one level deeper."""
+
+    type: str = ""
+    text: "str | Block" = ""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What was said."""
+
+    content: tuple[Block, ...] = ()
+
+
+class Count(msgspec.Struct, frozen=True, rename="camel"):
+    """Tokens of a whole run. Those read from a cache are not part of the input."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class Line(msgspec.Struct, frozen=True):
+    """An event, as far as it matters here."""
+
+    type: str = ""
+    subtype: str = ""
+    session_id: str = ""
+    message: Message = Message()
+    call_id: str = ""
+    tool_call: dict[str, Json] = {}
+    is_error: bool = False
+    result: str | None = None
+    usage: Count | None = None
+
+
+class _Call(msgspec.Struct, frozen=True):
+    args: Json = Json(b"{}")
+    name: str = ""
+    arguments: Json = Json(b"{}")
+    result: "_Outcome | None" = None
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    success: Json = NULL
+    error: Json = NULL
+    rejected: Json = NULL
+
+
+class _Returned(msgspec.Struct, frozen=True, rename="camel"):
+    content: tuple[Block, ...] = ()
+    is_error: bool = False
+
+
+class _McpArgs(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    provider_identifier: str = ""
+    server_identifier: str = ""
+    tool_name: str = ""
+    args: Json = Json(b"{}")
+
+
+def parse(line: bytes) -> Line | None:
+    """The event that a line is; None where it is none. Older versions put the usage beside the result."""
+    try:
+        found = msgspec.json.decode(line, type=Line)
+        if found.type == "result" and found.usage is None:
+            return msgspec.structs.replace(found, usage=msgspec.json.decode(line, type=Count))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return found
+
+
+class Replies:
+    """Puts replies together from what comes one by one."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._calls: list[ToolCall] = []
+
+    def take(self, line: Line) -> Iterable[Event]:
+        """What an event of the conversation means."""
+        match line.type, line.subtype:
+            case "thinking", _:
+                return (Doing("thinking"),)
+            case "assistant", _:
+                return (self._said(line.message),)
+            case "tool_call", "started":
+                return (self._began(line),)
+            case "tool_call", "completed":
+                return self._returned(line)
+            case _:
+                return ()
+
+    def last(self, line: Line) -> Turn:
+        """The reply that ends the work, with what all of them cost. A call that never came back is passed over."""
+        self._calls = []
+        turn = self._turn(_usage(line.usage))
+        return turn if turn.text else replace(turn, text=line.result or "")
+
+    def broke(self, line: Line) -> Iterator[Event]:
+        """The end of a run that failed: what it cost all the same."""
+        if (usage := _usage(line.usage)) is not None:
+            yield Spent(usage)
+
+    def _said(self, message: Message) -> Event:
+        text = "".join(map(_text, message.content))
+        self._texts.append(text)
+        return Said(text)
+
+    def _began(self, line: Line) -> Event:
+        """A call that runs now; others of the same reply may follow."""
+        call, _body = _called(line)
+        self._calls.append(call)
+        return Doing(f"tool {call.name}", tool=True)
+
+    def _returned(self, line: Line) -> Iterator[Event]:
+        """A call that came back: so the reply that asked for it is whole."""
+        call, body = _called(line)
+        if self._calls:
+            yield self._turn(None)
+        ended = _ended(call, body.result or _Outcome())
+        if _is_ours(body) and not ended.is_error:
+            yield Reached()
+        yield ended
+
+    def _turn(self, usage: Usage | None) -> Turn:
+        turn = Turn(text="".join(self._texts), calls=tuple(self._calls), usage=usage)
+        self._texts, self._calls = [], []
+        return turn
+
+
+def _usage(count: Count | None) -> Usage | None:
+    if count is None or count == Count():
+        return None
+    return Usage(
+        input_tokens=count.input_tokens + count.cache_write_tokens,
+        output_tokens=count.output_tokens,
+        cache_read_tokens=count.cache_read_tokens,
+    )
+
+
+def _called(line: Line) -> tuple[ToolCall, _Call]:
+    """Which call a line is about, and all it says of it."""
+    found = ((key, raw) for key, raw in line.tool_call.items() if key.endswith(_KIND) or key == _FUNCTION)
+    kind, raw = next(found, ("?", NULL))
+    body = _decoded(raw, _Call())
+    name, args = kind.removesuffix(_KIND), body.args
+    if kind == _FUNCTION:
+        name, args = body.name, body.arguments
+    elif kind == _MCP:
+        mcp = _decoded(body.args, _McpArgs())
+        name, args = mcp.name or f"{mcp.provider_identifier}-{mcp.tool_name}", mcp.args
+    return ToolCall(id=line.call_id or _decoded(line.tool_call.get(_ID, NULL), ""), name=name, args=args), body
+
+
+def _is_ours(body: _Call) -> bool:
+    """Whether a tool of the kernel's was called. What a plugin brings is called ``plugin:server``."""
+    args = _decoded(body.args, _McpArgs())
+    return DAEMON in (args.provider_identifier, args.server_identifier.rpartition(":")[2])
+
+
+def _ended(call: ToolCall, outcome: _Outcome) -> ToolEnded:
+    bad = next((said for said in (outcome.error, outcome.rejected) if said != NULL), None)
+    good = _decoded(outcome.success, _Returned())
+    shown = outcome.success if bad is None else bad
+    text = "\n".join(map(_text, good.content)) or bytes(shown).decode("utf-8", "replace")
+    return ToolEnded(call_id=call.id, name=call.name, text=text, is_error=bad is not None or good.is_error)
+
+
+def _decoded(raw: Json, otherwise: T) -> T:
+    """What ``raw`` says, of the type of ``otherwise``, which stands for anything else."""
+    try:
+        return msgspec.json.decode(raw, type=type(otherwise))
+    except (msgspec.DecodeError, RecursionError):
+        return otherwise
+
+
+def _text(block: Block) -> str:
+    return block.text if isinstance(block.text, str) else _text(block.text)

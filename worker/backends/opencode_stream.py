@@ -1,0 +1,183 @@
+"""``opencode run --format json``: one JSON object a line, as version 1.18 writes it. Sans I/O.
+
+Each line is a part of a reply that is whole: its texts, its calls with what came of them, and at its end what it cost.
+There is no event for the end of the work: the reason of the last reply and the exit have to say it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from protocol.instruction import Usage
+from protocol.ipc import NULL, Json, ToolCall
+from worker.backends.program import Event, Over, Said, SessionIs, ToolEnded, Turn
+from worker.models.errors import Failed, cause_of, codes_in, message_in
+from worker.models.retry_after import retry_after
+
+GOES_ON: Final = "tool-calls"
+"""The reason of a reply after which it asks again."""
+
+
+class State(msgspec.Struct, frozen=True):
+    """What came of a call."""
+
+    status: str = ""
+    input: Json = NULL
+    output: str = ""
+    error: str = ""
+
+
+class Cache(msgspec.Struct, frozen=True):
+    """Tokens that were read from a cache, or written to it."""
+
+    read: int = 0
+    write: int = 0
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """What one reply cost. ``reasoning`` is not in ``output``."""
+
+    input: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cache: Cache = Cache()
+
+
+class Part(msgspec.Struct, frozen=True, rename={"call_id": "callID"}):
+    """A part of a reply: the fields of all kinds that we read."""
+
+    text: str = ""
+    call_id: str = ""
+    tool: str = ""
+    state: State = State()
+    reason: str = ""
+    tokens: Tokens = Tokens()
+
+
+class Details(msgspec.Struct, frozen=True, rename="camel"):
+    """An error's. ``response_body`` is the provider's own, unread."""
+
+    message: str = ""
+    status_code: int | None = None
+    response_headers: dict[str, str] = {}
+    response_body: str = ""
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """An error it ends with."""
+
+    name: str = ""
+    data: Details = Details()
+
+
+class Line(msgspec.Struct, frozen=True, rename={"session": "sessionID"}):
+    """Any line."""
+
+    type: str
+    session: str = ""
+    part: Part = Part()
+    error: Trouble | None = None
+
+
+_decode: Final = msgspec.json.Decoder(Line).decode
+_NAMED: Final[Mapping[str, str]] = {
+    "ContextOverflowError": "context_length_exceeded",
+    "ContentFilterError": "content_filter",
+    "ProviderAuthError": "invalid_api_key",
+    "ProviderModelNotFoundError": "not_found_error",
+    "UnknownError": "invalid_request_error",
+}
+"""Its names for errors -> the codes of a provider that mean the same. An unknown error is one of its own setup."""
+
+
+def parse(line: bytes) -> Line | None:
+    """One line; None where it is none of this format."""
+    try:
+        return _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+class Replies:
+    """Puts replies together."""
+
+    def __init__(self) -> None:
+        self._session = ""
+        self._texts: list[str] = []
+        self._calls: list[ToolCall] = []
+        self._ended: list[ToolEnded] = []
+        self.text = ""
+        """The last thing it said."""
+        self.reason = ""
+        """Why its last reply ended; "" before the first has."""
+        self.failure: Failed | None = None
+
+    def take(self, line: Line) -> Iterator[Event]:
+        """What a line means."""
+        if line.session and line.session != self._session:
+            self._session = line.session
+            yield SessionIs(line.session)
+        match line.type:
+            case "text":
+                yield self._said(line.part.text)
+            case "tool_use":
+                self._called(line.part)
+            case "step_finish":
+                yield from self._finished(line.part)
+            case "error" if line.error is not None:
+                self.failure = failed(line.error)
+                yield Over()
+            case _:
+                pass
+
+    def _said(self, text: str) -> Said:
+        self._texts.append(text)
+        self.text = text
+        return Said(text)
+
+    def _called(self, part: Part) -> None:
+        state = part.state
+        self._calls.append(ToolCall(id=part.call_id, name=part.tool, args=state.input))
+        is_error = state.status == "error"
+        text = state.error if is_error else state.output
+        self._ended.append(ToolEnded(call_id=part.call_id, name=part.tool, text=text, is_error=is_error))
+
+    def _finished(self, part: Part) -> Iterable[Event]:
+        self.reason = part.reason
+        told = [
+            Turn(text="\n\n".join(self._texts), calls=tuple(self._calls), usage=_usage(part.tokens)),
+            *self._ended,
+        ]
+        self._texts, self._calls, self._ended = [], [], []
+        return told if part.reason == GOES_ON else [*told, Over()]
+
+
+def failed(error: Trouble) -> Failed:
+    """The failure that an error stands for: by the provider's own words, which it carries along."""
+    data = error.data
+    body = _json(data.response_body)
+    codes = [*codes_in(body), *([_NAMED[error.name]] if error.name in _NAMED else [])]
+    return Failed(
+        cause_of(data.status_code, codes),
+        f"opencode: {message_in(body) or data.message or error.name}",
+        http_status=data.status_code,
+        retry_after_seconds=retry_after(data.response_headers),
+        code=codes[0][:100] if codes else None,
+    )
+
+
+def _usage(tokens: Tokens) -> Usage:
+    return Usage(
+        input_tokens=tokens.input + tokens.cache.write,
+        output_tokens=tokens.output + tokens.reasoning,
+        cache_read_tokens=tokens.cache.read,
+    )
+
+
+def _json(text: str) -> object:
+    try:
+        body: object = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return body

@@ -1,0 +1,17 @@
+"""Files that only this user reads: configuration and secrets of one attempt, or of one agent."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+MODE: Final = 0o600
+
+
+def write(path: Path, text: str) -> Path:
+    """Write ``text`` to ``path``, from its first byte on readable by this user alone. Raises OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
+    with open(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path

@@ -1,0 +1,166 @@
+"""A program as a process: started in a session of its own, read line by line, and ended for sure.
+
+It knows nothing of what the lines say. What the process leaves behind outside its process group is the keeper's to
+kill: that adopts every orphan of the attempt.
+"""
+
+import errno
+import math
+import os
+import signal
+import subprocess
+import tempfile
+from collections import deque
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from protocol.errors import Cause
+from protocol.ipc import Start
+from worker.backends.lines import Lines
+from worker.backends.program import Ended, Launch
+from worker.models.errors import Failed
+
+LEAVE_SECONDS: Final = 5.0
+"""How long a program may stay after its last event: one that hangs there has done its work all the same."""
+TERM_SECONDS: Final = 5.0
+"""Between SIGTERM and SIGKILL: one that runs a tool ends that first."""
+KILL_SECONDS: Final = 2.0
+"""For the system to let a killed process go; one that it holds is left to the keeper."""
+DRAIN_SECONDS: Final = 1.0
+"""How long its output may stay open after its end: what it started may have inherited it."""
+STDERR_BYTES: Final = 8 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
+_SHORT_OF: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+
+
+class Process:
+    """A program that runs. ``attend`` must run while its lines are read, and returns once it is gone."""
+
+    def __init__(self, process: trio.Process) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process = process
+        self._stdout = process.stdout
+        self._stderr = process.stderr
+        self._lines = Lines()
+        self._waiting: deque[bytes] = deque()
+        self._reading = trio.CancelScope()
+        self._read_until = math.inf
+        self._at_end = False
+        self._said_all = trio.Event()
+        self._heard = trio.Event()
+        self._buried = trio.Event()
+        self._last_words = bytearray()
+        self._pushed = False
+
+    @property
+    def dropped(self) -> int:
+        """How many lines were too long to be read."""
+        return self._lines.dropped
+
+    async def line(self) -> bytes | None:
+        """The next line of standard output; None once there will be no more."""
+        while not self._waiting and not self._at_end:
+            chunk = b""
+            with trio.CancelScope(deadline=self._read_until) as self._reading:
+                chunk = await self._read(self._stdout)
+            self._at_end = not chunk
+            self._waiting.extend(self._lines.feed(chunk) if chunk else self._lines.rest())
+        return self._waiting.popleft() if self._waiting else None
+
+    def over(self) -> None:
+        """It has said its last: it gets LEAVE_SECONDS to leave by itself."""
+        self._said_all.set()
+
+    async def attend(self) -> None:
+        """Hear what it says on standard error, see it leave, and end the reading soon after."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hear)
+            nursery.start_soon(self._push)
+            await self._process.wait()
+            self._reading.deadline = self._read_until = trio.current_time() + DRAIN_SECONDS
+            with trio.move_on_after(DRAIN_SECONDS):
+                await self._heard.wait()
+            nursery.cancel_scope.cancel()
+        self._buried.set()
+
+    async def stop(self) -> None:
+        """SIGTERM, and SIGKILL TERM_SECONDS later; nothing where it is gone."""
+        self._signal(signal.SIGTERM)
+        with trio.move_on_after(TERM_SECONDS):
+            await self._process.wait()
+        self._signal(signal.SIGKILL)
+        with trio.move_on_after(KILL_SECONDS):
+            await self._process.wait()
+
+    async def ended(self) -> Ended:
+        """How it ended; waits for that, and for ``attend``."""
+        await self._buried.wait()
+        code = await self._process.wait()
+        return Ended(
+            code=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            stderr=self._last_words.decode("utf-8", "replace").strip(),
+            pushed=self._pushed,
+        )
+
+    async def aclose(self) -> None:
+        """End it where it still runs, and let its pipes go; shielded from cancellation, and bounded."""
+        with trio.CancelScope(shield=True):
+            await self.stop()
+            await self._stdout.aclose()
+            await self._stderr.aclose()
+
+    async def _push(self) -> None:
+        await self._said_all.wait()
+        await trio.sleep(LEAVE_SECONDS)
+        self._pushed = True
+        await self.stop()
+
+    async def _hear(self) -> None:
+        while chunk := await self._read(self._stderr):
+            self._last_words += chunk
+            del self._last_words[:-STDERR_BYTES]
+        self._heard.set()
+
+    async def _read(self, stream: trio.abc.ReceiveStream) -> bytes:
+        try:
+            return bytes(await stream.receive_some(_CHUNK_BYTES))
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            return b""
+
+    def _signal(self, number: int) -> None:
+        """SIGTERM to it alone, so that it ends its own; SIGKILL to its group. Until it is waited for its pid is its."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                (os.kill if number == signal.SIGTERM else os.killpg)(self._process.pid, number)
+
+
+async def launched(launch: Launch, start: Start) -> Process:
+    """Start ``launch`` in the attempt's directory. Raises Failed where it cannot be executed.
+
+    Its input is a file without a name, not a pipe: it is all there, and at its end, whenever the program looks.
+    """
+    with tempfile.TemporaryFile(dir=start.attempt_dir) as stdin:
+        stdin.write(launch.stdin)
+        stdin.seek(0)
+        try:
+            process = await trio.lowlevel.open_process(
+                launch.argv,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=start.cwd,
+                env=launch.env,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise _unstarted(launch, start, error) from error
+    return Process(process)
+
+
+def _unstarted(launch: Launch, start: Start, error: OSError) -> Failed:
+    cause: Cause = "spawn_transient" if error.errno in _SHORT_OF else "spawn_permanent"
+    return Failed(cause, f"{launch.argv[0]} could not be started in {start.cwd}: {error.strerror or error}")

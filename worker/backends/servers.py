@@ -1,0 +1,53 @@
+"""An agent's own MCP servers, as codex and opencode are told of them. Pure.
+
+What they get of the user's environment is secret: in a file that outlives the attempt there is only the name of a
+variable of the program's own process.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from protocol.agent import McpServer
+from worker.backends import toml
+
+VARIABLE: Final = "AGENT_WORKER_PRIVATE_SERVER_{}"
+"""Name of a header's value, for codex."""
+
+
+class CodexServers(NamedTuple):
+    """``tables`` are entries of ``mcp_servers``; ``variables`` belong into codex's environment, and not its shells'."""
+
+    tables: Mapping[str, toml.Value]
+    variables: Mapping[str, str]
+
+
+def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> CodexServers:
+    """``servers`` for codex. A server that does not come is left out by it: none of these is required."""
+    tables: dict[str, toml.Value] = {}
+    variables: dict[str, str] = {}
+    for name, server in servers.items():
+        table: dict[str, toml.Value] = {"tool_timeout_sec": tool_seconds}
+        if server.url is None:
+            table |= {"command": server.command or "", "args": list(server.args), "env_vars": list(server.env)}
+            variables |= server.env
+        else:
+            headers: dict[str, toml.Value] = {}
+            for header, value in server.headers.items():
+                variable = VARIABLE.format(len(variables))
+                headers[header], variables[variable] = variable, value
+            table |= {"url": server.url, "env_http_headers": headers}
+        tables[name] = table
+    return CodexServers(tables, variables)
+
+
+def opencode_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> dict[str, dict[str, Any]]:
+    """``servers`` as entries of ``mcp`` in opencode's configuration, which has to go with the attempt."""
+    return {name: _opencode_server(server, tool_seconds) for name, server in servers.items()}
+
+
+def _opencode_server(server: McpServer, tool_seconds: float) -> dict[str, Any]:
+    common = {"enabled": True, "timeout": round(tool_seconds * 1000)}
+    if server.url is None:
+        command = [server.command or "", *server.args]
+        return {"type": "local", "command": command, "environment": server.env, **common}
+    return {"type": "remote", "url": server.url, "headers": server.headers, "oauth": False, **common}

@@ -1,0 +1,118 @@
+"""From what a program says to what the kernel hears: entries made durable one by one, and when the work has to stop.
+
+A program goes on by itself while an entry is made durable; it is stopped between two turns, when all calls of the last
+one are back, so that as little as possible is left of which nobody knows what came of it.
+"""
+
+from typing import Final
+
+import msgspec
+
+from protocol.ipc import Entry, Go, Json, Limits, Result, Start, ToolCall, Yield
+from worker.backends.program import Doing, Event, Hopeless, Over, Reached, Said, SessionIs, Spent, ToolEnded, Turn
+from worker.conversation import Conversation
+from worker.fit import clean, shorten
+from worker.link import Link
+
+ARGUMENTS_BYTES: Final = 8 * 1024
+RESULT_BYTES: Final = 8 * 1024
+"""Of one call: the program itself keeps the whole of it, this is for people, and for a ledger."""
+_ASKING: Final = "asking the model"
+
+
+class Teller:
+    """Tells one attempt. ``conversation`` grows by what is told; ``session`` is the one that is resumed."""
+
+    def __init__(self, conversation: Conversation, link: Link, start: Start, session: str | None) -> None:
+        self._conversation = conversation
+        self._link = link
+        self._limits = start.limits
+        self._cwd = start.cwd
+        self._session = session
+        self._doing = Doing(_ASKING)
+        self.reached = False
+        """Whether it showed that it has the kernel's tools."""
+        self.over = False
+        """Whether it has said its last."""
+
+    async def tell(self, event: Event) -> Result | None:
+        """Tell ``event``; how the work ends where it has to stop now. Raises Failed, LinkLost, fit.TooLarge."""
+        match event:
+            case SessionIs(id=session):
+                return await self._settle(session)
+            case Said(text=text):
+                await self._link.delta(clean(text))
+            case Doing():
+                self._doing = event
+                await self.alive()
+            case Turn() | ToolEnded() | Spent():
+                return await self._record(self._entry(event))
+            case Reached():
+                self.reached = True
+            case Over():
+                self.over = True
+            case Hopeless(why=why):
+                raise why
+        return None
+
+    async def alive(self) -> None:
+        """Say again what goes on: something was heard."""
+        await self._link.progress(self._doing.what[:200], tool=self._doing.tool)
+
+    async def _settle(self, session: str) -> Result | None:
+        """Keep the session's id, and where it was: a session is resumed nowhere else."""
+        if session == self._session:
+            return None
+        self._session = session
+        return await self._record(Entry(k=self._k, kind="session", session=session, note=self._cwd))
+
+    def _entry(self, event: Turn | ToolEnded | Spent) -> Entry:
+        match event:
+            case Turn():
+                calls = tuple(map(_brief, event.calls))
+                return Entry(k=self._k, kind="reply", text=clean(event.text), calls=calls, usage=event.usage)
+            case ToolEnded():
+                text = shorten(clean(event.text), RESULT_BYTES)
+                return Entry(
+                    k=self._k, kind="tool", text=text, call_id=event.call_id, name=event.name, is_error=event.is_error
+                )
+            case Spent():
+                return Entry(k=self._k, kind="session", session=self._session, note=self._cwd, usage=event.usage)
+
+    async def _record(self, entry: Entry) -> Result | None:
+        answer = await self._link.record(entry)
+        self._conversation.add(entry)
+        last = self._conversation.last
+        call = last.pending if last else None
+        self._doing = Doing(f"tool {call.name}", tool=True) if call else Doing(_ASKING)
+        await self.alive()
+        return between(self._conversation, self._limits, answer)
+
+    @property
+    def _k(self) -> int:
+        return self._conversation.next_k
+
+
+def between(conversation: Conversation, limits: Limits, answer: Go | Yield) -> Result | None:
+    """How the work ends now, where ``answer`` or a limit says so; None: it goes on. Pure.
+
+    While a call runs it goes on, and after a turn without one it is about to end by itself.
+    """
+    last = conversation.last
+    if last is not None and (last.pending is not None or not last.reply.calls) and not last.notes:
+        return None
+    if isinstance(answer, Yield):
+        return Result(status="yielded")
+    if answer.allowance == 0:
+        return Result(status="incomplete", text=conversation.text, cause="budget")
+    if conversation.own_step_count >= limits.max_steps:
+        return Result(status="incomplete", text=conversation.text, cause="max_steps")
+    return None
+
+
+def _brief(call: ToolCall) -> ToolCall:
+    """``call`` with arguments that fit; what is cut becomes a JSON string."""
+    if len(call.args) <= ARGUMENTS_BYTES:
+        return call
+    text = shorten(bytes(call.args).decode("utf-8", "replace"), ARGUMENTS_BYTES)
+    return msgspec.structs.replace(call, args=Json(msgspec.json.encode(text)))

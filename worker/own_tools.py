@@ -1,0 +1,99 @@
+"""An attempt with tools of the worker's own, put together from what the start frame switches on."""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from importlib import import_module
+from typing import Final
+
+from protocol.ipc import Error, Result, Start
+from worker.attempt import Connect, attempt
+from worker.link import Link, LinkLost
+from worker.models.mock import SHELL
+from worker.programs import Programs
+from worker.tool import Own
+from worker.waits import Waits
+
+_LONGEST_PART: Final = 0.95
+"""Of ``timeouts.tool``, how much a command may use up: then what it said so far is still its result."""
+
+
+async def attempt_with_tools(
+    start: Start, link: Link, waits: Waits, *, connect: Connect, env: Mapping[str, str]
+) -> Result | Error | None:
+    """As ``attempt``, with what the start frame switches on. ``env`` is what programs see."""
+    async with _opened(start, Programs(start, env), link) as own:
+        return await attempt(start, link, waits, connect, own)
+
+
+@asynccontextmanager
+async def _opened(start: Start, programs: Programs, link: Link) -> AsyncGenerator[Mapping[str, Own]]:
+    own = dict(tool for kind in _KINDS for tool in kind(start, programs))
+    if not start.mcp_servers:
+        yield own
+        return
+    servers = import_module("worker.servers")
+    with suppress(LinkLost):
+        await link.progress(f"starting {', '.join(start.mcp_servers)}"[:200])
+    async with servers.running(start.mcp_servers, programs) as running:
+        for server in running:
+            own |= servers.tools_of(server, start.idempotency_key)
+            if server.fault:
+                with suppress(LinkLost):
+                    await link.log("warning", f"the MCP server {server.name} is not there: {server.fault}")
+        yield own
+
+
+Tools = Iterable[tuple[str, Own]]
+
+
+def _bash(start: Start, programs: Programs) -> Tools:
+    if "bash" not in start.tools:
+        return []
+    from worker.tools.bash import bash  # noqa: PLC0415  (each worker imports what it is to have)
+
+    longest = start.limits.tool_seconds * _LONGEST_PART
+    return [("bash", bash(programs, idempotency_key=start.idempotency_key, longest_seconds=longest))]
+
+
+def _script_shell(start: Start, programs: Programs) -> Tools:
+    if not start.mock:
+        return []
+    from worker.tools.bash import Bash  # noqa: PLC0415  (as above)
+
+    seconds = start.limits.tool_seconds
+    hand = Bash(programs, idempotency_key=start.idempotency_key, longest_seconds=seconds, seconds=seconds)
+    return [(SHELL, Own(hand=hand))]
+
+
+def _files(start: Start, _programs: Programs) -> Tools:
+    if "files" not in start.tools:
+        return []
+    from worker.tools.files import FILES  # noqa: PLC0415  (as above)
+    from worker.tools.place import Place  # noqa: PLC0415  (as above)
+
+    place = Place(start.cwd, start.hidden)
+    return [(tool.name, tool.on(place)) for tool in FILES]
+
+
+def _skills(start: Start, _programs: Programs) -> Tools:
+    if not start.skills:
+        return []
+    from worker.tools.skill import skill  # noqa: PLC0415  (as above)
+
+    return [("skill", skill(start.skills))]
+
+
+def _project_tools(start: Start, programs: Programs) -> Tools:
+    if not start.project_tools:
+        return []
+    from worker.tools.project_tool import project_tool  # noqa: PLC0415  (as above)
+
+    longest = start.limits.tool_seconds * _LONGEST_PART
+    key = start.idempotency_key
+    return [
+        (name, project_tool(name, tool, programs, idempotency_key=key, longest_seconds=longest))
+        for name, tool in start.project_tools.items()
+    ]
+
+
+_KINDS: Final[tuple[Callable[[Start, Programs], Tools], ...]] = (_bash, _files, _skills, _project_tools, _script_shell)

@@ -1,0 +1,61 @@
+"""The step before a tool of the worker's own runs: may it? The kernel knows, or somebody it asks.
+
+Asking holds nothing up here: while nobody has decided the outcome is ``pending``, the work is put back, and the next
+attempt asks again by the same key. What an answer means is read here, what it is decided there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from protocol.agent import Approval
+from protocol.tools import AUTH_REQUEST
+from worker.tool import Granted, Hand, Outcome
+
+_REFUSED: Final[Mapping[str, str]] = MappingProxyType({"denied": "it was denied", "expired": "it was not approved"})
+"""What a model reads of a call that may not be made."""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    decision: str
+    reason: str = ""
+    first: bool = False
+
+
+_decode: Final = msgspec.json.Decoder(_Answer).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Asks ``kernel`` about calls, as far as ``policy`` wants that."""
+
+    policy: Approval
+    kernel: Hand
+
+    def wanted(self, *, read_only: bool) -> bool:
+        """Whether a call has to be asked about first."""
+        return self.policy == "all" or (self.policy != "auto" and not read_only)
+
+    async def ask(self, name: str, args: dict[str, Any], key: str) -> Granted | Outcome:
+        """Whether a call may run, or the outcome in its place. Raises Failed.
+
+        Bound to exactly this call: its key, the tool, its arguments.
+        """
+        asked = await self.run(AUTH_REQUEST, {"tool": name, "input": args}, key)
+        if asked.is_error or asked.pending:
+            return asked
+        answer = _decode(asked.text)
+        if answer.decision == "granted":
+            return Granted(first=answer.first)
+        words = f"{name} was not run: {_REFUSED.get(answer.decision, answer.decision)}"
+        return Outcome(f"{words}: {answer.reason}" if answer.reason else words, is_error=True)
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        """Ask as a tool, which a model may do by itself too: no call waits here for a person."""
+        outcome = await self.kernel.run(name, {**args, "wait_seconds": 0}, key)
+        if outcome.is_error or _decode(outcome.text).decision != "pending":
+            return outcome
+        return Outcome(outcome.text, pending=True)

@@ -1,0 +1,69 @@
+"""Starts the programs of an attempt: the one place where they get their environment, their session and their bounds.
+
+Tools, MCP servers and CLIs are started here and nowhere else. Whatever they leave behind is the keeper's to end.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Final
+
+import trio
+
+from protocol.ipc import Start
+from worker.sandbox import wrap
+
+REAP_SECONDS: Final = 5.0
+"""How long a process that was killed is waited for; only one that the system does not let go takes so long."""
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Programs:
+    """Of one attempt. ``env`` is what all of them see: the start frame's variables, and the keeper's cookie."""
+
+    def __init__(self, start: Start, env: Mapping[str, str]) -> None:
+        self._start = start
+        self._env = env
+        self.cwd = start.cwd
+
+    def argv(self, words: Sequence[str]) -> list[str]:
+        """What has to be executed so that ``words`` run within the attempt's bounds."""
+        return list(wrap(words, self._start))
+
+    def env(self, more: Mapping[str, str] = _NOTHING) -> dict[str, str]:
+        """The environment of a program, with ``more`` of its own."""
+        return {**self._env, **more}
+
+    async def open(
+        self,
+        words: Sequence[str],
+        *,
+        env: Mapping[str, str] = _NOTHING,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.DEVNULL,
+        stderr: int | None = None,
+    ) -> trio.Process:
+        """Start ``words`` in the working directory, leading a session of its own. Raises OSError, ValueError (NUL).
+
+        The caller ends it (``end``) whatever happens.
+        """
+        return await trio.lowlevel.open_process(
+            self.argv(words),
+            cwd=self.cwd,
+            env=self.env(env),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+
+
+async def end(process: trio.Process) -> None:
+    """Kill the group of ``process`` and see it gone, also while being cancelled. Its leader may have ended before."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with trio.CancelScope(shield=True), trio.move_on_after(REAP_SECONDS):
+        await process.wait()

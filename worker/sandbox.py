@@ -1,0 +1,102 @@
+"""The sandbox: the command line by which a program sees the project, the system and its tools, and nothing else.
+
+bubblewrap makes it of namespaces: its own mounts, processes and /tmp; the network is left, for Daemon MCP is behind it.
+What may be seen comes with the start frame; here it only becomes mounts, of which the deeper one always counts.
+
+Two of bubblewrap's options are left out on purpose. ``--die-with-parent`` asks for a signal at the end of the *thread*
+that started it, and Trio starts programs in threads that go after ten seconds. ``--new-session`` would take the program
+out of the group that its caller kills; there is no terminal to be protected. A killed group includes the first process
+of the namespace, and with that everything in it ends.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from protocol.ipc import Sandbox, Start
+
+_SYSTEM: Final = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap",
+    "/run/current-system", "/run/systemd/resolve", "/sys/devices/system/cpu",
+)  # fmt: skip
+_PRIVATE: Final = ("/tmp", "/var/tmp")  # noqa: S108  (to be empty, not to be written to)
+_ALONE: Final = (
+    "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+    "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev",
+)  # fmt: skip
+_BESIDE: Final = ("lib", "libexec")
+"""What the programs of a ``bin`` load."""
+
+READ: Final = "--ro-bind-try"
+WRITE: Final = "--bind"
+EMPTY: Final = "--tmpfs"
+
+
+class Mount(NamedTuple):
+    """What ``path`` is in the sandbox: READ, WRITE (both as it is outside) or EMPTY."""
+
+    path: str
+    kind: str
+
+
+def wrap(argv: Sequence[str], start: Start, see: Sequence[str] = ()) -> tuple[str, ...]:
+    """``argv`` as it runs in the sandbox of ``start``, with the same environment; unchanged where there is none.
+
+    It enters ``start.cwd`` itself. ``see``: absolute paths that this program has to read besides. A signal that ends
+    the program becomes the exit code 128 + its number.
+    """
+    box = start.sandbox
+    if box is None:
+        return tuple(argv)
+    options: list[str] = []
+    for mount in mounts(argv[0], start.env, box, see):
+        source = () if mount.kind == EMPTY else (mount.path,)
+        options += (mount.kind, *source, mount.path)
+    return (box.program, *_ALONE, *options, "--chdir", start.cwd, "--", *argv)
+
+
+def mounts(program: str, env: dict[str, str], box: Sandbox, see: Sequence[str] = ()) -> tuple[Mount, ...]:
+    """Every mount, those above before those below them. Looks at what there is, and touches nothing."""
+    empty = (*_PRIVATE, *(env[name] for name in ("HOME", "TMPDIR") if os.path.isdir(env.get(name, ""))))
+    closed = tuple(path for path in (env.get("HOME", ""), *box.hidden) if path)
+    tools = (path for path in _tools(program, env.get("PATH", "")) if not _is_theirs(path, box, closed))
+    found = [
+        *(Mount(path, READ) for path in _SYSTEM),
+        *(Mount(path, EMPTY) for path in empty if path != "/"),
+        *(Mount(path, READ) for path in (*tools, *see)),
+        *(Mount(path, EMPTY) for path in box.hidden),
+        *(Mount(path, WRITE) for path in box.writable),
+        *(Mount(path, READ) for path in box.readable),
+    ]
+    last = {os.path.normpath(mount.path): mount.kind for mount in found}
+    return tuple(sorted((Mount(*one) for one in last.items()), key=lambda mount: len(Path(mount.path).parts)))
+
+
+def _is_theirs(path: str, box: Sandbox, closed: Sequence[str]) -> bool:
+    """Whether a folder of tools is seen anyway, or would show what is not to be seen."""
+    seen = any(_within(path, place) for place in (*_SYSTEM, *box.writable, *box.readable))
+    return seen or any(_within(place, path) for place in closed) or any(_within(path, place) for place in box.hidden)
+
+
+def _tools(program: str, search_path: str) -> Iterator[str]:
+    """Where the programs of PATH are, and what belongs to ``program`` wherever it is."""
+    for folder in filter(os.path.isdir, search_path.split(":")):
+        yield folder
+        if os.path.basename(folder) == "bin":
+            yield from (os.path.join(os.path.dirname(folder), name) for name in _BESIDE)
+    named = shutil.which(program, path=search_path)
+    if named is not None:
+        yield from (named, *_package(Path(os.path.realpath(named))))
+
+
+def _package(file: Path) -> Iterator[str]:
+    """The file, and the folder that holds what it loads: an npm package does not stand alone."""
+    yield str(file)
+    modules = next((folder for folder in reversed(file.parents) if folder.name == "node_modules"), None)
+    yield str(modules or file.parent)
+
+
+def _within(path: str, place: str) -> bool:
+    return Path(path).is_relative_to(place)

@@ -1,0 +1,136 @@
+"""Running a command for a tool: bounded in time and output, its process group gone when the call is over.
+
+What left the group is the keeper's to end. Standard output and error are one stream, as a terminal would show them.
+"""
+
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from worker.programs import Programs, end
+from worker.tool import UNKNOWN, Outcome
+
+HEAD_BYTES: Final = 16 * 1024
+"""Of an output that is too long, the beginning: what was run, and the first mistake."""
+TAIL_BYTES: Final = 32 * 1024
+"""And its end: what it came to."""
+LINGER_SECONDS: Final = 1.0
+"""How long the pipe may stay open after the command ended: a process that left the group may hold it for ever."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What to run. ``stdin`` is what it reads; ``env`` is added to what every program of the attempt sees."""
+
+    words: Sequence[str]
+    env: Mapping[str, str]
+    seconds: float
+    stdin: bytes = b""
+    head_bytes: int = HEAD_BYTES
+    tail_bytes: int = TAIL_BYTES
+
+
+class Excerpt:
+    """A stream of bytes of which the beginning and the end are kept."""
+
+    def __init__(self, head_bytes: int, tail_bytes: int) -> None:
+        self._head_bytes = head_bytes
+        self._tail_bytes = tail_bytes
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Take in what comes next."""
+        room = self._head_bytes - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        over = len(self._tail) - self._tail_bytes
+        if over > 0:
+            del self._tail[:over]
+            self._dropped += over
+
+    def text(self) -> str:
+        """What is kept, and in place of the rest how much that was."""
+        if not self._dropped:
+            return (self._head + self._tail).decode("utf-8", "replace")
+        head, tail = self._head.decode("utf-8", "ignore"), self._tail.decode("utf-8", "replace")
+        return f"{head}\n[... {self._dropped} bytes left out ...]\n{tail}"
+
+
+async def run(programs: Programs, command: Command) -> Outcome:
+    """Run ``command`` to its end, or to that of its time. A failure is a result too.
+
+    Cancellation kills its group.
+    """
+    try:
+        process = await programs.open(
+            command.words,
+            env=command.env,
+            stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+    except (OSError, ValueError) as error:
+        return Outcome(f"{command.words[0]} could not be started: {error}", True)
+    said = Excerpt(command.head_bytes, command.tail_bytes)
+    in_time = await _follow(process, command, said)
+    return _outcome(process.returncode, in_time, command.seconds, said.text())
+
+
+async def _follow(process: trio.Process, command: Command, said: Excerpt) -> bool:
+    """Feed it and hear it until it has ended. Returns whether it did so by itself."""
+    async with trio.open_nursery() as nursery:
+        heard = trio.Event()
+        nursery.start_soon(_hear, process, said, heard)
+        nursery.start_soon(_feed, process, command.stdin)
+        try:
+            with trio.move_on_after(command.seconds) as scope:
+                await process.wait()
+        finally:
+            await end(process)
+        with trio.move_on_after(LINGER_SECONDS):
+            await heard.wait()
+        nursery.cancel_scope.cancel()
+    return not scope.cancelled_caught
+
+
+async def _hear(process: trio.Process, said: Excerpt, heard: trio.Event) -> None:
+    assert process.stdout is not None, "it was asked for"
+    async with process.stdout as stream:
+        async for chunk in stream:
+            said.add(bytes(chunk))
+    heard.set()
+
+
+async def _feed(process: trio.Process, data: bytes) -> None:
+    if process.stdin is None:
+        return
+    async with process.stdin as stream:
+        try:
+            await stream.send_all(data)
+        except trio.BrokenResourceError:
+            return  # it does not want to know
+
+
+def _outcome(code: int | None, in_time: bool, seconds: float, text: str) -> Outcome:
+    if not in_time:
+        return Outcome(f"{text}[ended after {seconds:g} s, and all it had started: {UNKNOWN}]", True)
+    if code == 0:
+        return Outcome(text)
+    return Outcome(f"{text}[{_how(code)}]", True)
+
+
+def _how(code: int | None) -> str:
+    if code is None:
+        return "killed, and not gone yet"
+    if code > 0:
+        return f"exit {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"

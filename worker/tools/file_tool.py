@@ -1,0 +1,65 @@
+"""A tool over the files of the working directory: a blocking function in a thread, whose refusals are results."""
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from protocol.tools import BUILT_IN
+from worker.tool import Outcome, Own
+from worker.tools.arguments import Arguments, BadArguments, read, spec
+from worker.tools.pattern import BadPattern
+from worker.tools.place import NotAllowed, Place
+
+
+class FileArguments(Arguments, frozen=True, kw_only=True):
+    """Arguments of a file tool. ``path`` is as seen from the working directory."""
+
+    path: str
+
+
+A = TypeVar("A", bound=FileArguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTool(Generic[A]):
+    """One of them. ``act`` may raise NotAllowed, BadPattern and OSError, which the model is told."""
+
+    name: str
+    about: str
+    asks: type[A]
+    act: Callable[[Place, A], str]
+
+    def on(self, place: Place) -> Own:
+        """The tool, for the files of ``place``."""
+        read_only = BUILT_IN[self.name].read_only
+        hand = _Hand(self, place, leaves=read_only)
+        return Own(hand=hand, spec=spec(self.name, self.about, self.asks), read_only=read_only)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hand(Generic[A]):
+    tool: FileTool[A]
+    place: Place
+    leaves: bool
+    """Whether a call that is not waited for any more may be left to itself."""
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        """Run one call. Cancellation waits for one that writes, which takes no time, and for no other."""
+        try:
+            asked = read(self.tool.asks, name, args)
+        except BadArguments as error:
+            return error.outcome
+        try:
+            act = partial(self.tool.act, self.place, asked)
+            return Outcome(await trio.to_thread.run_sync(act, abandon_on_cancel=self.leaves))
+        except BadPattern as error:
+            return Outcome(str(error), True)
+        except NotAllowed as error:
+            return Outcome(f"{asked.path}: {error}", True)
+        except OSError as error:
+            return Outcome(f"{asked.path}: {os.strerror(error.errno or errno.EIO)}", True)

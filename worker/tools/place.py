@@ -1,0 +1,101 @@
+"""The agent's working directory, as its file tools may see it: opened step by step from the top, so no link leads out.
+
+What a path means is decided once: links are followed while they stay inside, and from then on every part is opened
+as what it was, so that who swaps a folder for a link meanwhile gains nothing (faults XF01, XF05). Every call blocks.
+"""
+
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+Parts = tuple[str, ...]
+"""A path below the working directory, links followed; () is the directory itself."""
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""O_NONBLOCK: a pipe in place of a file is found out, not waited for."""
+
+_STEERING_FOLDERS: Final = frozenset({".agents", ".workflows"})
+_STEERING_FILES: Final = frozenset({"moniro.yaml", ".agents.yaml", ".mcp.json", ".gitmodules"})
+_GIT: Final = ".git"
+
+
+class NotAllowed(Exception):
+    """A path that no tool touches, or with something else than was expected. The text, for the model, says so of it."""
+
+
+class Place:
+    """The directory ``root``. ``hidden`` are folders that nothing of is shown, wherever they lie."""
+
+    def __init__(self, root: str, hidden: Iterable[str] = ()) -> None:
+        self._root = os.path.realpath(root)
+        inside = (os.path.realpath(folder) for folder in hidden)
+        self._hidden = tuple(folder for folder in inside if os.path.commonpath([self._root, folder]) == self._root)
+
+    def find(self, path: str) -> Parts:
+        """Where ``path`` leads: relative to the directory, or absolute and in it. Raises NotAllowed, OSError."""
+        if "\0" in path:
+            raise NotAllowed("it holds a NUL character")
+        real = os.path.realpath(os.path.join(self._root, path))
+        if os.path.commonpath([self._root, real]) != self._root:
+            raise NotAllowed("it is outside the working directory")
+        if any(os.path.commonpath([folder, real]) == folder for folder in self._hidden):
+            raise NotAllowed("it is not for tools")
+        relative = os.path.relpath(real, self._root)
+        return () if relative == os.curdir else tuple(relative.split(os.sep))
+
+    def hides(self, parts: Parts) -> bool:
+        """Whether nothing of the folder ``parts`` is shown."""
+        return os.path.join(self._root, *parts) in self._hidden
+
+    def for_writing(self, path: str) -> Parts:
+        """As ``find``, of a file that may be written. Raises NotAllowed, OSError."""
+        parts = self.find(path)
+        if not parts:
+            raise NotAllowed("it is the working directory itself")
+        low = tuple(part.lower() for part in parts)  # some file systems know no case
+        if _GIT in low or low[0] in _STEERING_FOLDERS or (len(low) == 1 and low[0] in _STEERING_FILES):
+            raise NotAllowed("it decides what is run here, so no tool writes it: ask the user to")
+        return parts
+
+    def folder(self, parts: Parts, *, make: bool = False) -> int:
+        """A descriptor of a folder, which with ``make`` is made. Raises OSError."""
+        descriptor = os.open(self._root, _FOLDER)
+        for part in parts:
+            above = descriptor
+            try:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=above)
+                descriptor = os.open(part, _FOLDER, dir_fd=above)
+            finally:
+                os.close(above)
+        return descriptor
+
+    def open(self, parts: Parts) -> int:
+        """A descriptor of a regular file, to read it. Raises NotAllowed, OSError."""
+        if not parts:
+            raise NotAllowed("it is a folder")
+        folder = self.folder(parts[:-1])
+        try:
+            return open_regular(folder, parts[-1])
+        finally:
+            os.close(folder)
+
+
+def open_regular(folder: int, name: str) -> int:
+    """The file ``name`` in ``folder``, to read it; never what a link points to. Raises NotAllowed, OSError."""
+    descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=folder)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    raise NotAllowed("it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
+
+
+def shown(parts: Iterable[str]) -> str:
+    """A path as text: names are bytes, and may hold anything."""
+    text = os.fsencode("/".join(parts)).decode("utf-8", "replace")
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

@@ -1,0 +1,91 @@
+"""A tool of the project's own: a command that reads its arguments as JSON and answers in text, or a canned answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from protocol.ipc import Json
+from protocol.tools import ProjectTool, filled, input_schema
+from worker.programs import Programs
+from worker.tool import Outcome, Own, ToolSpec
+from worker.tools.bash import KEY_VARIABLE
+from worker.tools.command import Command, run
+
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = MappingProxyType(
+    {
+        "string": (str,),
+        "integer": (int,),
+        "number": (int, float),
+        "boolean": (bool,),
+        "array": (list,),
+        "object": (dict,),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectHand:
+    """Runs one of them."""
+
+    tool: ProjectTool
+    schema: Mapping[str, Any]
+    programs: Programs
+    idempotency_key: str
+    longest_seconds: float
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        """Run it. Cancellation kills its group."""
+        fault = misfit(self.schema, args)
+        if fault is not None:
+            return Outcome(f"the arguments of {name} do not fit: {fault}", True)
+        if self.tool.mock is not None:
+            return Outcome(self.tool.mock)
+        command = Command(
+            words=filled(self.tool.command, args),
+            env={KEY_VARIABLE: f"{self.idempotency_key}:{key}"},
+            seconds=min(self.tool.timeout, self.longest_seconds),
+            stdin=msgspec.json.encode(args) + b"\n",
+        )
+        return await run(self.programs, command)
+
+
+def project_tool(
+    name: str, tool: ProjectTool, programs: Programs, *, idempotency_key: str, longest_seconds: float
+) -> Own:
+    """The tool ``name``. ``longest_seconds`` bounds what it says of its time."""
+    schema = input_schema(tool.input)
+    hand = ProjectHand(
+        tool=tool,
+        schema=schema,
+        programs=programs,
+        idempotency_key=idempotency_key,
+        longest_seconds=longest_seconds,
+    )
+    told = ToolSpec(name=name, description=tool.description, input_schema=Json(msgspec.json.encode(schema)))
+    return Own(hand=hand, spec=told, read_only=tool.read_only)
+
+
+def misfit(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
+    """What a command would trip over: an argument that is missing, unknown, or of another type. The rest is its own."""
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in args:
+            return f"{name} is missing"
+    for name, value in args.items():
+        if name not in properties:
+            if schema.get("additionalProperties") is False:
+                return f"{name[:60]} is unknown"
+            continue
+        wanted = properties[name].get("type") if isinstance(properties[name], dict) else None
+        if isinstance(wanted, str) and not _is(value, wanted):
+            return f"{name} is to be of type {wanted}"
+    return None
+
+
+def _is(value: object, wanted: str) -> bool:
+    if isinstance(value, bool):
+        return wanted == "boolean"
+    return isinstance(value, _TYPES.get(wanted, (object,)))

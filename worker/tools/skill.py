@@ -1,0 +1,88 @@
+"""``skill``: instructions to be read when they are needed. Their names are told at once, everything else on a call."""
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Annotated, Any, Final
+
+import msgspec
+import trio
+
+from protocol.tools import BUILT_IN, Skill
+from worker.tool import Outcome, Own
+from worker.tools.arguments import Arguments, BadArguments, read, spec
+from worker.tools.content import is_binary
+from worker.tools.content import read as read_file
+from worker.tools.place import NotAllowed, Place, shown
+from worker.tools.walk import Walk
+
+INSTRUCTIONS: Final = "SKILL.md"
+FILES: Final = 200
+"""Names of files beside the instructions that are told with them."""
+_ABOUT: Final = (
+    "Read up on how a kind of work is done here, before you do it. Give a skill's name for its instructions, and also "
+    "the path of a file that these mention for that file. There are:"
+)
+
+
+class SkillArguments(Arguments, frozen=True, kw_only=True):
+    """Arguments of skill."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, description="The skill.")]
+    file: Annotated[str, msgspec.Meta(min_length=1, description="A file of it, as its folder has it.")] | None = None
+
+
+class SkillReader:
+    """Reads skills. What was trusted is read again when it is asked for: it is small, and there."""
+
+    def __init__(self, skills: Iterable[Skill]) -> None:
+        self._folders: Mapping[str, str] = {skill.name: skill.folder for skill in skills}
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        """Read the instructions of one, or a file."""
+        try:
+            asked = read(SkillArguments, name, args)
+        except BadArguments as error:
+            return error.outcome
+        folder = self._folders.get(asked.name)
+        if folder is None:
+            return Outcome(f"there is no skill {asked.name[:80]}; there are {', '.join(self._folders)}", True)
+        act = partial(_instructions, folder) if asked.file is None else partial(_file, folder, asked.file)
+        try:
+            return Outcome(await trio.to_thread.run_sync(act, abandon_on_cancel=True))
+        except (NotAllowed, OSError) as error:
+            said = error.strerror if isinstance(error, OSError) else error
+            return Outcome(f"{asked.file or INSTRUCTIONS}: {said}", True)
+
+
+def skill(skills: tuple[Skill, ...]) -> Own:
+    """The tool, for ``skills``."""
+    lines = [f"- {one.name}: {' '.join(one.description.split())}" for one in skills]
+    about = "\n".join([_ABOUT, *lines])
+    return Own(
+        hand=SkillReader(skills), spec=spec("skill", about, SkillArguments), read_only=BUILT_IN["skill"].read_only
+    )
+
+
+def _instructions(folder: str) -> str:
+    place = Place(folder)
+    text = _body(read_file(place, (INSTRUCTIONS,)).decode("utf-8", "replace"))
+    others = sorted(shown(file.parts) for file in Walk(place, ()) if file.parts != (INSTRUCTIONS,))
+    told = [f"- {name}" for name in others[:FILES]]
+    folder_text = f"[The folder of this skill is {folder}"
+    return "\n".join([text, f"{folder_text}; beside these instructions it has:" if told else f"{folder_text}.]", *told])
+
+
+def _file(folder: str, path: str) -> str:
+    place = Place(os.path.realpath(folder))
+    data = read_file(place, place.find(path))
+    return f"[a binary file of {len(data)} bytes]" if is_binary(data) else data.decode("utf-8", "replace")
+
+
+def _body(text: str) -> str:
+    """What stands below the front matter."""
+    lines = text.lstrip("\ufeff").splitlines()
+    if not lines or lines[0].rstrip() != "---":
+        return text
+    ends = [number for number, line in enumerate(lines[1:], 1) if line.rstrip() in {"---", "..."}]
+    return "\n".join(lines[ends[0] + 1 :]).strip() if ends else text
