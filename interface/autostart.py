@@ -180,12 +180,26 @@ class Starter:
         if exited or (exited is not None and self._child):
             how = f"with {exited}" if exited >= 0 else f"by signal {-exited}"
             kind = "kernel_configuration" if exited == _EX_CONFIG else "no_kernel"
-            raise self._gave_up(f"the kernel ended {how} before it was ready", kind)
+            raise self._misconfigured(exited) or self._gave_up(f"the kernel ended {how} before it was ready", kind)
         gave_way = exited == 0 and self._spawned is not None and now - self._spawned.at > _AGAIN_SECONDS
         if gave_way and (reason := why_disbelieved(self._project)):
             raise Failure("no_kernel", f"a kernel runs, and cannot be found: {reason}")
         if self._spawned is None or gave_way:
             self._spawned = spawn(self._project, self._environ, now, *self._flags)
+
+    def _misconfigured(self, exited: int) -> Failure | None:
+        """What is wrong with the project file, if that is why the kernel would not start."""
+        if exited != _EX_CONFIG:
+            return None
+        from interface.loader import mistakes  # noqa: PLC0415  (only for mistakes)
+        from interface.project_file import NAMES  # noqa: PLC0415  (as above)
+
+        there = [name for name in NAMES if os.path.exists(os.path.join(self._project.root, name))]
+        places = mistakes(self._project.root, there) if there else ()
+        if not places:
+            return None
+        first = places[0]
+        return Failure("bad_definition", f"{first.where}: {first.message}".removeprefix(": "), places=places)
 
     def _gave_up(self, text: str, kind: str) -> Failure:
         log = os.path.join(self._project.state, LOG)

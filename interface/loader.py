@@ -18,12 +18,14 @@ _NOT_INHERITED: Final = ("PYTHON", "LD_", "DYLD_")
 """Prefixes of variables that would steer its interpreter and its libraries."""
 
 
-def ask(environ: Mapping[str, str] | None, verb: str, *words: str, given: bytes = b"") -> bytes:
+def ask(
+    environ: Mapping[str, str] | None, verb: str, *words: str, given: bytes = b"", seconds: float = SECONDS
+) -> bytes:
     """The document that ``verb`` answers ``words`` with; ``given`` is what it reads.
 
     ``environ`` matters only for what says whether keys are set. Raises Failure.
     """
-    done = _run(environ, (verb, *_texts(words)), given)
+    done = _run(environ, (verb, *_texts(words)), given, seconds)
     document = done.stdout
     if document.startswith(b'{"schema":"awk/error'):
         raise failure_of(json.loads(document))
@@ -51,20 +53,31 @@ def place_of(error: Mapping[str, Any]) -> Place:
     )
 
 
+def mistakes(root: str, files: Sequence[str]) -> tuple[Place, ...]:
+    """What is wrong with ``files`` of the project at ``root``; nothing where nobody can tell."""
+    try:
+        document = json.loads(ask(None, "validate", "--project", root, "--cwd", root, "--", *files))
+    except Failure:
+        return ()
+    return tuple(place_of(error) for file in document["files"] for error in file["errors"])
+
+
 def mistake(place: Place) -> Failure:
     """One mistake by itself, in the words in which a start would be refused for it."""
     text = f"{place.where}: {place.message}" if place.where else place.message
     return Failure("bad_definition", text, places=[place])
 
 
-def _run(environ: Mapping[str, str] | None, words: Sequence[str], given: bytes) -> "subprocess.CompletedProcess[bytes]":
+def _run(
+    environ: Mapping[str, str] | None, words: Sequence[str], given: bytes, seconds: float
+) -> "subprocess.CompletedProcess[bytes]":
     variables = environ or {}
     kept = {name: value for name, value in variables.items() if not name.startswith(_NOT_INHERITED)}
     argv = [sys.executable, "-I", "-m", "kernel.inspect", *words]
     try:
-        return subprocess.run(argv, env=kept, input=given, capture_output=True, timeout=SECONDS, check=False)
+        return subprocess.run(argv, env=kept, input=given, capture_output=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired as error:
-        text = f"the loader did not answer within {SECONDS:.0f} s"
+        text = f"the loader did not answer within {seconds:.0f} s"
         raise Failure("failed", text, "is the machine very busy, or the project on a slow disk?") from error
 
 

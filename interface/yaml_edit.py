@@ -25,8 +25,8 @@ class Raw(NamedTuple):
     yaml: str
 
 
-New = str | Raw | Mapping[str, Any]
-"""A text, which is quoted as it needs; YAML; or a mapping of values."""
+New = str | Raw | bool | int | float | Sequence[Any] | Mapping[str, Any] | None
+"""A text, which is quoted as it needs; YAML; or a plain value, of which mappings may hold YAML."""
 
 
 def with_value(source: str, path: Sequence[str], value: New) -> str:
@@ -170,7 +170,7 @@ def _value_lines(value: New, indent: int) -> list[str]:
             return [value.yaml]
         case str():
             return text(value, indent + _STEP).split("\n")
-        case _ if any(isinstance(item, Raw) for item in value.values()):
+        case Mapping() if any(isinstance(item, Raw) for item in value.values()):
             return ["", *(line for name, item in value.items() for line in entry_lines([name], item, indent + _STEP))]
         case _:
             lines = entry("x", value, indent)
@@ -181,10 +181,10 @@ def _flow(value: New) -> str:
     match value:
         case Raw():
             return value.yaml
-        case str():
-            return inline(value)
-        case _:
+        case Mapping():
             return "{" + ", ".join(f"{inline(name)}: {_flow(item)}" for name, item in value.items()) + "}"
+        case _:
+            return inline(value)
 
 
 def _nested(path: Sequence[str], value: New) -> Mapping[str, Any]:
@@ -209,10 +209,14 @@ def _data_of_value(value: New) -> object:
     match value:
         case Raw():
             return data_of(composed(value.yaml))
-        case str():
+        case str() | None:
             return value
-        case _:
+        case bool() | int() | float():
+            return inline(value)
+        case Mapping():
             return {name: _data_of_value(item) for name, item in value.items()}
+        case _:
+            return [_data_of_value(item) for item in value]
 
 
 def _compare(before: yaml.Node | None, after: str, path: Sequence[str], meant: object) -> None:

@@ -22,6 +22,7 @@ from kernel.boot.clock import Clock
 from kernel.boot.record import boot_id
 from kernel.policy.choose import Limits
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
+from kernel.procs.peer import comes_from_below
 from kernel.procs.probe import Probes
 from kernel.services.admission import Admission
 from kernel.services.alarms import Alarms
@@ -31,6 +32,7 @@ from kernel.services.briefing import Briefings
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.folders import Folders
 from kernel.services.ground import Confinement
+from kernel.services.homes import Homes
 from kernel.services.memory import Memory
 from kernel.services.mirror import WAKING as MIRRORED
 from kernel.services.mirror import Mirror
@@ -60,7 +62,7 @@ from kernel.workflows.repository import Repository
 from protocol.errors import Refused
 from protocol.ipc import Start
 from protocol.project import ProjectDefinition, ProjectLimits
-from protocol.state_paths import RUN, WORKTREES
+from protocol.state_paths import RUN, SESSIONS, WORKTREES
 
 INTERRUPT_SECONDS: Final = 2.0
 """How long a worker may take to leave that a person restarts."""
@@ -105,6 +107,7 @@ class _Ground:
     project: ProjectDefinition
     about: About
     run_dir: Path
+    homes: Homes
     kept: Kept
 
 
@@ -142,7 +145,11 @@ def build(boot: Boot, database: Database) -> House:
         ),
         runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(), now_ms=clock.now_ms),
         retention=Retention(
-            reader=reader, writer=writer, now_ms=clock.now_ms, kept_seconds=lambda: catalog.project().retention
+            reader=reader,
+            writer=writer,
+            now_ms=clock.now_ms,
+            kept_seconds=lambda: catalog.project().retention,
+            homes=ground.homes,
         ),
         mirror=mirror,
         passing=Passing(reader=reader, writer=writer, wake=feed.new_wake(ENDING), now_ms=clock.now_ms),
@@ -188,6 +195,7 @@ def _ground(boot: Boot, database: Database) -> _Ground:
         project=catalog.project(),
         about=About(pid=os.getpid(), url=_url(boot), version=boot.version, project=boot.arguments.project),
         run_dir=Path(boot.arguments.state) / RUN,
+        homes=Homes(Path(boot.arguments.state) / SESSIONS),
         kept=KeptConsents(boot.arguments.state, boot.arguments.project),
     )
 
@@ -283,6 +291,7 @@ def _services(
         activity=lambda: {name: Activity(pid=live.pid, doing=live.doing) for name, live in attempts.live.items()},
         reached=attempts.reached,
         hold=attempts.hold,
+        runs_client=partial(comes_from_below, server_port=boot.listener.getsockname()[1], pid=ground.about.pid),
         interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),
         ready=lambda: dispatcher.running,
         safe_mode=safe_mode.is_set,
@@ -291,6 +300,7 @@ def _services(
         stopping=stopping.begun,
         own_bin=ground.own_bin,
         mirror_redo=mirror.redo,
+        forget_homes=ground.homes.forget,
     )
 
 

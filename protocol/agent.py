@@ -245,7 +245,7 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     tools: tuple[str, ...] = ()
     """Tools of its own to switch on: ``bash``, ``files``, ``skills``, ``feedback``, or names of the project file."""
     mcp_servers: dict[str, McpServer] = {}
-    """MCP servers of its own, by name; or names of those in ``.mcp.json``, or ``.mcp.json`` for all. They need trust."""
+    """MCP servers of its own, by name; or names of some in ``.mcp.json``, or ``.mcp.json`` itself. They need trust."""
     skills: tuple[str, ...] = ()
     """Folders of the project with skills (a ``SKILL.md`` each); ``.agents/skills`` unless given. They need trust."""
     approval: Approval = "ask"

@@ -700,7 +700,8 @@ class AgentInfo(_Document, frozen=True, kw_only=True):
     definition: AgentDefinition
     workspaces: tuple[str, ...] = ()
     """Spaces of running workflows that it is a member of."""
-    sandbox: Literal["off"] = "off"
+    sandbox: Literal["off", "on", "missing"] = "off"
+    """What is in force; missing: it is asked for, and bubblewrap is not there, so that its work is refused."""
     schema: str = "awk/agent-info/1"
 
 

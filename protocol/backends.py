@@ -61,11 +61,15 @@ _ROWS: Final = (
         install="npm install -g @openai/codex",
         dialects=frozenset({"openai"}),
         own_session=True,
+        steps="weaker",
         permission_prompt="no",
         budget="weaker",
         notes=(
-            "asks: nobody can be asked; with approval ask its sandbox lets it read and nothing else, with auto do all",
-            "budget: it tells its tokens at the end of its work, so limits act then",
+            "steps: replies are told as they come, their tokens once, at the end",
+            "asks: nobody can be asked; with approval ask or deny it may read, with all it has no shell, with auto all",
+            "budget: it tells its tokens at the end of its work, so limits act then; a reply that is cut is not told",
+            "its provider has to speak OpenAI's Responses API",
+            "AGENTS.md and .codex of the project are left alone, helpers of its own are off",
         ),
     ),
     BackendSpec(
@@ -76,7 +80,12 @@ _ROWS: Final = (
         dialects=frozenset({"anthropic", "openai"}),
         own_session=True,
         permission_prompt="no",
-        notes=("asks: nobody can be asked; with approval ask it is offered what reads only, with auto all",),
+        notes=(
+            "asks: nobody can be asked; with approval ask or deny it may read, with all nothing, with auto do all",
+            "it asks a provider that refuses again by itself, for a minute or so, and says nothing meanwhile",
+            "a project with plugins for it is not opened: it would run them, whatever it is told",
+            "AGENTS.md and opencode.json of the project are left alone, helpers of its own are off",
+        ),
     ),
     BackendSpec(
         name="cursor",

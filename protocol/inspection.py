@@ -22,6 +22,8 @@ class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     ok: bool
     errors: tuple[FileError, ...] = ()
+    warnings: tuple[FileError, ...] = ()
+    """What is sound and would be refused on this machine."""
 
 
 class Validation(_Document, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""``github:owner/repo@ref/path``: how a workflow elsewhere is named, and where its host is. Pure.
+"""``github:owner/repo@ref/path``: how a workflow or a folder elsewhere is named, and where its host is. Pure.
 
 Whatever could be taken for an option, another transport or another directory is no name at all, so that nothing of
 the kind ever reaches git (faults XF04, T50).
@@ -21,6 +21,7 @@ _REF: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", re.ASCII)
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]{0,127}", re.ASCII)
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+_FOLDER_HINT: Final = "write github:owner/repo@ref/path/to/folder; ref is a tag, a branch without a slash, or a commit"
 _HINT: Final = "write github:owner/repo@ref/path/to/workflow.yaml; ref is a tag, a branch without a slash, or a commit"
 
 
@@ -33,7 +34,7 @@ class RemoteRejected(ValueError):
 
 
 class Remote(NamedTuple):
-    """A workflow in a repository of a host."""
+    """A file or a folder in a repository of a host."""
 
     owner: str
     repo: str
@@ -46,7 +47,7 @@ class Remote(NamedTuple):
         return f"{PREFIX}{self.owner}/{self.repo}@{self.ref}"
 
     def __str__(self) -> str:
-        return f"{self.repository}/{self.path}"
+        return f"{self.repository}/{self.path}" if self.path else self.repository
 
 
 def is_remote(asked: str) -> bool:
@@ -56,18 +57,33 @@ def is_remote(asked: str) -> bool:
 
 def parse_remote(asked: str) -> Remote:
     """The workflow that ``asked`` names. Raises RemoteRejected."""
+    remote = _parse(asked)
+    if not remote.path.endswith((".yaml", ".yml")):
+        raise RemoteRejected(f"{remote.path[:100]!a} cannot be the path of a remote workflow")
+    return remote
+
+
+def parse_remote_folder(asked: str) -> Remote:
+    """The folder of a repository that ``asked`` names; without a path all of it. Raises RemoteRejected."""
+    try:
+        return _parse(asked.rstrip("/"), may_be_all=True)
+    except RemoteRejected as error:
+        raise RemoteRejected(str(error), _FOLDER_HINT) from error
+
+
+def _parse(asked: str, *, may_be_all: bool = False) -> Remote:
     if not is_remote(asked) or len(asked) > _LONGEST:
-        raise RemoteRejected(f"{asked[:100]!a} is not the name of a remote workflow")
+        raise RemoteRejected(f"{asked[:100]!a} does not name something in a repository")
     owner, _, rest = asked.removeprefix(PREFIX).partition("/")
     repo, at, rest = rest.partition("@")
     ref, slash, path = rest.partition("/")
-    if not at or not slash:
+    if not at or not (slash or may_be_all):
         raise RemoteRejected(f"{asked[:100]!a} has no @ref, or no path")
     _check("owner", owner, _OWNER.fullmatch(owner) is not None)
     _check("repository", repo, _REPO.fullmatch(repo) is not None and not repo.endswith((".git", ".")))
     sound = _REF.fullmatch(ref) is not None and ".." not in ref and not ref.endswith((".", ".lock"))
     _check("ref", ref, sound)
-    _check("path", path, _is_path(path))
+    _check("path", path, _is_path(path) or (may_be_all and not path))
     return Remote(owner, repo, ref, path)
 
 
@@ -93,10 +109,9 @@ def repository_url(remote: Remote, environ: Mapping[str, str]) -> str:
 
 def _is_path(path: str) -> bool:
     parts = path.split("/")
-    names = all(_SEGMENT.fullmatch(part) and part not in (".", "..") and part.lower() != ".git" for part in parts)
-    return names and path.endswith((".yaml", ".yml"))
+    return all(_SEGMENT.fullmatch(part) and part not in (".", "..") and part.lower() != ".git" for part in parts)
 
 
 def _check(what: str, value: str, sound: bool) -> None:
     if not sound:
-        raise RemoteRejected(f"{value[:100]!a} cannot be the {what} of a remote workflow")
+        raise RemoteRejected(f"{value[:100]!a} cannot be the {what} of something in a repository")

@@ -23,6 +23,8 @@ class GitHost:
     port: int = 0
     redirect_to: str | None = None
     """Another host that answers instead."""
+    authorization: str | None = None
+    """What a request has to bring along to be let in; None: everybody is."""
 
     @property
     def work(self) -> Path:
@@ -87,6 +89,12 @@ class _Handle(BaseHTTPRequestHandler):
         if self.host.redirect_to is not None:
             self.send_response(302)
             self.send_header("Location", self.host.redirect_to + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        if self.host.authorization not in (None, self.headers.get("Authorization")):
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="git"')
             self.send_header("Content-Length", "0")
             self.end_headers()
             return

@@ -2,9 +2,9 @@
 
 For programs whose own HTTP client fails, or would have to be told our token. FILE (0600) says where the kernel listens
 and by which token, so neither argv nor an environment holds it, and what the program's shells inherit is worth nothing.
-The bridge passes requests on and answers back, in whatever revision. It adds one thing: a key for each call, so that one
-whose answer was lost is sent again and happens once. That the tools were listed, so the program is connected for sure,
-is noted in another file.
+The bridge passes requests on and answers back, in whatever revision. It adds one thing: a key for each call, so that
+one whose answer was lost is sent again and happens once. That the tools were listed, so the program is connected for
+sure, is noted in another file.
 """
 
 import os
@@ -68,7 +68,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Bridge:
-    """One client on ``answers``. ``origin`` begins the keys of its calls, and no other bridge's. ``listed``: it has the tools."""
+    """Serves one client. ``origin`` begins the keys of its calls and of no other's; ``listed``: it has the tools."""
 
     def __init__(
         self, key: Pass, origin: str, answers: trio.abc.SendStream, listed: Callable[[], None] = lambda: None
@@ -94,6 +94,8 @@ class Bridge:
                 if len(rest) > LINE_BYTES:
                     break
             nursery.cancel_scope.cancel()
+        for connection in self._idle:
+            connection.close()
 
     def _take(self, line: bytes, nursery: trio.Nursery) -> None:
         try:

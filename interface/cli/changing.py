@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from interface.cli.agents import agent_path
@@ -12,8 +12,10 @@ from interface.cli.parsing import json_flag, target_argument
 from interface.cli.targets import target
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure
+from protocol.names import number_of
 from protocol.target import Target
 
+Row = dict[str, Any]
 NOTHING: Final[dict[str, object]] = {}
 
 
@@ -49,11 +51,19 @@ def ids_argument(parser: argparse.ArgumentParser) -> None:
     json_flag(parser)
 
 
-def change_instructions(context: Context, what: str, body: object = NOTHING) -> int:
-    """``what`` (cancel, retry, promote) of each instruction; all are tried, the first refusal is told at the end."""
+def change_instructions(
+    context: Context, what: str, body: object = NOTHING, remark: Callable[[Client, Row], str | None] | None = None
+) -> int:
+    """``what`` (cancel, retry, promote) of each instruction; all are tried, the first refusal is told at the end.
+
+    ``remark`` may have something to say of one that was changed.
+    """
     ids: Sequence[str] = dict.fromkeys(context.args.ids)  # type: ignore[assignment]
+    wrong = next((name for name in ids if number_of(name, "i") is None), None)
+    if wrong is not None:
+        raise Failure("usage", f"{wrong[:60]!r} is not the id of an instruction", "ids look like i7: see queue or dead")
     client = context.kernel()
-    changed: list[dict[str, Any]] = []
+    changed: list[Row] = []
     refusals: list[Failure] = []
     for name in ids:
         try:
@@ -63,6 +73,9 @@ def change_instructions(context: Context, what: str, body: object = NOTHING) -> 
     if not context.args.json or not refusals:
         document = {"schema": "awk/instructions/1", "instructions": changed}
         context.answer(json.dumps(document, ensure_ascii=False).encode(), "instructions")
+    for said in () if remark is None else (remark(client, row) for row in changed):
+        if said is not None:
+            context.out.note(f"note: {said}")
     for refusal in refusals[1:]:
         context.out.error(refusal)
     if refusals:

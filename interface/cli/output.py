@@ -117,6 +117,10 @@ class Output:
         """``error: what``, where, and what to do about it."""
         self.note("\n".join(error_lines(failure, self.error_screen)))
 
+    def warning(self, failure: Failure) -> None:
+        """As an error, of what is none yet."""
+        self.note("\n".join(error_lines(failure, self.error_screen, ("warning: ", "yellow"))))
+
     def silence(self) -> None:
         """Send the rest of stdout nowhere: its reader is gone, and the interpreter would complain at exit."""
         try:
@@ -129,10 +133,10 @@ class Output:
         return stream.isatty() and not plain
 
 
-def error_lines(failure: Failure, screen: Screen) -> list[str]:
+def error_lines(failure: Failure, screen: Screen, called: tuple[str, str] = ("error: ", "red")) -> list[str]:
     """The error as people read it; what agents or files contributed is escaped."""
     what = _without_place(failure)
-    lines = [screen.style("error: ", "red") + escape(what)]
+    lines = [screen.style(*called) + escape(what)]
     for place in failure.places:
         told = "" if place.message in what else f": {place.message}"
         lines.append(f"  at {escape(_where(place) + told)}")

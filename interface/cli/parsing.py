@@ -30,7 +30,7 @@ def parser_for(command: Command, program: str, configure: Configure) -> CommandP
     """The parser of one command."""
     about = f"{command.help[0].upper()}{command.help[1:]}."
     prog = f"{program} {command.word}"
-    epilog = "Words after -- are parameters of the workflow." if command.takes_params else None
+    epilog = f"Words after -- are {command.after}." if command.takes_params else None
     parser = CommandParser(prog=prog, description=about, epilog=epilog, allow_abbrev=False)
     configure(parser)
     parser.add_argument("--project", metavar="DIR", help="the project (default: found from the working directory)")
@@ -39,7 +39,7 @@ def parser_for(command: Command, program: str, configure: Configure) -> CommandP
 
 
 def split_params(command: Command, words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Words before the first ``--``, and the workflow's parameters after it, for commands that take those."""
+    """Words before the first ``--``, and those after it, for commands that take such as they are."""
     if not command.takes_params or "--" not in words:
         return list(words), ()
     place = list(words).index("--")

@@ -14,6 +14,8 @@ def rehearse(context: Context) -> int:
         context.project.root,
         "--tag",
         context.args.tag,
+        "--state",
+        context.project.state,
         "--",
         context.workflow(context.args.workflow),
         *context.params,

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from interface.cli.consent import with_consent
 from interface.cli.context import Context
+from interface.cli.exits import Exit
 from interface.client import SILENCE_SECONDS, Client, Stream, new_key, quoted
 from interface.failure import Failure, Unreachable
 from interface.follow import CONNECTED, Follower
@@ -60,8 +61,10 @@ class Run:
                     yield ServerEvent("result", report)
                     return
 
-    def cancel(self, expected: str) -> bool:
+    def cancel(self, expected: str, exit_code: int) -> bool:
         """Ask the kernel to stop the run, by the name it is ``expected`` to have where it was not yet accepted.
+
+        ``exit_code`` is what we end with, and its report has to say.
 
         Returns whether there is, or was, a run to report.
         """
@@ -69,7 +72,8 @@ class Run:
         self.name = self.name or expected
         workflow, _, tag = self.name.partition(":")
         try:
-            self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}")
+            signal = "?signal=TERM" if exit_code == Exit.TERMINATED else ""
+            self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}{signal}")
         except (Failure, Unreachable) as error:
             early = not accepted and isinstance(error, Failure) and error.code == "workflow_not_running"
             told = "had not begun, and will not" if early else f"was not stopped: {error}"

@@ -13,7 +13,8 @@ class Command(NamedTuple):
     group: str
     aliases: tuple[str, ...] = ()
     takes_params: bool = False
-    """Whether words after ``--`` are parameters of a workflow."""
+    """Whether words after ``--`` are taken as they are: parameters of a workflow, or ``after``."""
+    after: str = "parameters of the workflow"
 
     @property
     def module(self) -> str:
@@ -40,7 +41,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("cancel", "take instructions back", "Steer"),
     Command("retry", "try again what failed or is dead", "Steer"),
     Command("clear", "remove what was said and done in a space, for good", "Steer"),
-    Command("promote", "have an instruction done first", "Steer"),
+    Command("promote", "have an instruction done before those of other lanes", "Steer"),
     Command("ps", "list agents as processes", "Look"),
     Command("top", "watch agents live (q quits)", "Look"),
     Command("ls", "list agents", "Look", aliases=("list",)),
@@ -49,6 +50,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("inbox", "show what an agent has not handled", "Look"),
     Command("queue", "show what waits for an agent", "Look"),
     Command("pending", "list what waits for your approval", "Look"),
+    Command("feedback", "see what agents say of the work itself, or add to it", "Look"),
     Command("dead", "list instructions that failed for good", "Look"),
     Command("show", "show a run or an instruction", "Look"),
     Command("diff", "show what agents did in working trees of their own", "Look"),
@@ -56,6 +58,14 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("events", "show the kernel's events", "Look"),
     Command("new", "make an agent that lives until the kernel stops", "Set up"),
     Command("agent", "create, change and delete agents; what they know, noted and have to do", "Set up"),
+    Command(
+        "tool",
+        "list, make and mock the tools that agents can have",
+        "Set up",
+        takes_params=True,
+        after="the command of a tool that is added",
+    ),
+    Command("skills", "list, import and update what agents can read up on", "Set up"),
     Command("init", "write example files into this project", "Set up"),
     Command("validate", "say everything that is wrong with the project's files", "Set up"),
     Command("config", "show what a file comes to, and where each value is from", "Set up"),

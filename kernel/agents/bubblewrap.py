@@ -3,9 +3,10 @@
 import os
 import shutil
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 from kernel.agents.providers import CauseError
+from protocol.agent import AgentDefinition
 
 VARIABLE: Final = "AGENT_WORKER_BWRAP"
 """In the kernel's environment: the program, where it is not on PATH."""
@@ -25,6 +26,13 @@ def need_bubblewrap(environ: Mapping[str, str]) -> str:
     if found is None:
         raise CauseError("spawn_permanent", f"sandbox: on, but bwrap is not on the kernel's PATH ({_HINT})")
     return found
+
+
+def sandbox_state(definition: AgentDefinition, environ: Mapping[str, str]) -> Literal["off", "on", "missing"]:
+    """What is in force for ``definition``; missing: it is asked for and cannot be had, so its work is refused."""
+    if definition.sandbox == "off":
+        return "off"
+    return "missing" if find_bubblewrap(environ) is None else "on"
 
 
 def cannot_confine(why: str) -> str:

@@ -122,7 +122,6 @@ class Catalog:
             check_agent(definition, node, project, problems)
             self.check_system_file(definition, node, problems)
             elsewhere = self.check_belongings(definition, node, project, problems)
-            self.check_belongings(definition, node, project, problems)
         problems.check()
         if elsewhere:
             raise BadDefinition(elsewhere)
@@ -154,21 +153,6 @@ class Catalog:
         except BadDefinition as error:
             at = f"{where}.{key}" if where else key
             problems.add(place_at(node, key), at, error.errors[0].message, error.errors[0].hint)
-
-    def check_belongings(
-        self, definition: AgentDefinition, node: Node, project: ProjectDefinition, problems: Problems, where: str = ""
-    ) -> None:
-        """Note in ``problems`` what is wrong in the files that ``definition`` brings along, each at its own place."""
-        if problems.errors:
-            return  # what the keys say comes first
-        try:
-            belongings(definition, project, self.root)
-        except BadDefinition as error:
-            for fault in error.errors:
-                key = fault.where if fault.where.partition(".")[0] in _BRINGING else _key_of(fault.path)
-                at = f"{where}.{key}" if where else key
-                told = fault.message if fault.path == problems.path else f"{fault.path}:{fault.line} {fault.message}"
-                problems.add(place_at(node, key), at, told, fault.hint)
 
     def check_belongings(
         self, definition: AgentDefinition, node: Node, project: ProjectDefinition, problems: Problems, where: str = ""

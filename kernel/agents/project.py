@@ -65,7 +65,7 @@ def parse_project(file: ProjectFile) -> Parsed:
         _check_workflows(definition, node, problems)
         _check_limits(definition, node, problems)
         _check_workspace(definition, node, problems)
-        _check_tools(definition, node, problems)
+        check_tools(definition, node, problems)
         parsed = with_agents(definition, node.get("agents"), problems)
     problems.check()
     assert parsed is not None
@@ -111,7 +111,8 @@ def _check_workspace(definition: ProjectDefinition, node: MapNode, problems: Pro
         problems.add(place, "workspace.base", fault, "write a folder as seen from the project's root")
 
 
-def _check_tools(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
+def check_tools(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
+    """Note what is wrong with the tools of ``definition``, which was converted from ``node``."""
     for name, tool in definition.tools.items():
         for fault in tool_faults(name, tool):
             problems.add(place_at(node, fault.key), fault.key, fault.message, fault.hint)

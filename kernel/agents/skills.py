@@ -52,6 +52,14 @@ def home_skills(root: Path) -> tuple[FoundSkill, ...]:
     return skills_of((HOME,), root) if (root / HOME).is_dir() else ()
 
 
+def told(skills: tuple[Skill, ...]) -> str:
+    """What a program that reads files by itself is told of ``skills``, as a part of its system prompt."""
+    if not skills:
+        return ""
+    lines = [f"- {one.name}: {' '.join(one.description.split())} ({one.folder}/{INSTRUCTIONS})" for one in skills]
+    return "\n".join(["Before you do one of these, read how it is done here:", *lines])
+
+
 def read_skill(path: str, files: tuple[FolderFile, ...], root: Path) -> FoundSkill:
     """The skill whose folder ``path`` has ``files``. Raises BadDefinition."""
     shown = f"{path}/{INSTRUCTIONS}"

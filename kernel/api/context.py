@@ -48,6 +48,10 @@ async def _nothing() -> None:
     """Nothing is written to files."""
 
 
+async def _no_homes(_agent: str | None, _space: str | None) -> None:
+    """No program keeps anything."""
+
+
 def _unwatched(_instruction: str) -> AbstractContextManager[None]:
     """Nobody watches attempts."""
     return nullcontext()
@@ -84,6 +88,8 @@ class Services:
     """Stop what an agent (its key) does; its instruction goes back to its lane. Returns whether it did something."""
     reached: Callable[[str], None] = lambda _instruction: None
     """The attempt of an instruction has come to Daemon MCP."""
+    runs_client: Callable[[int], bool] = lambda _port: False
+    """Whether the client at this port of our own machine is a process that we run. Reads much: ask in a thread."""
     hold: Callable[[str], AbstractContextManager[None]] = _unwatched
     """While the block lasts the attempt of an instruction waits for a person: its silence is no fault."""
     ready: Callable[[], bool]
@@ -101,6 +107,8 @@ class Services:
     """Directories that setup commands do not get to see on their PATH."""
     mirror_redo: Callable[[], Awaitable[None]] = _nothing
     """Have what was removed from the log removed from the files written from it."""
+    forget_homes: Callable[[str | None, str | None], Awaitable[None]] = _no_homes
+    """Remove what programs keep of an agent (its key), or in a space."""
     repository: Repository | None = None
     """What working trees are made of."""
     worktrees: Callable[[str, str | None, bool], Awaitable[tuple[WorktreeDiff, ...]]] = _no_worktrees

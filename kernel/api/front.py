@@ -99,7 +99,8 @@ class Front:
             scope[ASKED] = (fields, body)
             await self._rest(scope, replay(body, receive), send)
             return
-        reply = await answer(self._services, route, Asked(fields, scope["query_string"], body))
+        asked = Asked(fields, scope["query_string"], body, client_port=(scope.get("client") or ("", 0))[1])
+        reply = await answer(self._services, route, asked)
         assert isinstance(reply, Reply)
         await send_reply(reply, send)
 

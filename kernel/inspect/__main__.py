@@ -7,14 +7,19 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from kernel.source.problems import BadDefinition
 from protocol.errors import REFUSALS, Refused
 from protocol.inspection import Complaint
+from protocol.remote import is_remote
+
+if TYPE_CHECKING:
+    from kernel.workflows.checkout import Checkout
 
 Answer = tuple[bytes, int]
 _BAD: Final = REFUSALS["bad_definition"].exit_code
@@ -40,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--cwd", type=Path, default=here, help="what paths are relative to (default: here)")
         if verb == "plan":
             one.add_argument("--tag", default="main", help="which instance")
+            one.add_argument("--state", type=Path, help="where what is elsewhere is kept once it is fetched")
             one.add_argument("asked", help="a name, or a path from the project's root")
             one.add_argument("params", nargs="*", help="parameters, after --")
         else:
@@ -52,7 +58,14 @@ def _parser() -> argparse.ArgumentParser:
             one.add_argument("name", help="of the agent; judge reads its definition from stdin")
     trust = verbs.add_parser("trust")
     trust.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+    trust.add_argument("--state", type=Path, help="where what is elsewhere is kept once it is fetched")
     trust.add_argument("asked", nargs="*", help="agents, workflows, or workflow files as seen from the root")
+    for verb in ("tools", "skills"):
+        one = verbs.add_parser(verb)
+        one.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+    for verb in ("judge-project", "tools-in"):
+        verbs.add_parser(verb).add_argument("name", help="of the file, whose text is read from stdin")
+    verbs.add_parser("fetch-skills").add_argument("asked", help="github:owner/repo@ref/path")
     verbs.add_parser("schemas")
     verbs.add_parser("backends")
     for verb in ("schema", "reference"):
@@ -63,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 def _validate(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.validate import validate  # noqa: PLC0415  (each verb pays for its own imports)
 
-    found = validate(args.project, args.cwd, args.asked)
+    found = validate(args.project, args.cwd, args.asked, environ)
     return msgspec.json.encode(found), 0 if all(file.ok for file in found.files) else _BAD
 
 
@@ -76,7 +89,8 @@ def _config(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 def _plan(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.rehearse import plan  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(plan(args.project, args.asked, args.tag, args.params, environ)), 0
+    checkout = _fetched(args, environ, args.asked)
+    return msgspec.json.encode(plan(args.project, args.asked, args.tag, args.params, environ, checkout)), 0
 
 
 def _agents(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
@@ -88,7 +102,7 @@ def _agents(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 def _agent(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.agents import info  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(info(args.project, args.name)), 0
+    return msgspec.json.encode(info(args.project, args.name, environ)), 0
 
 
 def _judge(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
@@ -102,6 +116,37 @@ def _uses(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.uses import uses  # noqa: PLC0415  (as above)
 
     return msgspec.json.encode(uses(args.project, args.name)), 0
+
+
+def _tools(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.tools import tool_list  # noqa: PLC0415  (as above)
+
+    return msgspec.json.encode(tool_list(args.project)), 0
+
+
+def _judge_project(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.tools import judge_project  # noqa: PLC0415  (as above)
+
+    found = judge_project(args.name, sys.stdin.buffer.read())
+    return msgspec.json.encode(found), 0 if found.files[0].ok else _BAD
+
+
+def _tools_in(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.tools import tools_in  # noqa: PLC0415  (as above)
+
+    return msgspec.json.encode(tools_in(args.name, sys.stdin.buffer.read())), 0
+
+
+def _skills(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.skills import skill_list  # noqa: PLC0415  (as above)
+
+    return msgspec.json.encode(skill_list(args.project)), 0
+
+
+def _fetch_skills(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from kernel.inspect.fetch_skills import fetch_skills  # noqa: PLC0415  (as above)
+
+    return msgspec.json.encode(fetch_skills(args.asked, environ)), 0
 
 
 def _schema(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
@@ -125,13 +170,21 @@ def _reference(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 def _trust(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.trust import demanded  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(demanded(args.project, args.asked)), 0
+    return msgspec.json.encode(demanded(args.project, args.asked, partial(_fetched, args, environ))), 0
 
 
 def _backends(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.backends import backends  # noqa: PLC0415  (as above)
 
     return msgspec.json.encode(backends(environ)), 0
+
+
+def _fetched(args: argparse.Namespace, environ: Mapping[str, str], asked: str) -> "Checkout | None":
+    if not is_remote(asked):
+        return None
+    from kernel.inspect.fetched import fetched  # noqa: PLC0415  (as above)
+
+    return fetched(args.project, args.state, asked, environ)
 
 
 def _complaint(refused: Refused) -> Answer:
@@ -149,6 +202,11 @@ _VERBS: Final[Mapping[str, Callable[[argparse.Namespace, Mapping[str, str]], Ans
     "agent": _agent,
     "judge": _judge,
     "uses": _uses,
+    "tools": _tools,
+    "judge-project": _judge_project,
+    "tools-in": _tools_in,
+    "skills": _skills,
+    "fetch-skills": _fetch_skills,
     "schema": _schema,
     "schemas": _schemas,
     "reference": _reference,

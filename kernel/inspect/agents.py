@@ -1,7 +1,10 @@
 """Agents without a kernel: which there are, what one is, and whether a text would be one."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+from kernel.agents.bubblewrap import sandbox_state
 from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.inspect.tolerant import TolerantCatalog
 from kernel.source.problems import BadDefinition, place_text
@@ -34,8 +37,11 @@ def listing(root: Path) -> AgentList:
     return AgentList(agents=tuple(sorted(rows, key=lambda row: row.name)))
 
 
-def info(root: Path, name: str) -> AgentInfo:
-    """One agent of the project. Raises Refused (unknown_agent), BadDefinition."""
+def info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyType({})) -> AgentInfo:
+    """One agent of the project, as a kernel with ``environ`` would have it.
+
+    Raises Refused (unknown_agent), BadDefinition.
+    """
     loaded = Catalog(root).agent(name)
     row = _row(loaded.definition, loaded.path)
     return AgentInfo(
@@ -47,6 +53,7 @@ def info(root: Path, name: str) -> AgentInfo:
         state=OFFLINE,
         reason=None,
         definition=loaded.definition,
+        sandbox=sandbox_state(loaded.definition, environ),
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.providers import CauseError, calls_models, resolve, route
+from kernel.workflows.checkout import Checkout
 from kernel.workflows.interpolate import expand
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import Member
@@ -24,8 +25,15 @@ class _Known(dict[str, str]):
         return f"${{{{ {name} }}}}"
 
 
-def plan(root: Path, workflow: str, tag: str, words: Sequence[str], environ: Mapping[str, str]) -> Plan:
-    """What a run of ``workflow`` with the parameters ``words`` would start.
+def plan(
+    root: Path,
+    workflow: str,
+    tag: str,
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    checkout: Checkout | None = None,
+) -> Plan:
+    """What a run of ``workflow`` with the parameters ``words`` would start. ``checkout``: what it was fetched as.
 
     Says which variables of ``environ`` are missing, and never what they hold. Raises Refused, BadDefinition.
     """
@@ -33,13 +41,14 @@ def plan(root: Path, workflow: str, tag: str, words: Sequence[str], environ: Map
         check_tag(tag)
     except NameRejected as error:
         raise Refused("bad_request", str(error)) from error
-    loaded = load_workflow(Catalog(root), workflow)
+    loaded = load_workflow(Catalog(root), workflow, checkout=checkout)
     definition = loaded.definition
     params = parse_params(definition.params, words)
     check_kickoff(loaded, "run")
     names = environment_names(definition)
     written = _Known()
-    values = _Known(start_values(definition, tag, params, {name: written[f"{ENV}{name}"] for name in names}))
+    unknown = {name: written[f"{ENV}{name}"] for name in names}
+    values = _Known(start_values(definition, tag, params, unknown) | dict(loaded.source))
     steps = tuple(
         PlannedStep(shell=expand(step.shell, values), bind=step.bind, timeout_seconds=step.timeout)
         for step in definition.setup

@@ -12,12 +12,13 @@ import msgspec
 
 from kernel.agents.definition import AGENT_SHAPES
 from kernel.agents.project import PROJECT_SHAPES
+from kernel.agents.servers import MCP_FILE
 from kernel.inspect.documents import class_text, field_texts
 from kernel.inspect.origins import quantity_in
 from kernel.source.located import Shapes
 from kernel.source.scalars import quantity_of
 from kernel.workflows.later import WORKFLOW_SHAPES
-from protocol.agent import Action, AgentDefinition, Rule
+from protocol.agent import Action, AgentDefinition, McpServer, Rule
 from protocol.inspection import Kind
 from protocol.names import NAME
 from protocol.project import ProjectDefinition, ProjectLimits
@@ -193,6 +194,12 @@ def _exit(writing: _Writing) -> Schema:
     return {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0, "maximum": 255}, full]}
 
 
+def _servers(writing: _Writing) -> Schema:
+    """In full, or names of servers of ``.mcp.json``, or all of them."""
+    full = {"type": "object", "additionalProperties": writing.reference(McpServer)}
+    return {"anyOf": [full, {"type": "array", "items": {"type": "string"}}, {"const": MCP_FILE}]}
+
+
 def _members(writing: _Writing) -> Schema:
     entries = {"anyOf": [writing.reference(Ref), writing.reference(AgentDefinition)]}
     return {
@@ -235,6 +242,7 @@ _COMPOUND: Final[Mapping[object, Callable[[_Writing, tuple[Any, ...]], Schema]]]
 _SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = MappingProxyType(
     {
         (AgentDefinition, "name"): _name,
+        (AgentDefinition, "mcp_servers"): _servers,
         (AgentDefinition, "mock"): _script,
         (Ref, "mock"): _script,
         (Ref, "ref"): _name,

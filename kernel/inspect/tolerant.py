@@ -13,6 +13,7 @@ from protocol.api import FileError
 from protocol.project import ProjectDefinition
 
 _NO_PROVIDER: Final = "unknown provider"
+_NO_TOOL: Final = "unknown tool"
 _NO_AGENT: Final = re.compile(r"there is no agent '([^']*)'")
 """How mistakes begin that may only follow from a project file that could not be read."""
 
@@ -51,7 +52,7 @@ class TolerantCatalog(Catalog):
 
 def _follows(error: FileError, tree: Node | None) -> bool:
     """Whether the project file would have defined what ``error`` misses; where nobody can tell, it would."""
-    if error.message.startswith(_NO_PROVIDER):
+    if error.message.startswith((_NO_PROVIDER, _NO_TOOL)):
         return True
     missed = _NO_AGENT.match(error.message)
     return missed is not None and (tree is None or place_of(tree, missed[1]) is not tree.place)

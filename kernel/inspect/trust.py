@@ -1,12 +1,13 @@
 """``trust``: what files would run or reach, verbatim. What of it is trusted is not known here."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kernel.agents.belongings import belongings
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import agent_units
 from kernel.source.problems import BadDefinition
+from kernel.workflows.checkout import Checkout
 from kernel.workflows.find import workflow_names
 from kernel.workflows.load import load_workflow
 from kernel.workflows.prepare import workflow_units
@@ -15,14 +16,17 @@ from protocol.errors import Refused
 from protocol.trust import Demanded, Unit
 
 
-def demanded(root: Path, asked: Sequence[str]) -> Demanded:
+def demanded(
+    root: Path, asked: Sequence[str], fetch: Callable[[str], Checkout | None] = lambda asked: None
+) -> Demanded:
     """What agents, workflows and workflow files of the project at ``root`` need trust for; all of them by default.
 
     Among all, files that are wrong are skipped and named: they cannot run either. Raises Refused, BadDefinition.
+    ``fetch`` gets what is elsewhere.
     """
     catalog = Catalog(root)
     if asked:
-        return Demanded(units=_distinct(one for name in asked for one in _of(catalog, name)))
+        return Demanded(units=_distinct(one for name in asked for one in _of(catalog, name, fetch(name))))
     units: list[Unit] = []
     skipped: list[str] = []
     for name in workflow_names(catalog, catalog.project()):
@@ -40,14 +44,14 @@ def demanded(root: Path, asked: Sequence[str]) -> Demanded:
     return Demanded(units=_distinct(units), skipped=tuple(skipped))
 
 
-def _of(catalog: Catalog, asked: str) -> tuple[Unit, ...]:
+def _of(catalog: Catalog, asked: str, checkout: Checkout | None) -> tuple[Unit, ...]:
     """By path a workflow; by name an agent or a workflow, or both."""
     project = catalog.project()
     is_agent = asked in catalog.names()
     found = _of_agent(catalog.agent(asked, project).definition, catalog) if is_agent else ()
     if is_agent and asked not in workflow_names(catalog, project):
         return found
-    return (*found, *workflow_units(load_workflow(catalog, asked)))
+    return (*found, *workflow_units(load_workflow(catalog, asked, checkout=checkout)))
 
 
 def _of_agent(definition: AgentDefinition, catalog: Catalog) -> tuple[Unit, ...]:

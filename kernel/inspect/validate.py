@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -10,10 +11,11 @@ from kernel.agents.definition import place_at
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
 from kernel.inspect.place import SUFFIXES, is_path, kind_of, place_kind, shown
 from kernel.inspect.tolerant import TolerantCatalog
+from kernel.inspect.warnings import agent_warnings, located, workflow_warnings
 from kernel.source.files import FileMissing, read_bytes, read_tree
 from kernel.source.problems import BadDefinition, fail
 from kernel.workflows.find import WORKFLOWS
-from kernel.workflows.load import load_workflow
+from kernel.workflows.load import LoadedWorkflow, load_workflow
 from protocol.agent import AgentDefinition
 from protocol.api import FileError
 from protocol.errors import Refused
@@ -21,9 +23,14 @@ from protocol.inspection import CheckedFile, Kind, Validation
 from protocol.names import NameRejected, check_name, check_workflow_name
 
 
-def validate(root: Path, cwd: Path, asked: Sequence[str]) -> Validation:
-    """What is wrong with the files ``asked`` for (paths, from ``cwd``), or with all of the project."""
-    checking = _Checking(root)
+def validate(
+    root: Path, cwd: Path, asked: Sequence[str], environ: Mapping[str, str] = MappingProxyType({})
+) -> Validation:
+    """What is wrong with the files ``asked`` for (paths, from ``cwd``), or with all of the project.
+
+    With ``environ`` it also warns of what this machine cannot do.
+    """
+    checking = _Checking(root, environ)
     if asked:
         for path in asked:
             checking.file(_found(root, cwd, path))
@@ -44,8 +51,10 @@ def _found(root: Path, cwd: Path, asked: str) -> str:
 class _Checking:
     """Files looked at so far, with their mistakes. A mistake goes to the file it is in, whoever led to it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, environ: Mapping[str, str]) -> None:
         self._root = root
+        self._environ = environ
+        self._workflows: dict[str, LoadedWorkflow] = {}
         self._catalog = TolerantCatalog(root)
         self._found: dict[str, list[FileError]] = {}
         self._kinds: dict[str, Kind] = {}
@@ -63,7 +72,17 @@ class _Checking:
             name = path.encode("utf-8", "backslashreplace").decode()  # a file's name may be any bytes
             errors = sorted(self._found[path], key=lambda error: (error.line, error.column))
             told = tuple(msgspec.structs.replace(error, path=name) for error in errors)
-            yield CheckedFile(path=name, kind=self._kind(path), ok=not told, errors=told)
+            warnings = () if told else self._warnings(path)
+            yield CheckedFile(path=name, kind=self._kind(path), ok=not told, errors=told, warnings=warnings)
+
+    def _warnings(self, path: str) -> tuple[FileError, ...]:
+        if not self._environ:
+            return ()
+        workflow = self._workflows.get(path)
+        own = () if workflow is None else workflow_warnings(workflow, self._root, self._environ)
+        loaded = (one.definition for one in self._catalog.survey().loaded if one.path == path)
+        agents = (warning for one in loaded for warning in agent_warnings(one, self._environ))
+        return located(self._root, path, (*own, *agents))
 
     def file(self, name: str) -> None:
         """Look at one file."""
@@ -121,9 +140,9 @@ class _Checking:
             _named(check_workflow_name, path.stem, name)
             read_bytes(path, name)
             by_name = self._catalog.project().workflows.get(path.stem, name) == name
-            load_workflow(self._catalog, path.stem if by_name else name, self._root)
+            self._workflows[name] = load_workflow(self._catalog, path.stem if by_name else name, self._root)
         else:
-            load_workflow(self._catalog, name, self._root)
+            self._workflows[name] = load_workflow(self._catalog, name, self._root)
 
     def _project(self, name: str) -> None:
         definition, broken = parse_project(ProjectFile(name, read_bytes(self._root / name, name)))

@@ -1,5 +1,6 @@
 """Running a command to its end: setup steps and git. Bounded in time and output, and nothing of it is left."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,8 +59,9 @@ async def run_command(
     env: dict[str, str],
     timeout_seconds: float,
     output_limit_bytes: int,
+    given: bytes = b"",
 ) -> CommandResult:
-    """Run ``argv`` with an empty stdin in exactly ``env``, and return when its whole tree is gone.
+    """Run ``argv`` in exactly ``env``, with ``given`` (a few KiB at most) to read; return when its whole tree is gone.
 
     A process that the command leaves behind is killed when it ends. A command that cannot be executed is a result too
     (``exit.failed``). Raises SpawnTransient. Cancellation kills the tree.
@@ -69,6 +71,8 @@ async def run_command(
     truncated = False
     async with handle, trio.open_nursery() as nursery:
         nursery.start_soon(tail.read_tail, handle.stderr)
+        with suppress(trio.BrokenResourceError):  # it may not want to read
+            await handle.stdin.send_all(given)
         await handle.stdin.aclose()
         with trio.move_on_after(timeout_seconds) as patience:
             truncated = await head.read_head(handle.stdout)

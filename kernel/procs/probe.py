@@ -46,7 +46,7 @@ class Probes:
         self._asking: defaultdict[_Key, trio.Lock] = defaultdict(trio.Lock)
 
     async def ask(self, program: str, flag: str, env: Mapping[str, str]) -> Said:
-        """What ``program`` prints when it is run with ``flag``, in ``env`` but for its HOME.
+        """What ``program`` prints when it is run with ``flag``, in ``env`` but for its folders.
 
         A fault is not remembered: next time it is asked anew. Cancellation kills what was started.
         """
@@ -69,7 +69,7 @@ class Probes:
                 attempt,
                 (program, flag),
                 cwd=home,
-                env={**env, "HOME": home},
+                env={**env, "HOME": home, "TMPDIR": home},
                 timeout_seconds=SECONDS,
                 output_limit_bytes=LIMIT_BYTES,
             )

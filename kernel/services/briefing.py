@@ -19,6 +19,7 @@ from kernel.agents.programs import command_of
 from kernel.agents.prompt import Prompt
 from kernel.agents.providers import CauseError, ModelRejected, Resolved, resolve
 from kernel.agents.servers import filled
+from kernel.agents.skills import told
 from kernel.agents.trust import Kept, agent_units, changed_text, missing_consent
 from kernel.policy.breaker import Endpoint
 from kernel.services.folders import Folders
@@ -30,6 +31,7 @@ from kernel.store.reader import Reader
 from kernel.workflows.assembled import assembled
 from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
+from protocol.backends import CLIS
 from protocol.errors import Cause, Refused
 from protocol.ipc import Limits, McpAddress, Sandbox, Start
 from protocol.project import ProjectDefinition
@@ -56,6 +58,8 @@ class Briefing:
     """Whom its model calls go to, as breakers know it."""
     freeze: Freeze | None = None
     """What is to be kept with its first entry."""
+    beside: str = ""
+    """The project's folder, where the agent works in another."""
 
 
 class Briefings:
@@ -120,7 +124,7 @@ class Briefings:
             backend=definition.backend,
             model=resolved.model,
             provider=resolved.provider,
-            system=prompt.system,
+            system=_system(prompt.system, definition, own),
             messages=prompt.messages,
             message=prompt.message,
             entries=opened.entries,
@@ -153,7 +157,16 @@ class Briefings:
         )
         start = msgspec.structs.replace(start, sandbox=self._confine(definition, ground, start))
         sdks = sdks_for((definition,), project)
-        return Briefing(definition, start, prompt.manifest, sdks, _endpoint(leased, resolved), opened.freeze)
+        root = str(self._catalog.root)
+        return Briefing(
+            definition,
+            start,
+            prompt.manifest,
+            sdks,
+            _endpoint(leased, resolved),
+            opened.freeze,
+            beside="" if ground.top == root else root,
+        )
 
     def _assemble(self, leased: Leased, definition: AgentDefinition) -> Prompt:
         """Today's prompt."""
@@ -170,6 +183,12 @@ class Briefings:
         if wants:
             said = "changed since they were trusted" if leased.vouched or wants[0].before else "are not trusted"
             raise CannotStart("untrusted", f"the files {said}: {changed_text(wants)[:500]}")
+
+
+def _system(text: str, definition: AgentDefinition, own: Belongings) -> str:
+    """Our own loop has a tool for skills. Other programs read files, and are told where."""
+    more = told(own.skills) if definition.backend in CLIS else ""
+    return "\n\n".join(part for part in (text, more) if part)
 
 
 def _endpoint(leased: Leased, resolved: Resolved) -> Endpoint:

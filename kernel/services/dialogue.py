@@ -128,7 +128,6 @@ class Dialogue:
             self._spared = True
             self._forgive(now - wake_at + self._pulse.within_seconds)
             return None
-        self._progress_at = max(self._progress_at, self._excused_at())
         if now >= self._progress_at + self._patience_seconds():
             return self._silent(self._patience_seconds())
         ping = self._pulse.ask(now)
@@ -137,7 +136,11 @@ class Dialogue:
         await self._link.send(ping)
         return None
 
-    def _silent(self, seconds: float) -> Ending:
+    def _silent(self, seconds: float) -> Ending | None:
+        excused_at = self._excused_at()
+        if excused_at > self._progress_at:
+            self._progress_at = excused_at
+            return None
         cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
         return Ending("failed", f"the worker made no progress for {seconds:g} s", cause=cause)
 

@@ -32,15 +32,15 @@ class Folders:
         """The home of the agent's CLI in that space, made with mode 0700; "" for what needs none. Raises OSError."""
         if not BACKENDS[definition.backend].own_session:
             return ""
-        place = self.sessions(leased.agent) / _plain(leased.space) / definition.backend
+        place = self.sessions(leased.agent) / plain(leased.space) / definition.backend
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         return str(place)
 
     def sessions(self, agent: str) -> Path:
         """The homes of all CLIs of one agent (its key)."""
-        return self._state / SESSIONS / _plain(agent)
+        return self._state / SESSIONS / plain(agent)
 
 
-def _plain(name: str) -> str:
-    """A key as one folder: ``review:main`` becomes ``review+main``, which no other key does."""
+def plain(name: str) -> str:
+    """A key, of an agent or a space, as one folder: ``review:main`` becomes ``review+main``, which no other key does."""
     return _PLAIN.sub("+", name)

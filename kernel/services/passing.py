@@ -9,6 +9,7 @@ from typing import Final
 
 import trio
 
+from kernel.services.level import look_again
 from kernel.store import passing
 from kernel.store.commits.clear import clear
 from kernel.store.feed import Wake
@@ -32,12 +33,9 @@ class Passing:
         self._wake = wake
         self._now_ms = now_ms
 
-    async def run(self) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Remove until cancelled. Raises StorageFailed."""
-        while True:
-            self._wake.clear()
-            with trio.move_on_after(await self.run_once()):
-                await self._wake.wait()
+        await look_again(self._wake, self.run_once, task_status)
 
     async def run_once(self) -> float:
         """Remove what is due. Returns the seconds until something may be."""

@@ -1,7 +1,8 @@
 """Removes what is kept no longer: soon after the start, then daily, in small commits between those of others.
 
-Journals, effects, prompts and events of work that ended longer ago than the project's ``retention``; answers to
-requests after a day; crashes once they count no more. What it finds it looks for in a thread, beside the writer.
+Journals, effects, prompts and events of work that ended longer ago than the project's ``retention``, and the homes of
+programs that did only such; answers to requests after a day; crashes once they count no more. What it finds it looks
+for in a thread, beside the writer.
 """
 
 import logging
@@ -10,6 +11,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from kernel.services.homes import Homes
 from kernel.services.patience import commit_patiently
 from kernel.store import old
 from kernel.store.blobs import UNSWEPT_MS
@@ -50,12 +52,14 @@ class Retention:
         writer: Writer,
         now_ms: Callable[[], int],
         kept_seconds: Callable[[], float],
+        homes: Homes | None = None,
         sleep: Callable[[float], Awaitable[object]] = trio.sleep,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._now_ms = now_ms
         self._kept_seconds = kept_seconds
+        self._homes = homes or Homes()
         self._sleep = sleep
 
     async def run(self) -> None:
@@ -88,7 +92,10 @@ class Retention:
             pass
         while await commit_patiently(self._writer, sweep_crashes, now_ms - CRASHES_KEPT_MS) == ROWS:
             pass
-        logger.info("retention.swept instructions: %d, events: %d, blobs: %d", instructions, events, blobs)
+        homes = await self._homes.keep(await self._reader.read(old.workplaces, before_ms))
+        logger.info(
+            "retention.swept instructions: %d, events: %d, blobs: %d, homes: %d", instructions, events, blobs, homes
+        )
 
     async def _sweep_instructions(self, before_ms: int) -> int:
         total = 0

@@ -23,6 +23,7 @@ from kernel.services.live import Live
 from kernel.services.outcome import Ending, of_exit
 from kernel.services.patience import commit_patiently
 from kernel.services.purse import Purse
+from kernel.services.straying import Strays
 from kernel.store.commits.freeze import Freeze
 from kernel.store.commits.journal import Pressing, journal
 from kernel.store.commits.lease import Leased
@@ -70,6 +71,8 @@ class Supervision:
             nursery.cancel_scope.cancel()
         if live.stop_reason is not None and (ending is None or ending.ended_as == "failed"):
             return Ending("stopped", live.stop_reason), exited
+        if exited.exceeded is not None and (ending is None or ending.ended_as == "failed"):
+            return of_exit(exited), exited
         return _believed(ending, live, start) or of_exit(exited), exited
 
     async def _talk(
@@ -77,12 +80,17 @@ class Supervision:
     ) -> Ending | None:
         leased = live.leased
 
-        async def entry(entry: Entry) -> Go | Yield:
-            return await self._entry(live, entry, briefing.freeze)
+        strays = Strays(briefing.beside, start.cwd)
 
         async def log(line: Log) -> None:
             with contextlib.suppress(Refused):  # a line of log is not worth waiting for
                 await self._note("worker.log", leased, {"level": line.level, "text": line.text})
+
+        async def entry(entry: Entry) -> Go | Yield:
+            answer = await self._entry(live, entry, briefing.freeze)
+            for text in strays.of(entry):
+                await log(Log(level="warning", text=text))
+            return answer
 
         async def ready(_: Ready) -> None:
             live.pid = handle.pid

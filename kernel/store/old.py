@@ -37,6 +37,16 @@ def events(conn: apsw.Connection, before_ms: int, after: int) -> tuple[int, ...]
     return _numbers(conn, EVENTS, {"before": before_ms, "after": after, "limit": BATCH})
 
 
+WORKPLACES: Final = """
+SELECT DISTINCT i.agent, i.space FROM instructions AS i WHERE i.ended_ms IS NULL OR i.ended_ms >= :before
+"""
+
+
+def workplaces(conn: apsw.Connection, before_ms: int) -> frozenset[tuple[str, str]]:
+    """Who (agent key) has work where (space) that has not ended, or ended since: the opposite of what is old."""
+    return frozenset(cast("tuple[str, str]", row) for row in conn.execute(WORKPLACES, {"before": before_ms}))
+
+
 BLOBS: Final = """
 SELECT hash FROM blobs AS b WHERE b.put_ms < :before
   AND b.hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)

@@ -62,7 +62,7 @@ def find_workflow(
         raise Refused(
             "bad_request",
             f"{asked[:100]} is not here: it is fetched when it is run",
-            "run it on a terminal: it is shown before it starts",
+            "see what it would do: awk run --dry-run, awk trust",
         )
     if _is_path(asked):
         return _by_path(catalog, asked, cwd)

@@ -1,7 +1,8 @@
 """git, as little of it as will do: fetch one commit into an empty repository and print its objects.
 
-It runs in a keeper with an environment of its own. No configuration of the user or the system, hook, credential
-helper, prompt, other transport, redirect or submodule has a say (faults XF04, XF05, T50).
+It runs in a keeper with an environment of its own. No configuration of the user or the system, hook, prompt, other
+transport, redirect or submodule has a say (faults XF04, XF05, T50). What nobody may read without a name is asked for
+once more, with the password that the user's own git has for that host, if it has one.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from kernel.agents.environment import worker_environment
 from kernel.procs.command import CommandResult
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.launcher import Launcher
+from kernel.workflows import git_credential
 from kernel.workflows.git_command import GitCommand, GitMissing
 from protocol.errors import Refused
 
@@ -36,6 +38,7 @@ _SETTINGS: Final = (
     "maintenance.auto=false",
 )
 _SCHEMES: Final = frozenset({"https", "http"})
+_HINT: Final = "is the name right? What is private needs a credential that your git has: gh auth setup-git"
 
 
 class Git:
@@ -58,16 +61,42 @@ class Git:
         if scheme not in _SCHEMES:
             raise Refused("fetch_failed", f"{url[:100]!a} is not fetched: it is neither https nor http")
         await self._run(scheme, "init", "--quiet", "--bare", "--template=", "--", ".")
-        options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
-        await self._run(scheme, "fetch", *options, "--", url, what)
+        await self._fetch(scheme, url, what)
         found = await self._run(scheme, "rev-parse", "--verify", "--quiet", "--end-of-options", "FETCH_HEAD^{commit}")
         return found.stdout.decode("ascii", "replace").strip()
+
+    async def _fetch(self, scheme: str, url: str, what: str) -> None:
+        options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
+        words = ("fetch", *options, "--", url, what)
+        try:
+            await self._run(scheme, *words)
+        except Refused as refused:
+            known = await self._credential(url) if refused.code == "fetch_failed" else None
+            if known is None:
+                raise
+            await self._run(scheme, *words, variables=_with_header(url, known))
+
+    async def _credential(self, url: str) -> str | None:
+        """What the user's git would say to be let in, in an environment of its own: it is their configuration."""
+        folder = str(self._folder)
+        command = GitCommand(
+            launcher=self._launcher,
+            path=self._path,
+            settings=(),
+            variables=git_credential.variables(self._environ, self._path, folder),
+            seconds=git_credential.SECONDS,
+            limit_bytes=git_credential.LIMIT_BYTES,
+        )
+        try:
+            return await git_credential.credential(command, folder, url)
+        except (GitMissing, SpawnTransient):
+            return None
 
     async def objects(self) -> bytes:
         """Every object there is, as ``cat-file --batch`` prints them. Raises Refused(fetch_failed)."""
         return (await self._run("none", "cat-file", "--batch-all-objects", "--batch")).stdout
 
-    async def _run(self, scheme: str, *words: str) -> CommandResult:
+    async def _run(self, scheme: str, *words: str, variables: Mapping[str, str] | None = None) -> CommandResult:
         command = GitCommand(
             launcher=self._launcher,
             path=self._path,
@@ -77,15 +106,13 @@ class Git:
             limit_bytes=LIMIT_BYTES,
         )
         try:
-            result = await command.run(str(self._folder), *words)
+            result = await command.run(str(self._folder), *words, variables=variables)
         except GitMissing as error:
             raise Refused("fetch_failed", "git is not installed where the kernel runs", "install git") from error
         except SpawnTransient as error:
             raise Refused("busy", f"git could not be started now: {error}", "try again") from error
         if not result.ok:
-            raise Refused(
-                "fetch_failed", f"git {words[0]} failed: {command.why(result)}", "is the name right, and public?"
-            )
+            raise Refused("fetch_failed", f"git {words[0]} failed: {command.why(result)}", _HINT)
         return result
 
     def _variables(self, scheme: str) -> dict[str, str]:
@@ -105,3 +132,12 @@ class Git:
             "GIT_ASKPASS": "/bin/false",
             "GIT_LFS_SKIP_SMUDGE": "1",
         }
+
+
+def _with_header(url: str, authorization: str) -> dict[str, str]:
+    """A setting for this address alone. It is in no argument, where every user of the machine could read it."""
+    return {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"http.{url}.extraHeader",
+        "GIT_CONFIG_VALUE_0": f"Authorization: {authorization}",
+    }

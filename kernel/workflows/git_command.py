@@ -27,8 +27,10 @@ class GitCommand:
     seconds: float
     limit_bytes: int
 
-    async def run(self, cwd: str, *words: str, variables: Mapping[str, str] | None = None) -> CommandResult:
-        """Run ``git words`` in ``cwd``, with more ``variables``.
+    async def run(
+        self, cwd: str, *words: str, variables: Mapping[str, str] | None = None, given: bytes = b""
+    ) -> CommandResult:
+        """Run ``git words`` in ``cwd``, with more ``variables``, and ``given`` to read.
 
         Raises GitMissing, SpawnTransient. Cancellation kills its tree.
         """
@@ -43,6 +45,7 @@ class GitCommand:
             env={**self.variables, **(variables or {})},
             timeout_seconds=self.seconds,
             output_limit_bytes=self.limit_bytes,
+            given=given,
         )
 
     def why(self, result: CommandResult) -> str:

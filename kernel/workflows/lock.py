@@ -41,6 +41,11 @@ def pinned(root: Path, remote: Remote) -> Pin | None:
     return found
 
 
+def commits(root: Path) -> frozenset[str]:
+    """All commits that are pinned in the project at ``root``. Raises BadDefinition where the file is wrong."""
+    return frozenset(one.commit for one in _read(root).values())
+
+
 def pin(root: Path, checkout: Checkout) -> None:
     """Note what ``checkout`` stood for, if that is not there already. Raises BadDefinition, Refused(fetch_failed)."""
     pins = _read(root)

@@ -4,25 +4,27 @@ A ref is looked up once; from then on the project's lock says which commit it st
 Nothing of what is fetched is run here, or believed: that is the user's to say (kernel.agents.trust).
 """
 
-import shutil
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import trio
 
 from kernel.procs.launcher import Launcher
-from kernel.source.problems import fail
+from kernel.source.problems import BadDefinition, fail
 from kernel.workflows.checkout import Checkout
 from kernel.workflows.git import Git
-from kernel.workflows.lock import SHOWN, pinned
+from kernel.workflows.kept import WORKSHOP, digest_file, prune, remove, used
+from kernel.workflows.lock import SHOWN, commits, pinned
 from kernel.workflows.snapshot import BadObjects, digest_of_files, files_of, parse_objects, read_files, write_files
 from protocol.errors import Refused
 from protocol.remote import Remote, RemoteRejected, is_commit, parse_remote, repository_url
 
 REMOTES: Final = "remotes"
 """The folder in the state directory."""
-_DIGEST: Final = ".sha256"
 
 
 class Remotes:
@@ -54,6 +56,7 @@ class Remotes:
             what = pin.commit if pin else remote.ref
             found = await self._kept(remote, url, what) if is_commit(what) else None
             found = found or await self._fetch(remote, url, what)
+            await trio.to_thread.run_sync(_tidy, self._folder, self._root, found)
         if pin is not None and (found.commit, found.digest) != (pin.commit, pin.digest):
             message = f"the content of {found.commit} is not what it was pinned with"
             raise fail(SHOWN, message, "find out why before you remove the entry", where=remote.repository)
@@ -65,8 +68,8 @@ class Remotes:
         return await trio.to_thread.run_sync(_read, remote, url, commit, folder)
 
     async def _fetch(self, remote: Remote, url: str, what: str) -> Checkout:
-        workshop = self._folder / "fetching"
-        await trio.to_thread.run_sync(_empty, workshop)
+        await trio.to_thread.run_sync(partial(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True))
+        workshop = Path(await trio.to_thread.run_sync(partial(tempfile.mkdtemp, prefix=WORKSHOP, dir=self._folder)))
         try:
             git = Git(workshop, launcher=self._launcher, environ=self._environ, own_bin=self._own_bin)
             commit = await git.fetch(url, what)
@@ -78,7 +81,7 @@ class Remotes:
             )
         finally:
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(_remove, workshop)
+                await trio.to_thread.run_sync(remove, workshop)
 
     def _place(self, remote: Remote, url: str, commit: str) -> Path:
         """Commits are the same wherever they come from; the names above only help people who look."""
@@ -87,7 +90,7 @@ class Remotes:
 
 def _read(remote: Remote, url: str, commit: str, folder: Path) -> Checkout | None:
     try:
-        digest = Path(f"{folder}{_DIGEST}").read_text("ascii").strip()
+        digest = digest_file(folder).read_text("ascii").strip()
         return Checkout(remote, url, commit, digest, folder) if digest_of_files(read_files(folder)) == digest else None
     except (OSError, ValueError):
         return None
@@ -99,9 +102,9 @@ def _take(remote: Remote, url: str, commit: str, output: bytes, folder: Path, ma
         files = files_of(commit, parse_objects(output))
         digest = digest_of_files(files)
         write_files(files, made)
-        _remove(folder)
+        remove(folder)
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        Path(f"{folder}{_DIGEST}").write_text(digest, "ascii")
+        digest_file(folder).write_text(digest, "ascii")
         made.rename(folder)
     except BadObjects as error:
         raise Refused("fetch_failed", f"{remote} cannot be taken: {error}") from error
@@ -110,10 +113,7 @@ def _take(remote: Remote, url: str, commit: str, output: bytes, folder: Path, ma
     return Checkout(remote, url, commit, digest, folder)
 
 
-def _empty(folder: Path) -> None:
-    _remove(folder)
-    folder.mkdir(mode=0o700, parents=True)
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+def _tidy(base: Path, root: Path, found: Checkout) -> None:
+    """Note that ``found`` is used, and remove what nobody used for long. What cannot be removed stays."""
+    with suppress(OSError, BadDefinition):
+        prune(base, used(found.folder), commits(root) | {found.commit})

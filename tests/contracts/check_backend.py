@@ -88,8 +88,8 @@ async def _system_prompt(bed: Bed) -> None:
 
 
 def _configured(bed: Bed) -> str:
-    """All that the program was given: arguments, environment, input, and the files of the attempt."""
-    files = [path for path in bed.folder.rglob("run-*/**/*") if path.is_file()]
+    """All that the program was given: arguments, environment, input, and the files of the attempt and of its home."""
+    files = [path for place in ("run-*", "session") for path in bed.folder.glob(f"{place}/**/*") if path.is_file()]
     return repr(bed.words()) + "".join(path.read_text("utf-8", "replace") for path in files)
 
 
@@ -123,8 +123,9 @@ async def _resume(bed: Bed) -> None:
 
 
 async def _resume_in_all(bed: Bed) -> None:
-    """The least: what the cut attempt spent is booked late, with the next, and once."""
-    await _resumed(bed, Usage(input_tokens=31, output_tokens=12), Usage(input_tokens=51, output_tokens=19))
+    """The least: what the cut attempt spent is booked with the next, as far as its program noted it, and once."""
+    counts = ((20, 7), (31, 12), (40, 14), (51, 19))
+    await _resumed(bed, *(Usage(input_tokens=read, output_tokens=written) for read, written in counts))
 
 
 async def _resumed(bed: Bed, *booked: Usage) -> None:

@@ -157,6 +157,28 @@ def test_a_kernel_that_does_not_come_up_is_quoted(
     assert "kernel.log" in (caught.value.hint or "")
 
 
+@pytest.mark.usefixtures("quick_loader")
+def test_a_project_file_that_keeps_the_kernel_from_starting_is_shown_with_its_places(
+    cli: Cli, project: Project, behave: Callable[[str], None]
+) -> None:
+    """CF07: the line and a caret, not a line of the kernel's log; a sound file is not blamed."""
+    behave("fail-config")
+    Path(project.state).mkdir(parents=True)
+    (Path(project.root) / "moniro.yaml").write_text("starvation: soon\nlimits: {workers: none}\n")
+    ran = cli("start")
+    assert (ran.code, ran.out) == (78, "")
+    assert ran.err.splitlines()[:4] == [
+        "error: starvation: needs a duration, has 'soon'",
+        "  at moniro.yaml:1:13 starvation",
+        "    starvation: soon",
+        "                ^",
+    ]
+    assert "  at moniro.yaml:2:19 limits.workers: needs a whole number, has 'none'" in ran.err
+    assert "kernel.log" not in ran.err
+    (Path(project.root) / "moniro.yaml").write_text("starvation: 5m\n")
+    assert "kernel.log" in cli("start").err
+
+
 def test_a_kernel_that_hangs_is_not_waited_for_for_ever(cli: Cli, project: Project, kernel: KernelDouble) -> None:
     """A deadline bounds every start; here the clock is the test's."""
     kernel.status = "starting"

@@ -17,9 +17,9 @@ DONE = Cleared(space="dm:alice", messages=3, instructions=1)
 def test_a_space_is_cleared(target: str, space: str, cli: Cli, kernel: KernelDouble) -> None:
     """contracts 7: clear TARGET."""
     kernel.answers[f"POST /spaces/{space}/clear"] = DONE
-    ran = cli("clear", target)
+    ran = cli("clear", target, "--yes")
     assert (ran.code, ran.out) == (0, "cleared dm:alice: 3 messages, 1 instructions\n")
-    assert cli("clear", target, "--json").json()["schema"] == "awk/clear/1"
+    assert cli("clear", target, "--yes", "--json").json()["schema"] == "awk/clear/1"
     keys = {asked.headers["idempotency-key"] for asked in kernel.of("POST", f"/spaces/{space}/clear")}
     assert len(keys) == 2
 
@@ -45,3 +45,11 @@ def test_a_person_is_asked_first(words: list[str], answer: str, code: int, cli: 
     ran = cli("clear", "alice", *words, terminal=True, stdin=answer)
     assert ran.code == code
     assert len(kernel.of("POST", "/spaces/dm:alice/clear")) == (code == 0)
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_where_nobody_is_asked_nothing_is_cleared(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
+    """A script that meant something else loses nothing: exit 2, and the way to mean it."""
+    ran = cli("clear", "alice", *words)
+    assert (ran.code, "--yes" in ran.err + ran.out) == (2, True)
+    assert kernel.asked == []

@@ -5,7 +5,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.api import AgentChanged, InstructionInfo, InstructionResult, SendReceipt, SendReport, WorkflowRow
+from protocol.api import (
+    AgentChanged,
+    InstructionInfo,
+    InstructionResult,
+    QueueReport,
+    QueueRow,
+    SendReceipt,
+    SendReport,
+    WorkflowRow,
+)
+from protocol.instruction import Lane
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Asked, KernelDouble, Stream, problem, sse
 from tests.interface.samples import AT, event, instruction
@@ -60,6 +70,31 @@ def test_instructions_are_cancelled_retried_and_promoted(cli: Cli, kernel: Kerne
     assert cli("retry", "i7", "--fresh", "--json").json()["instructions"][0]["id"] == "i7"
     assert cli("promote", "i7").out == "i7 queued (alice, immediate)\n"
     assert [asked.body for asked in kernel.of("POST", "/instructions/i7/retry")] == [{"fresh": False}, {"fresh": True}]
+
+
+@pytest.mark.parametrize("word", ["cancel", "retry", "promote"])
+@pytest.mark.parametrize("name", ["", " ", "7", "a7", "i", "i7/x", "../i7"])
+def test_what_is_no_id_is_told_before_anything_is_asked(word: str, name: str, cli: Cli, kernel: KernelDouble) -> None:
+    """Exit 2: an empty variable of a script is no instruction, and no path of another route."""
+    ran = cli(word, "i8", name)
+    assert (ran.code, f"{name!r} is not the id of an instruction" in ran.err) == (2, True)
+    assert kernel.asked == []
+
+
+def test_what_is_promoted_behind_others_is_told_so(cli: Cli, kernel: KernelDouble) -> None:
+    """Within a lane the oldest is first: promoting what is urgent already changes nothing, and that is said."""
+    kernel.answers["GET /spaces/review:main/members"] = MEMBERS
+    lanes: dict[str, Lane] = {"i3": "immediate", "i5": "normal", "i7": "immediate", "i9": "immediate"}
+    rows = [
+        QueueRow(id=name, lane=lane, status="queued", attempt=0, step=0, preempted=0, enqueued_at=AT)
+        for name, lane in lanes.items()
+    ]
+    for key, space in (("alice", "dm:alice"), ("alice@review:main", "review:main")):
+        moved = msgspec.structs.replace(instruction(status="queued"), lane="immediate", space=space)
+        kernel.answers["POST /instructions/i7/promote"] = moved
+        kernel.answers[f"GET /agents/{key}/queue"] = QueueReport(agent="alice", instructions=tuple(rows))
+        ran = cli("promote", "i7")
+        assert (ran.code, ran.err) == (0, "note: i7 comes after i3: they are as urgent, and older\n")
 
 
 def test_a_refusal_keeps_nobody_else_from_being_changed(cli: Cli, kernel: KernelDouble) -> None:

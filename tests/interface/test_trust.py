@@ -1,11 +1,13 @@
 """``awk trust``, and the question that commands ask where a person is there to answer."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from protocol.state_paths import project_state
 from protocol.trust import digest_of
+from tests.git_host import SERVED, git_host
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Asked, KernelDouble, problem
 
@@ -118,6 +120,33 @@ def test_a_person_sees_what_the_files_would_do_and_keeps_it(cli: Cli) -> None:
     assert cli("trust", "revoke").code == 2
     assert cli("trust", "revoke", row["digest"][:12]).code == 0
     assert cli("trust", "list", "--json").json()["consents"] == []
+    assert list(cli.home.rglob("daemon.*")) == []
+
+
+def test_a_workflow_of_another_repository_is_seen_and_trusted_before_it_ever_ran(cli: Cli, tmp_path: Path) -> None:
+    """T50, P19: fetched to be looked at, by commit and content; not pinned, nothing run, no kernel."""
+    with git_host(tmp_path / "host") as host:
+        host.write(
+            "review.yaml", "agents: {bob: {backend: mock, mock: [{text: hi}]}}\nkickoff: '@bob ${{ source.ref }}'\n"
+        )
+        commit = host.publish("v1")
+        cli.environ |= host.environ
+        name = f"github:{SERVED}@v1/review.yaml"
+        plan = cli("run", name, "--dry-run", "--json")
+        assert plan.err == ""
+        assert (plan.code, plan.json()["run"], plan.json()["kickoff"]) == (0, "review:main", "@bob v1")
+        (demand,) = plan.json()["trust"]
+        assert commit in demand
+        assert cli("trust", name).code == 7
+        assert cli("trust", name, "--yes").code == 0
+        (kept,) = cli("trust", "list", "--json").json()["consents"]
+        assert kept["demands"] == [demand]
+        host.asked.clear()
+        assert cli("trust", f"github:{SERVED}@{commit}/review.yaml", "--json").code == 7  # by another name
+        assert host.asked == []  # it is here already
+        gone = cli("trust", f"github:{SERVED}@v9/review.yaml")
+        assert (gone.code, "git fetch failed" in gone.err) == (1, True)
+    assert not (cli.root / ".workflows").exists()
     assert list(cli.home.rglob("daemon.*")) == []
 
 

@@ -19,6 +19,7 @@ TOOLS = (
     types.Tool(name="channel_send", description="Say something.", input_schema=SCHEMA),
     types.Tool(name="big", description="Answer with a lot.", input_schema={"type": "object"}),
     types.Tool(name="hang", description="Never answer.", input_schema={"type": "object"}),
+    types.Tool(name="auth_request", description="Ask whether a tool may run.", input_schema={"type": "object"}),
 )
 
 
@@ -32,8 +33,13 @@ class FakeDaemon:
     keys: list[str] = field(default_factory=list)
     ledger: dict[str, str] = field(default_factory=dict)
     methods: list[str] = field(default_factory=list)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    """What leave was asked for."""
+    grants: bool = True
     refuse: list[int] = field(default_factory=list)
     """Statuses to answer the next requests with, before the server sees them."""
+    more: list[str] = field(default_factory=list)
+    """Names of further tools that are listed."""
     refusal: str = "busy"
     """The code they carry."""
 
@@ -48,9 +54,18 @@ class FakeDaemon:
                 return _text("x" * int(arguments["size"]))
             case "hang":
                 await trio.sleep_forever()
+            case "auth_request":
+                return self._decide(arguments)
             case _:
                 pass
         return _text(f"unknown tool {params.name}", is_error=True)
+
+    def _decide(self, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        """As Claude Code wants to be told."""
+        self.asked.append(dict(arguments))
+        if self.grants:
+            return _text(json.dumps({"behavior": "allow", "updatedInput": arguments["input"]}))
+        return _text(json.dumps({"behavior": "deny", "message": "somebody refused"}))
 
     def _send(self, key: str, message: str) -> types.CallToolResult:
         self.keys.append(key)
@@ -70,7 +85,8 @@ async def fake_daemon() -> AsyncGenerator[FakeDaemon]:
     daemon = FakeDaemon()
 
     async def list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=list(TOOLS))
+        further = (types.Tool(name=name, input_schema={"type": "object"}) for name in daemon.more)
+        return types.ListToolsResult(tools=[*TOOLS, *further])
 
     server: Server[Any] = Server("fake", on_list_tools=list_tools, on_call_tool=daemon.call)
     manager = StreamableHTTPSessionManager(server, stateless=True, json_response=True)

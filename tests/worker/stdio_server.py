@@ -1,9 +1,9 @@
 """An MCP server of an agent's own, on standard input and output: the real SDK's. Run as a program, it serves."""
 
+import logging
 import os
 import signal
 import subprocess
-import sys
 from typing import Annotated
 
 from mcp.server import MCPServer
@@ -38,14 +38,18 @@ def die() -> str:
     return ""
 
 
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def pid() -> int:
+    """This process."""
+    return os.getpid()
+
+
 @server.tool()
-def breed() -> list[int]:
-    """Start a child that outlives this server's group; answer with both pids."""
-    child = subprocess.Popen(["sleep", "300"], start_new_session=True, stdin=subprocess.DEVNULL)
-    return [os.getpid(), child.pid]
+def breed() -> int:
+    """Start a child that leaves this server's group."""
+    return subprocess.Popen(["sleep", "3600"], start_new_session=True, stdin=subprocess.DEVNULL).pid
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["mute"]:
-        signal.pause()
+    logging.disable()  # the SDK draws tracebacks of what tools raise
     server.run()

@@ -48,7 +48,7 @@ async def client(url: str, folder: Path, mode: str = "auto", token: str = "worke
     file = key_file(url, folder, token)
     server = StdioServerParameters(command=sys.executable, args=["-I", "-m", "worker.bridge", str(file)], env={})
     with trio.fail_after(SECONDS):
-        async with Client(stdio_client(server), mode=mode) as connected:  # type: ignore[arg-type]  (str is documented)
+        async with Client(stdio_client(server), mode=mode) as connected:
             yield connected
 
 
@@ -72,7 +72,7 @@ async def test_a_stdio_client_has_the_kernels_tools(kernel: House, tmp_path: Pat
 async def test_a_token_that_is_void_connects_nobody(kernel: House, tmp_path: Path) -> None:
     """clis.md, trap 1: the program may go on and say that all is well; that it has no tools is what counts."""
     async with client(f"http://{kernel.host}/mcp", tmp_path, "2026-07-28", token="yesterday's") as mcp:
-        with pytest.raises(MCPError, match="stale_attempt"):
+        with pytest.raises(MCPError, match="unauthorized"):
             await mcp.list_tools()
     assert not mark(tmp_path).exists()
 

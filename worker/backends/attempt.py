@@ -4,7 +4,6 @@ The kernel asks for nothing here but what it asks of every worker. That the prog
 entries are a record only: a later attempt names its session, and says what is new.
 """
 
-import shutil
 import traceback
 from collections.abc import Mapping
 from importlib import import_module
@@ -46,17 +45,17 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     if ended is not None:
         return ended
     spec = BACKENDS[start.backend]
-    job = _job(start, conversation, spec, env)
+    job = _job(start, conversation, env)
     program: Program = import_module(f"worker.backends.{start.backend}").open(job)
     teller = Teller(conversation, link, start, job.session)
     return await _run(program, spec, program.launch(), start, teller)
 
 
-def _job(start: Start, conversation: Conversation, spec: BackendSpec, env: Mapping[str, str]) -> Job:
+def _job(start: Start, conversation: Conversation, env: Mapping[str, str]) -> Job:
     session = _session(start)
     return Job(
         start=start,
-        binary=_binary(spec, env),
+        binary=start.command[0],
         message=words.opening(conversation) if session is None else words.going_on(conversation),
         session=session,
         place=Path(start.attempt_dir),
@@ -64,14 +63,6 @@ def _job(start: Start, conversation: Conversation, spec: BackendSpec, env: Mappi
         env=env,
         max_turns=start.limits.max_steps - conversation.own_step_count,
     )
-
-
-def _binary(spec: BackendSpec, env: Mapping[str, str]) -> str:
-    for name in spec.binaries:
-        if (found := shutil.which(name, path=env.get("PATH", ""))) is not None:
-            return found
-    hint = f"; install it: {spec.install}" if spec.install else ""
-    raise Failed("spawn_permanent", f"{spec.title}: no {' or '.join(spec.binaries)} on the kernel's PATH{hint}")
 
 
 def _session(start: Start) -> str | None:

@@ -4,6 +4,7 @@ It retries nothing (the kernel owns that) and reads no setting but ours. Its key
 first reply, and in no environment, so that no command it runs is handed it or finds it.
 """
 
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ DAEMON: Final = "daemon"
 _KEY: Final = "key"
 _NO_KEY: Final = "none"
 """For servers that want none: without any it would ask for a login."""
+_SOCKET: Final = "/tmp/cc-socks-{uid}/{{pid}}.sock"  # noqa: S108  (its choice, not ours)
+"""Where its socket is if the path below our folder is too long for one."""
 _LEAST_TOKENS: Final = 2048
 """Below this it asks for more thinking than an answer may have."""
 
@@ -79,7 +82,7 @@ def launch(job: Job) -> Launch:
     own = _variables(job)
     restored = private.write(job.place / "environment.sh", _restoring(own, job.env))
     env = {**job.env, **own, "CLAUDE_ENV_FILE": str(restored)}
-    return Launch(argv=_argv(job), env=env, stdin=job.message.encode())
+    return Launch(argv=_argv(job), env=env, stdin=job.message.encode(), litter=(_SOCKET.format(uid=os.getuid()),))
 
 
 def forget_key(job: Job) -> None:

@@ -1,8 +1,9 @@
 """What codex is told about one attempt: its ``config.toml``. Pure.
 
 It is written anew for each attempt into a home of codex's own, and holds no secret: those are in variables of codex's
-own process, under names that its shells never get (``shell_environment_policy``). Nothing of the project configures it:
-codex leaves ``.codex/`` alone where a project is not trusted by its user, and nobody here ever says that it is.
+own process, under names that its shells never get (``shell_environment_policy``). Nothing of the project configures or
+instructs it: codex leaves ``.codex/`` alone where its user has not said that a project is to be trusted, and nobody
+says that here; skills and ``AGENTS.md``, which it would read all the same, are off.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Final
 from protocol.agent import Approval
 from protocol.ipc import Provider, Start
 from worker.backends import toml
+from worker.backends.servers import codex_servers
 from worker.models.errors import Failed
 
 KEY: Final = "AGENT_WORKER_PRIVATE_KEY"
@@ -29,6 +31,10 @@ SANDBOXES: Final[Mapping[Approval, str]] = MappingProxyType(
 )
 """``codex exec`` has nobody to ask (``approval_policy`` is never): what would be asked about, its sandbox refuses.
 ``auto`` runs everything, as it does in every backend; what confines that is the agent's ``sandbox``."""
+SERVERS: Final[Mapping[Approval, str]] = MappingProxyType(
+    {"auto": "approve", "ask": "writes", "all": "prompt", "deny": "writes"}
+)
+"""Of the agent's own MCP servers: all tools run, or those that say of themselves that they only read, or none."""
 
 
 def config(start: Start) -> str:
@@ -42,11 +48,12 @@ def config(start: Start) -> str:
         "developer_instructions": start.system,
         "approval_policy": "never",
         "sandbox_mode": SANDBOXES[start.approval],
-        "mcp_servers": {DAEMON: _daemon(start)},
-        "shell_environment_policy": {"inherit": "all", "ignore_default_excludes": True, "exclude": [PRIVATE]},
+        "mcp_servers": {**_servers(start), DAEMON: _daemon(start)},
+        "shell_environment_policy": {"inherit": "all", "ignore_default_excludes": True, "exclude": _private(start)},
         "features": _features(start),
         "agents": {"enabled": False},
         "project_doc_max_bytes": 0,
+        "skills": {"bundled": {"enabled": False}, "include_instructions": False},
         "history": {"persistence": "none"},
         "analytics": {"enabled": False},
         "check_for_update_on_startup": False,
@@ -59,7 +66,13 @@ def config(start: Start) -> str:
 def secrets(start: Start) -> dict[str, str]:
     """Variables of codex's own process."""
     key = start.provider.api_key if start.provider is not None else None
-    return {TOKEN: start.token, **({KEY: key} if key else {})}
+    servers = codex_servers(start.mcp_servers, start.limits.tool_seconds).variables
+    return {**servers, TOKEN: start.token, **({KEY: key} if key else {})}
+
+
+def _private(start: Start) -> list[str]:
+    """Names that its shells do not get: ours, and what the user's own environment has not."""
+    return [PRIVATE, *sorted(secrets(start).keys() - start.env.keys() - {TOKEN, KEY})]
 
 
 def _provider(provider: Provider) -> dict[str, toml.Value]:
@@ -84,6 +97,12 @@ def _daemon(start: Start) -> dict[str, toml.Value]:
         "startup_timeout_sec": _STARTUP_SECONDS,
         "tool_timeout_sec": start.limits.tool_seconds,
     }
+
+
+def _servers(start: Start) -> dict[str, toml.Value]:
+    mode = {"default_tools_approval_mode": SERVERS[start.approval]}
+    tables = codex_servers(start.mcp_servers, start.limits.tool_seconds).tables
+    return {name: {**table, **mode} for name, table in tables.items() if isinstance(table, Mapping)}
 
 
 def _features(start: Start) -> dict[str, toml.Value]:

@@ -12,18 +12,20 @@ from typing import Final
 import msgspec
 
 from protocol.ipc import Result
+from worker import bridge
 from worker.backends import private
 from worker.backends.opencode_config import PROVIDER, config, environment
 from worker.backends.opencode_project import code_in
 from worker.backends.opencode_stream import GOES_ON, Replies, parse
 from worker.backends.outcome import unfinished
 from worker.backends.program import Ended, Event, Job, Launch, Program, Reached
-from worker.bridge import Pass
 from worker.models.errors import Failed
 
 TITLE: Final = "opencode"
 _NO_SESSION: Final = "Session not found"
 """Its word for an end that leaves nothing on standard output: it is all there is."""
+_PYTHON: Final = (sys.prefix, sys.base_prefix, str(Path(bridge.__file__).parents[1]))
+"""What the bridge is made of."""
 _INSTALLED: Final = '{"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}'
 """What it takes for a sign that packages for plugins, which it is not to load, are there: else it fetches 60 MB."""
 
@@ -54,7 +56,8 @@ class Opencode:
         model = f"{PROVIDER}/{job.start.model}"
         argv = (job.binary, "run", "--format", "json", "--model", model, "--title", job.start.agent, *session)
         env = environment(job.env, home=job.home, config=self._write_config())
-        return Launch(argv=argv, env=env, stdin=job.message.encode())
+        env["TMPDIR"] = str(job.place)  # it unpacks a library there each time, and leaves it
+        return Launch(argv=argv, env=env, stdin=job.message.encode(), see=_PYTHON)
 
     def read(self, line: bytes) -> Iterator[Event]:
         """What one line means. The first comes after its first reply, and so after it has looked for its tools."""
@@ -86,7 +89,7 @@ class Opencode:
     def _write_config(self) -> Path:
         job, place = self._job, self._job.place
         key = job.start.provider.api_key if job.start.provider is not None else None
-        told = Pass(url=job.start.mcp.url, token=job.start.token, mark=str(self._mark))
+        told = bridge.Pass(url=job.start.mcp.url, token=job.start.token, mark=str(self._mark))
         daemon = private.write(place / "daemon.json", msgspec.json.encode(told).decode())
         written = config(
             job.start,

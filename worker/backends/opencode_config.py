@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from protocol.agent import Approval
 from protocol.ipc import Provider, Start
+from worker.backends.servers import opencode_servers
 from worker.models.errors import Failed
 
 DAEMON: Final = "daemon"
@@ -40,7 +41,8 @@ PERMISSIONS: Final[Mapping[Approval, Mapping[str, str]]] = MappingProxyType(
         "deny": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_NEVER},
     }
 )
-"""In ``run`` there is nobody to ask: what would be asked about is not offered to the model at all."""
+"""In ``run`` there is nobody to ask: what would be asked about is not offered to the model at all. Of the agent's own
+servers it does not know what only reads, so they are there with ``auto`` alone."""
 
 
 def config(start: Start, *, bridge: tuple[str, ...], key: Path | None, system: Path) -> dict[str, Any]:
@@ -55,7 +57,10 @@ def config(start: Start, *, bridge: tuple[str, ...], key: Path | None, system: P
         "enabled_providers": [PROVIDER],
         "provider": {PROVIDER: _provider(start, start.provider, key)},
         "permission": PERMISSIONS[start.approval],
-        "mcp": {DAEMON: {"type": "local", "command": bridge, "enabled": True, "timeout": milliseconds}},
+        "mcp": {
+            **opencode_servers(start.mcp_servers, start.limits.tool_seconds),
+            DAEMON: {"type": "local", "command": bridge, "enabled": True, "timeout": milliseconds},
+        },
         "instructions": [str(system)],
     }
 

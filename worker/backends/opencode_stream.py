@@ -145,7 +145,7 @@ class Replies:
 
     def _finished(self, part: Part) -> Iterable[Event]:
         self.reason = part.reason
-        told = [
+        told: list[Event] = [
             Turn(text="\n\n".join(self._texts), calls=tuple(self._calls), usage=_usage(part.tokens)),
             *self._ended,
         ]

@@ -21,6 +21,7 @@ from protocol.ipc import Start
 from worker.backends.lines import Lines
 from worker.backends.program import Ended, Launch
 from worker.models.errors import Failed
+from worker.sandbox import wrap
 
 LEAVE_SECONDS: Final = 5.0
 """How long a program may stay after its last event: one that hangs there has done its work all the same."""
@@ -38,10 +39,11 @@ _SHORT_OF: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.EN
 class Process:
     """A program that runs. ``attend`` must run while its lines are read, and returns once it is gone."""
 
-    def __init__(self, process: trio.Process) -> None:
+    def __init__(self, process: trio.Process, litter: tuple[str, ...]) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process
+        self._litter = litter
         self._stdout = process.stdout
         self._stderr = process.stderr
         self._lines = Lines()
@@ -107,11 +109,14 @@ class Process:
         )
 
     async def aclose(self) -> None:
-        """End it where it still runs, and let its pipes go; shielded from cancellation, and bounded."""
+        """End it where it still runs, let its pipes go, remove its litter; shielded from cancellation, and bounded."""
         with trio.CancelScope(shield=True):
             await self.stop()
             await self._stdout.aclose()
             await self._stderr.aclose()
+        for path in self._litter:
+            with suppress(OSError):
+                os.unlink(path.format(pid=self._process.pid))
 
     async def _push(self) -> None:
         await self._said_all.wait()
@@ -148,7 +153,7 @@ async def launched(launch: Launch, start: Start) -> Process:
         stdin.seek(0)
         try:
             process = await trio.lowlevel.open_process(
-                launch.argv,
+                wrap(launch.argv, start, launch.see),
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -158,7 +163,7 @@ async def launched(launch: Launch, start: Start) -> Process:
             )
         except OSError as error:
             raise _unstarted(launch, start, error) from error
-    return Process(process)
+    return Process(process, launch.litter)
 
 
 def _unstarted(launch: Launch, start: Start, error: OSError) -> Failed:

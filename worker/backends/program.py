@@ -36,11 +36,17 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A process to run in ``start.cwd``. ``env`` is all of its environment; ``stdin`` is written, then closed."""
+    """A process to run in ``start.cwd``. ``env`` is all of its environment; ``stdin`` is written, then closed.
+
+    ``see``: absolute paths, beside the project and the two folders, that it has to read where it runs in a sandbox.
+    ``litter``: files that it leaves outside of our folders when it is killed (``{pid}`` is its own); removed then.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     stdin: bytes
+    see: tuple[str, ...] = ()
+    litter: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import argparse
 
+from interface.cli.asking import can_ask
 from interface.cli.context import Context
 from interface.cli.parsing import json_flag, target_argument
 from interface.cli.targets import target
@@ -17,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context) -> int:
-    """Ask where a person can answer, and clear."""
+    """Ask, and clear. Where nobody can answer only --yes does: what is removed does not come back."""
     asked = target(context.args.target)
     if asked.workflow is not None and asked.agent is not None:
         hint = f"clear the channel: @{asked.workflow}:{asked.tag}"
@@ -29,7 +30,9 @@ def run(context: Context) -> int:
 
 
 def _may_clear(context: Context, name: str) -> bool:
-    if context.args.yes or context.out.unattended or not (context.stdin.isatty() and context.out.is_terminal):
+    if context.args.yes:
         return True
+    if not can_ask(context):
+        raise Failure("usage", f"nothing of {name} comes back once it is cleared", "say --yes to clear it all the same")
     context.out.ask(f"remove all that was said to {name}, and how it was answered, for good? [y/N] ")
     return context.stdin.readline().strip().lower() in {"y", "yes"}

@@ -133,7 +133,7 @@ def _cancel(context: Context, running: Run, interrupted: Interrupted) -> int:
     """Stop the run, wait for it to end, and report it all the same. A second signal ends only us."""
     context.out.note("note: stopping the run; once more to leave it to the kernel")
     name = os.path.splitext(os.path.basename(context.args.workflow))[0]
-    if not running.cancel(f"{name}:{context.args.tag}"):
+    if not running.cancel(f"{name}:{context.args.tag}", interrupted.exit_code):
         return interrupted.exit_code
     try:
         _follow(context, running.resume(context.clock.now() + CANCEL_SECONDS))

@@ -15,6 +15,7 @@ from interface.cli.views import trust as view
 from interface.failure import Failure
 from interface.loader import ask
 from interface.trust_file import TrustFile
+from protocol.remote import is_remote
 from protocol.trust import SHORT, Consent, Demanded, TrustList, TrustReport, TrustRow, Unit
 
 LIST, REVOKE = "list", "revoke"
@@ -46,7 +47,9 @@ def run(context: Context) -> int:
 
 
 def _trust(context: Context, asked: list[str]) -> int:
-    found = msgspec.json.decode(ask(None, "trust", "--project", context.project.root, "--", *asked), type=Demanded)
+    where = ("--project", context.project.root, "--state", context.project.state)
+    environ = context.environ if any(map(is_remote, asked)) else None  # git's proxy, and the user's credentials
+    found = msgspec.json.decode(ask(environ, "trust", *where, "--", *asked), type=Demanded)
     file = TrustFile(context.project)
     rows = _rows(found.units, file.kept())
     missing = [row for row in rows if row.state != "kept"]

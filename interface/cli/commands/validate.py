@@ -27,6 +27,8 @@ def run(context: Context) -> int:
     else:
         for place in (place_of(error) for file in files for error in file["errors"]):
             context.out.error(mistake(place))
+        for place in (place_of(warning) for file in files for warning in file["warnings"]):
+            context.out.warning(mistake(place))
         from interface.cli.views.validation import lines  # noqa: PLC0415  (JSON needs no view)
 
         context.out.lines(lines(files, context.out.screen))

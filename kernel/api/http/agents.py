@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 import trio
 
+from kernel.agents.bubblewrap import sandbox_state
 from kernel.agents.catalog import Survey
 from kernel.agents.ephemeral import agent_from_request
 from kernel.agents.registry import file_spec
@@ -43,9 +44,9 @@ async def info(services: Services, call: Call[None]) -> AgentInfo:
     record = services.reader.now(agents.row, name)
     spaces = services.reader.now(agents.workspaces, AgentKey(name))
     if record is not None and record.origin == "ephemeral":
-        return _info(record, _definition(record), None, spaces)
+        return _info(services, record, _definition(record), None, spaces)
     loaded = services.catalog.agent(name)
-    return _info(record, loaded.definition, loaded.path, spaces)
+    return _info(services, record, loaded.definition, loaded.path, spaces)
 
 
 async def create(services: Services, call: Call[AgentRequest]) -> Reply:
@@ -85,7 +86,7 @@ async def change(services: Services, call: Call[AgentPatch]) -> AgentInfo:
     )
     definition = agent_from_request(request, record.name, services.catalog.project())
     await services.writer.commit(put_agent, _spec(definition))
-    return _info(record, definition, None)
+    return _info(services, record, definition, None)
 
 
 async def delete(services: Services, call: Call[None]) -> Reply:
@@ -101,6 +102,7 @@ async def delete(services: Services, call: Call[None]) -> Reply:
         return json_reply({"deleted": name})
     key = _fileless(services, name)
     await services.writer.commit(delete_agent, key)
+    await services.forget_homes(key, None)
     await services.mirror_redo()
     return json_reply({"deleted": key})
 
@@ -164,7 +166,11 @@ def _row(definition: AgentDefinition, file: str | None, state: str) -> AgentRow:
 
 
 def _info(
-    record: AgentRecord | None, definition: AgentDefinition, file: str | None, workspaces: tuple[str, ...] = ()
+    services: Services,
+    record: AgentRecord | None,
+    definition: AgentDefinition,
+    file: str | None,
+    workspaces: tuple[str, ...] = (),
 ) -> AgentInfo:
     return AgentInfo(
         name=definition.name,
@@ -176,6 +182,7 @@ def _info(
         reason=None if record is None else record.reason,
         definition=definition,
         workspaces=workspaces,
+        sandbox=sandbox_state(definition, services.environ),
     )
 
 

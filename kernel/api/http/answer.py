@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
+import trio
 
 from kernel.api.asgi import Fields
 from kernel.api.context import Services
@@ -35,6 +36,8 @@ class Asked:
     query_string: bytes
     body: bytes
     args: Mapping[str, str] = field(default_factory=lambda: _NO_ARGS)
+    client_port: int = 0
+    """Where it came from on our own machine; 0: not known."""
 
 
 async def answer(services: Services, route: Route, asked: Asked) -> Reply | Stream:
@@ -42,6 +45,8 @@ async def answer(services: Services, route: Route, asked: Asked) -> Reply | Stre
     try:
         if route.method != "GET" and services.stopping():
             raise Refused("stopping", "the kernel is stopping: it takes nothing new")
+        if route.people_only and await trio.to_thread.run_sync(services.runs_client, asked.client_port):
+            raise Refused("forbidden", "this is for people: it was asked by a process that an agent started")
         result = await route.handler(services, _decode(route, asked))
     except Exception as error:  # noqa: BLE001 - the boundary: a handler that fails is answered
         return problem_reply(refusal_of(error))

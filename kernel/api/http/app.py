@@ -40,7 +40,8 @@ def build_app(services: Services) -> QuartTrio:
 def _view(services: Services, route: Route) -> Callable[..., Awaitable[Response]]:
     async def view(**args: str) -> Response:
         fields, body = _asked()
-        result = await answer(services, route, Asked(fields, request.query_string, body, args))
+        asked = Asked(fields, request.query_string, body, args, client_port=_port())
+        result = await answer(services, route, asked)
         return _stream(result) if isinstance(result, Stream) else _response(result)
 
     return view
@@ -49,6 +50,11 @@ def _view(services: Services, route: Route) -> Callable[..., Awaitable[Response]
 def _asked() -> tuple[Fields, bytes]:
     fields, body = request.scope[ASKED]  # type: ignore[typeddict-item]
     return fields, body
+
+
+def _port() -> int:
+    client = request.scope.get("client")
+    return int(client[1]) if client else 0
 
 
 def _response(reply: Reply) -> Response:

@@ -31,7 +31,7 @@ async def try_again(services: Services, call: Call[RetryRequest]) -> Reply:
 
 
 async def bring_forward(services: Services, call: Call[None]) -> Reply:
-    """POST /instructions/:id/promote: to the head of the most urgent lane, in order of arrival there."""
+    """POST /instructions/:id/promote: to the most urgent lane, where the oldest is first."""
     return await _change(services, call.args["id"], call.request_key, promote)
 
 

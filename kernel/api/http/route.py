@@ -60,6 +60,8 @@ class Route:
     status: int = 200
     open: bool = False
     """Needs no token."""
+    people_only: bool = False
+    """Not for processes that we run, whatever token they have got hold of."""
     waits: bool = False
     """Takes as long as work takes: it has to notice a client that leaves."""
 

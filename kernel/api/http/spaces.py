@@ -36,6 +36,7 @@ async def empty(services: Services, call: Call[None]) -> Reply:
     """POST /spaces/:space/clear: the words of what was said and done there are removed from the disk."""
     space = _known_space(services, call.args["space"])
     body = await services.writer.commit(once, call.request_key, lambda tx: clear(tx, space), status=200)
+    await services.forget_homes(None, space)
     await services.mirror_redo()
     return Reply(200, body)
 

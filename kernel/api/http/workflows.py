@@ -1,8 +1,10 @@
 """Workflows that run: which, start one, stop one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
+from typing import Final
 
 import apsw
 import trio
@@ -27,6 +29,8 @@ from protocol.api import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, workflow_space
 from protocol.remote import is_remote
+
+_EXIT_OF_SIGNAL: Final[Mapping[str, int]] = MappingProxyType({"INT": 130, "TERM": 143})
 
 
 async def listing(services: Services, _call: Call[None]) -> WorkflowList:
@@ -114,10 +118,15 @@ async def show(services: Services, call: Call[None]) -> WorkflowRow:
 
 
 async def stop(services: Services, call: Call[None]) -> WorkflowRow:
-    """DELETE /workflows/:name[/:tag]: stop it; what is open in it is cancelled."""
-    space = _space(call)
+    """DELETE /workflows/:name[/:tag]: stop it; what is open in it is cancelled.
+
+    ``?signal=TERM``: a client was ended by that, and its exit code is the run's.
+    """
+    space, exit_code = _space(call), _EXIT_OF_SIGNAL.get(call.query.get("signal", "INT"))
+    if exit_code is None:
+        raise Refused("bad_request", f"signal must be one of {', '.join(_EXIT_OF_SIGNAL)}")
     row = await services.reader.read(_row_of, space)
-    await services.writer.commit(stop_workflow, space, "cancelled", 130, "stopped by the user")
+    await services.writer.commit(stop_workflow, space, "cancelled", exit_code, "stopped by the user")
     return WorkflowRow(
         name=row.name, tag=row.tag, state="stopped", members=row.members, started_at=row.started_at, run=row.run
     )

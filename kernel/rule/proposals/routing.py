@@ -116,7 +116,10 @@ def _wake(
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """A limit that holds: which, what the work it holds back waits for, and how it is told."""
+    """A limit that holds: which, what the work it holds back waits for, and how it is told.
+
+    To wait for ``hops`` is to wait for any limit but money: somebody has to continue the workflow.
+    """
 
     by: LimitedBy
     waits_for: WaitReason
@@ -126,7 +129,7 @@ class _Limit:
 _SPENT: Final[Mapping[str, _Limit]] = MappingProxyType(
     {
         "budget": _Limit("budget", "budget", "the budget"),
-        "wall_time": _Limit("wall_time", "budget", "the wall time"),
+        "wall_time": _Limit("wall_time", "hops", "the wall time"),
     }
 )
 """Limits that hold whatever is said, until somebody continues the workflow."""
@@ -138,7 +141,7 @@ def _limit_reached(fact: Fact, workspace: Workspace, more: int) -> _Limit | None
     if fact.hops > workspace.hops_limit:
         return _Limit("hops", "hops", f"the hop limit of {workspace.hops_limit}")
     if workspace.assigned + more > workspace.instructions_limit:
-        return _Limit("instructions", "budget", f"the limit of {workspace.instructions_limit} instructions")
+        return _Limit("instructions", "hops", f"the limit of {workspace.instructions_limit} instructions")
     return None
 
 

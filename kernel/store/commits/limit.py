@@ -7,7 +7,7 @@ from typing import Final, Literal, cast
 from kernel.rule.draft import Draft
 from kernel.store.commits.append import append
 from kernel.store.transaction import Transaction
-from protocol.instruction import LANES
+from protocol.instruction import LANES, WaitReason
 from protocol.message import SYSTEM
 
 By = Literal["budget", "wall_time"]
@@ -18,7 +18,7 @@ RETURNING space, name, tag, mode, budget_tokens, budget_usd, spent_tokens, spent
 """
 
 HOLD: Final = """
-UPDATE instructions SET state = 'waiting', waits_for = 'budget', wait_key = NULL, not_before_ms = 0, parked_ms = :now
+UPDATE instructions SET state = 'waiting', waits_for = :reason, wait_key = NULL, not_before_ms = 0, parked_ms = :now
 WHERE space = :space AND state IN ('queued', 'yielded') RETURNING id, name, lane
 """
 
@@ -35,9 +35,10 @@ def limit(tx: Transaction, run: int, by: By) -> bool:
     hint = "" if mode == "run" else f"; nothing goes on until somebody continues it (awk continue @{name}:{tag})"
     append(tx, Draft(kind="system", space=space, sender=SYSTEM, text=f"{_TEXTS[by](*amounts)}{hint}"))
     tx.emit("workflow.changed", space=space, data={"run": space, "state": "waiting", "reason": by})
-    held = tx.conn.execute(HOLD, {"space": space, "now": tx.now_ms}).fetchall()
+    reason = _REASONS[by]
+    held = tx.conn.execute(HOLD, {"space": space, "now": tx.now_ms, "reason": reason}).fetchall()
     for number, agent, lane in cast("list[tuple[int, str, int]]", held):
-        data = {"status": "waiting", "lane": LANES[lane], "not_before": None, "waits_for": "budget"}
+        data = {"status": "waiting", "lane": LANES[lane], "not_before": None, "waits_for": reason}
         tx.emit("instruction.queued", space=space, agent=agent, instruction=number, data=data)
     return True
 
@@ -51,6 +52,9 @@ def _budget(tokens: int | None, usd: float | None, spent_tokens: int, spent_usd:
 def _wall_time(_t: int | None, _u: float | None, _st: int, _su: float, wall_ms: int | None) -> str:
     return f"its wall time of {(wall_ms or 0) / 1000:g} s is over"
 
+
+_REASONS: Final[Mapping[By, WaitReason]] = MappingProxyType({"budget": "budget", "wall_time": "hops"})
+"""What the work that is held back waits for: money, or any other limit."""
 
 _TEXTS: Final[Mapping[By, Callable[[int | None, float | None, int, float, int | None], str]]] = MappingProxyType(
     {"budget": _budget, "wall_time": _wall_time}

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
 import trio
 
 from kernel.store.commits.stop_workflow import stop_workflow
@@ -97,6 +98,19 @@ async def test_a_client_that_leaves_does_not_stop_the_run(kernel: House) -> None
     await stop(kernel, status="failed", exit_code=1)
     report = (await kernel.ask("GET", "/runs/task")).json
     assert (report["status"], report["exit_code"]) == ("failed", 1)
+
+
+@pytest.mark.parametrize(("query", "code"), [("", 130), ("?signal=INT", 130), ("?signal=TERM", 143)])
+async def test_a_run_that_a_client_stopped_ends_with_the_clients_exit_code(
+    query: str, code: int, kernel: House
+) -> None:
+    """Contracts section 7: 130 and 143, in the report as in the shell."""
+    async with posting(kernel, "/run", {"workflow": "task"}) as events:
+        await anext(events)
+        assert (await kernel.ask("DELETE", f"/workflows/task/main{query}")).status == 200
+    report = (await kernel.ask("GET", "/runs/task:main")).json
+    assert (report["status"], report["exit_code"]) == ("cancelled", code)
+    assert (await kernel.ask("DELETE", "/workflows/task/main?signal=KILL")).status == 400
 
 
 async def test_a_message_is_streamed_to_its_result(kernel: House) -> None:

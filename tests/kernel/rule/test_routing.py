@@ -122,7 +122,7 @@ def test_mentions_that_were_given_replace_those_in_the_text() -> None:
     ("stage", "hops", "waits_for"),
     [
         (Stage(team("bob"), hops=3), 4, "hops"),
-        (Stage(team("bob"), instructions=2, assigned=2), 0, "budget"),
+        (Stage(team("bob"), instructions=2, assigned=2), 0, "hops"),
     ],
 )
 def test_a_limit_wakes_nobody_says_so_once_and_keeps_the_work(stage: Stage, hops: int, waits_for: str) -> None:
@@ -135,11 +135,11 @@ def test_a_limit_wakes_nobody_says_so_once_and_keeps_the_work(stage: Stage, hops
     assert [fact.kind for fact, _ in stage.recorded] == ["said", "system", "said"]
 
 
-@pytest.mark.parametrize("by", ["budget", "wall_time"])
-def test_where_the_budget_is_used_up_nobody_is_woken_whatever_is_said(by: str) -> None:
-    """Promise P27: also the user's own message waits; it was told when the budget ended."""
+@pytest.mark.parametrize(("by", "waits_for"), [("budget", "budget"), ("wall_time", "hops")])
+def test_where_the_budget_is_used_up_nobody_is_woken_whatever_is_said(by: str, waits_for: str) -> None:
+    """Promise P27: also the user's own message waits; it was told when the budget ended. Time is not called money."""
     stage = said(Stage(team("bob"), limited=True, limited_by=by), "@bob go")
-    assert (stage.woken(), stage.held_back()) == ([], [("bob@review:main", "budget")])
+    assert (stage.woken(), stage.held_back()) == ([], [("bob@review:main", waits_for)])
 
 
 def test_under_the_hop_limit_of_one_chain_another_goes_on() -> None:

@@ -1,5 +1,6 @@
 """The conversation of kernel and worker, over memory streams and a virtual clock."""
 
+import math
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -61,6 +62,7 @@ class Scene:
     entries: list[int] = field(default_factory=list)
     heard: list[object] = field(default_factory=list)
     commit: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+    excused_at: Callable[[], float] = lambda: -math.inf
 
     def __post_init__(self) -> None:
         to_worker, self.worker_in = trio.testing.memory_stream_one_way_pair()
@@ -107,8 +109,9 @@ class Scene:
             self.heard.append(frame)
 
         link = Link(self.handle)  # type: ignore[arg-type]
+        ears = Ears(entry=entry, log=log, live=live, ready=ready)
         return await Dialogue(
-            link=link, start=START, timeouts=self.timeouts, ears=Ears(entry=entry, log=log, live=live, ready=ready)
+            link=link, start=START, timeouts=self.timeouts, ears=ears, excused_at=self.excused_at
         ).run()
 
 
@@ -192,6 +195,18 @@ async def test_heartbeats_without_progress_are_an_idle_timeout(
     ending = await scene.run_beside(scene.answer_pings)
     assert ending is not None and ending.cause == "idle_timeout"
     assert trio.current_time() == (Timeouts().tool if tool else Timeouts().idle)
+
+
+async def test_who_waits_for_a_person_is_not_called_silent(autojump_clock: trio.testing.MockClock) -> None:
+    """approvals: a call that is kept waiting for hours is no idle timeout; after the answer the time begins anew."""
+    scene = Scene()
+    waits_until = 2 * Timeouts().tool + 7.0
+    scene.excused_at = lambda: min(trio.current_time(), waits_until)
+    await scene.say(READY, Progress(what="x", tool=True))
+    ending = await scene.run_beside(scene.answer_pings)
+    assert ending is not None
+    assert ending.cause == "idle_timeout"
+    assert trio.current_time() == pytest.approx(waits_until + Timeouts().tool)
 
 
 async def test_a_flood_of_log_lines_is_no_progress(autojump_clock: trio.testing.MockClock) -> None:

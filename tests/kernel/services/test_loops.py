@@ -44,7 +44,7 @@ def changes(house: Money) -> list[object]:
     ("limits", "played", "by", "waits_for"),
     [
         (TWICE, 7, "hops", "hops"),
-        (RunLimits(hops=100, instructions=5), 5, "instructions", "budget"),
+        (RunLimits(hops=100, instructions=5), 5, "instructions", "hops"),
     ],
 )
 async def test_a_run_of_two_that_always_mention_each_other_halts_at_its_limit(

@@ -7,10 +7,12 @@ import trio
 import trio.testing
 
 from kernel.policy.choose import Limits
+from kernel.rule.draft import Author
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.live import Live
+from kernel.store.commits.approval import Call, ask
 from kernel.store.commits.roster import AgentSpec, put_agents
-from protocol.names import AgentKey
+from protocol.names import AgentKey, InstructionId
 from tests.kernel.store.house import open_house
 
 WORKERS = 2
@@ -55,4 +57,33 @@ async def test_a_full_provider_with_more_agents_than_workers_holds_up_nobody_els
             dispatcher.run_once(nursery)
             await trio.testing.wait_all_tasks_blocked()
             assert sorted(notes.begun) == ["i1", "i6"]
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("limits", [Limits(1), Limits(3, each_provider=1)], ids=["workers", "provider"])
+async def test_a_worker_whose_call_waits_for_a_person_takes_nobodys_place(limits: Limits) -> None:
+    """approvals: limits.workers counts those that work; the agent itself stays busy."""
+    async with open_house(":memory:") as house:
+        await house.agents("ann", "bob")
+        for name in ("ann", "bob", "ann"):
+            await house.said(f"dm:{name}", "x")
+        notes = Notes()
+        dispatcher = Dispatcher(
+            reader=house.reader,
+            wake=house.feed.new_wake(),
+            attempts=notes,  # type: ignore[arg-type]
+            limits=limits,
+            pressed=lambda: False,
+            now_ms=house.clock,
+        )
+        async with trio.open_nursery() as nursery:
+            dispatcher.run_once(nursery)
+            await trio.testing.wait_all_tasks_blocked()
+            await house.take("i1")
+            assert dispatcher.run_once(nursery) == 0
+            call = Call(key="toolu_1", tool="Bash", input=b"{}", held=True)
+            await house.writer.commit(ask, Author(InstructionId("i1"), 1), call, house.clock.now_ms + 1000)
+            assert dispatcher.run_once(nursery) == 1
+            await trio.testing.wait_all_tasks_blocked()
+            assert notes.begun == ["i1", "i2"]
             nursery.cancel_scope.cancel()

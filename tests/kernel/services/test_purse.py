@@ -248,7 +248,7 @@ async def test_a_started_workflow_holds_still_when_its_wall_time_is_over() -> No
         await runs.run_once()
         await runs.run_once()
         assert (house.run().state, house.run().limited_by, len(told(house))) == ("running", "wall_time", 1)
-        assert house.states()[ids[1]] == ("waiting", "budget")
+        assert house.states()[ids[1]] == ("waiting", "hops")
         over = house.purse.allowance(ids[0])
         assert isinstance(over, Exhausted)
         assert over.scope == "workflow"

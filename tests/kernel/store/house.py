@@ -59,7 +59,9 @@ class House:
         assert leased is not None
         return leased
 
-    async def workflow(self, *names: str, kickoff: str | None = None, limits: bytes = b"{}") -> str:
+    async def workflow(
+        self, *names: str, kickoff: str | None = None, limits: bytes = b"{}", attended: bool = False
+    ) -> str:
         """``review:main`` with these members, all inline."""
         space = workflow_space("review")
         payload = WorkflowStarted(
@@ -70,6 +72,7 @@ class House:
             definition=b'{"name":"review","agents":{},"limits":' + limits + b"}",
             members=tuple(member(name, space) for name in names),
             kickoff=kickoff,
+            attended=attended,
         )
         draft = Draft(kind="status", space=space, sender="system", text="review:main started", payload=payload)
         await self.writer.commit(append, draft)

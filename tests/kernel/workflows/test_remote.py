@@ -199,7 +199,57 @@ async def test_a_repository_cannot_have_anything_followed_or_run(tmp_path: Path,
         with pytest.raises(Refused, match=r"there is no file passwd\.yaml"):
             on.prepared(await on.fetch(f"github:{SERVED}@v1/passwd.yaml"), trusted=True)
         assert not canary.exists()
-        assert not (on.folder / "state/remotes/fetching").exists()
+        assert list((on.folder / "state/remotes").glob("fetching*")) == []
+
+
+async def test_a_private_repository_is_fetched_with_what_the_users_git_knows(tmp_path: Path, host: GitHost) -> None:
+    """Issue 4, 5: their own helper is asked, once the host refused; without one nobody is, and the hint says why."""
+    host.authorization = "Basic YW5uYTpzZWNyZXQ="  # anna:secret
+    home = tmp_path / "home"
+    home.mkdir()
+    async with stage(tmp_path, host) as on:
+        on.environ["HOME"] = str(home)
+        with pytest.raises(Refused, match="git fetch failed") as caught:
+            await on.fetch()
+        assert "private" in (caught.value.hint or "")
+        helper = "!f() { cat >> $HOME/asked; echo username=anna; echo password=secret; }; f"
+        (home / ".gitconfig").write_text(f'[credential]\n useHttpPath = true\n helper = "{helper}"\n')
+        found = await on.fetch()
+        assert (found.folder / "VERSION").read_text() == "one\n"
+        assert f"path={SERVED}.git" in (home / "asked").read_text()
+        kept = [path.read_bytes() for path in on.folder.rglob("*") if path.is_file() and home not in path.parents]
+        assert not any(b"secret" in data or b"YW5uYTpzZWNyZXQ=" in data for data in kept)
+
+
+async def test_a_configuration_of_the_project_is_not_asked_for_passwords(tmp_path: Path, host: GitHost) -> None:
+    """XF05: only the user's own says who is asked; a folder above the state directory is no part of it."""
+    host.authorization = "Basic YW5uYTpzZWNyZXQ="
+    canary = tmp_path / "pwned"
+    host.git("init", "--quiet", str(tmp_path))
+    (tmp_path / ".git/config").write_text(f'[credential]\n helper = "!touch {canary}"\n')
+    async with stage(tmp_path, host) as on:
+        with pytest.raises(Refused, match="git fetch failed"):
+            await on.fetch()
+    assert not canary.exists()
+
+
+async def test_what_nobody_used_for_a_month_is_removed_and_what_is_pinned_stays(tmp_path: Path, host: GitHost) -> None:
+    """The cache does not grow for ever; what a fetch left that died goes too."""
+    async with stage(tmp_path, host) as on:
+        first = await on.fetch()
+        pin(on.root, first)
+        host.write("VERSION", "two\n")
+        host.publish("v1")
+        second = await on.fetch(update=True)
+        died = on.folder / "state/remotes/fetching-died"
+        died.mkdir()
+        for path in (*on.folder.glob("state/remotes/*/*/*.sha256"), died):
+            os.utime(path, (0, 0))
+        host.write("VERSION", "three\n")
+        host.publish("v1")
+        third = await on.fetch(update=True)
+        assert [one.folder.exists() for one in (first, second, third)] == [True, False, True]
+        assert sorted(path.name for path in on.folder.glob("state/remotes/*")) == ["owner"]
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ class Bed:
             "approval": "auto",
         }
         fields |= self.subject.start(self._moves, self.api.url)
-        self._place_program()
+        fields["command"] = self._placed()
         with trio.fail_after(SECONDS):
             async with worker(answer) as kernel:
                 await kernel.greet(make_start(**{**fields, **changes}))
@@ -115,18 +115,20 @@ class Bed:
         self._quiet.set()
         self._stack.close()
 
-    def _place_program(self) -> None:
-        """Put the stand-in where the program is looked for."""
+    def _placed(self) -> tuple[str, ...]:
+        """The command that the kernel would have found: the stand-in, put in its place."""
         subject = self.subject
         if not isinstance(subject, ProgramSubject):
-            return
+            return ()
         Place(self.folder).put(
             subject.binary,
             recorded=subject.recordings / self._recorded,
             real=None if self.where == "recorded" else subject.installed(),
             tamper=self.tamper,
             record=RECORD and self.where == "real" and self.tamper is None,
+            keeps=subject.keeps,
         )
+        return (str(Place(self.folder).bin / subject.binary),)
 
 
 @asynccontextmanager

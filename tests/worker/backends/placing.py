@@ -2,11 +2,15 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from tests.worker.backends import stand_in
+
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,28 @@ class Place:
         return self.folder / "bin"
 
     def put(
-        self, binary: str, *, recorded: Path, real: list[str] | None = None, tamper: str | None = None, record: bool = False
+        self,
+        binary: str,
+        *,
+        recorded: Path,
+        real: list[str] | None = None,
+        tamper: str | None = None,
+        record: bool = False,
+        keeps: Mapping[str, str] = NOTHING,
+        calls: tuple[tuple[str, dict[str, Any]], ...] | None = None,
     ) -> None:
-        """Have ``binary`` play ``recorded``, or run ``real``; ``record`` writes over what was recorded."""
+        """Have ``binary`` play ``recorded``, or run ``real``; ``record`` writes over what was recorded.
+
+        ``keeps``: patterns of files of its that are recorded too, of each the lines with a certain word in them.
+        ``calls``: what the first process of a recording does at Daemon MCP, for real; the others only come by.
+        """
         for path in (self.bin, self._notes):
             path.mkdir(mode=0o700, exist_ok=True)
         config: dict[str, Any] = {
             "notes": str(self._notes),
+            "folder": str(self.folder),
+            "keeps": dict(keeps),
+            "calls": calls,
             "tamper": tamper,
             "real": real,
             "recorded": str(recorded),

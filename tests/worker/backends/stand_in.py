@@ -4,7 +4,8 @@ Written into a folder on PATH with a CONFIG on top, and run by an interpreter wi
 only. It leaves word of each process it was (``1.json``, ``2.json``: pid, argv, environment, standard input), and can
 tamper with what is said, as programs do in bad days.
 
-A recording is the lines of standard output; the last line (``{"recorded": ...}``) says how the process ended.
+A recording is the lines of standard output; the last line (``{"recorded": ...}``) says how the process ended, and which
+files it left that belong to what it says.
 """
 
 import json
@@ -49,9 +50,16 @@ class _Recording:
 
     def __init__(self, config: dict[str, Any], number: int) -> None:
         *self._lines, last = Path(f"{config['recorded']}.{number}.jsonl").read_bytes().splitlines(keepends=True)
-        self._ended = json.loads(last)["recorded"]
+        self._ended = {"files": {}, **json.loads(last)["recorded"]}
+        self._folder = Path(config["folder"])
+        if config.get("calls") is not None:
+            _visit(config["calls"] if number == 1 else [])
 
     def lines(self) -> Iterator[bytes]:
+        for name, text in self._ended["files"].items():
+            path = self._folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
         return iter(self._lines)
 
     def leave(self) -> None:
@@ -71,6 +79,8 @@ class _Real:
     def __init__(self, config: dict[str, Any], number: int) -> None:
         self._record = None if config["record"] is None else Path(f"{config['record']}.{number}.jsonl")
         self._replace = config["replace"]
+        self._folder = Path(config["folder"])
+        self._keeps = config["keeps"]
         self._told = False
         if self._record is None and config["tamper"] is None:
             os.execv(config["real"][0], [*config["real"], *sys.argv[1:]])
@@ -91,7 +101,7 @@ class _Real:
         assert self._process.stderr is not None
         stderr = self._process.stderr.read().decode("utf-8", "replace")
         code = self._process.wait()
-        ended = {"recorded": {"code": code, "stderr": stderr, "told": self._told}}
+        ended = {"recorded": {"code": code, "stderr": stderr, "told": self._told, "files": self._files()}}
         if self._record is not None:
             text = b"".join([*self._said, json.dumps(ended).encode() + b"\n"]).decode("utf-8", "replace")
             for place, name in self._replace.items():
@@ -100,6 +110,16 @@ class _Real:
         sys.stderr.write(stderr)
         sys.stderr.flush()
         os._exit(code if code >= 0 else 128 - code)
+
+    def _files(self) -> dict[str, str]:
+        """What is kept of its files: the lines with a certain word in them."""
+        return {
+            str(path.relative_to(self._folder)): "".join(
+                line for line in path.read_text("utf-8").splitlines(keepends=True) if word in line
+            )
+            for pattern, word in self._keeps.items()
+            for path in self._folder.glob(pattern)
+        }
 
     def _tell(self, number: int, _frame: object) -> None:
         self._told = True
@@ -116,6 +136,33 @@ def _leave_word(notes: Path) -> int:
     (notes / f"{number}.part").write_text(json.dumps(word), "utf-8")
     (notes / f"{number}.part").rename(notes / f"{number}.json")
     return number
+
+
+def _visit(calls: list[tuple[str, dict[str, Any]]]) -> None:
+    """List the tools of Daemon MCP, and call these, as ``--mcp-config`` says where it is."""
+    import urllib.request
+
+    servers = json.loads(Path(sys.argv[sys.argv.index("--mcp-config") + 1]).read_text("utf-8"))["mcpServers"]
+    requests: list[tuple[str, dict[str, Any]]] = [("tools/list", {})]
+    requests += [("tools/call", {"name": name, "arguments": arguments}) for name, arguments in calls]
+    for number, (method, params) in enumerate(requests):
+        about = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "stand-in", "version": "1"},
+        }
+        body = {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": about}}
+        headers = {
+            **servers["daemon"]["headers"],
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": "2026-07-28",
+            "mcp-method": method,
+            **({"mcp-name": params["name"]} if params else {}),
+        }
+        request = urllib.request.Request(servers["daemon"]["url"], json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=10) as response:
+            response.read()
 
 
 def _say(line: bytes) -> None:

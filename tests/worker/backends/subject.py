@@ -121,6 +121,8 @@ class ProgramSubject:
     """A Python program that stands for one that cannot be had; then nothing is recorded."""
     weaker: Mapping[str, str] = field(default_factory=dict)
     lacks: Mapping[str, str] = field(default_factory=dict)
+    keeps: Mapping[str, str] = field(default_factory=dict)
+    """Files of its that are part of a recording, for what it says there alone: pattern -> a word in the lines kept."""
     program: bool = True
 
     def start(self, moves: tuple[Move, ...], url: str) -> dict[str, Any]:

@@ -25,9 +25,10 @@ CODEX: Final = ProgramSubject(
     shell_call=_shell,
     fields=_fields,
     real="node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
+    keeps={"session/sessions/*/*/*/rollout-*.jsonl": '"task_complete"'},
     weaker={
         "usage": "tokens are told once, at the end of its work: limits act on them then",
-        "resume": "what a cut attempt spent is booked with the next one",
+        "resume": "what a cut attempt spent is booked with the next one, without the reply that was cut",
         "refused_permission": "what its sandbox refuses is told to the model alone",
     },
 )

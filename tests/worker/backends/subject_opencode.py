@@ -25,5 +25,6 @@ OPENCODE: Final = ProgramSubject(
     shell_call=_shell,
     fields=_fields,
     real="node_modules/opencode-linux-x64/bin/opencode",
+    keeps={"run-*/opencode.listed": ""},
     weaker={"throttled": "it asks again by itself, five times and in silence, before it tells"},
 )

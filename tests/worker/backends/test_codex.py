@@ -3,13 +3,14 @@
 import json
 import tomllib
 from collections.abc import Iterable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from protocol.agent import Approval
+from protocol.agent import Approval, McpServer
 from protocol.errors import Cause
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Provider
@@ -291,3 +292,31 @@ def test_a_turn_that_completed_is_not_enough(tmp_path: Path) -> None:
     with pytest.raises(Failed):
         codex(make_job("codex", tmp_path)).conclude(WELL)
     assert program.conclude(WELL).status == "done"
+
+
+def test_its_own_servers_get_their_secrets_and_nobody_else_does(tmp_path: Path) -> None:
+    """P18: what was filled in for a server is in no file that stays, in no argv, and not in its shells."""
+    servers = {
+        "files": McpServer(command="serve", args=("--fast",), env={"SERVER_KEY": "canary-one"}),
+        "web": McpServer(url="https://x.example/mcp", headers={"Authorization": "canary-two"}),
+    }
+    job = make_job("codex", tmp_path, mcp_servers=servers)
+    launch = codex(job).launch()
+    told = settings(job)
+    assert "canary" not in repr(launch.argv) + repr(written(tmp_path))
+    files, web = told["mcp_servers"]["files"], told["mcp_servers"]["web"]
+    assert [launch.env[name] for name in files["env_vars"]] == ["canary-one"]
+    assert launch.env[web["env_http_headers"]["Authorization"]] == "canary-two"
+    kept = told["shell_environment_policy"]["exclude"]
+    assert all(any(fnmatch(name, one) for one in kept) for name, value in launch.env.items() if "canary" in value)
+
+
+@pytest.mark.parametrize(
+    ("approval", "mode"), [("auto", "approve"), ("ask", "writes"), ("all", "prompt"), ("deny", "writes")]
+)
+def test_its_own_servers_are_bound_by_the_approval(tmp_path: Path, approval: Approval, mode: str) -> None:
+    """Issue, 3: those tools ask like any other; the kernel's never do."""
+    job = make_job("codex", tmp_path, approval=approval, mcp_servers={"files": McpServer(command="serve")})
+    servers = settings(job)["mcp_servers"]
+    modes = {name: server["default_tools_approval_mode"] for name, server in servers.items()}
+    assert modes == {"files": mode, "daemon": "approve"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from worker.backends.toml import document
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
     st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),

@@ -1,0 +1,1 @@
+"""The commands under ``awk feedback``, one module each."""

@@ -1,0 +1,1 @@
+"""The commands under ``awk skills``, one module each."""

@@ -1,0 +1,1 @@
+"""The commands under ``awk tool``, one module each."""

@@ -1,0 +1,38 @@
+"""``awk tool mock``: a tool gives a canned answer, until it is told to run again."""
+
+import argparse
+from functools import partial
+
+from interface.cli.context import Context
+from interface.cli.tool_verbs.changing import KEY, require, written
+from interface.failure import Failure
+from interface.yaml_edit import with_value, without_value
+
+MOCK = "mock"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """NAME, and TEXT or --off."""
+    parser.add_argument("name", metavar="NAME", help="a tool of the project")
+    parser.add_argument("message", metavar="TEXT", nargs="?", help="the answer; - reads it from standard input")
+    parser.add_argument("--off", action="store_true", help="have it run its command again")
+
+
+def run(context: Context) -> int:
+    """Write it, and print the file."""
+    args = context.args
+    if args.off == (args.message is not None):
+        raise Failure("usage", "needs TEXT, or --off")
+    name: str = args.name
+    require(context, name)
+    path = [KEY, name, MOCK]
+    if args.message is not None:
+        return written(context, (name,), partial(with_value, path=path, value=context.message()))
+    return written(context, (name,), partial(_unmocked, path=path))
+
+
+def _unmocked(text: str, path: list[str]) -> str:
+    try:
+        return without_value(text, path)
+    except KeyError:
+        return text

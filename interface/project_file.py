@@ -1,0 +1,72 @@
+"""Changes the project file, every other byte of it left as it is. What would be wrong is not put in place."""
+
+import json
+import os
+from collections.abc import Callable
+from typing import Final
+
+from interface.context.folder import Folder
+from interface.failure import Failure
+from interface.loader import ask, place_of
+from interface.yaml_edit import Uneditable
+from interface.yaml_reading import NotYaml
+
+NAMES: Final = ("moniro.yaml", ".agents.yaml")
+"""As the kernel looks for it; the first is made where there is none."""
+
+
+def file_name(root: str) -> str:
+    """What the project file is called here."""
+    return next((name for name in NAMES if os.path.lexists(os.path.join(root, name))), NAMES[0])
+
+
+def read_project_file(root: str) -> str:
+    """Its text; "" where there is none. Raises Failure."""
+    name = file_name(root)
+    try:
+        with Folder.open(root, ".") as folder:
+            return folder.read(name)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise Failure("failed", str(error)) from error
+
+
+def change_project_file(root: str, change: Callable[[str], str]) -> bool:
+    """Put what ``change`` makes of the text in its place. Returns whether it differs.
+
+    Raises Failure: what ``change`` raises, bad_definition with the places, failed.
+    """
+    name = file_name(root)
+    try:
+        with Folder.open(root, ".") as folder, folder.locked():
+            before = _read(folder, name)
+            after = _changed(before, change, name)
+            if after == before:
+                return False
+            _judge(name, after)
+            folder.write(name, after)
+    except OSError as error:
+        raise Failure("failed", f"{name} cannot be changed: {error.strerror or error}") from error
+    return True
+
+
+def _read(folder: Folder, name: str) -> str:
+    try:
+        return folder.read(name)
+    except FileNotFoundError:
+        return ""
+
+
+def _changed(text: str, change: Callable[[str], str], name: str) -> str:
+    try:
+        return change(text)
+    except (NotYaml, Uneditable) as error:
+        raise Failure("failed", f"{name}: {error}", "edit it by hand") from error
+
+
+def _judge(name: str, text: str) -> None:
+    answer = json.loads(ask(None, "judge-project", "--", name, given=text.encode()))
+    faults = tuple(place_of(error) for file in answer["files"] for error in file["errors"])
+    if faults:
+        raise Failure("bad_definition", f"{faults[0].message}; the file is as it was", faults[0].hint, places=faults)

@@ -1,0 +1,104 @@
+"""Imported skills in the project: ``.agents/skills/<name>/``, and a lock that says what each was when it came.
+
+A skill is put in place whole: written beside, then renamed. What the user changed in it is noticed by its digest, and
+never written over unasked.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from interface.context.folder import Folder
+from interface.failure import Failure
+from protocol.toolbox import FetchedSkill, SkillFile, SkillPin
+
+HOME: Final = ".agents/skills"
+LOCK: Final = "skills.lock"
+_NEW: Final = ".new-"
+_OLD: Final = ".old-"
+_decode: Final = msgspec.json.Decoder(dict[str, SkillPin]).decode
+
+
+def path_of(name: str) -> str:
+    """The folder of an imported skill, as seen from the root."""
+    return f"{HOME}/{name}"
+
+
+def pins(root: str) -> dict[str, SkillPin]:
+    """What imported skills are pinned to. Raises Failure (bad_definition) where the lock cannot be read."""
+    try:
+        with _home(root) as folder:
+            return _decode(folder.read(LOCK).encode())
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as error:
+        hint = "take it from your version control, or remove it"
+        raise Failure("bad_definition", f"{HOME}/{LOCK} cannot be read: {error}", hint) from error
+
+
+def put(root: str, source: str, commit: str, skill: FetchedSkill) -> None:
+    """Put ``skill`` in place of what was there, and pin it. Raises Failure."""
+    try:
+        with _home(root, make=True) as folder, folder.locked():
+            known = pins(root)
+            _place(os.path.join(root, HOME), skill.name, skill.files)
+            pin = SkillPin(source=source, commit=commit, digest=skill.digest)
+            folder.write(LOCK, _text({**known, skill.name: pin}))
+    except OSError as error:
+        raise Failure("failed", f"{path_of(skill.name)} cannot be written: {error.strerror or error}") from error
+
+
+def remove(root: str, name: str) -> None:
+    """Remove an imported skill, and its pin. Raises Failure."""
+    try:
+        with _home(root) as folder, folder.locked():
+            known = pins(root)
+            _away(os.path.join(root, HOME), name)
+            folder.write(LOCK, _text({other: pin for other, pin in known.items() if other != name}))
+    except OSError as error:
+        raise Failure("failed", f"{path_of(name)} cannot be removed: {error.strerror or error}") from error
+
+
+def _home(root: str, *, make: bool = False) -> Folder:
+    """Raises OSError; what is a link on the way is refused."""
+    with Folder.open(root, ".") as top:
+        above, name = HOME.split("/")
+        with top.folder(above, make=make) as folder:
+            return folder.folder(name, make=make)
+
+
+def _place(home: str, name: str, files: tuple[SkillFile, ...]) -> None:
+    new = os.path.join(home, f"{_NEW}{name}")
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        for file in files:
+            _write(os.path.join(new, file.name), file)
+        _away(home, name)
+        os.rename(new, os.path.join(home, name))
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _write(path: str, file: SkillFile) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with open(descriptor, "wb") as out:
+        out.write(file.data)
+        if file.program:
+            os.fchmod(descriptor, os.fstat(descriptor).st_mode | 0o111)
+
+
+def _away(home: str, name: str) -> None:
+    old = os.path.join(home, f"{_OLD}{name}")
+    shutil.rmtree(old, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        os.rename(os.path.join(home, name), old)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _text(known: Mapping[str, SkillPin]) -> str:
+    return msgspec.json.format(msgspec.json.encode(known, order="sorted")).decode() + "\n"

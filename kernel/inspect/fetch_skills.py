@@ -1,0 +1,85 @@
+"""Skills out of a repository: one commit is fetched, and what is in it is told. Nothing of it is run, or written here.
+
+git runs as for remote workflows, in a keeper of its own and in a folder that goes when it is done.
+"""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+
+import trio
+
+from kernel.agents.environment import worker_environment
+from kernel.agents.skills import INSTRUCTIONS, read_skill
+from kernel.procs.exec import ExecLauncher
+from kernel.source.folder import MAX_BYTES, MAX_FILES, FolderFile
+from kernel.workflows.git import Git
+from kernel.workflows.snapshot import BadObjects, File, files_of, parse_objects
+from protocol.errors import Refused
+from protocol.remote import Remote, RemoteRejected, is_commit, parse_remote_folder, repository_url
+from protocol.toolbox import FetchedSkill, FetchedSkills, SkillFile
+
+
+def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
+    """The skill, or all skills, in the folder that ``asked`` names: ``github:owner/repo@ref/path``.
+
+    Raises Refused (bad_request, fetch_failed), BadDefinition for a skill that is wrong.
+    """
+    try:
+        remote = parse_remote_folder(asked)
+        url = repository_url(remote, environ)
+    except RemoteRejected as error:
+        raise Refused("bad_request", str(error), error.hint) from error
+    commit, files = trio.run(_fetch, remote, url, environ)
+    skills = tuple(_skill(path, found) for path, found in _folders(remote, files).items())
+    if not skills:
+        hint = f"a skill is a folder with a {INSTRUCTIONS}"
+        raise Refused("not_found", f"{remote} holds no skill", hint)
+    return FetchedSkills(source=str(remote), commit=commit, skills=skills)
+
+
+async def _fetch(remote: Remote, url: str, environ: Mapping[str, str]) -> tuple[str, tuple[File, ...]]:
+    with tempfile.TemporaryDirectory(prefix="agent-worker-") as name:
+        folder = Path(name)
+        (folder / "git").mkdir()
+        (folder / "run").mkdir(mode=0o700)
+        launcher = ExecLauncher(run_dir=folder / "run", environ=worker_environment(environ))
+        git = Git(folder / "git", launcher=launcher, environ=environ, own_bin=frozenset())
+        async with trio.open_nursery() as nursery:
+            await nursery.start(launcher.run)
+            commit = await git.fetch(url, remote.ref)
+            if not is_commit(commit) or (is_commit(remote.ref) and commit != remote.ref):
+                raise Refused("fetch_failed", f"{url} gave another commit than was asked for: {commit[:40]!a}")
+            objects = await git.objects()
+            nursery.cancel_scope.cancel()
+    try:
+        return commit, files_of(commit, parse_objects(objects))
+    except BadObjects as error:
+        raise Refused("fetch_failed", f"{remote} cannot be taken: {error}") from error
+
+
+def _folders(remote: Remote, files: tuple[File, ...]) -> dict[str, list[FolderFile]]:
+    """Files by the folder of their skill: that of ``remote``, or each folder in it that is one."""
+    top = PurePath(remote.path).parts
+    inside = [(PurePath(file.path.decode("utf-8", "replace")).parts, file) for file in files]
+    below = [(parts[len(top) :], file) for parts, file in inside if parts[: len(top)] == top and len(parts) > len(top)]
+    if any(parts == (INSTRUCTIONS,) for parts, _ in below):
+        return {top[-1] if top else remote.repo: [_as_file(parts, file) for parts, file in below]}
+    names = sorted({parts[0] for parts, _ in below if parts[1:] == (INSTRUCTIONS,)})
+    return {name: [_as_file(parts[1:], file) for parts, file in below if parts[0] == name] for name in names}
+
+
+def _as_file(parts: tuple[str, ...], file: File) -> FolderFile:
+    return FolderFile("/".join(parts), "program" if file.program else "file", file.data)
+
+
+def _skill(path: str, files: list[FolderFile]) -> FetchedSkill:
+    if len(files) > MAX_FILES or sum(len(file.data) for file in files) > MAX_BYTES:
+        raise Refused("fetch_failed", f"{path} has more than {MAX_FILES} files, or {MAX_BYTES // 2**20} MiB")
+    found = read_skill(path, tuple(sorted(files, key=lambda file: file.name.encode())), Path())
+    return FetchedSkill(
+        name=found.skill.name,
+        description=found.skill.description,
+        digest=found.digest,
+        files=tuple(SkillFile(name=file.name, program=file.kind == "program", data=file.data) for file in files),
+    )

@@ -1,0 +1,49 @@
+"""Skills of a project, as they are in its folders now. What is wrong with one hides none of the others."""
+
+from pathlib import Path
+
+from kernel.agents.skills import HOME, FoundSkill, skills_of
+from kernel.inspect.tolerant import TolerantCatalog
+from kernel.source.problems import BadDefinition
+from protocol.toolbox import SkillList, SkillRow
+
+
+def skill_list(root: Path) -> SkillList:
+    """Those in ``.agents/skills``, and those that agents name, each with its agents."""
+    named = {one.definition.name: one.definition for one in TolerantCatalog(root).survey().loaded}
+    skipped: list[str] = []
+    found: dict[str, FoundSkill] = {}
+    users: dict[str, set[str]] = {}
+    folders = {_home(root), *(folder for one in named.values() for folder in one.skills)} - {""}
+    for folder in sorted(folders):
+        for one in _in(folder, root, skipped):
+            found[one.path] = one
+            for name, definition in named.items():
+                takes = folder in definition.skills or (
+                    folder == HOME and "skills" in definition.tools and not definition.skills
+                )
+                users.setdefault(one.path, set()).update({name} if takes else ())
+    rows = (_row(one, users.get(one.path, set())) for one in found.values())
+    return SkillList(skills=tuple(sorted(rows, key=lambda row: (row.name, row.path))), skipped=tuple(skipped))
+
+
+def _home(root: Path) -> str:
+    return HOME if (root / HOME).is_dir() and any((root / HOME).iterdir()) else ""
+
+
+def _in(folder: str, root: Path, skipped: list[str]) -> tuple[FoundSkill, ...]:
+    try:
+        return skills_of((folder,), root)
+    except BadDefinition as error:
+        skipped.append(error.text)
+        return ()
+
+
+def _row(one: FoundSkill, agents: set[str]) -> SkillRow:
+    return SkillRow(
+        name=one.skill.name,
+        description=one.skill.description,
+        path=one.path,
+        digest=one.digest,
+        agents=tuple(sorted(agents)),
+    )

@@ -1,0 +1,99 @@
+"""Tools that agents of a project can have, and whether a text would be its project file. Reads files, runs nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from kernel.agents.project import PROJECT_SHAPES, ProjectFile, check_tools, parse_project
+from kernel.inspect.tolerant import TolerantCatalog
+from kernel.source.files import tree_of
+from kernel.source.located import Converter
+from kernel.source.nodes import MapNode
+from kernel.source.problems import BadDefinition, fail
+from protocol.inspection import CheckedFile, Validation
+from protocol.project import ProjectDefinition
+from protocol.toolbox import ToolList, ToolRow
+from protocol.tools import BUILT_IN, ON_DEMAND, BuiltIn, ProjectTool
+
+_ABOUT: Final = {
+    "bash": "run command lines",
+    "read": "read text files of the working directory",
+    "write": "write files of the working directory",
+    "edit": "replace a passage of a text file",
+    "list": "list a folder, or find files by a glob",
+    "grep": "find lines by a regular expression",
+    "skill": "read up on a skill",
+    "feedback_submit": "tell you what is in its way",
+}
+
+
+def tool_list(root: Path) -> ToolList:
+    """Those that are built in, then the project's. Raises BadDefinition for the project file."""
+    catalog = TolerantCatalog(root)
+    project = catalog.project()
+    if catalog.broken:
+        raise BadDefinition(catalog.broken)
+    named = {one.definition.name: frozenset(one.definition.tools) for one in catalog.survey().loaded}
+    users = {
+        switch: tuple(sorted(name for name, tools in named.items() if switch in tools)) for switch in _all(project)
+    }
+    return ToolList(tools=(*_built_in(users), *_own(project, users)))
+
+
+def judge_project(name: str, data: bytes) -> Validation:
+    """What would be wrong if ``data`` were the project file ``name``, its agents included."""
+    try:
+        parsed = parse_project(ProjectFile(name, data))
+        errors = tuple(error for broken in parsed.broken.values() for error in broken)
+    except BadDefinition as error:
+        errors = error.errors
+    return Validation(files=(CheckedFile(path=name, kind="project", ok=not errors, errors=errors),))
+
+
+def tools_in(name: str, data: bytes) -> dict[str, ProjectTool]:
+    """The tools that the file ``name`` declares, as a project file would; its other keys are not looked at.
+
+    Raises BadDefinition.
+    """
+    node, problems = tree_of(data, name)
+    tools = MapNode((), node.place)
+    if isinstance(node, MapNode):
+        tools = MapNode(tuple(pair for pair in node.entries if pair[0].text == "tools"), node.place)
+    if not tools.entries:
+        raise fail(name, "has no tools:", "it needs tools: with a name for each")
+    definition = Converter(problems, PROJECT_SHAPES).struct(tools, ProjectDefinition, "")
+    if definition is not None:
+        check_tools(definition, tools, problems)
+    problems.check()
+    assert definition is not None
+    return definition.tools
+
+
+def _all(project: ProjectDefinition) -> frozenset[str]:
+    return frozenset({*(row.switch for row in BUILT_IN.values()), *ON_DEMAND.values(), *project.tools})
+
+
+def _built_in(users: dict[str, tuple[str, ...]]) -> Iterator[ToolRow]:
+    on_demand = (BuiltIn(name, switch, read_only=False) for name, switch in ON_DEMAND.items())
+    for row in (*BUILT_IN.values(), *on_demand):
+        yield ToolRow(
+            name=row.name,
+            switch=row.switch,
+            kind="built in",
+            description=_ABOUT[row.name],
+            read_only=row.read_only,
+            agents=users[row.switch],
+        )
+
+
+def _own(project: ProjectDefinition, users: dict[str, tuple[str, ...]]) -> Iterator[ToolRow]:
+    for name, tool in project.tools.items():
+        yield ToolRow(
+            name=name,
+            switch=name,
+            kind="command" if tool.mock is None else "mock",
+            description=tool.description,
+            read_only=tool.read_only,
+            command=tool.command,
+            agents=users[name],
+        )

@@ -1,0 +1,55 @@
+"""Whether a connection to this machine comes from a process that we run. Where there is no /proc nobody can tell.
+
+The kernel's table of connections says which socket has a port, and what a process has open which process has that
+socket. One that hides what it has open may have it too.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Final
+
+from kernel.procs.process_table import ProcessId, family, identify, table
+
+_TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
+_LOCAL, _REMOTE, _INODE = 1, 2, 9
+
+
+def comes_from_below(client_port: int, server_port: int, pid: int) -> bool:
+    """Whether ``pid``, or a process below it, has the connection from one port to the other. Reads all of /proc."""
+    sockets = {f"socket:[{inode}]" for inode in _inodes(client_port, server_port)}
+    root = identify(pid)
+    if not sockets or root is None:
+        return False
+    return _one_has(sockets, family([root], table()))
+
+
+def _inodes(client_port: int, server_port: int) -> Iterator[str]:
+    for name in _TABLES:
+        with suppress(OSError), open(name, encoding="ascii") as file:
+            next(file, None)
+            for row in map(str.split, file):
+                if (_port(row[_LOCAL]), _port(row[_REMOTE])) == (client_port, server_port):
+                    yield row[_INODE]
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)
+
+
+def _one_has(sockets: set[str], processes: Iterable[ProcessId]) -> bool:
+    return any(_has(sockets, f"/proc/{process.pid}/fd") for process in processes)
+
+
+def _has(sockets: set[str], folder: str) -> bool:
+    try:
+        names = os.listdir(folder)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    for name in names:
+        with suppress(OSError):
+            if os.readlink(f"{folder}/{name}") in sockets:
+                return True
+    return False

@@ -1,0 +1,228 @@
+"""What keeps an agent to its place: sandbox, limits, environment; and that nothing of it stays behind."""
+
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import psutil
+import pytest
+
+from tests.e2e.processes import marked, wait_until
+from tests.project import Project
+from tests.worker.scripted_api import Call, Say, ScriptedApi
+
+BWRAP: Final = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
+TRUSTED: Final = {"AGENT_WORKER_TRUST": "1"}
+
+
+def mock(project: Project, *actions: str, more: str = "") -> None:
+    script = "".join(f"  - {{ {action} }}\n" for action in actions)
+    project.write(".agents/alice.yaml", f"backend: mock\n{more}\nmock:\n{script}")
+
+
+# -- sandbox ------------------------------------------------------------------------------------------
+
+
+def test_who_asked_for_a_sandbox_that_is_not_there_runs_nothing(project: Project) -> None:
+    """XF19, P6: refused before anything runs, with what to do; validate warns, agent info shows."""
+    mock(project, "shell: touch ran", "text: hi", more="sandbox: on")
+    nowhere = {"AGENT_WORKER_BWRAP": "no-such-bwrap", **TRUSTED}
+    assert "warning: sandbox: bubblewrap (bwrap) is not installed here" in project.awk("validate", env=nowhere).err
+    sent = project.awk("send", "alice", "x", "--wait", "--json", env=nowhere)
+    [result] = sent.json()["results"]
+    assert (sent.code, result["status"], result["cause"]) == (1, "failed", "spawn_permanent")
+    assert "install bubblewrap, or write sandbox: off" in result["text"]
+    assert project.awk("agent", "info", "alice", "--json").json()["sandbox"] == "missing"
+    assert not (project.root / "ran").exists()
+
+
+def test_a_sandbox_that_does_not_work_is_none(project: Project) -> None:
+    """XF19: where the system lets nobody make namespaces, bubblewrap's own words are told."""
+    broken = project.write(
+        "broken-bwrap", "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n"
+    )
+    broken.chmod(0o755)
+    mock(project, "shell: touch ran", more="sandbox: on")
+    env = {"AGENT_WORKER_BWRAP": str(broken), **TRUSTED}
+    [result] = project.awk("send", "alice", "x", "--wait", "--json", env=env).json()["results"]
+    assert "No permissions to create new namespace" in result["text"]
+    assert not (project.root / "ran").exists()
+
+
+@pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
+def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(project: Project) -> None:
+    """P6, XF19: a dozen ways to steal; what is its own to do it can do."""
+    state, home = project.state, project.home
+    (home / ".ssh").mkdir()
+    (home / ".ssh/id").write_text("canary-of-the-home")
+    ways = (
+        f"cat {state}/daemon.json",
+        f"cat {project.state_home}/daemon.json",
+        f"strings {state}/agent-worker.db",
+        f"ls {state}/run",
+        f"cat {state}/kernel.log",
+        "cat /proc/[0-9]*/environ",
+        "cat /proc/[0-9]*/cmdline",
+        f"cat {home}/.ssh/id",
+        f"find {home} -name daemon.json",
+        f"ln -s {state}/daemon.json link && cat link",
+        f"mount --bind {state} . || unshare -Ur mount --bind {state} .",
+        f"touch {project.root}/.agents/mallory.yaml",
+        "nsenter -t 1 -m cat /etc/hostname; chroot /proc/1/root ls",
+        "echo own > own.txt",
+        "kill -9 -1",
+    )
+    project.write("steal.sh", "".join(f"({way})\n" for way in ways))
+    mock(project, 'shell: "sh steal.sh > stolen.txt 2>&1"', "text: done", more="sandbox: on")
+    env = {"AGENT_WORKER_BWRAP": str(BWRAP), **TRUSTED}
+    assert project.awk("send", "alice", "x", "--wait", env=env).code == 0
+    assert project.awk("agent", "info", "alice", "--json").json()["sandbox"] == "on"
+    stolen = (project.root / "stolen.txt").read_text(errors="replace")
+    assert project.record()["token"] not in stolen
+    assert "canary-of-the-home" not in stolen
+    assert "Bearer" not in stolen
+    assert (project.root / "own.txt").read_text() == "own\n"
+    assert not (project.root / ".agents/mallory.yaml").exists()
+
+
+THIEF: Final = """
+import http.client, json, pathlib, sys
+record = json.loads(pathlib.Path(sys.argv[1]).read_text())
+for route in ("POST /shutdown", "POST /agents", "DELETE /agents/bob", "POST /spaces/dm:bob/clear"):
+    method, path = route.split()
+    asked = http.client.HTTPConnection(record["host"], record["port"])
+    fields = {"Authorization": "Bearer " + record["token"], "Content-Type": "application/json"}
+    asked.request(method, path, b'{"model": "mock/x"}' if path == "/agents" else b"{}", fields)
+    print(asked.getresponse().status)
+"""
+
+
+def test_without_a_sandbox_a_stolen_admin_token_ends_and_removes_nothing(project: Project) -> None:
+    """XF19, P6: what comes from below the kernel is refused, whoever's token it carries."""
+    project.write("thief.py", THIEF)
+    mock(project, f'shell: "setsid {sys.executable} thief.py {project.state}/daemon.json > got.txt"', "text: done")
+    assert project.awk("send", "alice", "x", "--wait", env=TRUSTED).code == 0
+    assert (project.root / "got.txt").read_text().split() == ["403"] * 4
+    assert project.awk("status").code == 0
+
+
+# -- limits -------------------------------------------------------------------------------------------
+
+CROWD: Final = "for n in $(seq 40); do sleep 4711.5 & done; wait"
+"""Forty sleepers, and not one more."""
+
+
+def test_an_agent_that_takes_too_much_of_the_machine_is_ended_and_nobody_else(project: Project) -> None:
+    """PF14, PF15: class resource, the whole tree; the next message is answered by a new worker."""
+    mock(project, f'shell: "{CROWD}"', "text: hi", more="limits: {processes: 20, memory: 2GiB}")
+    project.agent("bob", "text: still here")
+    sent = project.awk("send", "alice", "x", "--wait", "--json", env=TRUSTED)
+    [result] = sent.json()["results"]
+    assert (sent.code, result["status"], result["cause"]) == (6, "incomplete", "resource")
+    assert "processes at once, and may have 20 (limits.processes)" in result["text"]
+    assert marked("4711.5") == []
+    assert project.awk("ask", "bob", "x").out == "still here\n"
+    assert "limits:      2048 MiB of memory, 20 processes" in project.awk("agent", "info", "alice").out
+
+
+# -- secrets ------------------------------------------------------------------------------------------
+
+KEY, OTHER, PLANTED = "canary-key-1f2e", "canary-other-3d4c", "canary-file-5b6a"
+
+
+@contextmanager
+def watched_words(*secrets: str) -> Generator[list[str]]:
+    """Command lines of any process, that hold one of ``secrets``, seen while the block runs."""
+    found: list[str] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.01):
+            for entry in Path("/proc").iterdir():
+                if entry.name.isdecimal():
+                    try:
+                        words = (entry / "cmdline").read_bytes().decode("utf-8", "replace")
+                    except OSError:
+                        continue
+                    found.extend(words for secret in secrets if secret in words)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_secrets_are_found_nowhere_but_where_they_belong(project: Project) -> None:
+    """P18, XF10, XF22: keys, tokens and what else the kernel's environment holds: not in argv, logs, rows or files."""
+    (project.home / ".netrc").write_text(PLANTED)
+    secrets = {"SCRIPTED_KEY": KEY, "AWS_SECRET_ACCESS_KEY": OTHER, "LD_LIBRARY_PATH": OTHER, "GIT_ASKPASS": OTHER}
+    assert project.awk("start", "--trust", env=secrets).code == 0
+    token = project.record()["token"]
+    dump = "env; cat /proc/$PPID/cmdline; cat /proc/$PPID/environ"
+    mock(project, f'shell: "{dump}"', f'tool: channel_send, args: {{message: "@user {dump}"}}', "text: hi")
+    moves = [Say(text="look", calls=(Call("bash", f'{{"command": "{dump}"}}'),)), Say(text="done")]
+    fake = project.write("fake-cli", "#!/bin/sh\nenv >&2; cat /proc/$PPID/cmdline >&2; exit 3\n")
+    fake.chmod(0o755)
+    project.write(".agents/eve.yaml", "backend: exec\ncommand: [./fake-cli]\nretry: {attempts: 1}\n")
+    with ScriptedApi(moves) as api, watched_words(KEY, OTHER, token) as words:
+        project.write(
+            ".agents/bob.yaml",
+            f"""
+            model: scripted/m
+            provider: {{name: scripted, base_url: "{api.anthropic_url}", dialect: anthropic, api_key: $SCRIPTED_KEY}}
+            prompt: {{system: x}}
+            tools: [bash]
+            approval: auto
+            """,
+        )
+        assert project.awk("send", "alice", "x", "--wait", env=TRUSTED).code == 0
+        assert project.awk("send", "bob", "x", "--wait", env=TRUSTED).code == 0
+        assert project.awk("send", "eve", "x", "--wait", env=TRUSTED).code != 0
+        told = [
+            project.awk(*asked).out for asked in (("events",), ("logs",), ("dead",), ("peek", "bob"), ("show", "i2"))
+        ]
+    assert words == []
+    assert KEY in str(dict(api.requests[0].headers))
+    assert "PATH=" in str(api.requests[1].body), "the tool's output reached the model"
+    assert project.awk("stop", "--yes").code == 0
+    kept = [path for path in (*project.state.rglob("*"), *project.root.rglob("*")) if path.is_file()]
+    for secret in (KEY, OTHER, PLANTED, token):
+        assert [path for path in kept if secret.encode() in path.read_bytes()] == [], secret
+        assert not any(secret in text for text in told), secret
+        assert secret not in str([request.body for request in api.requests])
+
+
+# -- lifecycle ----------------------------------------------------------------------------------------
+
+ATTEMPTS: Final = int(os.environ.get("AGENT_WORKER_TEST_ATTEMPTS", "20"))
+"""The soak makes it 200."""
+
+
+def test_attempts_leave_no_process_socket_or_folder(project: Project) -> None:
+    """P7, issue "Lifecycle": what tools start in sessions of their own goes with the attempt, however that ends."""
+    leave = "(setsid sleep 4711.75 >/dev/null 2>&1 &) ; mktemp -d -p $PWD/tmp >/dev/null"
+    mock(project, f'shell: "{leave}"', "text: hi")
+    project.write(
+        ".agents/mallory.yaml",
+        f"backend: mock\nretry: {{attempts: 1}}\nmock: [{{shell: '{leave}'}}, {{exit: SIGKILL}}]\n",
+    )
+    (project.root / "tmp").mkdir()
+    assert project.awk("send", "alice", "x", "--wait", env=TRUSTED).code == 0
+    kernel = psutil.Process(int(project.record()["pid"]))
+    before = (kernel.num_fds(), len(kernel.net_connections("unix")))
+    for _ in range(ATTEMPTS // 2 - 1):
+        assert project.awk("send", "alice", "x", "--wait", env=TRUSTED).code == 0
+    project.awk("send", "mallory", "x", "--wait", env=TRUSTED)
+    wait_until(lambda: marked("4711.75") == [])
+    wait_until(lambda: [path for path in (project.state / "run").iterdir() if path.name.startswith("i")] == [])
+    wait_until(lambda: kernel.num_fds() <= before[0] + 4)
+    assert len(kernel.net_connections("unix")) <= before[1] + 2
+    assert not (project.state / "sessions").exists()

@@ -1,0 +1,112 @@
+"""pending, approve, deny: what waits for a person, and what that person says."""
+
+from typing import Any, get_args
+
+import pytest
+
+from interface.cli.commands.run import APPROVALS
+from protocol.agent import Approval
+from protocol.api import Accepted, ApprovalInfo, ApprovalRow, ApprovalRuleRow, ApprovalRules, Pending
+from tests.interface.conftest import Cli
+from tests.interface.hostile import HOSTILE, obeyed
+from tests.interface.kernel_double import KernelDouble, Stream, problem, sse
+from tests.interface.samples import AT, event, report
+
+ROW: dict[str, Any] = {
+    "id": "a3", "agent": "coder", "space": "review:main", "tool": "bash", "requested_at": AT, "expires_at": AT,
+    "instruction_id": "i7",
+}  # fmt: skip
+PUSH = {"command": "git push", "and": [1, None]}
+OPEN = ApprovalInfo(**ROW, input=PUSH, reason="to publish", state="open")
+GRANTED = ApprovalInfo(**ROW, input=PUSH, state="granted", decided_at=AT, decided_by="user", decision_reason="fine")
+RULE = ApprovalRuleRow(id="r2", agent=None, tool="bash", pattern='{"command":"git *"}', created_at=AT)
+
+
+def test_what_waits_is_listed_as_patterns_are_compared_with_it(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7 and 9: pending; the input is its canonical JSON, keys sorted."""
+    kernel.answers["GET /approvals"] = Pending(approvals=(ApprovalRow(**ROW, input=PUSH),))
+    ran = cli("pending")
+    assert '{"and":[1,null],"command":"git push"}' in ran.out.splitlines()[1]
+    (row,) = cli("pending", "--json").json()["approvals"]
+    assert (row["id"], row["input"]) == ("a3", PUSH)
+    kernel.answers["GET /approvals"] = Pending(approvals=())
+    assert cli("pending").out == "nothing waits for approval\n"
+
+
+def test_one_request_is_shown_with_all_of_its_input(cli: Cli, kernel: KernelDouble) -> None:
+    """A person sees all that is to happen before it does."""
+    kernel.answers["GET /approvals/a3"] = OPEN
+    lines = cli("pending", "a3").out.splitlines()
+    assert lines[0] == f"a3: coder in review:main asks for bash (open, until {AT})"
+    assert lines[1] == "reason: to publish"
+    assert '  "command": "git push"' in lines
+
+
+def test_requests_are_decided_with_a_reason(cli: Cli, kernel: KernelDouble) -> None:
+    """approve ID, deny ID [--reason]."""
+    kernel.answers["POST /approvals/a3/approve"] = GRANTED
+    kernel.answers["POST /approvals/a3/deny"] = problem(409, "conflict", "a3 is granted already by user")
+    ran = cli("approve", "a3", "--reason", "fine")
+    assert (ran.code, ran.out) == (0, f"a3 was granted by user at {AT}: fine\n")
+    assert cli("approve", "a3", "--json").json()["approvals"][0]["state"] == "granted"
+    denied = cli("deny", "a3")
+    assert (denied.code, denied.err) == (1, "error: a3 is granted already by user\n")
+    assert [asked.body for asked in kernel.of("POST", "/approvals/a3/approve")] == [{"reason": "fine"}, {"reason": ""}]
+
+
+def test_what_is_approved_once_for_all_is_listed_and_taken_back(cli: Cli, kernel: KernelDouble) -> None:
+    """approve --always PATTERN, pending --rules, deny r2."""
+    kernel.answers["POST /approvals/a3/approve"] = GRANTED
+    assert cli("approve", "a3", "--always", RULE.pattern, "--all-agents").code == 0
+    (asked,) = kernel.of("POST", "/approvals/a3/approve")
+    assert asked.body == {"reason": "", "always": RULE.pattern, "all_agents": True}
+    kernel.answers["GET /approvals/rules"] = ApprovalRules(rules=(RULE,))
+    assert cli("pending", "--rules").out.splitlines()[1].split() == ["r2", "(all)", "bash", AT, *RULE.pattern.split()]
+    kernel.answers["DELETE /approvals/rules/r2"] = ApprovalRules(rules=())
+    assert cli("deny", "r2").out == "nothing was approved once for all\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["approve"],
+        ["deny"],
+        ["approve", "a1", "a2", "--always", "*"],
+        ["approve", "a1", "--all-agents"],
+        ["deny", "r1", "a2"],
+        ["pending", "a1", "--rules"],
+        ["run", "review", "--approve", "sometimes"],
+    ],
+)
+def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: exit 2."""
+    assert cli(*words).code == 2
+    assert kernel.asked == []
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
+    """P16: tools, inputs and reasons are the agent's words."""
+    row = {**ROW, "tool": text, "input": {text: text}, "reason": text}
+    kernel.answers["GET /approvals"] = Pending(approvals=(ApprovalRow(**row),))
+    kernel.answers["GET /approvals/a3"] = ApprovalInfo(**row, state="open")
+    for words in (["pending"], ["pending", "--json"], ["pending", "a3"], ["pending", "a3", "--json"]):
+        assert not obeyed(cli(*words).out), words
+
+
+def test_a_run_says_what_it_waits_for_and_how_to_grant_it(cli: Cli, kernel: KernelDouble) -> None:
+    """On standard error, whatever is printed on the other; without a terminal nobody is said to watch."""
+    wanted = event("approval.requested", 5, agent="coder", data={"id": "a3", "tool": "bash", "expires_at": AT})
+    accepted = sse("accepted", Accepted(run="review:main", seq=4))
+    result = sse("result", report(status="incomplete", exit_code=7))
+    kernel.answers["POST /run"] = Stream([accepted, sse("approval.requested", wanted, 5), result])
+    ran = cli("run", "review", "--approve", "all")
+    assert ran.code == 7
+    assert "waits for your approval to call bash: awk pending a3, awk approve a3" in ran.err
+    (asked,) = kernel.of("POST", "/run")
+    assert (asked.body["approve"], asked.body["attended"]) == ("all", False)
+
+
+def test_the_words_of_run_are_the_protocols() -> None:
+    """One set of values."""
+    assert get_args(Approval) == APPROVALS

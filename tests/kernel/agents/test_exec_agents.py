@@ -1,0 +1,66 @@
+"""Agents that a program of the user's own runs: what their files must say, and what they need trust for."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.prices import has_price
+from kernel.agents.providers import resolve
+from kernel.agents.trust import demands
+from kernel.source.problems import BadDefinition
+from protocol.project import ProjectDefinition
+from tests.kernel.inspect.files import write
+
+
+def catalog(root: Path, text: str) -> Catalog:
+    """A project with the agent alice."""
+    write(root, {".agents/alice.yaml": text})
+    return Catalog(root)
+
+
+def test_it_needs_a_command_and_may_do_without_a_model_and_a_prompt(tmp_path: Path) -> None:
+    """Contracts section 1: any executable that speaks the frames; what it asks is its own business."""
+    alice = catalog(tmp_path, "backend: exec\ncommand: [python3, mine.py]\n").agent("alice").definition
+    found = resolve(alice, ProjectDefinition(), {})
+    assert (found.provider, has_price(alice, ProjectDefinition())) == (None, True)
+    assert demands(alice, ProjectDefinition()) == ("alice is run by: python3 mine.py",)
+
+
+def test_a_model_that_it_names_is_resolved_for_it(tmp_path: Path) -> None:
+    """Then the key comes in the start frame."""
+    text = "backend: exec\ncommand: [mine]\nmodel: openai/gpt-5\n"
+    alice = catalog(tmp_path, text).agent("alice").definition
+    provider = resolve(alice, ProjectDefinition(), {"OPENAI_API_KEY": "sk"}).provider
+    assert provider is not None
+    assert (provider.name, provider.api_key) == ("openai", "sk")
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("backend: exec\n", "command"),
+        ("backend: exec\ncommand: ['']\n", "command"),
+        ("backend: exec\ncommand: [mine]\nsandbox: on\n", "sandbox"),
+        ("backend: claude\nmodel: sonnet\nprompt: { system: hi }\ncommand: [mine]\n", "command"),
+    ],
+)
+def test_what_does_not_go_together_is_a_mistake_of_the_file(tmp_path: Path, text: str, where: str) -> None:
+    """Issue 5: exec needs a command, and nothing else has one; nobody would confine it."""
+    with pytest.raises(BadDefinition) as caught:
+        catalog(tmp_path, text).agent("alice")
+    assert [error.where for error in caught.value.errors] == [where]
+
+
+def test_a_workflow_may_have_its_program_played_by_a_script(tmp_path: Path) -> None:
+    """The command in the agent's own file is then no mistake of the workflow's."""
+    from kernel.inspect.validate import validate
+
+    write(
+        tmp_path,
+        {
+            ".agents/alice.yaml": "backend: exec\ncommand: [mine]\n",
+            ".workflows/test.yaml": "agents: { alice: { ref: alice, backend: mock, mock: [{ text: hi }] } }\n",
+        },
+    )
+    assert [file.ok for file in validate(tmp_path, tmp_path, ()).files] == [True, True]

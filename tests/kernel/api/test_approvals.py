@@ -1,0 +1,268 @@
+"""Approvals over HTTP: a worker asks over Daemon MCP, the administrator decides over REST, and nobody else does."""
+
+import hashlib
+from typing import Any
+
+import h11
+import msgspec
+import pytest
+import trio
+
+from kernel.store.commits.close import close
+from kernel.store.commits.lease import lease
+from kernel.store.commits.park import Parking, park
+from tests.kernel.api.client import Answer, Wire, connected
+from tests.kernel.api.house import House
+from tests.kernel.api.mcp.rpc import CALL_KEY, REVISION, call, call_of
+
+BASH = {"tool": "bash", "input": {"command": "git push"}}
+PROMPT = {"tool_name": "Bash", "input": {"command": "git push"}, "tool_use_id": "toolu_1"}
+
+
+async def asked(kernel: House, key: str = "0.0:c", **more: Any) -> dict[str, Any]:
+    """What a worker of our own is answered, which never waits."""
+    result = await call(kernel, "auth_request", {**BASH, "wait_seconds": 0, **more}, **{CALL_KEY: key})
+    assert not result["isError"], result
+    content: dict[str, Any] = result["structuredContent"]
+    return content
+
+
+async def pending(kernel: House) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = (await kernel.ask("GET", "/approvals")).json["approvals"]
+    return rows
+
+
+async def decide(kernel: House, what: str, approval: str = "a1", **body: Any) -> Answer:
+    return await kernel.ask("POST", f"/approvals/{approval}/{what}", body or None)
+
+
+class Held:
+    """A call that is kept waiting, in a task of its own."""
+
+    def __init__(self, kernel: House, nursery: trio.Nursery, arguments: dict[str, Any]) -> None:
+        self._kernel = kernel
+        self._arguments = arguments
+        self.result: dict[str, Any] = {}
+        nursery.start_soon(self._call)
+
+    async def _call(self) -> None:
+        self.result = await call(self._kernel, "auth_request", self._arguments)
+
+    @property
+    def text(self) -> Any:
+        return msgspec.json.decode(self.result["content"][0]["text"])
+
+
+async def send_prompt(kernel: House, wire: Wire) -> None:
+    """A permission prompt, of which nobody has heard the answer yet."""
+    body = msgspec.json.encode(call_of("auth_request", PROMPT))
+    fields = kernel.headers("worker-token") | {
+        "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": REVISION, "Mcp-Method": "tools/call",
+        "Mcp-Name": "auth_request", "Content-Type": "application/json", "Content-Length": str(len(body)),
+    }  # fmt: skip
+    await wire.send("POST", "/mcp", fields.items(), body)
+
+
+async def until_pending(kernel: House) -> None:
+    """Until a request is there."""
+    with trio.fail_after(5), kernel.services.feed.subscribe() as events:
+        while not await pending(kernel):
+            await anext(events)
+
+
+async def test_what_waits_is_listed_with_all_that_a_person_has_to_know(kernel: House) -> None:
+    """contracts section 9: pending; the deadline is the agent's."""
+    await kernel.attempt()
+    assert (await asked(kernel, reason="to publish"))["decision"] == "pending"
+    (row,) = await pending(kernel)
+    assert row == {
+        "id": "a1", "agent": "alice", "space": "dm:alice", "tool": "bash", "input": {"command": "git push"},
+        "instruction_id": "i1", "reason": "to publish", "cut": False,
+        "requested_at": "2023-11-14T22:13:20.000Z", "expires_at": "2023-11-14T23:13:20.000Z",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "state"), [("approve", "granted"), ("deny", "denied")])
+async def test_a_decision_is_what_the_same_call_is_answered_from_then_on(kernel: House, what: str, state: str) -> None:
+    """The same key: today's state and not the first answer; the reason reaches the agent."""
+    await kernel.attempt()
+    await asked(kernel)
+    decided = await decide(kernel, what, reason="so")
+    assert (decided.status, decided.json["state"], decided.json["decided_by"]) == (200, state, "user")
+    first, again = await asked(kernel), await asked(kernel)
+    assert (first["decision"], first["reason"], first["first"]) == (state, "so", True)
+    assert (again["decision"], "first" in again) == (state, False)
+    assert await pending(kernel) == []
+    other = await decide(kernel, "deny" if what == "approve" else "approve")
+    assert (other.status, other.json["code"]) == (409, "conflict")
+
+
+@pytest.mark.parametrize("path", ["/approvals/a1/approve", "/approvals/a1/deny", "/approvals"])
+async def test_a_worker_cannot_decide_for_itself(kernel: House, path: str) -> None:
+    """Admin scope only: the token of an attempt is refused, and nothing has changed."""
+    await kernel.attempt()
+    await asked(kernel)
+    method = "GET" if path == "/approvals" else "POST"
+    answer = await kernel.ask(method, path, headers=kernel.headers("worker-token"))
+    assert (answer.status, answer.json["code"]) == (403, "forbidden")
+    assert (await asked(kernel))["decision"] == "pending"
+
+
+async def test_a_rule_that_is_kept_answers_later_calls_and_can_be_taken_back(kernel: House) -> None:
+    """approve --always, pending --rules, deny r1."""
+    await kernel.attempt()
+    await asked(kernel)
+    wrong = await decide(kernel, "approve", always="git *")
+    assert (wrong.status, wrong.json["code"]) == (400, "bad_request")
+    assert (await decide(kernel, "approve", always='{"command":"git *"}')).status == 200
+    assert (await asked(kernel, "1.0:c"))["decision"] == "granted"
+    (rule,) = (await kernel.ask("GET", "/approvals/rules")).json["rules"]
+    assert (rule["id"], rule["agent"], rule["tool"]) == ("r1", "alice", "bash")
+    assert (await kernel.ask("DELETE", "/approvals/rules/r1")).json["rules"] == []
+    assert (await asked(kernel, "2.0:c"))["decision"] == "pending"
+    assert (await kernel.ask("DELETE", "/approvals/rules/r1")).status == 404
+
+
+async def test_a_repeated_decision_with_its_key_is_the_same_answer(kernel: House) -> None:
+    """P22."""
+    await kernel.attempt()
+    await asked(kernel)
+    headers = kernel.headers() | {"Idempotency-Key": "k"}
+    answers = [await kernel.ask("POST", "/approvals/a1/approve", {}, headers=headers) for _ in range(2)]
+    assert answers[0].body == answers[1].body
+    unknown = await decide(kernel, "approve", "a9")
+    assert (unknown.status, unknown.json["code"]) == (404, "not_found")
+    assert (await kernel.ask("GET", "/approvals/a9")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("approval", "decision"), [("auto", "granted"), ("never", "granted"), ("deny", "denied"), ("reads", "pending")]
+)
+async def test_an_agents_policy_answers_where_nobody_has_to_be_asked(
+    kernel: House, approval: str, decision: str
+) -> None:
+    """approval: auto, ask, all, deny; never and reads are other words for the first two."""
+    file = kernel.services.catalog.root / ".agents/alice.yaml"
+    await trio.Path(file).write_text(f"model: mock/x\napproval: {approval}\nmock:\n  - text: done\n")
+    await kernel.attempt()
+    assert (await asked(kernel))["decision"] == decision
+    assert len(await pending(kernel)) == (decision == "pending")
+
+
+async def test_a_run_has_its_own_policy(kernel: House) -> None:
+    """run --approve deny, whatever the files say."""
+    async with trio.open_nursery() as nursery:
+        with kernel.services.feed.subscribe() as events:
+            nursery.start_soon(kernel.ask, "POST", "/serve", {"workflow": "task", "approve": "deny"})
+            while (await anext(events)).type != "instruction.queued":
+                pass
+        token = hashlib.sha256(b"worker-token").digest()
+        leased = await kernel.services.writer.commit(lease, "i1", token)
+        assert leased is not None
+        assert leased.approval == "deny"
+        assert (await asked(kernel))["decision"] == "denied"
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("approve", {"behavior": "allow", "updatedInput": {"command": "git push"}}),
+        ("deny", {"behavior": "deny", "message": "denied: so"}),
+    ],
+)
+async def test_a_permission_prompt_is_kept_waiting_and_answered_in_its_own_words(
+    kernel: House, what: str, words: dict[str, Any]
+) -> None:
+    """A program's --permission-prompt-tool: its text is that JSON to the letter; ps shows what is waited for."""
+    await kernel.attempt()
+    async with trio.open_nursery() as nursery:
+        held = Held(kernel, nursery, PROMPT)
+        await until_pending(kernel)
+        (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+        assert (row["state"], row["reason"]) == ("waiting", "approval")
+        assert held.result == {}
+        await decide(kernel, what, reason="so")
+    assert held.text == words
+    assert held.result["structuredContent"]["behavior"] == words["behavior"]
+    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+    assert row["state"] == "running"
+
+
+async def test_a_call_waits_as_long_as_it_says(kernel: House) -> None:
+    """wait_seconds: then it is pending, and its agent runs again."""
+    await kernel.attempt()
+    result = await call(kernel, "auth_request", {**PROMPT, "wait_seconds": 0.05})
+    assert msgspec.json.decode(result["content"][0]["text"])["behavior"] == "deny"
+    assert result["structuredContent"]["decision"] == "pending"
+    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+    assert (row["state"], len(await pending(kernel))) == ("running", 1)
+
+
+@pytest.mark.parametrize("ending", ["closed", "parked"])
+async def test_a_call_ends_with_its_attempt(kernel: House, ending: str) -> None:
+    """Cancelled, or its kernel wants it back: nobody is kept waiting who may not hear the answer."""
+    await kernel.attempt()
+    async with trio.open_nursery() as nursery:
+        held = Held(kernel, nursery, PROMPT)
+        await until_pending(kernel)
+        commit = kernel.services.writer.commit
+        if ending == "closed":
+            await commit(close, "i1", 1, status="failed", cause="invalid")
+        else:
+            await commit(park, "i1", 1, Parking(status="yielded", outcome="yielded"))
+    assert held.result["structuredContent"]["code"] == "stale_attempt"
+    assert len(await pending(kernel)) == (ending == "parked")
+
+
+async def test_a_client_that_leaves_is_noticed_and_its_request_stays(kernel: House) -> None:
+    """A program that was ended: its agent no longer shows as waiting with a call in its hand."""
+    await kernel.attempt()
+    with trio.fail_after(5), kernel.services.feed.subscribe() as events:
+        async with connected(kernel.port) as wire:
+            await send_prompt(kernel, wire)
+            while (await anext(events)).type != "approval.requested":
+                pass
+        while (await kernel.ask("GET", "/ps")).json["agents"][0]["state"] != "running":
+            pass
+    assert len(await pending(kernel)) == 1
+
+
+async def test_an_answer_that_takes_long_comes_as_a_stream_that_shows_it_lives(
+    kernel: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients drop a connection on which nothing comes for minutes."""
+    monkeypatch.setattr("kernel.api.mcp.held.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("kernel.api.mcp.held.SIGN_SECONDS", 0.01)
+    await kernel.attempt()
+    heard = b""
+    with trio.fail_after(5):
+        async with connected(kernel.port) as wire:
+            await send_prompt(kernel, wire)
+            while heard.count(b": a person is asked\n\n") < 2:
+                event = await wire.event()
+                heard += bytes(event.data) if isinstance(event, h11.Data) else b""
+            await decide(kernel, "approve")
+            while b"\ndata: " not in heard:
+                event = await wire.event()
+                heard += bytes(event.data) if isinstance(event, h11.Data) else b""
+    _, _, answer = heard.partition(b"event: message\ndata: ")
+    assert msgspec.json.decode(answer.strip())["result"]["structuredContent"]["decision"] == "granted"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"input": {}},
+        {"tool": "", "input": {}},
+        {"tool": "x", "input": []},
+        {"tool": "x", "input": {}, "wait_seconds": -1},
+        {"tool": "x", "input": {}, "approve": True},
+    ],
+)
+async def test_a_request_that_makes_no_sense_is_refused(kernel: House, arguments: dict[str, Any]) -> None:
+    """A result with a code; nothing is kept."""
+    await kernel.attempt()
+    result = await call(kernel, "auth_request", arguments)
+    assert (result["isError"], result["structuredContent"]["code"]) == (True, "bad_request")
+    assert await pending(kernel) == []

@@ -1,0 +1,77 @@
+"""Homes of programs go with what was said there, and when nothing in them can be resumed any more."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel.services.homes import Homes
+from kernel.services.retention import Retention
+from kernel.store.commits.close import close
+from tests.kernel.store.house import open_house
+
+DAY_MS = 24 * 3600 * 1000
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Homes of alice in two places, and of bob in one."""
+    for home in ("alice/dm+alice", "alice/review+main", "bob@review+main/review+main"):
+        (tmp_path / home / "claude").mkdir(parents=True)
+        (tmp_path / home / "claude" / "session.jsonl").write_text("words")
+    return tmp_path
+
+
+def left(root: Path) -> list[str]:
+    """What is there."""
+    return sorted(path.parent.relative_to(root).as_posix() for path in root.glob("*/*/claude"))
+
+
+@pytest.mark.parametrize(
+    ("agent", "space", "kept"),
+    [
+        ("alice", None, ["bob@review+main/review+main"]),
+        (None, "review:main", ["alice/dm+alice"]),
+        ("alice", "review:main", ["alice/dm+alice", "bob@review+main/review+main"]),
+        ("bob@review:main", None, ["alice/dm+alice", "alice/review+main"]),
+        ("carol", None, ["alice/dm+alice", "alice/review+main", "bob@review+main/review+main"]),
+    ],
+)
+async def test_they_go_with_their_agent_and_with_their_space(
+    root: Path, agent: str | None, space: str | None, kept: list[str]
+) -> None:
+    """Issue, 2: deleting an agent and clearing a space leave no word of it."""
+    await Homes(root).forget(agent, space)
+    assert left(root) == kept
+    assert "going" not in str(sorted(root.glob("*/*")))  # noqa: ASYNC240  (a look at a folder)
+
+
+async def test_no_link_leads_out(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """fault XF05: what an agent put there is removed, and nothing behind it."""
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "precious").write_text("mine")
+    (root / "alice/dm+alice/claude/link").symlink_to(outside)
+    (root / "alice" / "linked").symlink_to(outside)
+    await Homes(root).forget("alice", None)
+    assert (outside / "precious").read_text() == "mine"
+
+
+async def test_old_ones_are_swept_and_those_in_use_are_not(root: Path, tmp_path: Path) -> None:
+    """promise P10: kept as long as the work they belong to could go on."""
+    async with open_house(str(tmp_path / "store.db")) as house:
+        await house.agents("alice")
+        old = (await house.said("dm:alice", "work")).instruction_ids[0]
+        await house.take(old)
+        await house.writer.commit(close, old, 1, status="incomplete", text="")
+        kept_days = 30
+        retention = Retention(
+            reader=house.reader,
+            writer=house.writer,
+            now_ms=house.clock,
+            kept_seconds=lambda: kept_days * DAY_MS / 1000,
+            homes=Homes(root),
+        )
+        await retention.sweep()
+        assert left(root) == ["alice/dm+alice"]
+        house.clock.now_ms += (kept_days + 1) * DAY_MS
+        await retention.sweep()
+        assert left(root) == []

@@ -1,0 +1,235 @@
+"""What is special about Claude Code: secrets, permissions, tokens beside its turns, what its errors mean."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.agent import Approval, McpServer
+from protocol.errors import Cause
+from protocol.instruction import Usage
+from protocol.ipc import Limits, McpAddress, Provider
+from tests.worker.backends.bed import made
+from tests.worker.backends.subject import CLIS, Reply, Shell, Tell
+from tests.worker.backends.subject_claude import CLAUDE
+from tests.worker.fake_kernel import make_start
+from worker.backends.claude import Claude
+from worker.backends.program import Doing, Ended, Event, Hopeless, Job, Spent, ToolEnded, Turn
+from worker.models.errors import Failed
+
+KEY = "sk-canary-4713"
+WELL = Ended(code=0, signal=None, stderr="")
+BADLY = Ended(code=1, signal=None, stderr="")
+INIT = {
+    "type": "system",
+    "subtype": "init",
+    "session_id": "s",
+    "mcp_servers": [{"name": "daemon", "status": "connected"}],
+}
+
+
+def job(folder: Path, session: str | None = None, **changes: Any) -> Job:
+    """A job in folders of its own."""
+    for name in ("place", "home", "cwd"):
+        (folder / name).mkdir(exist_ok=True)
+    start = make_start(
+        backend="claude",
+        model="claude-sonnet-4-5",
+        provider=Provider(name="p", dialect="anthropic", base_url="http://127.0.0.1:9", api_key=KEY),
+        mcp=McpAddress(url="http://127.0.0.1:9/mcp"),
+        token="token-canary",
+        cwd=str(folder / "cwd"),
+        **changes,
+    )
+    env = {"PATH": "/usr/bin", "HOME": "/home/somebody", "XDG_CACHE_HOME": "/home/somebody/my cache"}
+    return Job(
+        start=start,
+        binary="/usr/bin/claude",
+        message="do it",
+        session=session,
+        place=folder / "place",
+        home=folder / "home",
+        env=env,
+        max_turns=7,
+    )
+
+
+def flag(argv: tuple[str, ...], name: str) -> str:
+    """What follows ``name``."""
+    return argv[argv.index(name) + 1]
+
+
+def heard(program: Claude, *lines: dict[str, Any]) -> list[Event]:
+    """What these lines mean."""
+    return [event for line in lines for event in program.read(json.dumps(line).encode())]
+
+
+def raw(kind: str, **fields: Any) -> dict[str, Any]:
+    """A raw event of the API's stream."""
+    return {"type": "stream_event", "event": {"type": kind, **fields}}
+
+
+def message(role: str, *blocks: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A message of a conversation."""
+    return {"type": role, "message": {"role": role, "content": list(blocks)}, **fields}
+
+
+def result(**fields: Any) -> dict[str, Any]:
+    """Its last line."""
+    return {"type": "result", "subtype": "success", "is_error": False, "result": "fine", **fields}
+
+
+def test_no_secret_is_in_its_arguments_or_its_environment(tmp_path: Path) -> None:
+    """Promise P18: they lie in files of the attempt that nobody else reads; the key until the first reply."""
+    program = Claude(job(tmp_path))
+    launch = program.launch()
+    for secret in (KEY, "token-canary"):
+        assert secret not in repr(launch)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    assert [path.name for path in files if KEY in path.read_text()] == ["key"]
+    heard(program, INIT, raw("message_start", message={}))
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file() and KEY in path.read_text()] == []
+
+
+def test_its_tools_see_the_environment_of_the_agent(tmp_path: Path) -> None:
+    """What is set for it alone is taken back where its shells begin."""
+    launch = Claude(job(tmp_path)).launch()
+    assert launch.env["CLAUDE_CONFIG_DIR"] == str(tmp_path / "home")
+    restored = Path(launch.env["CLAUDE_ENV_FILE"]).read_text().splitlines()
+    assert "export XDG_CACHE_HOME='/home/somebody/my cache'" in restored
+    assert {"unset ANTHROPIC_BASE_URL", "unset CLAUDE_CONFIG_DIR", "unset CLAUDE_CODE_MAX_RETRIES"} <= {*restored}
+    assert launch.env["HOME"] == "/home/somebody"
+
+
+@pytest.mark.parametrize(
+    ("approval", "mode", "asks", "runs"),
+    [
+        ("auto", "dontAsk", False, True),
+        ("ask", "default", True, False),
+        ("all", "default", True, False),
+        ("deny", "dontAsk", False, False),
+    ],
+)
+def test_its_permissions_follow_the_agents(
+    tmp_path: Path, approval: Approval, mode: str, asks: bool, runs: bool
+) -> None:
+    """Issue, 3: who is to be asked is asked by way of Daemon MCP, whose own tools need no asking."""
+    own = {"mine": McpServer(command="serve")}
+    argv = Claude(job(tmp_path, approval=approval, mcp_servers=own)).launch().argv
+    assert flag(argv, "--permission-mode") == mode
+    assert ("--permission-prompt-tool" in argv) == asks
+    allowed = flag(argv, "--allowedTools").split(",")
+    assert ("Bash" in allowed, "mcp__mine" in allowed, "mcp__daemon" in allowed) == (runs, runs, True)
+    settings = json.loads(Path(flag(argv, "--settings")).read_text())
+    assert ("Read" in settings.get("permissions", {}).get("ask", ())) == (approval == "all")
+
+
+def test_a_tool_that_is_faster_than_its_reply_comes_after_it(tmp_path: Path) -> None:
+    """Measured: it runs a tool while the reply that calls it is still being streamed."""
+    call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+    back = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "a.txt"}]}
+    events = heard(
+        Claude(job(tmp_path)),
+        raw("message_start", message={"usage": {"input_tokens": 10, "cache_read_input_tokens": 3}}),
+        message("assistant", call),
+        message("user", back),
+        raw("message_delta", usage={"output_tokens": 5}),
+        raw("message_stop"),
+    )
+    turn, ended = events
+    assert isinstance(turn, Turn) and isinstance(ended, ToolEnded)
+    assert turn.usage == Usage(input_tokens=10, output_tokens=5, cache_read_tokens=3)
+    assert (turn.calls[0].name, ended.name, ended.text) == ("Bash", "Bash", "a.txt")
+
+
+def test_what_agents_below_it_spend_is_booked_and_no_step_of_its(tmp_path: Path) -> None:
+    """Issue, 2: its turns are exact; the rest of what its result counts for this run is theirs."""
+    program = Claude(job(tmp_path))
+    events = heard(
+        program,
+        INIT,
+        raw("message_start", message={"usage": {"input_tokens": 10}}),
+        message("assistant", {"type": "text", "text": "theirs"}, parent_tool_use_id="t1"),
+        raw("message_delta", usage={"output_tokens": 5}),
+        result(model_usage_since_last_result={"m": {"inputTokens": 17, "outputTokens": 9, "cacheReadInputTokens": 1}}),
+    )
+    assert Spent(Usage(input_tokens=7, output_tokens=4, cache_read_tokens=1)) in events
+    assert [event.text for event in events if isinstance(event, Turn)] == [""]
+    assert [event.tool for event in events if isinstance(event, Doing)] == [True]
+
+
+COMPLAINT = {"type": "assistant", "message": {"content": []}}
+
+
+@pytest.mark.parametrize(
+    ("complaint", "last", "cause"),
+    [
+        ({"error": "authentication_failed", "api_error_status": 401}, {"api_error_status": 401}, "auth"),
+        ({"error": "billing_error", "api_error_status": 400}, {"api_error_status": 400}, "quota"),
+        ({"error": "rate_limit", "api_error_status": 429}, {"api_error_status": 429}, "rate_limited"),
+        ({"error": "server_error", "api_error_status": 529}, {"api_error_status": 529}, "overloaded"),
+        ({"error": "model_not_found", "api_error_status": 404}, {"api_error_status": 404}, "invalid"),
+        ({"error": "server_error", "api_error": "connection_failed"}, {"terminal_reason": "api_error"}, "network"),
+        ({"api_error_status": 400}, {"terminal_reason": "prompt_too_long"}, "context_overflow"),
+        ({}, {"subtype": "error_during_execution"}, "crash"),
+    ],
+)  # fmt: skip
+def test_what_went_wrong_is_told_by_structure_alone(
+    tmp_path: Path, complaint: dict[str, Any], last: dict[str, Any], cause: Cause
+) -> None:
+    """decisions, Failure: a table of what it says; ``subtype: success`` with ``is_error`` is none."""
+    program = Claude(job(tmp_path))
+    heard(program, INIT, COMPLAINT | complaint, result(is_error=True) | last)
+    with pytest.raises(Failed) as failed:
+        program.conclude(BADLY)
+    assert failed.value.cause == cause
+
+
+def test_neither_the_result_nor_the_exit_is_success_alone(tmp_path: Path) -> None:
+    """facts, 2.1 to 2.3: both, or it is not done. Who was made to leave after the result has no exit of its own."""
+    program = Claude(job(tmp_path))
+    with pytest.raises(Failed, match="before it said that it was done"):
+        program.conclude(WELL)
+    heard(program, INIT, result())
+    with pytest.raises(Failed, match="exit code 1"):
+        program.conclude(BADLY)
+    assert program.conclude(WELL).text == "fine"
+    assert program.conclude(Ended(code=143, signal=None, stderr="", pushed=True)).text == "fine"
+
+
+def test_a_key_that_is_refused_is_not_tried_for_minutes(tmp_path: Path) -> None:
+    """facts, 2.7: the first sign of it is enough."""
+    refused = {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "authentication_failed"}
+    (event,) = heard(Claude(job(tmp_path)), refused)
+    assert isinstance(event, Hopeless) and event.why.cause == "auth"
+
+
+@pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")
+async def test_the_real_one_leaves_no_trace_outside(tmp_path: Path) -> None:
+    """Promises P14, P18: project and HOME are as they were; its shells see no key, and find none on the disk."""
+    look = f"env > seen; grep -rl 'sk-se[c]ret' {tmp_path}/run* {tmp_path}/session > found; true"
+    async with made(CLAUDE, "real", "trace", tmp_path) as bed:
+        bed.script(Shell(look), Tell("hello"), Reply("done"))
+        assert (await bed.attempt()).result.text == "done"
+        assert bed.requests[-1].headers["x-api-key"] == "sk-secret"
+    seen = (bed.cwd / "seen").read_text()
+    assert "sk-secret" not in seen and "ANTHROPIC" not in seen and "XDG_" not in seen
+    assert (bed.cwd / "found").read_text() == ""
+    assert sorted(path.name for path in bed.cwd.iterdir()) == ["found", "seen"]
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+@pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")
+@pytest.mark.parametrize("granted", [True, False])
+async def test_the_real_one_asks_through_daemon_mcp(tmp_path: Path, granted: bool) -> None:
+    """Issue, 3: what may change something is asked about; what was refused does not happen."""
+    async with made(CLAUDE, "real", "asks", tmp_path) as bed:
+        bed.daemon.grants = granted
+        bed.script(Shell("touch asked"), Reply("done"))
+        attempt = await bed.attempt(approval="ask", limits=Limits(tool_seconds=20.0, idle_seconds=20.0))
+        assert attempt.result.text == "done"
+        assert [one["tool_name"] for one in bed.daemon.asked] == ["Bash"]
+    assert (bed.cwd / "asked").exists() == granted

@@ -1,0 +1,234 @@
+"""What opencode is told, what its lines mean, and which projects it is not let into."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from protocol.agent import Approval, McpServer
+from protocol.errors import Cause
+from protocol.instruction import Usage
+from tests.worker.backends.jobs import KEY, PROVIDER, TOKEN, make_job, written
+from worker.backends.opencode import open as opencode
+from worker.backends.opencode_project import code_in
+from worker.backends.opencode_stream import Replies, failed, parse
+from worker.backends.program import Ended, Event, Job, Launch, Over, Reached, Said, SessionIs, ToolEnded, Turn
+from worker.bridge import Pass
+from worker.models.errors import Failed
+
+WELL = Ended(code=0, signal=None, stderr="")
+
+
+def settings(job: Job) -> dict[str, Any]:
+    """The configuration that opencode reads."""
+    config: dict[str, Any] = json.loads(Path(opencode(job).launch().env["OPENCODE_CONFIG"]).read_text("utf-8"))
+    return config
+
+
+def line(kind: str, session: str = "ses_1", **fields: Any) -> bytes:
+    """One line of its output."""
+    return json.dumps({"type": kind, "sessionID": session, **fields}).encode()
+
+
+def finish(reason: str, **tokens: Any) -> bytes:
+    """The end of a reply."""
+    counts = {"input": 10, "output": 5, "reasoning": 2, "cache": {"read": 4, "write": 1}, **tokens}
+    return line("step_finish", part={"reason": reason, "tokens": counts, "cost": 0})
+
+
+CALL = line(
+    "tool_use",
+    part={"tool": "bash", "callID": "c1", "state": {"status": "error", "input": {"command": "x"}, "error": "refused"}},
+)
+
+
+def heard(*lines: bytes) -> list[Event]:
+    """What these lines mean."""
+    replies = Replies()
+    return [event for one in lines if (parsed := parse(one)) is not None for event in replies.take(parsed)]
+
+
+def test_key_and_token_are_files_of_the_attempt_and_nothing_else_has_them(tmp_path: Path) -> None:
+    """P18: its shells inherit its environment, and its home outlives the attempt."""
+    job = make_job("opencode", tmp_path)
+    launch = opencode(job).launch()
+    seen = repr(launch.argv) + repr(dict(launch.env)) + repr(written(job.home))
+    assert KEY not in seen
+    assert TOKEN not in seen
+    modes = {path.stat().st_mode & 0o777 for path in job.place.rglob("*")}
+    assert modes == {0o600}
+    told = msgspec.json.decode((job.place / "daemon.json").read_bytes(), type=Pass)
+    assert (told.token, told.url) == (TOKEN, job.start.mcp.url)
+    assert f"{{file:{job.place / 'provider.key'}}}" in json.dumps(settings(job))
+
+
+def test_it_lives_in_a_home_of_its_own_and_its_shells_in_the_users(tmp_path: Path) -> None:
+    """decisions: no file of the user changes; what a person's git is told holds for the agent's too."""
+    job = make_job("opencode", tmp_path)
+    env = opencode(job).launch().env
+    assert env["HOME"] == "/home/user"
+    assert all(env[f"XDG_{name}_HOME"].startswith(str(job.home)) for name in ("DATA", "CONFIG", "STATE", "CACHE"))
+    assert env["OPENCODE_DISABLE_PROJECT_CONFIG"] == env["OPENCODE_PURE"] == "1"
+
+
+def test_a_session_is_gone_on_with_under_its_id(tmp_path: Path) -> None:
+    """Issue, 2; and the prompt is input."""
+    launch: Launch = opencode(make_job("opencode", tmp_path, session="ses_1")).launch()
+    assert launch.argv[-2:] == ("--session", "ses_1")
+    assert launch.stdin == b"do it"
+
+
+@pytest.mark.parametrize(
+    ("approval", "allowed"),
+    [
+        ("auto", {"bash", "read", "daemon_channel_send"}),
+        ("ask", {"read", "daemon_channel_send"}),
+        ("all", {"daemon_channel_send"}),
+        ("deny", {"read", "daemon_channel_send"}),
+    ],
+)
+def test_what_would_be_asked_about_is_not_offered(tmp_path: Path, approval: Approval, allowed: set[str]) -> None:
+    """Issue, 3. Nobody can be asked; helpers of its own, whose tokens nobody counts, are never there."""
+    rules: Mapping[str, str] = settings(make_job("opencode", tmp_path, approval=approval))["permission"]
+    tools = ("bash", "read", "task", "daemon_channel_send")
+    verdicts = {tool: rules.get(tool, rules["*"]) for tool in tools} | {"daemon_channel_send": rules["daemon_*"]}
+    assert {tool for tool, verdict in verdicts.items() if verdict == "allow"} == allowed
+    assert "ask" not in rules.values()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "base_url", "client", "address"),
+    [
+        ("openai", "http://127.0.0.1:9/v1", "@ai-sdk/openai-compatible", "http://127.0.0.1:9/v1"),
+        ("openai", None, "@ai-sdk/openai", "https://api.openai.com/v1"),
+        ("anthropic", "http://127.0.0.1:9/", "@ai-sdk/anthropic", "http://127.0.0.1:9/v1"),
+        ("anthropic", None, "@ai-sdk/anthropic", "https://api.anthropic.com/v1"),
+    ],
+)
+def test_each_dialect_has_its_client(
+    tmp_path: Path, dialect: str, base_url: str | None, client: str, address: str
+) -> None:
+    """BACKENDS: it speaks both."""
+    provider = msgspec.structs.replace(PROVIDER, dialect=dialect, base_url=base_url)
+    (told,) = settings(make_job("opencode", tmp_path, provider=provider))["provider"].values()
+    assert (told["npm"], told["options"]["baseURL"]) == (client, address)
+
+
+def test_a_reply_is_whole_at_its_end_with_its_calls_and_what_came_of_them() -> None:
+    """program.py: the reply first, then its tools; cached input apart, and thinking is output."""
+    events = heard(line("text", part={"text": "Let me."}), CALL, finish("tool-calls"), finish("stop"))
+    session, said, turn, ended, last, over = events
+    assert (session, said) == (SessionIs("ses_1"), Said("Let me."))
+    assert isinstance(turn, Turn)
+    assert (turn.text, [call.id for call in turn.calls]) == ("Let me.", ["c1"])
+    assert turn.usage == Usage(input_tokens=11, output_tokens=7, cache_read_tokens=4)
+    assert ended == ToolEnded(call_id="c1", name="bash", text="refused", is_error=True)
+    assert isinstance(last, Turn)
+    assert over == Over()
+
+
+@pytest.mark.parametrize(
+    ("lines", "ended", "status"),
+    [
+        ([finish("stop")], WELL, "done"),
+        ([finish("length")], WELL, "incomplete"),
+        ([finish("stop")], Ended(code=None, signal=15, stderr="", pushed=True), "done"),
+        ([finish("stop")], Ended(code=1, signal=None, stderr=""), None),
+        ([CALL, finish("tool-calls")], WELL, None),
+        ([], WELL, None),
+    ],
+)
+def test_the_reason_of_the_last_reply_and_the_exit_have_to_agree(
+    tmp_path: Path, lines: list[bytes], ended: Ended, status: str | None
+) -> None:
+    """clis.md, trap 4: it also leaves with 0 after a refused tool, with nothing said."""
+    program = opencode(make_job("opencode", tmp_path))
+    for one in lines:
+        list(program.read(one))
+    if status is None:
+        with pytest.raises(Failed):
+            program.conclude(ended)
+    else:
+        assert program.conclude(ended).status == status
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "cause", "status"),
+    [
+        ("APIError", {"statusCode": 401, "responseBody": '{"error": {"code": "invalid_api_key"}}'}, "auth", 401),
+        ("APIError", {"statusCode": 404, "responseBody": "no JSON"}, "invalid", 404),
+        ("APIError", {"statusCode": 429, "responseHeaders": {"retry-after": "7"}}, "rate_limited", 429),
+        ("APIError", {"statusCode": 429, "responseBody": '{"error": {"code": "insufficient_quota"}}'}, "quota", 429),
+        ("APIError", {"statusCode": 529}, "overloaded", 529),
+        ("ContextOverflowError", {"message": "too long"}, "context_overflow", None),
+        ("ContentFilterError", {"message": "blocked"}, "refusal", None),
+        ("UnknownError", {"message": "Unexpected server error"}, "invalid", None),
+        ("ErrorOfALaterVersion", {}, "overloaded", None),
+    ],
+)
+def test_every_error_has_its_cause(name: str, data: dict[str, Any], cause: Cause, status: int | None) -> None:
+    """decisions, Failure: by status and code, never by prose."""
+    parsed = parse(line("error", error={"name": name, "data": data}))
+    assert parsed is not None
+    assert parsed.error is not None
+    found = failed(parsed.error)
+    assert (found.cause, found.http_status) == (cause, status)
+    assert found.retry_after_seconds == (7.0 if "responseHeaders" in data else None)
+
+
+def test_it_is_connected_once_the_bridge_has_listed_its_tools(tmp_path: Path) -> None:
+    """clis.md, trap 1: it has no sign of its own for that."""
+    job = make_job("opencode", tmp_path)
+    program = opencode(job)
+    program.launch()
+    assert Reached() not in list(program.read(finish("tool-calls")))
+    Path(msgspec.json.decode((job.place / "daemon.json").read_bytes(), type=Pass).mark).touch()
+    assert Reached() in list(program.read(finish("tool-calls")))
+    assert Reached() not in list(program.read(finish("stop")))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".opencode/plugin/x.js",
+        ".opencode/plugins/x.ts",
+        "opencode.json",
+        ".opencode/opencode.jsonc",
+        "../.opencode/plugin/x.js",
+    ],
+)
+def test_a_project_whose_code_it_would_run_is_not_opened(tmp_path: Path, name: str) -> None:
+    """decisions, Trust: a repository's files run nothing unasked. Measured: no switch of its own prevents it."""
+    (tmp_path / ".git").mkdir()
+    path = tmp_path / "project" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"plugin": ["./x.js"]}', "utf-8")
+    with pytest.raises(Failed, match=path.name) as refused:
+        opencode(make_job("opencode", tmp_path))
+    assert refused.value.cause == "untrusted"
+
+
+def test_what_is_not_the_projects_or_no_code_does_not_matter(tmp_path: Path) -> None:
+    """The user's own plugins above the repository, and settings that it is told to leave alone."""
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (tmp_path / ".opencode/plugin").mkdir(parents=True)
+    (tmp_path / ".opencode/plugin/mine.js").touch()
+    (project / ".opencode/agent").mkdir(parents=True)
+    (project / "opencode.json").write_text('{"model": "x"}', "utf-8")
+    assert code_in(project) is None
+
+
+def test_its_own_servers_are_told_in_a_file_that_goes_with_the_attempt(tmp_path: Path) -> None:
+    """P18: with what was filled in for them; and only an agent that may do all is let to their tools."""
+    servers = {"files": McpServer(command="serve", env={"SERVER_KEY": "canary"})}
+    job = make_job("opencode", tmp_path, mcp_servers=servers)
+    launch = opencode(job).launch()
+    assert "canary" not in repr(launch.argv) + repr(dict(launch.env)) + repr(written(job.home))
+    told = settings(job)
+    assert told["mcp"]["files"]["environment"] == {"SERVER_KEY": "canary"}
+    assert told["permission"]["*"] == "deny"
+    assert "files_*" not in told["permission"]

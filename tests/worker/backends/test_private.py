@@ -1,0 +1,105 @@
+"""What the real programs leave alone, and what they keep to themselves: measured, where they are installed."""
+
+import hashlib
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.worker.backends.bed import Bed, made
+from tests.worker.backends.subject import ProgramSubject, Reply, Shell
+from tests.worker.backends.subject_codex import CODEX
+from tests.worker.backends.subject_opencode import OPENCODE
+
+
+def _where_it_is(subject: ProgramSubject) -> Any:
+    reason = f"{subject.name} is not installed: AGENT_WORKER_TEST_CLIS"
+    return pytest.param(subject, id=subject.name, marks=pytest.mark.skipif(subject.installed() is None, reason=reason))
+
+
+PROGRAMS = [*map(_where_it_is, (CODEX, OPENCODE))]
+SKILL = "---\nname: {name}\ndescription: {word}\n---\nDo it.\n"
+STRANGER = "stranger's word"
+
+
+def instruct(folder: Path) -> None:
+    """Everything by which a folder could speak to these programs."""
+    for place in (".agents", ".codex", ".claude", ".opencode"):
+        skill = folder / place / "skills/stranger/SKILL.md"
+        skill.parent.mkdir(parents=True)
+        skill.write_text(SKILL.format(name="stranger", word=STRANGER), "utf-8")
+    for name in ("AGENTS.md", "CLAUDE.md", ".codex/AGENTS.md", ".opencode/agent/build.md"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(STRANGER, "utf-8")
+
+
+def digest(*folders: Path) -> str:
+    """All that is in ``folders``: names, modes and contents."""
+    found = hashlib.sha256()
+    for path in sorted(path for folder in folders for path in folder.rglob("*")):
+        found.update(f"{path} {path.lstat().st_mode}\n".encode())
+        found.update(path.read_bytes() if path.is_file() else b"")
+    return found.hexdigest()
+
+
+async def shell(bed: Bed, command: str) -> str:
+    """What ``command`` gives in the program's own shell."""
+    bed.script(Shell(command), Reply("done"))
+    attempt = await bed.attempt()
+    assert attempt.result.text == "done"
+    (tool,) = (entry for entry in attempt.entries if entry.kind == "tool")
+    return tool.text
+
+
+@pytest.mark.parametrize("subject", PROGRAMS)
+async def test_its_shells_see_neither_key_nor_token(subject: ProgramSubject, tmp_path: Path) -> None:
+    """P18: a variable that was let through for them is there, ours are not."""
+    async with made(subject, "real", "private", tmp_path) as bed:
+        bed.daemon.token = "canary-token"
+        seen = await shell(bed, "env")
+        argv = repr(bed.words()[-1].argv)
+    assert "PATH=" in seen
+    for secret in ("sk-secret", "canary-token"):
+        assert secret not in seen
+        assert secret not in argv
+
+
+@pytest.mark.parametrize("subject", PROGRAMS)
+async def test_nobody_but_its_agent_instructs_it_and_nothing_of_the_users_changes(
+    subject: ProgramSubject, tmp_path: Path
+) -> None:
+    """decisions, Trust and Workers: instructions of a repository need trust; HOME and project stay as they are."""
+    async with made(subject, "real", "private", tmp_path) as bed:
+        folders = bed.cwd, bed.folder / "home"
+        for folder in folders:
+            instruct(folder)
+        subprocess.run(["git", "init", "-q", bed.cwd], check=True, env={"PATH": os.defpath})
+        before = digest(*folders)
+        bed.script(Reply("done"))
+        assert (await bed.attempt()).result.text == "done"
+        assert digest(*folders) == before
+        asked = json.dumps([request.body for request in bed.requests])
+    assert "You are Alice, the canary." in asked
+    assert STRANGER not in asked
+
+
+@pytest.mark.parametrize("subject", PROGRAMS)
+async def test_three_at_once_in_one_project_do_not_meet(subject: ProgramSubject, tmp_path: Path) -> None:
+    """Issue, 1: each has a home of its own (clis.md, trap 10)."""
+    ended: list[str] = []
+
+    async def one(name: str) -> None:
+        folder = tmp_path / name
+        folder.mkdir()
+        async with made(subject, "real", "private", folder) as bed:
+            bed.script(Reply(name))
+            ended.append((await bed.attempt(cwd=str(tmp_path))).result.text)
+
+    async with trio.open_nursery() as nursery:
+        for name in ("a", "b", "c"):
+            nursery.start_soon(one, name)
+    assert sorted(ended) == ["a", "b", "c"]

@@ -1,0 +1,186 @@
+"""A program as a process: it is read, and it is ended, whatever it does."""
+
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+import trio
+
+from protocol.ipc import Entry, Go, Json, Limits, ToolCall, Turn, Yield
+from tests.worker.fake_kernel import attempt, make_start
+from worker.backends import process, words
+from worker.backends.lines import Lines
+from worker.backends.process import STDERR_BYTES, Process, launched
+from worker.backends.program import Launch
+from worker.backends.telling import between
+from worker.conversation import Conversation
+from worker.models.errors import Failed
+
+Run = Callable[[str], AbstractAsyncContextManager[Process]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a Python program, with little patience."""
+    for name, seconds in (("TERM_SECONDS", 0.3), ("DRAIN_SECONDS", 0.3), ("LEAVE_SECONDS", 0.3)):
+        monkeypatch.setattr(process, name, seconds)
+    start = make_start(cwd=str(tmp_path), attempt_dir=str(tmp_path))
+
+    @asynccontextmanager
+    async def running(program: str, *argv: str) -> AsyncIterator[Process]:
+        command = argv or (sys.executable, "-ISu", "-c", textwrap.dedent(program))
+        made = await launched(Launch(argv=command, env={}, stdin=b"the prompt"), start)
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(made.attend)
+                try:
+                    yield made
+                finally:
+                    await made.aclose()
+
+    return running
+
+
+async def lines(made: Process) -> list[bytes]:
+    """All it says."""
+    said = []
+    while (line := await made.line()) is not None:
+        said.append(line)
+    return said
+
+
+async def test_its_input_ends_and_its_lines_are_heard(run: Run) -> None:
+    """facts, 2.8: whoever waits for the end of an open input hangs; the last line may have no end."""
+    async with run("import sys; print(sys.stdin.read()); sys.stdout.write('last'); sys.exit(3)") as made:
+        assert await lines(made) == [b"the prompt", b"last"]
+        ended = await made.ended()
+    assert (ended.code, ended.signal, ended.pushed, ended.well) == (3, None, False, False)
+
+
+async def test_the_end_of_what_it_complained_is_kept(run: Run) -> None:
+    """decisions, Failure: a reason for people; not all that a program can write."""
+    async with run("import sys; sys.stderr.write('x' * 100_000 + 'that is why')") as made:
+        assert await lines(made) == []
+        stderr = (await made.ended()).stderr
+    assert stderr.endswith("that is why") and len(stderr) == STDERR_BYTES
+
+
+async def test_one_that_ignores_sigterm_is_killed_with_its_group(run: Run) -> None:
+    """Issue, 7: SIGTERM, then SIGKILL."""
+    deaf = """
+        import os, signal, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        child = os.fork()
+        print(os.getpid(), flush=True)
+        time.sleep(60)
+    """
+    async with run(deaf) as made:
+        pids = [int(line or 0) for line in (await made.line(), await made.line())]
+        await made.stop()
+        assert (await made.ended()).signal == 9
+    gone, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=2)
+    assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
+    assert len(gone) <= len(pids)
+
+
+async def test_one_that_stays_after_its_last_word_is_pushed_out(run: Run) -> None:
+    """Issue, 7, post-result watchdog: how it leaves then says nothing."""
+    async with run("import time; print('result', flush=True); time.sleep(60)") as made:
+        assert await made.line() == b"result"
+        made.over()
+        assert await made.line() is None
+        ended = await made.ended()
+    assert (ended.signal, ended.pushed, ended.well) == (15, True, True)
+
+
+async def test_nobody_who_inherited_its_output_holds_it_open(run: Run) -> None:
+    """fault PF22: what it left behind is not waited for."""
+    async with run("import os, time\nif os.fork() == 0: time.sleep(60)\nprint('done')") as made:
+        assert await lines(made) == [b"done"]
+        assert (await made.ended()).code == 0
+        children = [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+    for child in children:  # a keeper's to end; there is none here
+        child.kill()
+
+
+async def test_what_cannot_be_started_is_named(tmp_path: Path) -> None:
+    """fault PF16: permanent, and it says which file."""
+    start = make_start(cwd=str(tmp_path), attempt_dir=str(tmp_path))
+    with pytest.raises(Failed, match="/nowhere/claude could not be started") as failed:
+        await launched(Launch(argv=("/nowhere/claude",), env={}, stdin=b""), start)
+    assert failed.value.cause == "spawn_permanent"
+
+
+async def test_a_session_is_resumed_where_it_was_made_or_not_at_all(tmp_path: Path) -> None:
+    """Issue, 2: in the original directory; elsewhere it would take other files for the same."""
+    entries = (Entry(k=0, kind="session", session="s", note="/elsewhere"),)
+    ended = await attempt(make_start(backend="claude", cwd=str(tmp_path), entries=entries))
+    assert ended.error.cause == "session_lost" and "/elsewhere" in ended.error.text
+
+
+def test_lines_are_cut_where_they_are_too_long() -> None:
+    """fault IF01: a line over the limit is dropped, and the next one is heard."""
+    made = Lines(limit_bytes=10)
+    assert made.feed(b"one\r\n\ntw") == [b"one"]
+    assert made.feed(b"o\n" + b"x" * 11) == [b"two"]
+    assert (made.feed(b"x" * 50 + b"\nthree\nlast"), made.dropped) == ([b"three"], 1)
+    assert made.rest() == [b"last"]
+
+
+def conversation(*entries: Entry, **changes: object) -> Conversation:
+    """What was asked, and these entries."""
+    return Conversation.of(make_start(entries=entries, **changes))
+
+
+SIDE_BY_SIDE = Entry(k=0, kind="reply", calls=(ToolCall(id="a", name="one"), ToolCall(id="b", name="two")))
+ONE_BACK = Entry(k=1, kind="tool", call_id="b", name="two")
+BOTH_BACK = Entry(k=2, kind="tool", call_id="a", name="one")
+GO = Go(k=0)
+
+
+@pytest.mark.parametrize(
+    ("entries", "answer", "steps", "stops"),
+    [
+        ((SIDE_BY_SIDE, ONE_BACK), Yield(k=1), 9, None),
+        ((SIDE_BY_SIDE, ONE_BACK, BOTH_BACK), Yield(k=2), 9, "yielded"),
+        ((SIDE_BY_SIDE, ONE_BACK, BOTH_BACK), Go(k=2, allowance=0), 9, "budget"),
+        ((SIDE_BY_SIDE, ONE_BACK, BOTH_BACK), GO, 1, "max_steps"),
+        ((SIDE_BY_SIDE, ONE_BACK, BOTH_BACK), GO, 2, None),
+        ((Entry(k=0, kind="reply", text="done"),), Yield(k=0), 1, None),
+        ((), Go(k=0, allowance=0), 9, "budget"),
+    ],
+)
+def test_it_is_stopped_between_two_turns_alone(
+    entries: tuple[Entry, ...], answer: Go | Yield, steps: int, stops: str | None
+) -> None:
+    """Promises P9, P11: all calls are back first, and a last turn is not cut off."""
+    ended = between(conversation(*entries), Limits(max_steps=steps), answer)
+    assert (ended and (ended.cause or ended.status)) == stops
+
+
+def test_the_thread_is_quoted_and_the_instruction_is_not() -> None:
+    """fault XF07: what was said before cannot pass for what is asked."""
+    before = (Turn(role="user", text="# hello\nyou"), Turn(role="assistant", text="hi"))
+    text = words.opening(conversation(messages=before, message="look"))
+    assert "> # hello\n> you" in text and text.endswith("# And now, for you\n\nlook")
+    assert words.opening(conversation(message="look")) == "look"
+
+
+def test_the_word_to_go_on_carries_what_was_added() -> None:
+    """decisions, State: what was added since is told; what the session has is not told again."""
+    note = Entry(k=1, kind="note", text="continue, but quickly")
+    told = words.going_on(conversation(Entry(k=0, kind="reply", text="half"), note))
+    assert told == f"{words.GO_ON}\n\ncontinue, but quickly"
+    assert words.going_on(conversation(message="look")).endswith("look")
+
+
+def test_arguments_of_any_size_fit(tmp_path: Path) -> None:
+    """A file that a program writes may be a megabyte; a record of the call is not."""
+    from worker.backends.telling import ARGUMENTS_BYTES, _brief
+
+    call = ToolCall(id="a", name="Write", args=Json(b'{"content": "' + b"x" * 2_000_000 + b'"}'))
+    assert len(_brief(call).args) < ARGUMENTS_BYTES + 100

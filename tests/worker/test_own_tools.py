@@ -1,0 +1,126 @@
+"""Attempts whose workers have tools of their own: the same loop, the same entries, beside the kernel's tools."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.ipc import Entry, Go, Limits, McpAddress, ToolCall, Yield
+from protocol.tools import ProjectTool, Skill
+from tests.worker.fake_daemon import FakeDaemon
+from tests.worker.fake_kernel import Attempt, attempt, make_start, script
+from tests.worker.scripted_api import Say, ScriptedApi
+from tests.worker.test_sdk import start_for
+from worker.tool import INTERRUPTED
+
+RUNS = {"command": "echo $AGENT_IDEMPOTENCY_KEY; echo x >> ran"}
+
+
+async def play(daemon: FakeDaemon, cwd: Path, *actions: dict[str, Any], **changes: Any) -> Attempt:
+    """One attempt of a script, approved beforehand."""
+    fields: dict[str, Any] = {"mcp": McpAddress(url=daemon.url), "cwd": str(cwd), "approval": "auto", **changes}
+    return await attempt(make_start(mock=script(*actions), **fields))
+
+
+def results(made: Attempt) -> list[tuple[str | None, str, bool]]:
+    """What each call came to."""
+    return [(entry.name, entry.text, entry.is_error) for entry in made.entries if entry.kind == "tool"]
+
+
+async def test_a_script_calls_its_own_tools_and_the_kernel_s(daemon: FakeDaemon, tmp_path: Path) -> None:
+    """contracts 1: bash, files, skills, the project's own; a tool nobody has is a result too; shell stays as it is."""
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s/SKILL.md").write_text("---\ndescription: d\n---\nbody")
+    made = await play(
+        daemon,
+        tmp_path,
+        {"tool": "bash", "args": RUNS},
+        {"tool": "write", "args": {"path": "a/b", "content": "c\n"}},
+        {"tool": "count", "args": {"path": "a/b"}},
+        {"tool": "skill", "args": {"name": "s"}},
+        {"tool": "channel_send", "args": {"message": "hello"}},
+        {"tool": "nobody_has_it"},
+        {"shell": "cat a/b; exit 3"},
+        {"text": "done"},
+        tools=("bash", "files", "count"),
+        skills=(Skill(name="s", description="d", folder=str(tmp_path / "s")),),
+        project_tools={
+            "count": ProjectTool(description="d", command=("wc", "-l", "${path}"), input={"path": "string"})
+        },
+    )
+    body = f"body\n[The folder of this skill is {tmp_path}/s.]"
+    assert results(made) == [
+        ("bash", "i1:0.0:mock-0\n", False),
+        ("write", "made a/b, 2 bytes", False),
+        ("count", "1 a/b\n", False),
+        ("skill", body, False),
+        ("channel_send", "said 1", False),
+        ("nobody_has_it", "unknown tool nobody_has_it", True),
+        ("shell", "c\n[exit 3]", True),
+    ]
+    assert made.result.text == "done"
+
+
+async def test_a_tool_that_is_not_switched_on_is_not_there(daemon: FakeDaemon, tmp_path: Path) -> None:
+    """contracts 1: default none."""
+    made = await play(daemon, tmp_path, {"tool": "bash", "args": RUNS}, {"text": "done"}, tools=("files",))
+    assert results(made) == [("bash", "unknown tool bash", True)]
+
+
+CALL = ToolCall(id="mock-0", name="bash", args=json.dumps(RUNS).encode())  # type: ignore[arg-type]
+BEGUN = Entry(k=0, kind="reply", calls=(CALL,), stop_reason="tool_use")
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+async def test_a_call_that_may_have_begun_is_not_made_again(
+    daemon: FakeDaemon, tmp_path: Path, interrupted: bool
+) -> None:
+    """P4, P5: told as outcome unknown; after a yield it has not begun, and is made."""
+    actions = ({"tool": "bash", "args": RUNS}, {"text": "done"})
+    made = await play(daemon, tmp_path, *actions, tools=("bash",), entries=(BEGUN,), interrupted=interrupted)
+    assert results(made) == [("bash", INTERRUPTED if interrupted else "i1:0.0:mock-0\n", interrupted)]
+    assert (tmp_path / "ran").exists() is not interrupted
+
+
+async def test_reading_is_done_again_after_an_interruption(daemon: FakeDaemon, tmp_path: Path) -> None:
+    """P5: a read-only tool -> run again."""
+    call = ToolCall(id="mock-0", name="list", args=b"{}")  # type: ignore[arg-type]
+    begun = Entry(k=0, kind="reply", calls=(call,), stop_reason="tool_use")
+    made = await play(
+        daemon, tmp_path, {"tool": "list"}, {"text": "x"}, tools=("files",), entries=(begun,), interrupted=True
+    )
+    assert results(made) == [("list", "[empty]", False)]
+
+
+async def test_only_the_first_pending_call_is_in_doubt(daemon: FakeDaemon, tmp_path: Path) -> None:
+    """The others of the same reply had not begun."""
+    second = ToolCall(id="mock-1", name="bash", args=CALL.args)
+    begun = Entry(k=0, kind="reply", calls=(CALL, second), stop_reason="tool_use")
+    made = await play(
+        daemon, tmp_path, {"tool": "bash"}, {"text": "x"}, tools=("bash",), entries=(begun,), interrupted=True
+    )
+    assert [text for _, text, _ in results(made)] == [INTERRUPTED, "i1:0.1:mock-1\n"]
+
+
+@pytest.mark.parametrize("switches", [("files", "feedback"), ("files",)])
+async def test_a_model_is_told_of_its_tools(daemon: FakeDaemon, tmp_path: Path, switches: tuple[str, ...]) -> None:
+    """The kernel's, then its own; feedback_submit only where it is switched on."""
+    daemon.more.append("feedback_submit")
+    with ScriptedApi([Say("hi")]) as api:
+        start = start_for(api, "anthropic", daemon, tools=switches, cwd=str(tmp_path), approval="auto")
+        await attempt(start)
+    names = [tool["name"] for tool in api.requests[0].body["tools"]]
+    assert names[0] == "channel_send" and names[-5:] == ["read", "write", "edit", "list", "grep"]
+    assert ("feedback_submit" in names) is ("feedback" in switches)
+
+
+async def test_a_yield_comes_between_a_call_and_the_next(daemon: FakeDaemon, tmp_path: Path) -> None:
+    """decisions: preemption after any entry, one tool call included."""
+    actions = ({"tool": "bash", "args": RUNS}, {"text": "done"})
+    start = make_start(
+        mock=script(*actions), mcp=McpAddress(url=daemon.url), cwd=str(tmp_path), tools=("bash",), approval="auto",
+        limits=Limits(tool_seconds=5),
+    )  # fmt: skip
+    made = await attempt(start, lambda entry: Yield(k=entry.k) if entry.kind == "tool" else Go(k=entry.k))
+    assert (made.result.status, [entry.kind for entry in made.entries]) == ("yielded", ["reply", "tool"])

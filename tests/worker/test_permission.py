@@ -1,0 +1,156 @@
+"""The step before a tool of the worker's own runs: who is asked, and what becomes of the call."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from protocol.agent import Approval
+from protocol.ipc import Entry, Go, Json, Limits, Result, ToolCall
+from protocol.tools import AUTH_REQUEST
+from tests.worker.fake_kernel import script
+from worker.conversation import Conversation
+from worker.loop import run
+from worker.models.mock import MockModel
+from worker.on_trio import TrioWaits
+from worker.permission import Permission
+from worker.tool import INTERRUPTED, Hands, Outcome, Own, ToolSpec
+
+CALL = ToolCall(id="c", name="bash", args=Json(b'{"command":"ls"}'))
+KEY = "0.0:c"
+
+
+@dataclass
+class Kernel:
+    """Daemon MCP's auth_request: answers one after the other."""
+
+    answers: list[dict[str, Any]]
+    asked: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
+    refuses: bool = False
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        self.asked.append((name, args, key))
+        return Outcome("bad_request: no", True) if self.refuses else Outcome(json.dumps(self.answers.pop(0)))
+
+
+@dataclass
+class Bash:
+    """A tool that remembers what it ran."""
+
+    ran: list[dict[str, Any]] = field(default_factory=list)
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        self.ran.append(args)
+        return Outcome("ok")
+
+
+def hands(
+    kernel: Kernel, bash: Bash, policy: Approval = "ask", *, read_only: bool = False, doubtful: str = ""
+) -> Hands:
+    permission = Permission(policy, kernel)
+    own = {"bash": Own(hand=bash, spec=ToolSpec(name="bash"), read_only=read_only), AUTH_REQUEST: Own(hand=permission)}
+    return Hands(kernel=kernel, own=own, seconds=5, waits=TrioWaits(), doubtful=doubtful, permits=permission)
+
+
+@pytest.mark.parametrize(
+    ("policy", "read_only", "asks"),
+    [
+        ("auto", False, False),
+        ("auto", True, False),
+        ("ask", False, True),
+        ("ask", True, False),
+        ("all", False, True),
+        ("all", True, True),
+        ("deny", False, True),
+        ("deny", True, False),
+    ],
+)
+async def test_the_policy_says_about_which_tools_is_asked(policy: Approval, *, read_only: bool, asks: bool) -> None:
+    """approval: auto, ask, all, deny; what is denied without a person is the kernel's answer too."""
+    kernel, bash = Kernel([{"decision": "granted"}]), Bash()
+    outcome = await hands(kernel, bash, policy, read_only=read_only).run(CALL, KEY)
+    assert (outcome, len(bash.ran), len(kernel.asked)) == (Outcome("ok"), 1, asks)
+
+
+async def test_what_is_asked_is_bound_to_exactly_this_call_and_waits_for_nobody() -> None:
+    """Its key, the tool, its arguments; no worker is held."""
+    kernel = Kernel([{"decision": "granted"}])
+    await hands(kernel, Bash()).run(CALL, KEY)
+    assert kernel.asked == [(AUTH_REQUEST, {"tool": "bash", "input": {"command": "ls"}, "wait_seconds": 0}, KEY)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ({"decision": "denied", "id": "a1"}, "bash was not run: it was denied"),
+        ({"decision": "denied", "reason": "too risky"}, "bash was not run: it was denied: too risky"),
+        ({"decision": "expired"}, "bash was not run: it was not approved"),
+        ({"decision": "of another version"}, "bash was not run: of another version"),
+    ],
+)
+async def test_a_refusal_is_a_result_that_the_model_reads(answer: dict[str, Any], text: str) -> None:
+    """The model goes on; the tool did not run."""
+    bash = Bash()
+    outcome = await hands(Kernel([answer]), bash).run(CALL, KEY)
+    assert (outcome, bash.ran) == (Outcome(text, is_error=True), [])
+
+
+async def test_a_request_that_the_kernel_refuses_runs_nothing() -> None:
+    """Whatever is wrong with it: without a grant nothing runs."""
+    bash = Bash()
+    outcome = await hands(Kernel([], refuses=True), bash).run(CALL, KEY)
+    assert (outcome.is_error, bash.ran) == (True, [])
+
+
+@pytest.mark.parametrize(("first", "runs"), [(True, True), (False, False)])
+async def test_a_call_that_may_have_begun_runs_only_if_it_cannot_have(*, first: bool, runs: bool) -> None:
+    """P4: an attempt that broke off before anybody was told of the grant had not begun the call."""
+    bash = Bash()
+    outcome = await hands(Kernel([{"decision": "granted", "first": first}]), bash, doubtful=KEY).run(CALL, KEY)
+    assert (outcome.text, len(bash.ran)) == (("ok", 1) if runs else (INTERRUPTED, 0))
+
+
+@pytest.mark.parametrize("tool", ["bash", AUTH_REQUEST])
+async def test_work_whose_call_waits_makes_room_and_asks_again_by_the_same_key(tool: str) -> None:
+    """pending: result yielded and no entry, also where a model asks by itself; the next attempt learns the decision."""
+    args = {"command": "ls"} if tool == "bash" else {"tool": "deploy", "input": {}, "wait_seconds": 3600}
+    rules = script({"tool": tool, "args": args}, {"text": "done"})
+    kernel, bash, journal = Kernel([{"decision": "pending"}, {"decision": "granted"}]), Bash(), Journal()
+    results = [
+        await run(
+            conversation=Conversation(system="", thread=(), message="m", entries=journal.entries),
+            model=MockModel(rules, {}, TrioWaits(), die=_never),
+            hands=hands(kernel, bash),
+            limits=Limits(),
+            link=journal,
+        )
+        for _ in range(2)
+    ]
+    assert results == [Result(status="yielded"), Result(status="done", text="done")]
+    assert [entry.kind for entry in journal.entries] == ["reply", "tool", "reply"]
+    assert len({key for _, _, key in kernel.asked}) == 1
+    assert all(args["wait_seconds"] == 0 for _, args, _ in kernel.asked)
+    assert len(bash.ran) == (tool == "bash")
+
+
+@dataclass
+class Journal:
+    """A link that keeps what was said."""
+
+    entries: list[Entry] = field(default_factory=list)
+
+    async def record(self, entry: Entry) -> Go:
+        self.entries.append(entry)
+        return Go(k=entry.k)
+
+    async def record_last(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+    async def delta(self, text: str) -> None: ...
+
+    async def progress(self, what: str, *, tool: bool = False) -> None: ...
+
+
+def _never(_how: object) -> None:
+    raise AssertionError("nothing dies here")

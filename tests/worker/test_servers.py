@@ -1,0 +1,104 @@
+"""An agent's own MCP servers: the real SDK's on the other side, over a program's streams and over HTTP."""
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+import trio
+
+from protocol.agent import McpServer
+from tests.worker.fake_daemon import FakeDaemon
+from tests.worker.tools.conftest import use
+from worker import servers
+from worker.blank import BLANK
+from worker.programs import Programs
+from worker.tool import Own
+
+SCRIPT = str(Path(__file__).with_name("stdio_server.py"))
+LOCAL = McpServer(command=sys.executable, args=(SCRIPT,), env={"TOKEN": "s3"})
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    """Starts programs in the test's folder."""
+    return Programs(msgspec.structs.replace(BLANK, cwd=str(tmp_path)), {"PATH": "/usr/bin:/bin"})
+
+
+def tools(running: tuple[servers.Server, ...]) -> Mapping[str, Own]:
+    """What a model is told of."""
+    return {name: own for server in running for name, own in servers.tools_of(server, "i7").items()}
+
+
+async def test_tools_of_a_program_are_offered_and_called(programs: Programs) -> None:
+    """issue 4: its environment is what the file gives it; readOnlyHint counts; one that dies is told (P9)."""
+    with trio.fail_after(20):
+        async with servers.running({"one": LOCAL}, programs) as running:
+            own = tools(running)
+            assert {name: tool.read_only for name, tool in own.items()} == {
+                "mcp__one__look": True, "mcp__one__add": False, "mcp__one__refuse": False,
+                "mcp__one__die": False, "mcp__one__pid": True, "mcp__one__breed": False,
+            }  # fmt: skip
+            assert [(await use(own["mcp__one__look"], name=name)).text for name in ("TOKEN", "PYTHONPATH")] == [
+                "s3",
+                "unset",
+            ]
+            assert (await use(own["mcp__one__add"], a=1, b=2)).text == "3"
+            assert (await use(own["mcp__one__add"], a="x")).is_error
+            assert (await use(own["mcp__one__refuse"])).is_error
+            assert (await use(own["mcp__one__die"])).text.startswith("the server one has gone: ")
+            assert (await use(own["mcp__one__add"], a=1, b=2)).is_error, "and nobody went with it"
+
+
+async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P9: missing, no server, mute, out of reach: each by itself, within the time there is."""
+    monkeypatch.setattr(servers, "START_SECONDS", 0.5)
+    broken = {
+        "missing": McpServer(command="/no/such/server"),
+        "chatty": McpServer(command="/bin/echo", args=("hello",)),
+        "mute": McpServer(command="/bin/sleep", args=("3600",)),
+        "away": McpServer(url="http://127.0.0.1:9/mcp"),
+    }
+    with trio.fail_after(20):
+        async with servers.running(broken, programs) as running:
+            own = tools(running)
+            assert set(own) == {f"mcp__{name}__unavailable" for name in broken}
+            said = {name: (await use(tool)).text for name, tool in own.items()}
+    assert "/no/such/server" in said["mcp__missing__unavailable"]
+    assert "did not answer within 0.5 s" in said["mcp__mute__unavailable"]
+    assert all(tool.read_only for tool in own.values())
+
+
+async def test_a_server_over_http_gets_its_headers(programs: Programs, daemon: FakeDaemon) -> None:
+    """The same over streamable HTTP; a wrong token is told."""
+    configured = {
+        "web": McpServer(url=daemon.url, headers={"Authorization": f"Bearer {daemon.token}"}),
+        "shut": McpServer(url=daemon.url, headers={"Authorization": "Bearer wrong"}),
+    }
+    with trio.fail_after(20):
+        async with servers.running(configured, programs) as running:
+            own = tools(running)
+            assert (await use(own["mcp__web__big"], size=3)).text == "xxx"
+            assert "mcp__shut__unavailable" in own
+
+
+async def test_cancellation_ends_a_server_too(programs: Programs) -> None:
+    """P8, PF22: its input is closed, it is waited for, its group is killed."""
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery, servers.running({"one": LOCAL}, programs) as running:
+            process = psutil.Process(int((await use(tools(running)["mcp__one__pid"])).text))
+            nursery.cancel_scope.cancel()
+        assert psutil.wait_procs([process], timeout=5)[1] == []
+
+
+def test_names_are_such_as_every_provider_takes() -> None:
+    """Letters, digits, _ and -, at most 64; what had to be changed is told apart by a digest."""
+    assert servers.tool_name("git-hub", "list_issues") == "mcp__git-hub__list_issues"
+    made = [servers.tool_name("a", tool) for tool in ("x.y", "x_y", "x y", "z" * 80, "z" * 81)]
+    assert len(set(made)) == len(made)
+    assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", name) for name in made)

@@ -1,0 +1,1 @@
+"""The worker's own tools, each called as the loop calls it."""

@@ -1,0 +1,126 @@
+"""bash: bounded in time and output, killed with its group, and told how it ended."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from tests.worker.tools.conftest import use
+from worker.programs import Programs
+from worker.tool import Own
+from worker.tools.bash import bash
+from worker.tools.command import HEAD_BYTES, TAIL_BYTES, Excerpt
+
+
+@pytest.fixture
+def shell(programs: Programs) -> Own:
+    """The tool, for calls of at most five seconds."""
+    return bash(programs, idempotency_key="i7", longest_seconds=5.0)
+
+
+async def test_a_command_runs_where_the_agent_works_and_can_tell_a_repetition(shell: Own, tmp_path: Path) -> None:
+    """issue 4: the idempotency key is in its environment; both streams are one; its standard input is empty."""
+    outcome = await use(shell, command="pwd; echo $AGENT_IDEMPOTENCY_KEY >&2; cat; env | grep -c .")
+    where, key, count = outcome.text.splitlines()
+    assert (where, key, outcome.is_error) == (str(tmp_path), "i7:k", False)
+    assert int(count) <= 6, "nothing of the worker's own environment"
+
+
+@pytest.mark.parametrize(
+    ("command", "end"),
+    [
+        ("echo x; exit 3", "x\n[exit 3]"),
+        ("kill -9 $$", "[killed by SIGKILL]"),
+        ("nosuchthing 2>/dev/null", "[exit 127]"),
+    ],
+)
+async def test_a_command_that_fails_is_a_result(shell: Own, command: str, end: str) -> None:
+    """Nothing a tool does ends the attempt."""
+    outcome = await use(shell, command=command)
+    assert (outcome.text, outcome.is_error) == (end, True)
+
+
+async def test_of_a_flood_the_beginning_and_the_end_are_kept(shell: Own) -> None:
+    """CF15: capped; what was run and what it came to can be seen."""
+    outcome = await use(shell, command="echo first; yes | head -c 3000000; echo last")
+    assert outcome.text.startswith("first\ny\n") and outcome.text.endswith("y\nlast\n")
+    assert f"[... {3000011 - HEAD_BYTES - TAIL_BYTES} bytes left out ...]" in outcome.text
+
+
+def test_an_excerpt_says_nothing_was_left_out_where_nothing_was() -> None:
+    """What just fits is whole, whatever pieces it comes in."""
+    said = Excerpt(4, 4)
+    for piece in (b"ab", b"cdef", b"gh"):
+        said.add(piece)
+    assert said.text() == "abcdefgh"
+    said.add(b"i")
+    assert said.text() == "abcd\n[... 1 bytes left out ...]\nfghi"
+
+
+TREE = "sleep 3600 & echo $$ $! > pids; trap '' TERM; wait"
+
+
+async def test_one_that_takes_too_long_is_killed_with_its_group(shell: Own, tmp_path: Path) -> None:
+    """timeouts: what it had said so far is told, and that its outcome is unknown."""
+    outcome = await use(shell, command=f"echo begun; {TREE}", timeout_seconds=0.3)
+    assert outcome.text.startswith("begun\n[ended after 0.3 s") and outcome.is_error
+    assert [await _gone(int(pid)) for pid in (tmp_path / "pids").read_text().split()] == [True, True]
+
+
+async def test_cancellation_kills_the_group(shell: Own, tmp_path: Path) -> None:
+    """P8: no process of the call outlives it."""
+    os.mkfifo(tmp_path / "pids")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: use(shell, command=TREE))
+        pids = await trio.to_thread.run_sync((tmp_path / "pids").read_text)
+        nursery.cancel_scope.cancel()
+    assert [await _gone(int(pid)) for pid in pids.split()] == [True, True]
+
+
+async def test_what_is_left_in_the_background_ends_with_the_call(shell: Own) -> None:
+    """A child that keeps the pipe open does not hold the call."""
+    outcome = await use(shell, command="sleep 3600 & echo $!")
+    assert await _gone(int(outcome.text))
+
+
+async def test_no_call_may_take_longer_than_the_agent_s_limit(programs: Programs) -> None:
+    """timeouts.tool bounds what a model asks for."""
+    short = bash(programs, idempotency_key="i", longest_seconds=0.2)
+    assert "[ended after 0.2 s" in (await use(short, command="sleep 60", timeout_seconds=3600)).text
+
+
+async def test_arguments_that_do_not_fit_are_told(shell: Own) -> None:
+    """HF18: a wrong type or an unknown key runs nothing."""
+    assert (await use(shell, comand="ls")).text.startswith("the arguments of bash do not fit: ")
+    assert (await use(shell, command=7)).is_error
+
+
+async def test_a_folder_that_is_gone_is_a_result(programs: Programs, tmp_path: Path) -> None:
+    """PF16: named, and not the worker's end."""
+    programs.cwd = str(tmp_path / "gone")
+    outcome = await use(bash(programs, idempotency_key="i", longest_seconds=5), command="true")
+    assert outcome.is_error and "gone" in outcome.text
+
+
+def test_the_schema_is_what_the_check_takes(shell: Own) -> None:
+    """contracts 5: JSON Schema in."""
+    assert shell.spec is not None
+    schema = msgspec.json.decode(shell.spec.input_schema)
+    assert (schema["required"], schema["additionalProperties"]) == (["command"], False)
+    assert shell.read_only is False
+
+
+async def _gone(pid: int) -> bool:
+    try:
+        watch = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        with trio.move_on_after(5):
+            await trio.lowlevel.wait_readable(watch)
+            return True
+    finally:
+        os.close(watch)
+    return False

@@ -1,0 +1,71 @@
+"""Tools of the project: a command that reads JSON, or a canned answer."""
+
+import pytest
+
+from protocol.tools import ProjectTool, filled, input_schema, placeholders
+from tests.worker.tools.conftest import use
+from worker.programs import Programs
+from worker.tool import Own
+from worker.tools.project_tool import misfit, project_tool
+
+SCHEMA = {"path": "string", "limit": "integer?"}
+
+
+def tool(programs: Programs, **fields: object) -> Own:
+    """A tool called count."""
+    made = ProjectTool(description="Count", input=SCHEMA, **fields)  # type: ignore[arg-type]
+    return project_tool("count", made, programs, idempotency_key="i7", longest_seconds=5.0)
+
+
+async def test_a_command_reads_its_arguments_and_its_words_hold_them(programs: Programs) -> None:
+    """A value is one word whatever is in it: no shell reads it."""
+    echo = tool(
+        programs, command=("sh", "-c", 'cat; echo "$1|$2"; echo $AGENT_IDEMPOTENCY_KEY', "sh", "${path}", "${limit}")
+    )
+    outcome = await use(echo, path="a; rm -rf $HOME", limit=3)
+    assert outcome.text == '{"path":"a; rm -rf $HOME","limit":3}\na; rm -rf $HOME|3\ni7:k\n'
+    assert (await use(echo, path="x")).text.splitlines()[1] == "x|"
+
+
+async def test_a_mock_runs_nothing(programs: Programs) -> None:
+    """awk tool mock: a canned answer, with the same check of arguments."""
+    canned = tool(programs, mock="42", command=("false",))
+    assert (await use(canned, path="x")).text == "42"
+    assert (await use(canned)).text == "the arguments of count do not fit: path is missing"
+
+
+async def test_one_that_cannot_be_started_is_a_result(programs: Programs) -> None:
+    """PF16: the path is named."""
+    outcome = await use(tool(programs, command=("/no/such/program",)), path="x")
+    assert outcome.is_error and "/no/such/program" in outcome.text
+
+
+@pytest.mark.parametrize(
+    ("args", "fault"),
+    [
+        ({"path": "x", "limit": 1}, None),
+        ({"path": "x", "more": 1}, "more is unknown"),
+        ({"path": 1}, "path is to be of type string"),
+        ({"path": "x", "limit": True}, "limit is to be of type integer"),
+        ({"path": "x", "limit": 1.5}, "limit is to be of type integer"),
+    ],
+)
+def test_arguments_are_checked_as_far_as_a_command_would_trip(args: dict[str, object], fault: str | None) -> None:
+    """HF18."""
+    assert misfit(input_schema(SCHEMA), args) == fault
+
+
+def test_short_and_full_forms_of_its_input() -> None:
+    """A JSON Schema is taken as it is."""
+    full = {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"]}}}
+    assert input_schema(full) == full
+    assert input_schema(SCHEMA)["required"] == ["path"]
+    with pytest.raises(ValueError, match="no type"):
+        input_schema({"a": "text"})
+
+
+def test_only_a_whole_word_is_replaced() -> None:
+    """So that no value becomes a part of an option."""
+    command = ("x", "${a}", "--b=${a}", "${c}")
+    assert placeholders(command) == ("a", "c")
+    assert filled(command, {"a": [1]}) == ["x", "[1]", "--b=${a}"]

@@ -1,0 +1,48 @@
+"""skill: names at once, instructions on a call, files on another."""
+
+from pathlib import Path
+
+import pytest
+
+from protocol.tools import Skill
+from tests.worker.tools.conftest import use
+from worker.tool import Own
+from worker.tools.skill import skill
+
+TEXT = "---\nname: counting\ndescription: How to count\n---\n\n# Counting\nUse wc; see more/tables.md.\n"
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Own:
+    """The tool, for one skill."""
+    folder = tmp_path / "counting"
+    (folder / "more").mkdir(parents=True)
+    (folder / "SKILL.md").write_text(TEXT)
+    (folder / "more/tables.md").write_text("rows")
+    (folder / "logo").write_bytes(b"\0\1")
+    (folder / "away").symlink_to(tmp_path)
+    (tmp_path / "secret").write_text("no")
+    return skill((Skill(name="counting", description="How to\n count", folder=str(folder)),))
+
+
+async def test_what_is_told_grows_with_what_is_asked(reader: Own, tmp_path: Path) -> None:
+    """issue 4: progressive disclosure."""
+    assert reader.spec is not None and reader.read_only
+    assert "- counting: How to count" in reader.spec.description and "wc" not in reader.spec.description
+    body = (await use(reader, name="counting")).text
+    assert body.startswith("# Counting\nUse wc; see more/tables.md.\n") and "description" not in body
+    assert body.endswith("has:\n- logo\n- more/tables.md") and str(tmp_path / "counting") in body
+    assert (await use(reader, name="counting", file="more/tables.md")).text == "rows"
+    assert (await use(reader, name="counting", file="logo")).text == "[a binary file of 2 bytes]"
+
+
+@pytest.mark.parametrize("file", ["../secret", "away/secret", "/etc/passwd", "none", "more"])
+async def test_nothing_outside_its_folder_is_read(reader: Own, file: str) -> None:
+    """XF05."""
+    outcome = await use(reader, name="counting", file=file)
+    assert outcome.is_error and outcome.text.startswith(f"{file}: ")
+
+
+async def test_an_unknown_one_is_told_with_those_there_are(reader: Own) -> None:
+    """So that the model can mend its call."""
+    assert (await use(reader, name="cooking")).text == "there is no skill cooking; there are counting"
