@@ -140,7 +140,7 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
         house.vitals.stopping()
         rooms.start_soon(leave_at_last, house.stopping, rooms.cancel_scope, grace_seconds)
         with suppress(Refused):  # a disk that is full keeps nobody from leaving
-            await house.services.writer.commit(asked_to_stop)
+            await house.services.writer.commit(asked_to_stop, house.stopping.by)
         await house.dispatcher.drain(grace_seconds)
         with suppress(Refused):
             await house.services.writer.commit(end_ephemeral)

@@ -135,14 +135,7 @@ def build(boot: Boot, database: Database) -> House:
             diff_stat=trees.stat,
         ),
         worktrees=trees,
-        worktree_sweep=WorktreeSweep(
-            repository=repository,
-            trees=trees,
-            reader=reader,
-            writer=writer,
-            wake=feed.new_wake(STOPPED),
-            works_in=lambda run: any(live.leased.run == run for live in attempts.live.values()),
-        ),
+        worktree_sweep=_worktree_sweep(ground, repository, trees, attempts),
         runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(), now_ms=clock.now_ms),
         retention=Retention(
             reader=reader,
@@ -161,15 +154,7 @@ def build(boot: Boot, database: Database) -> House:
             now_ms=clock.now_ms,
             starvation_ms=int(ground.project.starvation * 1000),
         ),
-        timers=Timers(
-            reader=reader,
-            writer=writer,
-            catalog=catalog,
-            wake=feed.new_wake(WAKING),
-            now_ms=clock.now_ms,
-            wall_ms=clock.wall_ms,
-            local=ground.environ.get("TZ"),
-        ),
+        timers=_timers(ground),
         reload=Reload(catalog=catalog, reader=reader, writer=writer),
         dispatcher=dispatcher,
         stopping=stopping,
@@ -215,6 +200,29 @@ def _worktrees(ground: _Ground, launcher: Launcher) -> tuple[Repository, Worktre
         own_bin=own_bin,
     )
     return repository, trees
+
+
+def _worktree_sweep(ground: _Ground, repository: Repository, trees: Worktrees, attempts: Attempts) -> WorktreeSweep:
+    return WorktreeSweep(
+        repository=repository,
+        trees=trees,
+        reader=ground.reader,
+        writer=ground.writer,
+        wake=ground.feed.new_wake(STOPPED),
+        works_in=lambda run: any(live.leased.run == run for live in attempts.live.values()),
+    )
+
+
+def _timers(ground: _Ground) -> Timers:
+    return Timers(
+        reader=ground.reader,
+        writer=ground.writer,
+        catalog=ground.catalog,
+        wake=ground.feed.new_wake(WAKING),
+        now_ms=ground.clock.now_ms,
+        wall_ms=ground.clock.wall_ms,
+        local=ground.environ.get("TZ"),
+    )
 
 
 def _attempts(ground: _Ground, purse: Purse, launcher: Launcher, trees: Worktrees) -> Attempts:

@@ -420,6 +420,23 @@ class Dead(_Document, frozen=True, kw_only=True):
     schema: str = "awk/dead/1"
 
 
+class UsageRow(_Body, frozen=True, kw_only=True):
+    """What the work of one agent took: ``key`` is ``alice``, or ``helper@review:main`` for one of a workflow."""
+
+    key: str
+    usage: Usage
+    instructions: int
+    failures: int
+    """Those that failed, or are dead."""
+
+
+class UsageReport(_Document, frozen=True, kw_only=True):
+    """GET /usage: a row for each agent that was ever given work."""
+
+    rows: tuple[UsageRow, ...]
+    schema: str = "awk/stats/1"
+
+
 class FeedbackRow(_Body, frozen=True, kw_only=True):
     """Something that was said about the work. ``author`` is an agent in ``space``, or the user."""
 

@@ -33,12 +33,16 @@ DURABLE: Final[Mapping[str, str]] = MappingProxyType(
         "worktree.removed": "Nothing in it would have been lost, and it is gone; data: branch, path.",
         "worker.log": "A line a worker logged; data: level, text.",
         "space.cleared": "Its words were removed; data: messages, instructions.",
-        "kernel.started": "This kernel took over; data: pid, version, requeued, safe_mode.",
+        "kernel.started": (
+            "This kernel took over; data: pid, version, requeued, safe_mode; died {pid, working}: where the one before "
+            "was not asked to end, and what it was at."
+        ),
+        "kernel.stopping": "It was asked to stop; data: by (request, SIGTERM, SIGINT).",
     }
 )
 LIVE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "delta": "Text of a reply as it comes; data: instruction, text.",
+        "delta": "Text of a reply as it comes; data: instruction, text, lagged (pieces that were left out).",
         "progress": "What a worker is doing; data: instruction, what.",
         "lagged": "This reader was too slow; data: n events were left out. Read them again by seq.",
         "gap": "Events older than this are no longer kept; data: from, to.",

@@ -5,8 +5,8 @@ that is done is not known here.
 """
 
 import re
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
 
 import msgspec
 import trio
@@ -34,7 +34,7 @@ class Said(Protocol):
         ...
 
 
-Ask = Callable[[str, str, Mapping[str, str]], Coroutine[Any, Any, Said]]
+Ask = Callable[[str, str, Mapping[str, str]], Awaitable[Said]]
 """Runs a program with one flag and an environment."""
 
 
@@ -57,15 +57,21 @@ async def _installed(spec: BackendSpec, env: Mapping[str, str], ask: Ask) -> Bac
     path = find_program(spec, env["PATH"])
     if path is None:
         return msgspec.structs.replace(row, available=False, missing=absence(spec, env["PATH"]))
-    row = msgspec.structs.replace(row, path=path)
     said = await ask(path, _VERSION_FLAG, env)
-    missing = said.fault and f"{path} {_VERSION_FLAG} fails: {said.fault}"
-    if missing is None and spec.says and spec.says not in (await ask(path, _HELP_FLAG, env)).text:
+    if said.fault is not None:
+        missing = f"{path} {_VERSION_FLAG} fails: {said.fault}"
+    elif spec.says and spec.says not in (await ask(path, _HELP_FLAG, env)).text:
         missing = f"{path} is not {spec.title}'s: its {_HELP_FLAG} does not say so; get it: {spec.install}"
-    found = _VERSION.search(said.text)
-    return msgspec.structs.replace(
-        row, available=missing is None, missing=missing, version=found[0] if found else said.text[:40] or None
-    )
+    else:
+        missing = None
+    available = missing is None
+    return msgspec.structs.replace(row, path=path, version=_version(said.text), available=available, missing=missing)
+
+
+def _version(text: str) -> str | None:
+    """The number in what a program prints of its version; else the beginning of that."""
+    found = _VERSION.search(text)
+    return found[0] if found else text[:40] or None
 
 
 def _row(spec: BackendSpec) -> BackendRow:

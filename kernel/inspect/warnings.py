@@ -7,7 +7,6 @@ from pathlib import Path
 from kernel.agents.bubblewrap import find_bubblewrap
 from kernel.agents.definition import place_at
 from kernel.source.files import read_tree
-from kernel.source.problems import Problems
 from kernel.workflows.load import LoadedWorkflow
 from kernel.workflows.worktrees import wants_worktrees
 from protocol.agent import AgentDefinition
@@ -38,7 +37,6 @@ def located(root: Path, path: str, warnings: Iterable[tuple[str, str]]) -> tuple
     if not noted:
         return ()
     node, problems = read_tree(Path(os.path.join(root, path)), path)
-    assert isinstance(problems, Problems)
     for where, message in noted:
         problems.add(place_at(node, where), where, message)
     return problems.errors

@@ -128,12 +128,7 @@ class Briefings:
             messages=prompt.messages,
             message=prompt.message,
             entries=opened.entries,
-            limits=Limits(
-                max_steps=definition.max_steps,
-                max_tokens=definition.max_tokens,
-                tool_seconds=definition.timeouts.tool,
-                idle_seconds=definition.timeouts.idle,
-            ),
+            limits=_limits(definition),
             mcp=McpAddress(url=self._url),
             token=token,
             cwd=ground.cwd,
@@ -183,6 +178,15 @@ class Briefings:
         if wants:
             said = "changed since they were trusted" if leased.vouched or wants[0].before else "are not trusted"
             raise CannotStart("untrusted", f"the files {said}: {changed_text(wants)[:500]}")
+
+
+def _limits(definition: AgentDefinition) -> Limits:
+    return Limits(
+        max_steps=definition.max_steps,
+        max_tokens=definition.max_tokens,
+        tool_seconds=definition.timeouts.tool,
+        idle_seconds=definition.timeouts.idle,
+    )
 
 
 def _system(text: str, definition: AgentDefinition, own: Belongings) -> str:

@@ -44,6 +44,10 @@ logger = logging.getLogger(__name__)
 LOG_LINES: Final = 1000
 """How many lines a worker may log per attempt: each is a commit (fault IF15)."""
 
+PACE_FRAMES: Final = 1000
+"""How many words of what it writes or does a worker may say within PACE_SECONDS (fault IF15)."""
+PACE_SECONDS: Final = 0.1
+
 NOISE_LINES: Final = 20
 """How many lines that are no frames are logged per attempt; the rest are dropped."""
 
@@ -89,6 +93,8 @@ class Dialogue:
         self._tool_runs = False
         self._spared = False
         """The kernel was late, and nothing has been heard since."""
+        self._window_at = -math.inf
+        self._paced = 0
         self._logged = 0
         self._noise = 0
 
@@ -179,6 +185,7 @@ class Dialogue:
                     await self._link.send(answer)
             case Delta() | Progress():
                 self._ears.live(frame)
+                await self._pace(trio.current_time())
             case Log():
                 await self._log(frame)
             case Noise():
@@ -200,6 +207,14 @@ class Dialogue:
             await self._ears.ready(ready)
             self._pulse.begin(trio.current_time())
         return None
+
+    async def _pace(self, now: float) -> None:
+        """A worker that says more than anybody can read is read slower: its pipe fills, the others get their turn."""
+        if now >= self._window_at + PACE_SECONDS:
+            self._window_at, self._paced = now, 0
+        self._paced += 1
+        if self._paced >= PACE_FRAMES:
+            await trio.sleep_until(self._window_at + PACE_SECONDS)
 
     async def _log(self, line: Log) -> None:
         self._logged += 1

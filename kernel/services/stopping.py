@@ -20,13 +20,16 @@ class Stopping:
         self._begun = trio.Event()
         self._grace_seconds = GRACE_SECONDS
         self._hurry = trio.Event()
+        self.by = "request"
+        """What asked first: a request, or the name of a signal."""
 
-    def ask(self, grace_seconds: float = GRACE_SECONDS) -> None:
+    def ask(self, grace_seconds: float = GRACE_SECONDS, by: str = "request") -> None:
         """Begin to stop. Asked again: hurry."""
         if self._begun.is_set():
             self._hurry.set()
             return
         self._grace_seconds = max(0.0, grace_seconds)
+        self.by = by
         self._begun.set()
 
     def begun(self) -> bool:
@@ -48,5 +51,6 @@ async def stop_on_signals(stopping: Stopping) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with trio.open_signal_receiver(*SIGNALS) as received:
         async for number in received:
-            logger.info("kernel.signal %s", signal.Signals(number).name)
-            stopping.ask()
+            name = signal.Signals(number).name
+            logger.info("kernel.signal %s", name)
+            stopping.ask(by=name)

@@ -6,6 +6,7 @@ ending means is for the books.
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -20,6 +21,7 @@ from kernel.services.briefing import Briefing
 from kernel.services.dialogue import Dialogue, Ears
 from kernel.services.link import Link, Tail, WorkerDeaf
 from kernel.services.live import Live
+from kernel.services.murmur import Murmur, Told
 from kernel.services.outcome import Ending, of_exit
 from kernel.services.patience import commit_patiently
 from kernel.services.purse import Purse
@@ -80,6 +82,8 @@ class Supervision:
     ) -> Ending | None:
         leased = live.leased
 
+        murmur = Murmur(partial(self._show, leased))
+        nursery.start_soon(murmur.run)
         strays = Strays(briefing.beside, start.cwd)
 
         async def log(line: Log) -> None:
@@ -87,6 +91,7 @@ class Supervision:
                 await self._note("worker.log", leased, {"level": line.level, "text": line.text})
 
         async def entry(entry: Entry) -> Go | Yield:
+            murmur.flush()
             answer = await self._entry(live, entry, briefing.freeze)
             for text in strays.of(entry):
                 await log(Log(level="warning", text=text))
@@ -100,13 +105,14 @@ class Supervision:
         def show(frame: Delta | Progress) -> None:
             if isinstance(frame, Progress):
                 live.doing = frame.what
-            self._show(leased, frame)
+            murmur.hear(frame)
 
         ears = Ears(entry=entry, log=log, live=show, ready=ready)
         timeouts = self._timeouts(leased, briefing)
         try:
             dialogue = Dialogue(link=link, start=start, timeouts=timeouts, ears=ears, excused_at=live.excused_at)
             ending = await dialogue.run()
+            murmur.flush()
             cut = timeouts.total < briefing.definition.timeouts.total
             return self._blamed(leased, ending) if cut else ending
         except WorkerDeaf as deaf:
@@ -180,12 +186,7 @@ class Supervision:
             note, event, space=leased.space, agent=leased.name, instruction=leased.instruction, data=data
         )
 
-    def _show(self, leased: Leased, frame: Delta | Progress) -> None:
-        match frame:
-            case Delta(text=text):
-                kind, data = "delta", {"text": text}
-            case Progress(what=what):
-                kind, data = "progress", {"what": what}
+    def _show(self, leased: Leased, kind: str, data: Told) -> None:
         self._feed.live(
             Event(
                 type=kind,
@@ -193,7 +194,7 @@ class Supervision:
                 space=leased.space,
                 agent=leased.name,
                 instruction=leased.instruction,
-                data=data,
+                data=dict(data),
             )
         )
 

@@ -201,6 +201,7 @@ async def _nobody_came(bed: Bed) -> None:
 async def _refused_permission(bed: Bed) -> None:
     """Issue, 3: what it may not do is not done; the model reads that, and the work goes on."""
     bed.script(Shell("touch done-all-the-same"), Reply("I was not allowed to."))
+    bed.daemon.grants = False
     attempt = await bed.attempt(approval="deny")
     assert attempt.result.text == "I was not allowed to."
     assert [entry.is_error for entry in attempt.entries if entry.kind == "tool"] == [True]
@@ -210,6 +211,7 @@ async def _refused_permission(bed: Bed) -> None:
 async def _not_done(bed: Bed) -> None:
     """The least: it is not done, and the work goes on; that it was tried is told to the model alone."""
     bed.script(Shell("touch done-all-the-same"), Reply("I was not allowed to."))
+    bed.daemon.grants = False
     attempt = await bed.attempt(approval="deny")
     assert attempt.result.text == "I was not allowed to."
     assert not (bed.cwd / "done-all-the-same").exists()
@@ -220,6 +222,22 @@ async def _max_steps(bed: Bed) -> None:
     bed.script(otherwise=Tell("again"))
     attempt = await bed.attempt(limits=Limits(max_steps=2, tool_seconds=20.0, idle_seconds=20.0))
     assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "max_steps", 2)
+
+
+async def _continued(bed: Bed) -> None:
+    """decisions, State: what was left incomplete goes on in its own thread, and hears what was said since."""
+    bed.script(Tell("one"), otherwise=Reply("And that was the rest."))
+    limits = Limits(max_steps=1, tool_seconds=20.0, idle_seconds=20.0)
+    cut = await bed.attempt(limits=limits)
+    assert (cut.result.cause, kinds(cut)) == ("max_steps", ["reply", "tool"])
+    bed.entries.append(Entry(k=bed.entries[-1].k + 1, kind="note", text="continue, but quickly"))
+    attempt = await bed.attempt(limits=limits, earlier_steps=1)
+    assert (attempt.result.status, attempt.result.text) == ("done", "And that was the rest.")
+    if bed.live:
+        assert bed.daemon.said == ["one"]
+        assert not bed.requests or "but quickly" in json.dumps(bed.requests[-1].body)
+    if bed.subject.program:
+        assert "but quickly" in repr([(word.stdin, word.argv) for word in bed.words()[1:]])
 
 
 async def _budget(bed: Bed) -> None:
@@ -303,6 +321,7 @@ SCENARIOS: Final = (
     Scenario("daemon_unreachable", "fails without the kernel's tools", _daemon_unreachable, least=_nobody_came),
     Scenario("refused_permission", "does not do what it may not", _refused_permission, least=_not_done),
     Scenario("max_steps", "ends at the limit of steps", _max_steps),
+    Scenario("continued", "goes on when it is told to continue", _continued),
     Scenario("budget", "ends when the money is gone in the middle", _budget),
     Scenario("preempted", "makes room between two steps", _preempted),
     Scenario("stopped", "leaves when asked (SIGTERM)", _stopped),

@@ -79,3 +79,4 @@ def test_a_worker_that_ends_its_kernel_ends_it_gently(project: Project) -> None:
         life.wait_ready()
         wait_done(life, instruction)
         assert life.ask("GET", f"/instructions/{instruction}").body["text"] == "survived"
+        assert project.until("kernel.stopping")["data"] == {"by": "SIGTERM"}

@@ -4,8 +4,6 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,7 +14,7 @@ from tests.worker.backends.subject_claude import CLAUDE
 from tests.worker.backends.subject_codex import CODEX
 from tests.worker.backends.subject_cursor import CURSOR
 from tests.worker.backends.subject_opencode import OPENCODE
-from tests.worker.scripted_api import Call, Move, Say, ScriptedApi
+from tests.worker.scripted_api import Call, Say, ScriptedApi
 
 KEY: Final = "sk-canary-4711"
 NO_MIRROR: Final = "conversations: false\n"
@@ -89,10 +87,3 @@ def fingerprint(*roots: Path) -> dict[str, str]:
         held = os.readlink(path) if path.is_symlink() else path.read_bytes().hex() if path.is_file() else ""
         found[str(path)] = f"{status.st_mode:o} {hashlib.sha256(held.encode()).hexdigest()}"
     return found
-
-
-@contextmanager
-def scripted(*moves: Move) -> Iterator[ScriptedApi]:
-    """A model that makes these moves."""
-    with ScriptedApi(moves) as api:
-        yield api

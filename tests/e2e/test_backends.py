@@ -2,17 +2,22 @@
 
 import json
 import os
+import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.e2e.engines import NO_MIRROR, PROGRAMS, Engine, environ, fingerprint, place, scripted
+from tests.architecture.sources import ROOT
+from tests.e2e.engines import NO_MIRROR, PROGRAMS, Engine, environ, fingerprint, place
 from tests.e2e.processes import marked
 from tests.project import Project
-from tests.worker.scripted_api import Say
+from tests.worker.scripted_api import Say, ScriptedApi
 
-RUNS: Final = int(os.environ.get("AWK_TEST_BACKEND_RUNS", "3"))
+PAGE: Final = ROOT / "docs/worker-protocol.md"
+RUNS: Final = int(os.environ.get("AWK_TEST_BACKEND_RUNS", "2"))
 """How often each program works: 100 for the figure in docs/promises.md (scripts/soak backends)."""
 
 
@@ -25,7 +30,7 @@ def test_a_program_works_and_leaves_no_trace(engine: Engine, project: Project, t
     project.write("moniro.yaml", NO_MIRROR)
     project.write("src/app.py", "print('hello')\n")
     (project.home / ".gitconfig").write_text("[user]\n\tname = somebody\n")
-    with scripted(*moves) as api:
+    with ScriptedApi(moves) as api:
         engine.agent(project, "alice", api)
         kernel_env = environ(tmp_path, api)
         assert project.awk("start", "--trust", env=kernel_env).code == 0
@@ -44,33 +49,66 @@ def test_a_program_works_and_leaves_no_trace(engine: Engine, project: Project, t
     assert marked(str(tmp_path)) == []
 
 
-def test_a_program_that_never_came_for_its_tools_and_one_that_is_missing_have_failed(
-    project: Project, tmp_path: Path
-) -> None:
-    """facts: exit code 0 and "success" are not success without Daemon MCP; some programs say nothing of it.
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """One kernel for what ends quickly: a program that claims much, one that is missing, two of the user's own."""
+    folder = tmp_path_factory.mktemp("team").resolve()
+    folders = [folder / name for name in ("project", "state", "home")]
+    for made in folders:
+        made.mkdir()
+    project = Project(*folders)
+    place_claimant(folder)
+    keys = "prompt: {{ system: hi }}\nretry: {{ attempts: 1 }}\nbackend: {}\nmodel: {}\n"
+    project.write(".agents/claims.yaml", keys.format("cursor", "cursor/auto"))
+    project.write(".agents/missing.yaml", keys.format("claude", "sonnet"))
+    project.write(".agents/echo.yaml", "backend: exec\ncommand: [python3, tools/echo.py]\n")
+    project.write(".agents/gone.yaml", "backend: exec\ncommand: [./tools/gone]\n")
+    (example,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    project.write("tools/echo.py", example)
+    environ = {"PATH": f"{folder}/bin:/usr/bin:/bin", "CURSOR_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+    assert project.awk("start", "--trust", env=environ).code == 0
+    yield project
+    project.stop()
 
-    Issue 5: a missing one costs no model call; it says which PATH was searched, and how to get it.
-    """
-    kernel_env = environ(tmp_path) | {"PATH": f"{tmp_path}/bin:/bin", "CURSOR_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+
+def place_claimant(folder: Path) -> None:
+    """Put a ``cursor-agent`` there that says all is well, and a python3 that is ours."""
+    (folder / "bin").mkdir()
     events = (
         {"type": "system", "subtype": "init", "session_id": "s1"},
         {"type": "result", "subtype": "success", "is_error": False, "result": "all is well", "session_id": "s1"},
     )
-    place(tmp_path / "bin/cursor-agent", "\n".join(f"echo '{json.dumps(event)}'" for event in events))
-    (tmp_path / "bin/claude").unlink(missing_ok=True)
-    keys = "prompt: {{ system: hi }}\nretry: {{ attempts: 1 }}\nbackend: {}\nmodel: {}\n"
-    project.write(".agents/alice.yaml", keys.format("cursor", "cursor/auto"))
-    project.write(".agents/bob.yaml", keys.format("claude", "sonnet"))
-    assert project.awk("start", "--trust", env=kernel_env).code == 0
+    place(folder / "bin/cursor-agent", "\n".join(f"echo '{json.dumps(event)}'" for event in events))
+    place(folder / "bin/python3", f'exec {sys.executable} "$@"')
 
-    failed = project.awk("send", "alice", "work", "--wait")
-    assert (failed.code, "never connected to Daemon MCP" in failed.out) == (1, True), failed
-    failed = project.awk("send", "bob", "work", "--wait")
-    missing = (
-        f"claude is not on the PATH of workers ({kernel_env['PATH']}); get it: npm install -g @anthropic-ai/claude"
-    )
-    assert (failed.code, missing in failed.out) == (1, True), failed
-    rows = {row["name"]: row for row in project.awk("backends", "--json").json()["backends"]}
-    assert rows["claude"]["missing"].startswith(missing)
-    causes = {row["agent"]: row["cause"] for row in project.awk("dead", "--json").json()["instructions"]}
-    assert causes == {"alice": "network", "bob": "spawn_permanent"}
+
+def failure(team: Project, agent: str) -> tuple[str, str, str]:
+    """What is said of work for ``agent``, which fails for good: its words, its cause and class."""
+    failed = team.awk("send", agent, "work", "--wait")
+    assert failed.code == 1, failed
+    rows = team.awk("dead", "--json").json()["instructions"]
+    return next((failed.out.strip(), row["cause"], row["class"]) for row in rows if row["agent"] == agent)
+
+
+def test_a_program_that_never_came_for_its_tools_has_failed(team: Project) -> None:
+    """facts: exit code 0 and "success" are not success without Daemon MCP; some programs say nothing of it."""
+    words, cause, kind = failure(team, "claims")
+    assert ("never connected to Daemon MCP" in words, cause, kind) == (True, "network", "transient")
+
+
+def test_a_program_that_is_missing_costs_no_model_call(team: Project) -> None:
+    """Issue 5: it fails at once and for good, with the PATH that was searched and the way to get it."""
+    words, cause, kind = failure(team, "missing")
+    assert ("npm install -g @anthropic-ai/claude-code" in words, cause, kind) == (True, "spawn_permanent", "permanent")
+    rows = {row["name"]: row for row in team.awk("backends", "--json").json()["backends"]}
+    assert rows["claude"]["missing"] in words
+
+
+def test_a_program_of_the_users_own_is_a_worker(team: Project) -> None:
+    """contracts section 6: the worker of docs/worker-protocol.md; its token is good for Daemon MCP."""
+    asked = team.awk("send", "echo", "good morning", "--wait")
+    assert (asked.code, asked.out.strip().splitlines()[-1]) == (0, "You said: good morning"), asked
+    said = [(one["from"], one["kind"], one["text"]) for one in team.awk("peek", "echo", "--json").json()["messages"]]
+    assert ("echo", "said", "echo is on it") in said
+    words, cause, _ = failure(team, "gone")
+    assert (f"no executable './tools/gone' in {team.root}" in words, cause) == (True, "spawn_permanent")

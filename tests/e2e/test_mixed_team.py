@@ -8,10 +8,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.engines import BY_NAME, environ, scripted
+from tests.e2e.engines import BY_NAME, environ
 from tests.e2e.processes import marked, wait_until
 from tests.project import Project
-from tests.worker.scripted_api import Say, Silence
+from tests.worker.scripted_api import Move, Say, ScriptedApi, Silence
 
 ENGINES = {"anna": BY_NAME["claude"], "cody": BY_NAME["codex"], "sam": BY_NAME["sdk"]}
 
@@ -23,13 +23,13 @@ def test_three_engines_hand_work_on_and_a_killed_kernel_loses_and_doubles_nothin
     """Promises P1 and P5, issue 5: claude, codex and the built-in loop; kill -9 while two of them wait for a model."""
     anna, cody, sam = ENGINES.values()
     killed = threading.Event()
-    scripts = {
+    scripts: dict[str, tuple[Move, ...]] = {
         "anna": (anna.tells("@cody please take over"), Say(text="anna has begun"), Say(text="anna has seen it")),
         "cody": (cody.tells("@sam your turn", "I hand it on."), Silence(killed), Say(text="cody is through")),
         "sam": (Silence(killed), sam.tells("@anna all is done"), Say(text="sam is through")),
     }
     with ExitStack() as stack:
-        apis = {name: stack.enter_context(scripted(*moves)) for name, moves in scripts.items()}
+        apis = {name: stack.enter_context(ScriptedApi(moves)) for name, moves in scripts.items()}
         for name, engine in ENGINES.items():
             engine.agent(project, name, apis[name])
         members = "".join(f"  {name}: {{ ref: {name} }}\n" for name in ENGINES)

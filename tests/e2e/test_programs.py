@@ -1,8 +1,11 @@
 """Agents whose work another program does, under a real kernel: recorded always, the real program where it is there."""
 
 import json
+import os
 import signal
+import sys
 import threading
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.e2e.processes import survivors
+from tests.e2e.processes import survivors, wait_for_mark, wait_until
 from tests.project import Project
 from tests.worker.backends.placing import Place
 from tests.worker.backends.subject_claude import CLAUDE
@@ -85,6 +88,7 @@ def test_a_session_outlives_its_kernel(team: Team) -> None:
         sent = team.project.awk("send", "alice", "do it", "--json", env=TRUST)
         assert sent.code == 0, sent.err
         team.project.until("instruction.step", holds=lambda event: event["data"]["kind"] == "tool")
+        wait_until(lambda: not team.real or len(api.requests) > 1)
         program = psutil.Process(team.place.words()[0].pid)
         psutil.Process(team.project.record()["pid"]).send_signal(signal.SIGKILL)
         assert survivors([program], seconds=2) == []
@@ -97,3 +101,28 @@ def test_a_session_outlives_its_kernel(team: Team) -> None:
     assert "--resume" in second.argv and "--resume" not in first.argv
     assert "You were interrupted" in second.stdin
     assert team.said() == ["do it", "one", "Done at last."]
+    home = team.project.state / "sessions" / "alice" / "dm+alice"
+    assert home.is_dir()
+    assert team.project.awk("clear", "alice", "--yes").code == 0
+    assert not home.parent.exists()
+
+
+@LINUX
+def test_what_a_killed_program_left_running_dies_with_its_attempt(team: Team) -> None:
+    """Issue, 7; promise P7: its shell's children are in sessions of their own, and SIGKILL of it leaves them alive."""
+    if not team.real:
+        pytest.skip("a recording runs nothing")
+    mark = f"awk-test-{uuid.uuid4().hex}"
+    command = f"{sys.executable} -c 'import time; time.sleep(600)' {mark}"
+    call = Call("Bash", json.dumps({"command": command, "description": "a test"}), id="call_shell")
+    with ScriptedApi([Say(calls=(call,))], otherwise=Say("Given up.")) as api:
+        alice(team, api.anthropic_url)
+        team.start()
+        sent = team.project.spawn("send", "alice", "do it", "--wait", "--json", env=TRUST)
+        left = wait_for_mark(mark, 2)
+        program = psutil.Process(team.place.words()[0].pid)
+        assert program.pid not in {os.getsid(one.pid) for one in left}
+        program.kill()
+        assert survivors(left, seconds=2) == []
+        out, err = sent.communicate(timeout=20)
+    assert json.loads(out)["results"][0]["text"] == "Given up.", err

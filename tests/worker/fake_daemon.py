@@ -61,8 +61,10 @@ class FakeDaemon:
         return _text(f"unknown tool {params.name}", is_error=True)
 
     def _decide(self, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """As Claude Code wants to be told."""
+        """At once; in the words of a permission prompt for those that send its arguments."""
         self.asked.append(dict(arguments))
+        if "tool_name" not in arguments:
+            return _text(json.dumps({"decision": "granted" if self.grants else "denied"}))
         if self.grants:
             return _text(json.dumps({"behavior": "allow", "updatedInput": arguments["input"]}))
         return _text(json.dumps({"behavior": "deny", "message": "somebody refused"}))

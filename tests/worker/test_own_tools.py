@@ -1,9 +1,9 @@
 """Attempts whose workers have tools of their own: the same loop, the same entries, beside the kernel's tools."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from protocol.ipc import Entry, Go, Limits, McpAddress, ToolCall, Yield
@@ -68,7 +68,7 @@ async def test_a_tool_that_is_not_switched_on_is_not_there(daemon: FakeDaemon, t
     assert results(made) == [("bash", "unknown tool bash", True)]
 
 
-CALL = ToolCall(id="mock-0", name="bash", args=json.dumps(RUNS).encode())  # type: ignore[arg-type]
+CALL = ToolCall(id="mock-0", name="bash", args=msgspec.Raw(msgspec.json.encode(RUNS)))
 BEGUN = Entry(k=0, kind="reply", calls=(CALL,), stop_reason="tool_use")
 
 
@@ -85,7 +85,7 @@ async def test_a_call_that_may_have_begun_is_not_made_again(
 
 async def test_reading_is_done_again_after_an_interruption(daemon: FakeDaemon, tmp_path: Path) -> None:
     """P5: a read-only tool -> run again."""
-    call = ToolCall(id="mock-0", name="list", args=b"{}")  # type: ignore[arg-type]
+    call = ToolCall(id="mock-0", name="list", args=msgspec.Raw(b"{}"))
     begun = Entry(k=0, kind="reply", calls=(call,), stop_reason="tool_use")
     made = await play(
         daemon, tmp_path, {"tool": "list"}, {"text": "x"}, tools=("files",), entries=(begun,), interrupted=True

@@ -61,7 +61,7 @@ async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
     broken = {
         "missing": McpServer(command="/no/such/server"),
         "chatty": McpServer(command="/bin/echo", args=("hello",)),
-        "mute": McpServer(command="/bin/sleep", args=("3600",)),
+        "mute": McpServer(command="/bin/sh", args=("-c", "cat > /dev/null")),
         "away": McpServer(url="http://127.0.0.1:9/mcp"),
     }
     with trio.fail_after(20):

@@ -25,6 +25,8 @@ _NO_KEY: Final = "none"
 """For servers that want none: without any it would ask for a login."""
 _SOCKET: Final = "/tmp/cc-socks-{uid}/{{pid}}.sock"  # noqa: S108  (its choice, not ours)
 """Where its socket is if the path below our folder is too long for one."""
+_WAIT_MS: Final = 7 * 24 * 3600 * 1000
+"""For a call of the kernel's tools: one may wait for a person, and the kernel itself has deadlines for them."""
 _LEAST_TOKENS: Final = 2048
 """Below this it asks for more thinking than an answer may have."""
 
@@ -144,7 +146,12 @@ def _restoring(own: Mapping[str, str], env: Mapping[str, str]) -> str:
 
 def _servers(job: Job) -> Path:
     start = job.start
-    ours = {"type": "http", "url": start.mcp.url, "headers": {"Authorization": f"Bearer {start.token}"}}
+    ours = {
+        "type": "http",
+        "url": start.mcp.url,
+        "headers": {"Authorization": f"Bearer {start.token}"},
+        "timeout": _WAIT_MS,
+    }
     every = {**{name: _server(one) for name, one in start.mcp_servers.items()}, DAEMON: ours}
     return private.write(job.place / "mcp.json", _json({"mcpServers": every}))
 

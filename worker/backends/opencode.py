@@ -17,6 +17,7 @@ from worker.backends import private
 from worker.backends.opencode_config import PROVIDER, config, environment
 from worker.backends.opencode_project import code_in
 from worker.backends.opencode_stream import GOES_ON, Replies, parse
+from worker.backends.opencode_trace import Trace
 from worker.backends.outcome import unfinished
 from worker.backends.program import Ended, Event, Job, Launch, Program, Reached
 from worker.models.errors import Failed
@@ -45,6 +46,7 @@ class Opencode:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._replies = Replies()
+        self._trace = Trace(Path(job.start.cwd))
         self._mark = job.place / "opencode.listed"
         self._reached = False
 
@@ -61,6 +63,7 @@ class Opencode:
 
     def read(self, line: bytes) -> Iterator[Event]:
         """What one line means. The first comes after its first reply, and so after it has looked for its tools."""
+        self._trace.wipe()
         if not self._reached and self._mark.exists():
             self._reached = True
             yield Reached()
@@ -70,6 +73,7 @@ class Opencode:
 
     def conclude(self, ended: Ended) -> Result:
         """What came of it. Raises Failed."""
+        self._trace.wipe()
         replies = self._replies
         if replies.failure is not None:
             raise replies.failure

@@ -28,6 +28,10 @@ QUERY_FIELDS: Final = 32
 _NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
+class _Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a route is asked that asks for nothing: ``{}``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A request as it came: header fields, query string, whole body, variables of the path."""
@@ -65,6 +69,8 @@ def _decode(route: Route, asked: Asked) -> Call[Any]:
     elif route.asks is not None:
         check_json(fields.get(b"content-type", b""))
         body = _decoder(route.asks).decode(asked.body)
+    elif asked.body and route.method != "GET":
+        _decoder(_Nothing).decode(asked.body)  # what nobody reads was meant to do something
     return Call(
         body=body,
         args=asked.args,

@@ -21,6 +21,7 @@ from kernel.api.http import (
     runs,
     spaces,
     trust,
+    usage,
     workflows,
 )
 from kernel.api.http.route import Route
@@ -125,6 +126,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         handler=instruction_changes.bring_forward,
         answers=api.InstructionInfo,
     ),
+    Route(method="GET", path="/usage", handler=usage.report, answers=api.UsageReport),
     Route(method="GET", path="/dead", handler=instructions.dead, answers=api.Dead),
     Route(method="GET", path="/feedback", handler=feedback.listing, answers=api.FeedbackList),
     Route(

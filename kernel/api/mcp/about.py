@@ -20,7 +20,7 @@ def described(tool: Tool) -> dict[str, Any]:
         "name": tool.name,
         "description": tool.description,
         "inputSchema": schema_of(tool.asks),
-        "outputSchema": schema_of(tool.gives),
+        **({} if tool.words else {"outputSchema": schema_of(tool.gives)}),
         "annotations": {
             "readOnlyHint": not tool.mutating,
             "destructiveHint": False,

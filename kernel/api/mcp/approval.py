@@ -53,7 +53,7 @@ class Leave(Ask, frozen=True, kw_only=True):
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a request. ``behavior`` to ``message`` are for a program's permission prompt, and only there."""
+    """What became of a request."""
 
     decision: Outcome
     id: str | None = None
@@ -61,12 +61,23 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     first: bool = False
     """Nobody has learned of it before: the call has not begun."""
-    behavior: Literal["allow", "deny"] | None = None
-    updated_input: dict[str, Any] | None = msgspec.field(default=None, name="updatedInput")
-    message: str | None = None
 
 
-async def request(services: Services, caller: Caller, leave: Leave) -> Decided:
+class Allowed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a permission prompt understands as yes."""
+
+    updated_input: dict[str, Any] = msgspec.field(name="updatedInput")
+    behavior: Literal["allow"] = "allow"
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """What a permission prompt understands as no."""
+
+    message: str
+    behavior: Literal["deny"] = "deny"
+
+
+async def request(services: Services, caller: Caller, leave: Leave) -> Decided | Allowed | Refusal:
     """Ask for the approval of one call, or learn what became of that. Raises Refused (bad_request, stale_attempt)."""
     tool = leave.tool or leave.tool_name
     if tool is None:
@@ -128,27 +139,16 @@ async def _wait(services: Services, caller: Caller, asked: Asked, seconds: float
                 await services.writer.commit(let_go, caller.author, asked.number)
 
 
-def _shown(leave: Leave, decided: Decided) -> Decided:
-    """The same with what a permission prompt has to be told, if this is one."""
+def _shown(leave: Leave, decided: Decided) -> Decided | Allowed | Refusal:
+    """The same, or what a permission prompt has to be told in its place."""
     if leave.tool_use_id is None and leave.tool_name is None:
         return decided
     if decided.decision == "granted":
-        return msgspec.structs.replace(decided, behavior="allow", updated_input=leave.input)
+        return Allowed(updated_input=leave.input)
     why = f": {decided.reason}" if decided.reason else ""
-    return msgspec.structs.replace(decided, behavior="deny", message=f"{WORDS[decided.decision]}{why}")
+    return Refusal(message=f"{WORDS[decided.decision]}{why}")
 
 
-class _Prompted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that a program's permission prompt may be answered."""
-
-    behavior: Literal["allow", "deny"]
-    updated_input: dict[str, Any] | None = msgspec.field(default=None, name="updatedInput")
-    message: str | None = None
-
-
-def words(decided: Decided) -> bytes:
-    """The text of the result: for a permission prompt its own JSON, to the letter."""
-    if decided.behavior is None:
-        return _encode(decided)
-    prompted = _Prompted(behavior=decided.behavior, updated_input=decided.updated_input, message=decided.message)
-    return _encode(prompted)
+def words(given: Decided | Allowed | Refusal) -> bytes | None:
+    """A permission prompt wants its own JSON as text, and nothing beside it."""
+    return None if isinstance(given, Decided) else _encode(given)

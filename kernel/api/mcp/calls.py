@@ -36,7 +36,7 @@ class Answer:
     body: bytes
     is_error: bool = False
     words: bytes | None = None
-    """Its text, where that is not the JSON itself."""
+    """Its text, where it is nothing but that."""
 
     @property
     def text(self) -> str:

@@ -46,7 +46,7 @@ def reply_to(call: PlainCall, answer: Answer) -> Reply:
     result = {
         **call.extra,
         "content": [{"type": "text", "text": answer.text}],
-        "structuredContent": msgspec.Raw(answer.body),
+        **({} if answer.words else {"structuredContent": msgspec.Raw(answer.body)}),
         "isError": answer.is_error,
     }
     return result_reply(call.id, result)

@@ -58,6 +58,6 @@ def build_server(calls: Calls) -> "Server[Any]":
 def _result(answer: Answer) -> types.CallToolResult:
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=answer.text)],
-        structured_content=msgspec.json.decode(answer.body),
+        structured_content=None if answer.words else msgspec.json.decode(answer.body),
         is_error=answer.is_error,
     )

@@ -48,8 +48,8 @@ class Tool:
     idempotent: bool = True
     waits: bool = False
     """Its answer may take as long as a person does."""
-    words: Callable[[Any], bytes] | None = None
-    """The text of its result, where that is not the result as JSON."""
+    words: Callable[[Any], bytes | None] | None = None
+    """Some of its results are nothing but this text; so no schema of them is published."""
 
 
 def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:

@@ -98,6 +98,15 @@ def keep_asking(tx: Transaction, asker: int) -> bool:
     return True
 
 
+INHERIT: Final = "UPDATE instructions SET asked_by = :new WHERE asked_by = :old AND told = 0"
+
+
+def inherit_questions(tx: Transaction, new: int, old: int) -> None:
+    """``new`` goes on where ``old`` stopped: what that had asked is answered to it, and it waits for what is open."""
+    tx.conn.execute(INHERIT, {"new": new, "old": old})
+    keep_asking(tx, new)
+
+
 FORGET: Final = "UPDATE instructions SET told = 1 WHERE asked_by = ? AND told = 0"
 
 

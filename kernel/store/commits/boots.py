@@ -1,5 +1,6 @@
 """The log of starts: that a kernel took over, that it was asked to stop, and whether those before it kept dying."""
 
+from collections.abc import Sequence
 from typing import Final, cast
 
 from kernel.policy.boots import LOOP_BOOTS, PastBoot, keeps_dying
@@ -33,11 +34,28 @@ VALUES (?, ?, ?, ?, ?, ?, ?, coalesce((SELECT max(seq) FROM events), 0))
 """
 
 
+LAST_PID: Final = "SELECT pid FROM boots ORDER BY id DESC LIMIT 1"
+
+
 def took_over(
-    tx: Transaction, *, pid: int, version: str, requeued: int, safe: bool, machine: Machine | None = None
+    tx: Transaction,
+    *,
+    pid: int,
+    version: str,
+    requeued: int,
+    safe: bool,
+    machine: Machine | None = None,
+    working: Sequence[str] | None = None,
 ) -> None:
-    """Write down that this kernel runs. What it has done so far counts for those before it."""
-    data = {"pid": pid, "version": version, "requeued": requeued, "safe_mode": safe}
+    """Write down that this kernel runs. What it has done so far counts for those before it.
+
+    ``working`` is what the one before was at when it died, if it did: who killed a kernel is among them, or nobody
+    of ours (fault PF24).
+    """
+    data: dict[str, object] = {"pid": pid, "version": version, "requeued": requeued, "safe_mode": safe}
+    if working is not None:
+        (last,) = cast("tuple[int]", tx.conn.execute(LAST_PID).fetchone())
+        data["died"] = {"pid": last, "working": list(working)}
     tx.emit("kernel.started", data=data)
     boot_id, offset_ms = (None, None) if machine is None else (machine.boot_id, machine.offset_ms)
     tx.conn.execute(INSERT, (pid, version, tx.now_ms, requeued, safe, boot_id, offset_ms))
@@ -48,6 +66,7 @@ UPDATE boots SET stopped_ms = ? WHERE id = (SELECT max(id) FROM boots) AND stopp
 """
 
 
-def asked_to_stop(tx: Transaction) -> None:
-    """However it ends now, it is no death: somebody wanted it to end."""
+def asked_to_stop(tx: Transaction, by: str = "request") -> None:
+    """However it ends now, it is no death: somebody wanted it to end. ``by``: a request, or the name of a signal."""
+    tx.emit("kernel.stopping", data={"by": by})
     tx.conn.execute(STOPPED, (tx.now_ms,))

@@ -22,6 +22,7 @@ from kernel.rule.effects import (
 )
 from kernel.rule.evaluate import evaluate
 from kernel.rule.fact import Fact
+from kernel.store.commits.answer import inherit_questions
 from kernel.store.commits.approval_rows import put_decision, put_request, put_rule
 from kernel.store.commits.roster import AgentSpec, put_agent
 from kernel.store.commits.take_up import take_up
@@ -119,8 +120,8 @@ class Recorder:
         number = self._join(values) if assign.joins and waits_for is None else None
         if number is None:
             number = self._insert(values, fact.space, assign, run)
-        if assign.continues is not None:
-            take_up(tx, number, assign.continues, fact.text)
+        if assign.continues is not None and take_up(tx, number, assign.continues, fact.text):
+            inherit_questions(tx, number, assign.continues)
         self.instructions.append(instruction_id(number))
         return number
 

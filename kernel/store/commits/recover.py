@@ -50,7 +50,9 @@ def recover(tx: Transaction, *, pid: int = 0, version: str = "", machine: Machin
     reopen(tx)
     fault_hook("recover.reopened")
     safe_mode = looping and not left.given_up  # who is given up is what they died of: without it, try again
-    took_over(tx, pid=pid, version=version, requeued=len(left.requeued), safe=safe_mode, machine=machine)
+    working = (*left.requeued, *left.closed, *left.given_up) if left.counts else None
+    requeued = len(left.requeued)
+    took_over(tx, pid=pid, version=version, requeued=requeued, safe=safe_mode, machine=machine, working=working)
     return Recovered(
         requeued=tuple(left.requeued),
         closed=tuple(left.closed),

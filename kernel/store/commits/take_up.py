@@ -43,16 +43,20 @@ NOTE_CHARACTERS: Final = 100_000
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def take_up(tx: Transaction, new: int, old: int, text: str) -> None:
-    """Let instruction ``new`` go on where ``old`` stopped, with ``text`` as what was said to it then."""
+def take_up(tx: Transaction, new: int, old: int, text: str) -> bool:
+    """Let instruction ``new`` go on where ``old`` stopped, with ``text`` as what was said to it then.
+
+    Returns whether there was anything to go on from.
+    """
     copied = tx.conn.execute(COPY, {"new": new, "old": old}).fetchall()
     if not copied:
         tx.conn.execute(FOLLOW, {"new": new, "old": old})
-        return
+        return False
     k = max(int(str(row[0])) for row in copied) + 1
     steps = sum(row[1] == "reply" for row in copied)
     tx.conn.execute(TAKE, {"new": new, "old": old, "entries": k + 1, "steps": steps})
     add_note(tx, new, k, text)
+    return True
 
 
 def add_note(tx: Transaction, number: int, k: int, text: str) -> None:

@@ -184,7 +184,7 @@ async def test_a_permission_prompt_is_kept_waiting_and_answered_in_its_own_words
         assert held.result == {}
         await decide(kernel, what, reason="so")
     assert held.text == words
-    assert held.result["structuredContent"]["behavior"] == words["behavior"]
+    assert "structuredContent" not in held.result
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     assert row["state"] == "running"
 
@@ -192,9 +192,10 @@ async def test_a_permission_prompt_is_kept_waiting_and_answered_in_its_own_words
 async def test_a_call_waits_as_long_as_it_says(kernel: House) -> None:
     """wait_seconds: then it is pending, and its agent runs again."""
     await kernel.attempt()
-    result = await call(kernel, "auth_request", {**PROMPT, "wait_seconds": 0.05})
-    assert msgspec.json.decode(result["content"][0]["text"])["behavior"] == "deny"
-    assert result["structuredContent"]["decision"] == "pending"
+    prompted = await call(kernel, "auth_request", {**PROMPT, "wait_seconds": 0.05})
+    assert msgspec.json.decode(prompted["content"][0]["text"])["behavior"] == "deny"
+    result = await call(kernel, "auth_request", {"tool": "Bash", "input": PROMPT["input"], "wait_seconds": 0.05})
+    assert result["structuredContent"] == {"decision": "pending", "id": "a1"}
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     assert (row["state"], len(await pending(kernel))) == ("running", 1)
 
@@ -247,7 +248,8 @@ async def test_an_answer_that_takes_long_comes_as_a_stream_that_shows_it_lives(
                 event = await wire.event()
                 heard += bytes(event.data) if isinstance(event, h11.Data) else b""
     _, _, answer = heard.partition(b"event: message\ndata: ")
-    assert msgspec.json.decode(answer.strip())["result"]["structuredContent"]["decision"] == "granted"
+    (content,) = msgspec.json.decode(answer.strip())["result"]["content"]
+    assert msgspec.json.decode(content["text"])["behavior"] == "allow"
 
 
 @pytest.mark.parametrize(

@@ -213,3 +213,12 @@ async def test_events_can_be_asked_for_by_several_types(kernel: House) -> None:
     text = (await kernel.ask("GET", query)).body.decode()
     kinds = {line.removeprefix("event: ") for line in text.splitlines() if line.startswith("event: ")}
     assert kinds == {"instruction.queued", "agent.changed"}
+
+
+async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none_too(kernel: House) -> None:
+    """A body that nobody reads was meant to do something: 400, and nothing is done."""
+    for body in ({"until": "tomorrow"}, [], "now", {"agents": ["bob"]}):
+        refused = await kernel.ask("POST", "/agents/alice/pause", body)
+        assert (refused.status, refused.json["code"]) == (400, "bad_request")
+    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "active"
+    assert (await kernel.ask("POST", "/agents/alice/pause", {})).status == 200

@@ -182,3 +182,28 @@ def test_agents_that_a_broken_project_file_declares_are_not_missed(tmp_path: Pat
         "moniro.yaml": [(6, "starvation")],
         ".workflows/w.yaml": [(1, "agents.dora.ref")],
     }
+
+
+def test_what_is_right_and_not_possible_on_this_machine_is_warned_of(tmp_path: Path) -> None:
+    """XF19: a sandbox or working trees that would be refused; at their places, and the file is sound."""
+    write(
+        tmp_path,
+        {
+            ".agents/alice.yaml": "backend: mock\nmock: [{text: hi}]\nsandbox: on\n",
+            ".workflows/review.yaml": """
+                agents:
+                  alice: {ref: alice}
+                  bob: {backend: mock, mock: [{text: hi}], sandbox: on}
+                workspace: {git: worktree}
+                """,
+        },
+    )
+    found = validate(tmp_path, tmp_path, (), {"PATH": str(tmp_path)}).files
+    told = {file.path: (file.ok, [(warning.line, warning.where) for warning in file.warnings]) for file in found}
+    assert told == {
+        ".agents/alice.yaml": (True, [(3, "sandbox")]),
+        ".workflows/review.yaml": (True, [(3, "agents.bob.sandbox"), (4, "workspace.git")]),
+    }
+    (tmp_path / "bwrap").touch(mode=0o755)
+    (tmp_path / ".git").mkdir()
+    assert not any(file.warnings for file in validate(tmp_path, tmp_path, (), {"PATH": str(tmp_path)}).files)

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.services.dialogue import DUMP_SECONDS, LOG_LINES, Dialogue, Ears
+from kernel.services.dialogue import DUMP_SECONDS, LOG_LINES, PACE_FRAMES, PACE_SECONDS, Dialogue, Ears
 from kernel.services.link import Link
 from kernel.services.outcome import Ending
 from kernel.services.pulse import EVERY_SECONDS, WITHIN_SECONDS
@@ -175,6 +175,20 @@ async def test_a_flood_of_log_lines_is_cut_and_the_work_goes_on() -> None:
     assert ending is not None and ending.ended_as == "done"
     assert len(scene.heard) == 1 + LOG_LINES
     assert "dropped" in str(scene.heard[-1])
+
+
+async def test_a_flood_of_words_is_read_no_faster_than_anybody_could(autojump_clock: trio.testing.MockClock) -> None:
+    """Fault IF15: back pressure on the pipe, so that the kernel has time for the others; it is no silence either."""
+    scene = Scene()
+    flood = PACE_FRAMES * 10
+
+    async def worker() -> None:
+        await scene.say(READY, *(Delta(text="x") for _ in range(flood)), Result(status="done", text="a"))
+
+    began = trio.current_time()
+    assert await scene.run_beside(worker) == Ending("done", "a")
+    assert trio.current_time() - began == pytest.approx(10 * PACE_SECONDS, rel=0.2)
+    assert sum(isinstance(one, Delta) for one in scene.heard) == flood
 
 
 async def test_silence_before_ready_is_a_startup_timeout(autojump_clock: trio.testing.MockClock) -> None:

@@ -336,6 +336,27 @@ async def test_who_is_tried_again_still_gets_its_answer_unless_it_begins_afresh(
     assert notes(house) == ([] if fresh else [(2, ANSWER)])
 
 
+@pytest.mark.parametrize("answered", [False, True])
+async def test_who_goes_on_after_it_was_incomplete_gets_the_answer_that_the_other_had_asked_for(
+    answered: bool, house: House
+) -> None:
+    """continue: the thread has the question in it, so the answer belongs there, whenever it comes; and only once."""
+    alice = await asked(house)
+    await step(house, alice, 0)
+    await house.writer.commit(close, "i1", 1, status="incomplete", cause="max_steps")
+    await take(house, "i2")
+    if answered:
+        await answers(house)
+    more = Draft(kind="said", space="review:main", sender="user", text="continue", to=("alice",))
+    (new,) = (await house.writer.commit(append, more)).instruction_ids
+    assert rows(house)[new] == (("queued", None, None) if answered else ("waiting", "answer", "i2"))
+    if not answered:
+        await answers(house)
+    assert rows(house)[new] == ("queued", None, None)
+    assert [text for _, text in notes(house, new)] == ["continue", ANSWER]
+    assert notes(house) == []
+
+
 async def test_a_tool_that_asks_nobody_is_not_looked_at(house: House) -> None:
     """The lookup is made after ask_agent alone; where that was refused, the attempt goes on."""
     await house.workflow("alice", "bob", kickoff="@alice go")

@@ -349,13 +349,13 @@ async def test_two_who_need_both_breakers_do_not_take_turns_for_ever(house: Hous
     let_in: list[str] = []
     for _ in range(6):
         await settle(house)
-        for number in ready(house):
+        for one in ready(house):
             house.clock.now_ms += 1
-            leased = await house.take(number)
+            leased = await house.take(one)
             shut = house.reader.now(breakers.closed_for, (account, KEY), leased.agent)
             if shut is None:
-                let_in.append(number)
+                let_in.append(one)
             else:
                 held = replace(HELD_BACK, wait_key=shut.key, waits_for=shut.reason, not_before_ms=shut.open_until_ms)
-                await house.writer.commit(park, number, leased.epoch, held)
+                await house.writer.commit(park, one, leased.epoch, held)
     assert len(let_in) == 1

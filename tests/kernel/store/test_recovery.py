@@ -84,6 +84,19 @@ async def test_a_kernel_that_was_asked_to_stop_has_not_died(house: House) -> Non
         await house.writer.commit(asked_to_stop)
     recovered = await boot(house)
     assert (recovered.requeued, recovered.given_up, recovered.safe_mode) == (("i1",), (), False)
+    assert [one.data.get("died") for one in house.told if one.type == "kernel.started"] == [None] * 5
+
+
+async def test_what_a_kernel_was_at_when_it_died_is_told_by_the_next(house: House) -> None:
+    """Fault PF24: whoever killed it is among them, or nobody of ours."""
+    await house.agents("alice", "bob")
+    await house.said("dm:alice", "work")
+    await house.said("dm:bob", "rest")
+    await boot(house)
+    await house.take("i1")
+    await boot(house)
+    *_, told = (one.data for one in house.told if one.type == "kernel.started")
+    assert told["died"] == {"pid": 0, "working": ["i1"]}
 
 
 async def test_kernels_that_die_one_after_the_other_end_in_safe_mode(house: House) -> None:

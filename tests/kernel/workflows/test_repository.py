@@ -1,6 +1,7 @@
 """Working trees of a real git repository: made, measured, kept and removed; interrupted anywhere, and never forced."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
@@ -51,7 +52,7 @@ class Ground:
         file.write_text(text)
 
     def commit(self, tree: Worktree | None = None) -> None:
-        cwd = self.root if tree is None else Path(tree.path)
+        cwd = self.root if tree is None else at(tree)
         self.git("add", "--all", cwd=cwd)
         self.git("commit", "--quiet", "-m", "work", cwd=cwd)
 
@@ -77,6 +78,10 @@ async def repository(ground: Ground) -> AsyncGenerator[Repository]:
         nursery.cancel_scope.cancel()
 
 
+def at(tree: Worktree, name: str = ".") -> Path:
+    return Path(tree.path, name)
+
+
 def planned(base: Base, repository: Repository, name: str = "alice") -> Worktree:
     path = str(repository.place / "review/main" / name)
     branch = f"awk/review/main/{name}"
@@ -94,18 +99,18 @@ async def test_a_tree_is_measured_with_what_is_new_and_changes_nothing_for_its_a
         base = await git.base()
         assert (base.commit, base.folder, base.changed) == (ground.git("rev-parse", "HEAD"), "", 1)
         tree = await made(git, planned(base, git))
-        assert Path(tree.path, "a.txt").read_text() == "one\n"
+        assert at(tree, "a.txt").read_text() == "one\n"
         ground.write("b.txt", "1\n2\n", tree)
         ground.commit(tree)
         ground.write("a.txt", "two\n", tree)
         ground.write("näw file", "3\n", tree)
-        before = ground.git("status", "--porcelain", "-z", cwd=Path(tree.path))
+        before = ground.git("status", "--porcelain", "-z", cwd=at(tree))
         changes = await git.changes(tree, patch=True)
         assert changes.files == (Changed("a.txt", 1, 1), Changed("b.txt", 2, 0), Changed("näw file", 1, 0))
         assert [subject for _, subject in changes.commits] == ["work"]
         assert "+two\n" in changes.patch
         assert "+3\n" in changes.patch
-        assert ground.git("status", "--porcelain", "-z", cwd=Path(tree.path)) == before
+        assert ground.git("status", "--porcelain", "-z", cwd=at(tree)) == before
         assert await git.losses(tree) == "2 changed or new files are not committed"
         assert list(git.place.glob(".index*")) == []
 
@@ -140,7 +145,7 @@ async def test_a_changed_tree_is_not_removed_whoever_asks(ground: Ground) -> Non
         ground.write("new.txt", "1\n", tree)
         with pytest.raises(Refused, match="contains modified or untracked files"):
             await git.remove(tree)
-        assert Path(tree.path, "new.txt").exists()
+        assert at(tree, "new.txt").exists()
 
 
 @pytest.mark.parametrize("left", ["branch", "half", "locked", "folder", "whole"])
@@ -151,18 +156,18 @@ async def test_what_an_interrupted_try_left_is_made_anew(ground: Ground, left: s
         if left == "branch":
             ground.git("branch", tree.branch)
         elif left == "folder":
-            Path(tree.path).mkdir(parents=True)
-            Path(tree.path, "half").write_text("x")
+            at(tree).mkdir(parents=True)
+            at(tree, "half").write_text("x")
         else:
             git_dir = Path(await git.add(tree))
             if left == "half":
-                Path(tree.path, "a.txt").unlink()
-                Path(tree.path, ".git").unlink()
+                at(tree, "a.txt").unlink()
+                at(tree, ".git").unlink()
             if left == "locked":
                 (git_dir / "locked").write_text("initializing")
-                Path(tree.path, "a.txt").unlink()
+                at(tree, "a.txt").unlink()
         again = await made(git, tree)
-        assert Path(tree.path, "a.txt").read_text() == "one\n"
+        assert at(tree, "a.txt").read_text() == "one\n"
         assert await git.losses(again) is None
         assert ground.git("worktree", "list", "--porcelain").count("worktree ") == 2
 
@@ -173,14 +178,14 @@ async def test_a_removal_that_was_interrupted_goes_on(ground: Ground, left: list
     async with repository(ground) as git:
         tree = msgspec.structs.replace(await made(git, planned(await git.base(), git)), state="removing")
         for name in left:
-            Path(tree.path, name).unlink()
+            at(tree, name).unlink()
         ground.write("mine.txt", "1\n", tree)
         assert await git.losses(tree) == "1 changed or new files are not committed"
-        Path(tree.path, "mine.txt").unlink()
+        at(tree, "mine.txt").unlink()
         assert await git.losses(tree) is None
         await git.remove(tree)
         assert ground.git("worktree", "list", "--porcelain").count("worktree ") == 1
-        assert not Path(tree.path).exists()
+        assert not at(tree).exists()
 
 
 async def test_a_tree_that_somebody_deleted_comes_back_with_its_commits(ground: Ground) -> None:
@@ -189,9 +194,9 @@ async def test_a_tree_that_somebody_deleted_comes_back_with_its_commits(ground: 
         tree = await made(git, planned(await git.base(), git))
         ground.write("b.txt", "1\n", tree)
         ground.commit(tree)
-        subprocess.run(["rm", "-rf", tree.path], check=True)
+        shutil.rmtree(at(tree))
         await git.add(tree)
-        assert Path(tree.path, "b.txt").exists()
+        assert at(tree, "b.txt").exists()
 
 
 async def test_a_branch_of_somebody_else_is_not_taken(ground: Ground) -> None:
@@ -227,7 +232,7 @@ async def test_nothing_that_the_repository_brings_along_is_run(ground: Ground) -
         tree = await made(git, planned(await git.base(), git))
         ground.write("a.txt", "two\n", tree)
         ground.write("n.txt", "three\n", tree)
-        Path(tree.path, ".git").write_text(f"gitdir: {ground.folder}/elsewhere\n")
+        at(tree, ".git").write_text(f"gitdir: {ground.folder}/elsewhere\n")
         assert len((await git.changes(tree, patch=True)).files) == 2
         assert await git.losses(tree) == "2 changed or new files are not committed"
     assert not canary.exists()
@@ -246,11 +251,11 @@ async def test_files_that_are_named_and_ignored_come_along_and_through_no_link(g
         assert names == (".env", "conf/a.json")
         tree = await made(git, planned(await git.base(), git))
         copy_included(names, ground.root, tree)
-        assert Path(tree.path, "conf/a.json").read_text() == "secret\n"
-        assert Path(tree.path, ".env").stat().st_mode & 0o777 == 0o600
+        assert at(tree, "conf/a.json").read_text() == "secret\n"
+        assert at(tree, ".env").stat().st_mode & 0o777 == 0o600
         assert await git.losses(tree) is None
         other = await made(git, planned(await git.base(), git, "bob"))
-        Path(other.path, "conf").symlink_to(tmp_path)
+        at(other, "conf").symlink_to(tmp_path)
         with pytest.raises(Refused, match="cannot be copied"):
             copy_included(names, ground.root, other)
         assert not (tmp_path / "a.json").exists()

@@ -1,5 +1,7 @@
 """Starting a workflow with a real store and real setup commands: all or nothing."""
 
+import os
+import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,10 +12,12 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.procs.exec import ExecLauncher
-from kernel.store import messages, spending, workflows
+from kernel.source.problems import BadDefinition
+from kernel.store import messages, spending, workflows, worktrees
 from kernel.store.commits.begin_workflow import Begun
 from kernel.workflows.member_definition import definition_for
 from kernel.workflows.prepare import Prepared, StartAsked, prepare
+from kernel.workflows.repository import Repository
 from kernel.workflows.start import start
 from protocol.budget import RunBudget
 from protocol.errors import Refused
@@ -68,11 +72,16 @@ class Stage:
     house: House
     launcher: ExecLauncher
 
-    async def start(self, prepared: Prepared) -> Begun:
+    async def start(self, prepared: Prepared, repository: Repository | None = None) -> Begun:
         environ = {"PATH": "/usr/bin:/bin", "CANARY": "secret"}
         house = self.house
         return await start(
-            prepared, launcher=self.launcher, writer=house.writer, environ=environ, now_ms=lambda: house.clock.now_ms
+            prepared,
+            launcher=self.launcher,
+            writer=house.writer,
+            environ=environ,
+            now_ms=lambda: house.clock.now_ms,
+            repository=repository,
         )
 
     async def refused(self, prepared: Prepared) -> Refused:
@@ -319,3 +328,68 @@ def test_whose_exit_code_counts_must_be_somebody_of_the_workflow(catalog: Catalo
     """Contracts section 7: --exit-code-from; exit 5, told before anything has run."""
     error = refusal(catalog, StartAsked("review", mode="run", trusted=True, exit_from="alcie"))
     assert (error.code, error.meaning.exit_code, error.hint) == ("not_a_participant", 5, "did you mean alice?")
+
+
+TREES = f"""\
+agents:
+  alice: {{ref: alice}}
+  bob: {{{MOCK}}}
+setup: [{{shell: touch ran}}]
+workspace: {{git: worktree, setup: [{{shell: npm ci}}], teardown: [{{shell: docker rm x}}]}}
+kickoff: "@alice go"
+"""
+
+
+def in_git(catalog: Catalog, *words: str) -> str:
+    names = {f"GIT_{who}_{what}": "t@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(catalog.root), **names}
+    done = subprocess.run(("git", *words), cwd=catalog.root, env=environ, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+async def test_working_trees_are_planned_with_the_start_from_one_commit(catalog: Catalog, tmp_path: Path) -> None:
+    """Contracts 1: one branch and tree a member; no repository is said before setup has run; a dirty one is noted."""
+    write(catalog, TREES)
+    async with stage(tmp_path) as on:
+        repository = Repository(
+            catalog.root,
+            tmp_path / "trees",
+            launcher=on.launcher,
+            environ={"PATH": "/usr/bin:/bin"},
+            own_bin=frozenset(),
+        )
+        with pytest.raises(Refused, match="not a git repository"):
+            await on.start(checked(catalog), repository)
+        assert not (catalog.root / "ran").exists()
+        in_git(catalog, "init", "--quiet")
+        in_git(catalog, "add", "--all")
+        in_git(catalog, "commit", "--quiet", "-m", "x")
+        (catalog.root / ".agents/alice.yaml").write_text(f"{{{MOCK}, max_tokens: 9}}")
+        in_git(catalog, "branch", "awk/review/main/bob")
+        started = await on.start(checked(catalog), repository)
+        trees = on.house.reader.now(worktrees.in_space, started.space)
+        assert [(tree.agent, tree.branch, tree.state) for tree in trees] == [
+            ("alice", "awk/review/main/alice", "planned"),
+            ("bob@review:main", "awk/review/main/bob.2", "planned"),
+        ]
+        assert {tree.base for tree in trees} == {in_git(catalog, "rev-parse", "HEAD")}
+        notes = [
+            said.text for said in on.house.reader.now(messages.channel, started.space, 10) if said.kind == "system"
+        ]
+        assert [note.startswith("1 changed files of the project are not committed") for note in notes] == [True]
+
+
+def test_what_trees_run_needs_trust_and_their_tag_a_branch_can_have(catalog: Catalog) -> None:
+    """P19: verbatim. And a mistake in it is found before anything starts."""
+    write(catalog, TREES)
+    text = refusal(catalog, asked(trusted=False)).text
+    assert "each working tree's setup runs: npm ci" in text
+    assert "each working tree's teardown runs: docker rm x" in text
+    assert "cannot be part of the name of a git branch" in refusal(catalog, asked(tag="a..b")).text
+    write(catalog, TREES.replace("npm ci", "'npm ${{ params.x }}'").replace("git: worktree, ", ""))
+    with pytest.raises(BadDefinition) as caught:
+        checked(catalog)
+    assert {error.message for error in caught.value.errors} >= {
+        "there are no working trees to run it in",
+        "knows no variables but those of its environment",
+    }

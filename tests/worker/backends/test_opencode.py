@@ -232,3 +232,30 @@ def test_its_own_servers_are_told_in_a_file_that_goes_with_the_attempt(tmp_path:
     assert told["mcp"]["files"]["environment"] == {"SERVER_KEY": "canary"}
     assert told["permission"]["*"] == "deny"
     assert "files_*" not in told["permission"]
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_what_it_leaves_in_a_repository_is_taken_away(tmp_path: Path, linked: bool) -> None:
+    """decisions: no file of the project changes; from a worktree, where git's folder is somewhere else, too."""
+    job = make_job("opencode", tmp_path)
+    git = (tmp_path / "main" if linked else tmp_path / "project") / ".git"
+    git.mkdir(parents=True)
+    if linked:
+        own = git / "worktrees/project"
+        own.mkdir(parents=True)
+        (own / "commondir").write_text("../..\n", "utf-8")
+        (tmp_path / "project/.git").write_text(f"gitdir: {own}\n", "utf-8")
+    program = opencode(job)
+    (git / "opencode").write_text("id", "utf-8")
+    list(program.read(finish("stop")))
+    assert not (git / "opencode").exists()
+
+
+def test_what_the_user_had_there_stays(tmp_path: Path) -> None:
+    """Somebody who works with opencode as well keeps its id."""
+    (tmp_path / "project/.git").mkdir(parents=True)
+    note = tmp_path / "project/.git/opencode"
+    note.write_text("mine", "utf-8")
+    program = opencode(make_job("opencode", tmp_path))
+    list(program.read(finish("stop")))
+    assert note.read_text("utf-8") == "mine"

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ def _where_it_is(subject: ProgramSubject) -> Any:
 PROGRAMS = [*map(_where_it_is, (CODEX, OPENCODE))]
 SKILL = "---\nname: {name}\ndescription: {word}\n---\nDo it.\n"
 STRANGER = "stranger's word"
+ME = ("-c", "user.name=me", "-c", "user.email=me@example.org")
 
 
 def instruct(folder: Path) -> None:
@@ -77,7 +77,8 @@ async def test_nobody_but_its_agent_instructs_it_and_nothing_of_the_users_change
         folders = bed.cwd, bed.folder / "home"
         for folder in folders:
             instruct(folder)
-        subprocess.run(["git", "init", "-q", bed.cwd], check=True, env={"PATH": os.defpath})
+        for command in (["init", "-q"], ["add", "."], [*ME, "commit", "-q", "-m", "first"]):
+            await trio.run_process(["git", *command], cwd=bed.cwd, env={"PATH": os.defpath})
         before = digest(*folders)
         bed.script(Reply("done"))
         assert (await bed.attempt()).result.text == "done"

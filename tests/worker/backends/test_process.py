@@ -75,7 +75,7 @@ async def test_one_that_ignores_sigterm_is_killed_with_its_group(run: Run) -> No
         import os, signal, time
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         child = os.fork()
-        print(os.getpid(), flush=True)
+        os.write(1, b"%d\\n" % os.getpid())
         time.sleep(60)
     """
     async with run(deaf) as made:

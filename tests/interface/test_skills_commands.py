@@ -1,0 +1,83 @@
+"""awk skills: out of a repository into the project, pinned; what was changed here is not lost unasked."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.git_host import SERVED, git_host
+from tests.interface.conftest import Cli
+
+COUNTING = "---\nname: counting\ndescription: How to count\n---\nUse wc.\n"
+
+
+def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> None:
+    """issue 4; XF05, XF06: plain files of a commit, pinned; links and hooks do not come along."""
+    with git_host(tmp_path / "host") as host:
+        cli.environ |= host.environ
+        host.write("all/counting/SKILL.md", COUNTING)
+        host.write("all/counting/run.sh", "#!/bin/sh\n")
+        (host.work / "all/counting/run.sh").chmod(0o755)
+        (host.work / "all/counting/away").symlink_to("/etc/passwd")
+        host.write("all/cooking/SKILL.md", COUNTING.replace("count", "cook"))
+        host.write("all/README.md", "x")
+        first = host.publish("v1")
+        imported = cli("skills", "import", f"github:{SERVED}@v1/all", "counting", "--json")
+        assert imported.code == 0, imported.err
+        (row,) = imported.json()["skills"]
+        assert (row["name"], row["path"], row["commit"]) == ("counting", ".agents/skills/counting", first)
+        folder = cli.root / ".agents/skills/counting"
+        assert sorted(os.listdir(folder)) == ["SKILL.md", "run.sh"]
+        assert os.access(folder / "run.sh", os.X_OK) and not os.access(folder / "SKILL.md", os.X_OK)
+        lock = json.loads((cli.root / ".agents/skills/skills.lock").read_text())
+        assert lock["counting"] == {"source": f"github:{SERVED}@v1/all", "commit": first, "digest": row["digest"]}
+        assert cli("skills", "import", f"github:{SERVED}@v1/all", "counting").code == 2
+
+        host.write("all/counting/SKILL.md", COUNTING + "Or count by hand.\n")
+        second = host.publish("v1")
+        (folder / "SKILL.md").write_text(COUNTING + "Mine.\n")
+        kept = cli("skills", "update")
+        assert (kept.code, "counting was changed here" in kept.err) == (1, True)
+        updated = cli("skills", "update", "counting", "--force", "--json").json()["skills"]
+        assert (updated[0]["commit"], updated[0]["edited"]) == (second, False)
+        assert (folder / "SKILL.md").read_text().endswith("Or count by hand.\n")
+    assert cli("skills", "rm", "counting").code == 0
+    assert (sorted(os.listdir(folder.parent)), cli("skills", "list").out) == (["skills.lock"], "no skills\n")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["github:../x@v1/a", "github:o/r", "github:o/r@--upload-pack=x/a", "github:o/r@v1/../..", "file:///etc", "ext::sh"],
+)
+def test_a_source_that_is_none_is_refused_before_git_is_thought_of(cli: Cli, source: str) -> None:
+    """XF04."""
+    refused = cli("skills", "import", source)
+    assert (refused.code, refused.out) == (2, "")
+    assert not (cli.root / ".agents/skills").exists()
+
+
+def test_a_folder_without_a_skill_is_told(cli: Cli, tmp_path: Path) -> None:
+    """Nothing is written; one that is wrong is told at its place."""
+    with git_host(tmp_path / "host") as host:
+        cli.environ |= host.environ
+        host.write("none/README.md", "x")
+        host.write("bad/SKILL.md", "no front matter")
+        host.publish("v1")
+        assert cli("skills", "import", f"github:{SERVED}@v1/none").code == 5
+        wrong = cli("skills", "import", f"github:{SERVED}@v1/bad")
+        assert (wrong.code, "bad/SKILL.md:1:1" in wrong.err) == (78, True)
+    assert not (cli.root / ".agents/skills").exists()
+
+
+def test_a_link_in_place_of_the_folder_is_not_followed(cli: Cli, tmp_path: Path) -> None:
+    """XF12."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (cli.root / ".agents/skills").symlink_to(outside)
+    with git_host(tmp_path / "host") as host:
+        cli.environ |= host.environ
+        host.write("counting/SKILL.md", COUNTING)
+        host.publish("v1")
+        assert cli("skills", "import", f"github:{SERVED}@v1/counting").code != 0
+    assert list(outside.iterdir()) == []

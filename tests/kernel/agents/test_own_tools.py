@@ -1,0 +1,111 @@
+"""The keys tools, mcp_servers and skills of an agent, and tools of the project file: what they may say."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel.agents.catalog import Catalog
+from kernel.api.mcp.tools import TOOLS
+from kernel.source.problems import BadDefinition
+from protocol.agent import McpServer
+from protocol.tools import BUILT_IN, CONTEXT_FAMILIES, ON_DEMAND, tool_name_fault
+
+
+def agent(root: Path, keys: str, project: str = "") -> Catalog:
+    """A project with one agent, which has these keys."""
+    (root / ".agents").mkdir(exist_ok=True)
+    (root / ".agents/alice.yaml").write_text(f"backend: mock\nmock: [{{ text: x }}]\n{keys}\n")
+    if project:
+        (root / "moniro.yaml").write_text(project)
+    return Catalog(root)
+
+
+@pytest.mark.parametrize(
+    ("keys", "place", "message", "hint"),
+    [
+        ("tools: [bsh]", "3:1 tools", "unknown tool 'bsh'", "did you mean bash?"),
+        ("tools: [grep]", "3:1 tools", "grep comes with files", "write files"),
+        ("tools: [bash, bash]", "3:1 tools", "bash is there twice", None),
+        ("mcp_servers: { a: { command: x, url: 'http://y' } }", "3:21 mcp_servers.a.command", "exactly one of", None),
+        ("mcp_servers: { a: {} }", "3:16 mcp_servers.a.command", "exactly one of", None),
+        ("mcp_servers: { daemon: { command: x } }", "3:16 mcp_servers.daemon", "is what Daemon MCP is called", None),
+        ("mcp_servers: { 'a b': { command: x } }", "3:16 mcp_servers.a b", "is not a server's name", None),
+        ("mcp_servers: { a: { url: 'file:///x' } }", "3:21 mcp_servers.a.url", "is not an http://", None),
+        ("mcp_servers: { a: { url: 'http://u:p@x' } }", "3:21 mcp_servers.a.url", "is not an http://", None),
+        ("mcp_servers: { a: { command: x, args: ['${K}'] } }", "3:33 mcp_servers.a.args", "everybody could", None),
+        ("mcp_servers: { a: { url: 'http://x/${K}' } }", "3:21 mcp_servers.a.url", "everybody could", None),
+        (
+            "mcp_servers: { a: { command: x, env: { A: '${LD_X}' } } }",
+            "3:33 mcp_servers.a.env",
+            "never passed on",
+            None,
+        ),
+        (
+            "mcp_servers: { a: { command: x, env: { LD_PRELOAD: y } } }",
+            "3:40 mcp_servers.a.env.LD",
+            "never passed",
+            None,
+        ),
+        (
+            "mcp_servers: { a: { command: x, env: { K: '${AGENT_WORKER_TOKEN}' } } }",
+            "3:33 mcp",
+            "never passed on",
+            None,
+        ),
+        ("mcp_servers: { a: { type: project, command: x } }", "3:21 mcp_servers.a.type", "that file says", None),
+        ("mcp_servers: { a: { type: http, command: x } }", "3:21 mcp_servers.a.type", "does not go with", None),
+        ("mcp_servers: { a: { type: sse, url: 'http://x' } }", "3:27 mcp_servers.a.type", "", None),
+        ("mcp_servers: { a: { comand: x } }", "3:21 mcp_servers.a.comand", "unknown key", "did you mean command?"),
+        ("mcp_servers: .mcp.yaml", "3:14 mcp_servers", "", None),
+        ("mcp_servers: [github]", "3:1 mcp_servers", ".mcp.json has no server github", None),
+    ],
+)
+def test_what_is_wrong_is_told_at_its_place(
+    tmp_path: Path, keys: str, place: str, message: str, hint: str | None
+) -> None:
+    """CF07: with a suggestion; issue 4: unknown tools, both or none of command and url."""
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "y"}}}')
+    with pytest.raises(BadDefinition) as caught:
+        agent(tmp_path, keys).agent("alice")
+    assert caught.value.text.startswith(f".agents/alice.yaml:{place}") and message in caught.value.text
+    assert hint is None or caught.value.errors[0].hint == hint
+
+
+def test_what_is_right_is_taken(tmp_path: Path) -> None:
+    """contracts 1."""
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"x": {"command": "y"}}}')
+    project = "tools: { count: { description: Count, command: [wc] } }"
+    keys = "tools: [bash, files, skills, feedback, count]\nmcp_servers: [x]\napproval: all"
+    definition = agent(tmp_path, keys, project).agent("alice").definition
+    assert definition.tools == ("bash", "files", "skills", "feedback", "count")
+    assert definition.mcp_servers == {"x": McpServer(type="project")}
+
+
+@pytest.mark.parametrize(
+    ("tool", "place", "message"),
+    [
+        ("Count: { description: x, mock: y }", "tools.Count", "is not a tool's name"),
+        ("bash: { description: x, mock: y }", "tools.bash", "bash is built in"),
+        ("files: { description: x, mock: y }", "tools.files", "files is built in"),
+        ("team_vote: { description: x, mock: y }", "tools.team_vote", "names that begin with team_ are taken"),
+        ("mcp__x__y: { description: x, mock: y }", "tools.mcp__x__y", "are taken"),
+        ("count: { description: '', mock: y }", "tools.count.description", "is empty"),
+        ("count: { description: x }", "tools.count.command", "is missing"),
+        ("count: { description: x, command: [wc, '${a}'] }", "tools.count.command", "${a} is no argument of it"),
+        ("count: { description: x, command: [wc], input: { a: text } }", "tools.count.input", "'text' is no type"),
+        ("count: { description: x, command: wc }", "tools.count.command", ""),
+    ],
+)
+def test_a_tool_of_the_project_has_to_be_one(tmp_path: Path, tool: str, place: str, message: str) -> None:
+    """No name of another tool is taken, and no placeholder stands for nothing."""
+    with pytest.raises(BadDefinition) as caught:
+        agent(tmp_path, "", f"tools: {{ {tool} }}").project()
+    assert f" {place}: " in caught.value.text and message in caught.value.text
+
+
+def test_no_name_of_a_project_s_tool_can_hide_one_of_the_kernel_s() -> None:
+    """Whatever Daemon MCP offers begins with a family's name, which no other tool may."""
+    assert all(tool_name_fault(name) for name in TOOLS)
+    assert all(name.startswith(CONTEXT_FAMILIES) for name in TOOLS)
+    assert set(ON_DEMAND) <= set(TOOLS)
+    assert not set(BUILT_IN) & set(TOOLS)

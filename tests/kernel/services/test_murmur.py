@@ -1,0 +1,67 @@
+"""What is shown of a worker's words while they come: soon, together, and never more than can be read."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import trio
+import trio.testing
+
+from kernel.services.murmur import WINDOW_CHARACTERS, WINDOW_SECONDS, Murmur, Told
+from protocol.ipc import Delta, Progress
+
+Seen = list[tuple[str, Told]]
+
+
+@asynccontextmanager
+async def murmur() -> AsyncGenerator[tuple[Murmur, Seen]]:
+    """One that runs, and what it has told."""
+    seen: Seen = []
+    made = Murmur(lambda kind, data: seen.append((kind, data)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(made.run)
+        await trio.testing.wait_all_tasks_blocked()
+        yield made, seen
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_first_word_comes_at_once_and_the_next_ones_together(autojump_clock: trio.testing.MockClock) -> None:
+    """A reader sees life immediately, and ten events a second at most."""
+    async with murmur() as (it, seen):
+        it.hear(Delta(text="a"))
+        assert seen == [("delta", {"text": "a"})]
+        for word in "bcd":
+            it.hear(Delta(text=word))
+        it.hear(Progress(what="bash"))
+        it.hear(Progress(what="files"))
+        assert len(seen) == 1
+        await trio.sleep(WINDOW_SECONDS * 1.5)
+        assert seen[1:] == [("delta", {"text": "bcd"}), ("progress", {"what": "files"})]
+        await trio.sleep(10)
+        assert len(seen) == 3
+        it.hear(Delta(text="e"))
+        assert seen[3:] == [("delta", {"text": "e"})]
+
+
+async def test_what_was_gathered_goes_before_the_entry_it_belongs_to(autojump_clock: trio.testing.MockClock) -> None:
+    """Whoever follows reads the words, then that they are durable: never the other way round, and none twice."""
+    async with murmur() as (it, seen):
+        it.hear(Delta(text="a"))
+        it.hear(Delta(text="b"))
+        it.flush()
+        it.flush()
+        await trio.sleep(1)
+    assert seen == [("delta", {"text": "a"}), ("delta", {"text": "b"})]
+
+
+async def test_a_flood_is_cut_and_what_was_left_out_is_counted(autojump_clock: trio.testing.MockClock) -> None:
+    """Fault IF15: a window holds 64 KiB; the count says that there was more."""
+    block = "x" * 1024
+    async with murmur() as (it, seen):
+        it.hear(Delta(text="a"))
+        for _ in range(1000):
+            it.hear(Delta(text=block))
+        await trio.sleep(WINDOW_SECONDS * 2.5)
+        ((_, told),) = seen[1:]
+        assert (len(str(told["text"])), told["lagged"]) == (WINDOW_CHARACTERS, 1000 - 64)
+        it.hear(Delta(text="after"))
+        assert seen[-1] == ("delta", {"text": "after"})

@@ -1,0 +1,57 @@
+"""What a worker is told of the attempts before it: whether a call may have been under way when one broke off (P4)."""
+
+from typing import Final
+
+import pytest
+
+from kernel.store.commits.journal import journal
+from kernel.store.commits.park import Parking, park
+from protocol.ipc import Entry
+from tests.kernel.store.house import House
+
+ENTRY: Final = Entry(k=0, kind="reply", stop_reason="tool_use")
+
+
+def put_back(outcome: str) -> Parking:
+    return Parking(status="yielded" if outcome == "yielded" else "queued", outcome=outcome)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "interrupted"),
+    [
+        ((), False),
+        (("yielded",), False),
+        (("yielded", "held back", "over budget"), False),
+        (("crash",), True),
+        (("kernel_restart",), True),
+        (("the kernel is stopping",), True),
+        (("crash", "held back", "yielded"), True),
+    ],
+)
+async def test_only_what_may_have_begun_is_in_doubt(house: House, outcomes: tuple[str, ...], interrupted: bool) -> None:
+    """An attempt that yielded had begun nothing; one that broke off since the last entry may have."""
+    await house.agents("alice")
+    await house.said("dm:alice", "work")
+    leased = await house.take("i1")
+    assert leased.interrupted is False
+    if outcomes:
+        await house.writer.commit(journal, "i1", leased.epoch, ENTRY)
+    for outcome in outcomes:
+        await house.writer.commit(park, "i1", leased.epoch, put_back(outcome))
+        house.clock.now_ms += 60_000
+        leased = await house.take("i1")
+    assert leased.interrupted is interrupted
+
+
+async def test_the_next_entry_ends_the_doubt(house: House) -> None:
+    """What is durable is known."""
+    await house.agents("alice")
+    await house.said("dm:alice", "work")
+    first = await house.take("i1")
+    await house.writer.commit(park, "i1", first.epoch, put_back("crash"))
+    house.clock.now_ms += 60_000
+    second = await house.take("i1")
+    await house.writer.commit(journal, "i1", second.epoch, ENTRY)
+    await house.writer.commit(park, "i1", second.epoch, put_back("yielded"))
+    house.clock.now_ms += 1
+    assert (second.interrupted, (await house.take("i1")).interrupted) == (True, False)
