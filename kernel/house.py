@@ -131,7 +131,7 @@ def build(boot: Boot, database: Database) -> House:
         services=replace(
             _services(ground, launcher, attempts, dispatcher, mirror, stopping, safe_mode),
             repository=repository,
-            worktrees=lambda space, agent, patch: trees.report(space, agent, patch=patch),
+            worktrees=trees.report,
             diff_stat=trees.stat,
         ),
         worktrees=trees,

@@ -21,8 +21,8 @@ Pause = Annotated[float, msgspec.Meta(ge=0, le=86_400, extra={"duration": True})
 """As Duration, but nothing at all is allowed, and at most a day."""
 
 
-Bytes = Annotated[int, msgspec.Meta(ge=16 * 2**20, le=2**50, extra={"bytes": True})]
-"""Bytes; ``512MiB``, ``4GiB``, ``2GB`` or a bare number in the file. From 16 MiB."""
+Bytes = Annotated[int, msgspec.Meta(ge=64 * 2**20, le=2**50, extra={"bytes": True})]
+"""Bytes; ``512MiB``, ``4GiB``, ``2GB`` or a bare number in the file. From 64 MiB."""
 Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]

@@ -285,6 +285,8 @@ class RunReport(_Document, frozen=True, kw_only=True):
     verdict: str | None = None
     output: Any = None
     """The final answer as JSON, where the workflow has an ``output_schema`` and the answer fits."""
+    branches: dict[str, str] = {}
+    """Of agents with working trees of their own, as long as those are there: by name."""
     schema: str = "awk/run/1"
 
 

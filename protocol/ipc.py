@@ -152,6 +152,8 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """Servers of the agent's own. ``${NAME}`` is already filled in: what is here is secret."""
     project_tools: dict[str, ProjectTool] = {}
     """Those of ``tools`` that are the project's own."""
+    pinned: dict[str, str] = {}
+    """Files of the project that commands of these and of ``mcp_servers`` name, and the SHA-256 of what was trusted."""
     skills: tuple[Skill, ...] = ()
     """What the agent can read up on."""
     interrupted: bool = False

@@ -34,8 +34,13 @@ async def attempt(
     except (Failed, TooLarge) as error:
         return error_frame(error, conversation)
     except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
-        traceback.print_exc()
-        return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
+        return crashed(error)
+
+
+def crashed(error: Exception) -> Error:
+    """What the kernel is told of a bug of ours, which is being handled; standard error has the rest."""
+    traceback.print_exc()
+    return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
 
 
 async def _play(

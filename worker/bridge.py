@@ -166,7 +166,7 @@ class Bridge:
         fields = (
             ("authorization", f"Bearer {self._pass.token}"),
             ("content-type", "application/json"),
-            ("accept", "application/json, text/event-stream"),
+            ("accept", "application/json"),  # and no stream, which the kernel sends who waits for a person
         )
         return Connection(self._pass.url, fields, TrioWaits())
 

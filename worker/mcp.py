@@ -65,7 +65,7 @@ class DaemonMcp:
             (
                 ("authorization", f"Bearer {token}"),
                 ("content-type", "application/json"),
-                ("accept", "application/json, text/event-stream"),
+                ("accept", "application/json"),
                 ("mcp-protocol-version", REVISION),
             ),
             waits,

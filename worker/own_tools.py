@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Final
 
 from protocol.ipc import Error, Result, Start
-from worker.attempt import Connect, attempt
+from worker.attempt import Connect, attempt, crashed
 from worker.link import Link, LinkLost
 from worker.models.mock import SHELL
 from worker.programs import Programs
@@ -21,8 +21,11 @@ async def attempt_with_tools(
     start: Start, link: Link, waits: Waits, *, connect: Connect, env: Mapping[str, str]
 ) -> Result | Error | None:
     """As ``attempt``, with what the start frame switches on. ``env`` is what programs see."""
-    async with _opened(start, Programs(start, env), link) as own:
-        return await attempt(start, link, waits, connect, own)
+    try:
+        async with _opened(start, Programs(start, env), link) as own:
+            return await attempt(start, link, waits, connect, own)
+    except Exception as error:  # noqa: BLE001  (as in ``attempt``, for what comes before and after it)
+        return crashed(error)
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 Tools, MCP servers and CLIs are started here and nowhere else. Whatever they leave behind is the keeper's to end.
 """
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -33,9 +34,26 @@ class Programs:
         """What has to be executed so that ``words`` run within the attempt's bounds."""
         return list(wrap(words, self._start))
 
+    def changed(self, words: Sequence[str]) -> str | None:
+        """The first of ``words`` that is a file of the project, and not what was trusted when the attempt began.
+
+        An agent that writes files must not become one that runs what it likes. Blocks for as long as reading takes.
+        """
+        return next((word for word in words if not self._is_as_trusted(word)), None)
+
     def env(self, more: Mapping[str, str] = _NOTHING) -> dict[str, str]:
         """The environment of a program, with ``more`` of its own."""
         return {**self._env, **more}
+
+    def _is_as_trusted(self, word: str) -> bool:
+        trusted = self._start.pinned.get(word)
+        if trusted is None:
+            return True
+        try:
+            with open(os.path.join(self.cwd, word), "rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == trusted
+        except OSError:
+            return False
 
     async def open(
         self,

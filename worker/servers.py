@@ -97,6 +97,9 @@ class Server:
     async def _connected(self) -> AsyncGenerator[Client]:
         config = self._config
         if config.url is None:
+            changed = self._programs.changed((config.command or "", *config.args))
+            if changed is not None:
+                raise PermissionError(f"{changed} is not what was trusted")
             words = self._programs.argv((config.command or "", *config.args))
             variables = self._programs.env(config.env)
             program = StdioServerParameters(command=words[0], args=words[1:], env=variables, cwd=self._programs.cwd)

@@ -21,18 +21,22 @@ from protocol.tools import ProjectTool, Skill
 
 SKILLS: Final = "skills"
 """The word in ``tools:``."""
-MAX_PROGRAM_BYTES: Final = 4 * 1024 * 1024
+MAX_PROGRAM_BYTES: Final = 64 * 1024 * 1024
 SHORT: Final = 16
 """Characters of a digest that are shown."""
 
 
 class Belongings(NamedTuple):
-    """What an agent brings along. ``demands`` is what of it needs trust, verbatim."""
+    """What an agent brings along. ``demands`` is what of it needs trust, verbatim.
+
+    ``pinned`` has every file of the project that a command names, as it is named there, and the SHA-256 of its content.
+    """
 
     servers: Mapping[str, McpServer] = MappingProxyType({})
     tools: Mapping[str, ProjectTool] = MappingProxyType({})
     skills: tuple[Skill, ...] = ()
     demands: tuple[str, ...] = ()
+    pinned: Mapping[str, str] = MappingProxyType({})
 
 
 KEYS: Final = frozenset({"skills", "mcp_servers"})
@@ -49,26 +53,31 @@ def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Pa
     skills = skills_of(definition.skills, root) if definition.skills else ()
     if SKILLS in definition.tools and not definition.skills:
         skills = home_skills(root)
-    found = (*_of_tools(tools, root), *_of_servers(servers, root), *_of_skills(skills))
+    commands = [tool.command for tool in tools.values() if tool.mock is None]
+    commands += [(server.command or "", *server.args) for server in servers.values()]
+    pinned = _pinned((word for command in commands for word in command), root)
+    found = (*_of_tools(tools, pinned), *_of_servers(servers, pinned), *_of_skills(skills))
     return Belongings(
         servers=servers,
         tools=tools,
         skills=tuple(one.skill for one in skills),
         demands=tuple(f"{definition.name} {demand}" for demand in found),
+        pinned=pinned,
     )
 
 
-def _of_tools(tools: Mapping[str, ProjectTool], root: Path) -> Iterator[str]:
+def _of_tools(tools: Mapping[str, ProjectTool], pinned: Mapping[str, str]) -> Iterator[str]:
     for name, tool in tools.items():
         if tool.mock is None:
-            yield f"runs, as its tool {name}: {_shown(tool.command, root)}"
+            unasked = ", always unasked" if tool.read_only else ""
+            yield f"runs, as its tool {name}{unasked}: {_shown(tool.command, pinned)}"
 
 
-def _of_servers(servers: Mapping[str, McpServer], root: Path) -> Iterator[str]:
+def _of_servers(servers: Mapping[str, McpServer], pinned: Mapping[str, str]) -> Iterator[str]:
     for name, server in servers.items():
         if server.url is None:
             words = (server.command or "", *server.args)
-            yield f"runs the MCP server {name}: {_shown(words, root)}{_values(server.env)}"
+            yield f"runs the MCP server {name}: {_shown(words, pinned)}{_values(server.env)}"
         else:
             yield f"sends what it likes to the MCP server {name} at {server.url}{_values(server.headers)}"
 
@@ -80,26 +89,34 @@ def _of_skills(skills: Iterable[FoundSkill]) -> Iterator[str]:
 
 def _values(values: Mapping[str, str]) -> str:
     """Names, with what they are set to: variables of the user's by name, anything else by its digest."""
-    said = [f"{name}={value if '${' in value else _digest(value.encode())}" for name, value in values.items()]
+    said = [f"{name}={value if '${' in value else _short(_sha256(value.encode()))}" for name, value in values.items()]
     return f", with {', '.join(said)}" if said else ""
 
 
-def _shown(words: Iterable[str], root: Path) -> str:
+def _shown(words: Iterable[str], pinned: Mapping[str, str]) -> str:
     """A command line, with the digest of every file of the project in it: another content is another program."""
     given = tuple(words)
-    files = {word: digest for word in given if (digest := _digest_of_file(word, root)) is not None}
-    told = "".join(f" ({word}: {digest})" for word, digest in files.items())
-    return f"{shlex.join(given)}{told}"
+    files = "".join(f" ({word}: {_short(pinned[word])})" for word in given if word in pinned)
+    return f"{shlex.join(given)}{files}"
+
+
+def _pinned(words: Iterable[str], root: Path) -> Mapping[str, str]:
+    return {word: digest for word in words if (digest := _digest_of_file(word, root)) is not None}
 
 
 def _digest_of_file(word: str, root: Path) -> str | None:
-    if not word or word.startswith("-") or os.path.isabs(word) or "\0" in word:
+    if not word or word.startswith("-") or "\0" in word:
         return None
+    path = os.path.relpath(word, root) if os.path.isabs(word) else word
     try:
-        return _digest(read_bytes(inside(root, word, word), word, MAX_PROGRAM_BYTES))
+        return _sha256(read_bytes(inside(root, path, word), word, MAX_PROGRAM_BYTES))
     except (BadDefinition, FileMissing):
         return None  # no file of the project, which most words are
 
 
-def _digest(data: bytes) -> str:
-    return f"sha256:{hashlib.sha256(data).hexdigest()[:SHORT]}"
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _short(digest: str) -> str:
+    return f"sha256:{digest[:SHORT]}"

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from kernel.agents.environment import name_fault
 from kernel.agents.key_fault import KeyFault
 from kernel.source.files import FileMissing, inside, read_bytes, tree_of
 from kernel.source.located import Converter, Shapes
@@ -33,6 +32,9 @@ PROJECT: Final = "project"
 _KEY: Final = "mcp_servers"
 _FILE_KEY: Final = "mcpServers"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", re.ASCII)
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+_OURS: Final = "AGENT_WORKER_"
+"""How variables begin that say where the kernel is, and what lets one in."""
 _FORMS: Final = f"write its name with command: or url: under it, a list of names of {MCP_FILE}, or {MCP_FILE} for all"
 
 Servers = Mapping[str, McpServer]
@@ -61,18 +63,17 @@ def servers_of(servers: Servers, root: Path) -> dict[str, McpServer]:
     """``servers`` with those of the project's file in full. Raises BadDefinition for that file."""
     if not any(server.type == PROJECT for server in servers.values()):
         return dict(servers)
-    file = _read(root)
-    found: dict[str, McpServer] = {}
-    for name, server in servers.items():
-        if server.type != PROJECT:
-            found[name] = server
-        elif name == EVERY:
-            found = {**file, **found}
-        elif name in file:
-            found[name] = file[name]
-        else:
-            raise fail(MCP_FILE, f"{MCP_FILE} has no server {name[:60]}", suggest(name, file), where=_KEY)
-    return found
+    entries, problems = _entries(root)
+    there = {key.text: node for key, node in entries.entries}
+    named = {name for name, server in servers.items() if server.type == PROJECT}
+    for name in sorted(named - {EVERY}):
+        if name not in there:
+            raise fail(MCP_FILE, f"{MCP_FILE} has no server {name[:60]}", suggest(name, there), where=_KEY)
+    wanted = there.keys() if EVERY in named else named
+    found = {name: _entry(name, there[name], problems) for name in there if name in wanted}
+    problems.check()
+    own = {name: server for name, server in servers.items() if server.type != PROJECT}
+    return {**{name: server for name, server in found.items() if server is not None}, **own}
 
 
 def filled(servers: Servers, environ: Mapping[str, str]) -> dict[str, McpServer]:
@@ -90,7 +91,7 @@ def filled(servers: Servers, environ: Mapping[str, str]) -> dict[str, McpServer]
     }
 
 
-def variables(server: McpServer) -> frozenset[str]:
+def _variables(server: McpServer) -> frozenset[str]:
     """Names of the user's variables that it gets."""
     values = (*server.env.values(), *server.headers.values())
     return frozenset(match[1] for value in values for match in _VARIABLE.finditer(value))
@@ -151,16 +152,16 @@ def _value_faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
             yield key, "cannot hold a variable: everybody could read it there", "use env: or headers:"
         if any("\0" in value for value in values):
             yield key, "holds a NUL character", None
-    for name in sorted(variables(server)):
-        fault = name_fault(name)
-        if fault is not None:
-            yield ("env" if server.env else "headers"), fault, None
+    for name in sorted(_variables(server)):
+        if name.startswith(_OURS):
+            yield ("env" if server.env else "headers"), f"${name} is the kernel's own, and is not handed on", None
     for name in server.env:
-        if name_fault(name) is not None:
-            yield f"env.{name}", name_fault(name) or "", None
+        if not _NAME.fullmatch(name) or name.startswith(_OURS):
+            yield f"env.{name}", f"{name[:60]!r} is no name for a variable of it", None
 
 
-def _read(root: Path) -> dict[str, McpServer]:
+def _entries(root: Path) -> tuple[MapNode, Problems]:
+    """What the file has, and where to note what is wrong with that. Raises BadDefinition."""
     try:
         data = read_bytes(inside(root, MCP_FILE, MCP_FILE), MCP_FILE)
     except FileMissing:
@@ -169,9 +170,7 @@ def _read(root: Path) -> dict[str, McpServer]:
     entries = node.get(_FILE_KEY) if isinstance(node, MapNode) else None
     if not isinstance(entries, MapNode):
         raise fail(MCP_FILE, f"has no {_FILE_KEY}", where=_FILE_KEY)
-    found = {key.text: _entry(key.text, child, problems) for key, child in entries.entries}
-    problems.check()
-    return {name: server for name, server in found.items() if server is not None}
+    return entries, problems
 
 
 def _entry(name: str, node: Node, problems: Problems) -> McpServer | None:

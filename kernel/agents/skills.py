@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from kernel.source.beneath import NotInside, plain_path
 from kernel.source.folder import BadFolder, FolderFile, digest_of, folder_files
 from kernel.source.nodes import MapNode, Node, ScalarNode
-from kernel.source.problems import Place, Problems, fail
+from kernel.source.problems import Problems, fail
 from kernel.source.yaml_tree import decode_utf8, parse_yaml
 from protocol.tools import Skill
 
@@ -70,11 +70,11 @@ def read_skill(path: str, files: tuple[FolderFile, ...], root: Path) -> FoundSki
     name = _text(node, "name") or PurePath(path).name
     if len(name) > NAME_LIMIT or not _NAME.fullmatch(name):
         hint = "small letters, digits and single -, as the folder is called"
-        problems.add(_place(node, "name"), "name", f"{name[:80]!r} is no skill's name", hint)
+        problems.add(node.place_of("name"), "name", f"{name[:80]!r} is no skill's name", hint)
     about = _text(node, "description")
     if not about or len(about) > DESCRIPTION_LIMIT:
         message = f"is longer than {DESCRIPTION_LIMIT} characters" if about else "is missing"
-        problems.add(_place(node, "description"), "description", message, "say what it is for, and when to use it")
+        problems.add(node.place_of("description"), "description", message, "say what it is for, and when to use it")
     problems.check()
     skill = Skill(name=name, description=about or "", folder=str(root / path))
     return FoundSkill(skill, path, digest_of(files))
@@ -87,7 +87,8 @@ def _in(folder: str, root: Path) -> Iterator[FoundSkill]:
     except (NotInside, BadFolder) as error:
         raise fail(folder[:200], f"{folder[:200]!r} cannot be taken: {error}", where=_KEY) from error
     except OSError as error:
-        raise fail(folder[:200], f"{folder[:200]!r} is no folder of the project: {error.strerror}", where=_KEY) from error
+        message = f"{folder[:200]!r} is no folder of the project: {error.strerror}"
+        raise fail(folder[:200], message, where=_KEY) from error
     if any(file.name == INSTRUCTIONS for file in files):
         yield read_skill(path, files, root)
         return
@@ -126,7 +127,3 @@ def _front(data: bytes, shown: str) -> tuple[MapNode, Problems]:
 def _text(node: MapNode, key: str) -> str | None:
     value = node.get(key)
     return value.text.strip() if isinstance(value, ScalarNode) and not value.is_null else None
-
-
-def _place(node: MapNode, key: str) -> Place:
-    return node.place_of(key)

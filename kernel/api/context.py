@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import trio
 
@@ -39,7 +40,15 @@ class Activity:
     doing: str = ""
 
 
-async def _no_worktrees(_space: str, _agent: str | None, _patch: bool) -> tuple[WorktreeDiff, ...]:
+class TellWorktrees(Protocol):
+    """Says what was done in the working trees of a space, or in that of one of its agents; ``patch``: line by line."""
+
+    async def __call__(self, space: str, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
+        """As they are now. Raises Refused."""
+        ...
+
+
+async def _no_worktrees(space: str, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
     """Everybody works in the project."""
     return ()
 
@@ -111,8 +120,7 @@ class Services:
     """Remove what programs keep of an agent (its key), or in a space."""
     repository: Repository | None = None
     """What working trees are made of."""
-    worktrees: Callable[[str, str | None, bool], Awaitable[tuple[WorktreeDiff, ...]]] = _no_worktrees
-    """What was done in those of a space, or of one of its agents; whether line by line."""
+    worktrees: TellWorktrees = _no_worktrees
     diff_stat: Callable[[str | None, str], DiffStat | None] = lambda _space, _agent: None
     """The same of one agent in numbers, as they were when they were measured last."""
     launches: Launches[Begun] = field(default_factory=Launches)

@@ -70,7 +70,7 @@ BY_REASON: Final[Mapping[Reason | None, Verdict]] = MappingProxyType(
             "incomplete", 4, "credentials are missing or refused; once they are right: awk reset AGENT"
         ),
         "quota": Verdict("incomplete", 4, "a quota is used up; once there is more: awk reset AGENT"),
-        "approval": Verdict("incomplete", 7, "an approval is needed"),
+        "approval": Verdict("incomplete", 7, "an approval is needed, and nobody is here to give it"),
         "budget": _BUDGET,
         "hops": _LIMITED,
         "provider": _TIMEOUT,

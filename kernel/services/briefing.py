@@ -142,6 +142,7 @@ class Briefings:
             interrupted=leased.interrupted,
             tools=definition.tools,
             project_tools=dict(own.tools),
+            pinned=dict(own.pinned),
             skills=own.skills,
             mcp_servers=filled(own.servers, self._environ),
             approval=leased.approval or definition.approval,

@@ -40,7 +40,11 @@ class Homes:
     async def keep(self, needed: Collection[tuple[str, str]]) -> int:
         """Remove the homes that are not of these agents (their keys) in these spaces. Returns how many."""
         names = {(plain(agent), plain(space)) for agent, space in needed}
-        return await trio.to_thread.run_sync(self._remove, lambda found: found not in names)
+
+        def unneeded(found: tuple[str, str]) -> bool:
+            return found not in names
+
+        return await trio.to_thread.run_sync(self._remove, unneeded)
 
     def _remove(self, unwanted: Callable[[tuple[str, str]], bool]) -> int:
         removed = [home for home in self._all() if unwanted((home.parent.name, home.name))]

@@ -175,11 +175,11 @@ class Repository:
         entries = await self._git("status", "--porcelain=v1", "-z", "--untracked-files=normal", tree=tree, filters=True)
         left = [one for one in entries.split(b"\0") if one and (tree.state != "removing" or one[:2] != b" D")]
         if left:
-            return f"{len(left)} changed or new files are not committed"
+            return f"changed or new files that are not committed: {len(left)}"
         known = ("--not", tree.base, f"--exclude={tree.branch}", "--branches", "--remotes", "--tags")
         branch = (await self._tip(tree)) or "HEAD"
         count = (await self._git("rev-list", "--count", "HEAD", branch, *known, tree=tree)).strip()
-        return None if count == b"0" else f"{count.decode()} commits are on no other branch"
+        return None if count == b"0" else f"commits that are on no other branch: {count.decode()}"
 
     async def remove(self, tree: Worktree) -> None:
         """Remove ``tree``, which has nothing to lose, and its branch where that has nothing of its own.

@@ -65,18 +65,17 @@ def plan_trees(
                 f"the branch {name.removeprefix('refs/heads/')} is in the way of {PREFIX}/{definition.name}/{tag}/..."
             )
             raise Refused("bad_definition", text, "rename that branch, or give another --tag")
-    taken = {*branches, *paths}
+    taken = frozenset({*branches, *paths})
     return tuple(_planned(definition.name, tag, member, base, place, taken) for member in members)
 
 
 def _planned(
-    workflow: str, tag: str, member: MemberSpec, base: Base, place: Path, taken: Collection[str]
+    workflow: str, tag: str, member: MemberSpec, base: Base, place: Path, taken: frozenset[str]
 ) -> PlannedTree:
-    for number in itertools.count(1):
-        name = member.name if number == 1 else f"{member.name}.{number}"  # no agent's name has a dot in it
-        branch, path = f"{PREFIX}/{workflow}/{tag}/{name}", str(place / workflow / tag / name)
-        if f"refs/heads/{branch}" not in taken and path not in taken:
-            break
+    """No agent's name has a dot in it, so no other member is called ``alice.2``."""
+    names = (member.name if number == 1 else f"{member.name}.{number}" for number in itertools.count(1))
+    both = ((f"{PREFIX}/{workflow}/{tag}/{name}", str(place / workflow / tag / name)) for name in names)
+    branch, path = next(one for one in both if not {f"refs/heads/{one[0]}", one[1]} & taken)
     return PlannedTree(
         name=member.name,
         agent=member.key,
@@ -137,14 +136,14 @@ def copy_included(names: Sequence[str], project: Path, tree: Worktree) -> None:
     if len(names) > FILES:
         raise _too_much(f"{len(names)} files")
     size = 0
-    try:
-        for name in names:
+    for name in names:
+        try:
             size += _copy_one(name, project, tree.cwd)
-            if size > BYTES:
-                raise _too_much(f"more than {BYTES // 2**20} MiB")
-    except (OSError, NotInside) as error:
-        text = f"what {INCLUDE} names cannot be copied: {name[:200]!r}: {error}"
-        raise Refused("setup_failed", text, "correct it, or remove it") from error
+        except (OSError, NotInside) as error:
+            text = f"what {INCLUDE} names cannot be copied: {name[:200]!r}: {error}"
+            raise Refused("setup_failed", text, "correct it, or remove it") from error
+        if size > BYTES:
+            raise _too_much(f"more than {BYTES // 2**20} MiB")
 
 
 def _copy_one(name: str, project: Path, cwd: str) -> int:

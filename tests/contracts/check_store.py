@@ -14,6 +14,7 @@ from kernel.store import agents, attempts, deliveries, entries, events, instruct
 from kernel.store.commits.append import append
 from kernel.store.commits.close import close
 from kernel.store.commits.journal import journal
+from kernel.store.commits.lease import Leased as Lease
 from kernel.store.commits.lease import lease
 from kernel.store.commits.park import Parking, park
 from kernel.store.commits.recover import recover
@@ -143,6 +144,35 @@ async def a_call_that_is_repeated_has_one_effect(house: House) -> None:
     assert first == again
     assert other.seq != first.seq
     assert len(house.reader.now(messages.channel, space)) == 4
+
+
+async def a_call_without_a_key_is_the_same_again_after_an_interruption(house: House) -> None:
+    """Promise P4, programs: once, for a call whose result was in no entry; what is repeated on purpose is not lost."""
+    space = await house.workflow("alice", "bob", kickoff="@alice go")
+
+    async def say(leased: Lease, text: str) -> str:
+        author = Author(leased.instruction, leased.epoch)
+        draft = Draft(kind="said", space=space, sender="alice", text=text, author=author)
+        return (await house.writer.commit(append, draft)).message_id
+
+    async def interrupted(leased: Lease) -> Lease:
+        parking = Parking(status="queued", outcome="kernel_restart", cause="kernel_restart")
+        await house.writer.commit(park, leased.instruction, leased.epoch, parking)
+        house.clock.now_ms += 1
+        return await house.take(leased.instruction)
+
+    first = await house.take("i1")
+    seen, twice, unseen = [await say(first, text) for text in ("seen", "seen", "unseen")]
+    assert len({seen, twice, unseen}) == 3
+    shown = Entry(k=0, kind="tool", name="channel_send", text=f'{{"message_id":"{seen}"}}')
+    await house.writer.commit(journal, "i1", first.epoch, shown)
+    second = await interrupted(first)
+    assert [await say(second, "unseen"), await say(second, "seen")] == [unseen, twice]
+    third = await interrupted(second)
+    assert await say(third, "unseen") == unseen
+    assert await say(third, "unseen") != unseen
+    assert await say(third, "seen") == twice
+    assert await say(third, "seen") not in {seen, twice}
 
 
 async def a_request_that_is_repeated_is_answered_the_same(house: House) -> None:
@@ -289,6 +319,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     a_token_speaks_for_its_attempt_only_while_that_lives,
     entries_are_written_once_and_in_order,
     a_call_that_is_repeated_has_one_effect,
+    a_call_without_a_key_is_the_same_again_after_an_interruption,
     a_request_that_is_repeated_is_answered_the_same,
     what_the_last_kernel_had_begun_is_queued_again,
     a_failure_is_told_by_the_system_and_listed,

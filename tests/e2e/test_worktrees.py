@@ -87,9 +87,9 @@ def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project
     assert tree["stat"] == {"files": 1, "added": 2, "deleted": 0, "commits": 1}
     assert "+KEY=1" in tree["patch"]
     shown = project.awk("diff", "alice@review", "--stat").out
-    assert "1 files, +2 -0, 1 commits since" in shown
+    assert "files: 1, lines: +2 -0, commits: 1, since" in shown
     assert "by alice" in shown
-    assert "kept: 1 changed or new files are not committed" in shown
+    assert "kept: changed or new files that are not committed: 1" in shown
     assert project.awk("run", "review", "--trust", "--json").code == 0
     wait_until(lambda: trees(project) == ["alice", "alice.2"])
     assert project.awk("stop", "--yes").code == 0

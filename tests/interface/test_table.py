@@ -31,6 +31,8 @@ ARGUMENTS = {
     "pause": ["alice"],
     "resume": ["@review"],
     "continue": ["@review"],
+    "approve": ["a3"],
+    "deny": ["a3"],
     "cancel": ["i7"],
     "retry": ["i7"],
     "promote": ["i7"],

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import apsw
+import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
@@ -15,6 +16,7 @@ from kernel.store.database import MEMORY, Database, open_database
 from kernel.store.transaction import Transaction
 from protocol.message import SYSTEM
 from protocol.names import AgentKey
+from protocol.workflow import Ref, WorkflowDefinition
 from tests.sim.plan import AGENTS, PROVIDER_OF, TEAM
 
 FILE: Final = """\
@@ -78,14 +80,18 @@ def _spec(name: str) -> AgentSpec:
 
 
 def _team(names: tuple[str, ...]) -> Draft:
-    entries = ",".join(f'"{name}":{{"entry":"ref","ref":"{name}"}}' for name in names)
-    name, _, tag = TEAM.partition(":")
+    return beginning(WorkflowDefinition(name=TEAM.partition(":")[0], agents={name: Ref(ref=name) for name in names}))
+
+
+def beginning(definition: WorkflowDefinition, **more: Any) -> Draft:
+    """What starts a workflow of agents that are there. ``more`` is what the payload says besides."""
+    name = definition.name
     started = WorkflowStarted(
         name=name,
-        tag=tag,
-        mode="start",
+        tag="main",
         file=f".workflows/{name}.yaml",
-        definition=f'{{"name":"{name}","agents":{{{entries}}}}}'.encode(),
-        members=tuple(MemberSpec(name=one, key=AgentKey(one), origin="file", definition=None) for one in names),
+        definition=msgspec.json.encode(definition),
+        members=tuple(MemberSpec(name=one, key=AgentKey(one), origin="file") for one in definition.agents),
+        **{"mode": "start", **more},
     )
-    return Draft(kind="status", space=TEAM, sender=SYSTEM, text=f"{TEAM} started", payload=started)
+    return Draft(kind="status", space=f"{name}:main", sender=SYSTEM, text=f"{name}:main started", payload=started)

@@ -9,6 +9,7 @@ import trio
 
 from protocol.events import Event
 from protocol.names import number_of
+from tests.sim.plan import CALL_TOKENS
 from tests.sim.provider import Providers
 from tests.sim.witness import Witness
 
@@ -165,13 +166,42 @@ UNION ALL
 SELECT 'P3', count(*) || ' replies of i' || cause FROM messages
   WHERE kind = 'reply' AND cause IS NOT NULL GROUP BY cause HAVING count(*) > 1
 """
+RUNS: Final = """
+SELECT 'P13', w.space || ' ended ' || w.status || ' and has i' || i.id || ', which is ' || i.state
+  FROM workflows AS w CROSS JOIN instructions AS i ON i.run = w.id
+  WHERE w.state = 'stopped' AND (i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+    OR (w.mode = 'run' AND w.status = 'done' AND (i.state IN ('failed', 'dead', 'incomplete')
+      OR (i.state = 'cancelled' AND i.ended_ms = w.ended_ms))))
+UNION ALL
+SELECT 'P13', w.space || ' never ended' FROM workflows AS w WHERE w.mode = 'run' AND w.state = 'running'
+UNION ALL
+SELECT 'P27', w.space || ' took ' || sum(i.input_tokens + i.output_tokens) || ' of ' || w.budget_tokens || ' tokens'
+  FROM workflows AS w CROSS JOIN instructions AS i ON i.run = w.id
+  WHERE w.budget_tokens IS NOT NULL GROUP BY w.id
+  HAVING sum(i.input_tokens + i.output_tokens) >= w.budget_tokens + :workers * :call
+UNION ALL
+SELECT 'P27', w.space || ' worked on ' || count(*) || ' instructions' FROM workflows AS w
+  CROSS JOIN instructions AS i ON i.run = w.id AND i.epoch > 0
+  WHERE w.mode = 'run' GROUP BY w.id HAVING count(*) > w.instructions_limit
+UNION ALL
+SELECT 'P4', 'i' || i.id || ' had asked ' || count(a.id) || ' and was told ' || sum(a.told) || ' answers'
+  FROM instructions AS i CROSS JOIN instructions AS a ON a.asked_by = i.id
+  WHERE i.state = 'done' GROUP BY i.id
+  HAVING sum(a.told) <> count(a.id)
+    OR count(a.id) <> (SELECT count(*) FROM entries AS e WHERE e.instruction = i.id AND e.kind = 'note')
+"""
+"""What must hold of runs, budgets and questions once all is over."""
 SAID: Final = "SELECT count(*) FROM messages WHERE sender = 'user' AND text = ?"
 
 
-def judge_end(conn: apsw.Connection, accepted: Iterable[tuple[str, str]], witness: Witness) -> None:
-    """What must hold once all is over: what was accepted is there once, and nothing was said twice."""
+def judge_end(conn: apsw.Connection, accepted: Iterable[tuple[str, str]], witness: Witness, workers: int) -> None:
+    """What must hold once all is over: what was accepted is there once, nothing was said twice, runs kept to limits.
+
+    ``workers`` is how many calls could be under way at once.
+    """
     at = trio.current_time()
-    for promise, text in conn.execute(STRANGE_COUNTS):
+    bounds = {"workers": workers, "call": CALL_TOKENS}
+    for promise, text in (*conn.execute(STRANGE_COUNTS), *conn.execute(RUNS, bounds)):
         witness.blame(at, str(promise), str(text))
     for label, text in accepted:
         (count,) = conn.execute(SAID, (text,)).fetchone() or (0,)

@@ -9,6 +9,7 @@ import trio
 
 from kernel.rule.draft import Draft
 from kernel.store.commits.append import append
+from kernel.store.commits.begin_workflow import begin_workflow
 from kernel.store.commits.cancel import cancel
 from kernel.store.commits.pause import (
     continue_workflow,
@@ -22,11 +23,17 @@ from kernel.store.commits.promote import promote
 from kernel.store.commits.retry import retry
 from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.requests import RequestKey
+from protocol.agent import AgentDefinition, Schedule
+from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import AgentKey
-from tests.sim.plan import TEAM, Act, Deed, Send
+from protocol.workflow import Ref, RunLimits, WorkflowDefinition
+from tests.sim.ground import beginning
+from tests.sim.plan import TEAM, WATCH, Act, Deed, Run, Send, Watch
 from tests.sim.world import World
+
+Step = Send | Act | Run | Watch
 
 ON_AGENT: Final[dict[Deed, Callable[..., Any]]] = {
     "pause": pause_agent,
@@ -52,18 +59,54 @@ class People:
 
     async def live(self) -> None:
         """Do all that the plan says."""
-        steps: list[Send | Act] = [*self.world.plan.sends, *self.world.plan.acts]
+        plan = self.world.plan
+        steps: list[Step] = [*plan.sends, *plan.acts, *plan.runs, *plan.watches]
         async with trio.open_nursery() as nursery:
             for step in sorted(steps, key=lambda one: one.at):
                 await trio.sleep_until(step.at)
                 nursery.start_soon(self._do, step)
         self.gone.set()
 
-    async def _do(self, step: Send | Act) -> None:
+    async def _do(self, step: Step) -> None:
         try:
-            await (self._send(step) if isinstance(step, Send) else self._act(step))
+            match step:
+                case Send():
+                    await self._send(step)
+                case Act():
+                    await self._act(step)
+                case Run():
+                    await self._run(step)
+                case Watch():
+                    await self._watch(step)
         except Refused as refused:
             self.world.witness.note(trio.current_time(), "refused", refused.code, step)
+
+    async def _run(self, run: Run) -> None:
+        limits = RunLimits(hops=run.hops, instructions=run.instructions)
+        agents: dict[str, Ref | AgentDefinition] = {name: Ref(ref=name) for name in run.agents}
+        seconds = run.seconds
+        draft = beginning(
+            WorkflowDefinition(name=run.label, agents=agents, limits=limits),
+            mode="run",
+            kickoff=run.kickoff,
+            budget=RunBudget(tokens=run.tokens),
+            deadline_ms=None if seconds is None else self._now_ms() + round(seconds * 1000),
+        )
+        key = RequestKey(USER, run.label, sha256(run.kickoff.encode()).digest())
+        await self.world.ask(begin_workflow, draft, key)
+
+    async def _watch(self, watch: Watch) -> None:
+        schedule = Schedule(wakeup=f"{watch.wakeup}s", prompt="job w: do 1.")
+        agents: dict[str, Ref | AgentDefinition] = {watch.agent: Ref(ref=watch.agent, schedule=schedule)}
+        definition = WorkflowDefinition(name=WATCH.partition(":")[0], agents=agents)
+        await self.world.ask(begin_workflow, beginning(definition), RequestKey(USER, WATCH, b"watch"))
+        await trio.sleep_until(watch.until)
+        await self.world.ask(stop_workflow, WATCH, "cancelled", 130, "seen enough")
+
+    def _now_ms(self) -> int:
+        """By the kernel's clock, or the machine's where there is none."""
+        kernel = self.world.kernel
+        return self.world.wall_ms() if kernel is None else kernel.now_ms()
 
     async def _send(self, send: Send) -> None:
         key = RequestKey(USER, send.label, sha256(send.text.encode()).digest())

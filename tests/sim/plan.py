@@ -6,12 +6,15 @@ fall on exact points and not near them.
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final, Literal
 
 AGENTS: Final = ("alice", "bob", "carol", "dave")
 PROVIDER_OF: Final = {"alice": "anthropic", "bob": "anthropic", "carol": "openai", "dave": "openai"}
 TEAM: Final = "team:main"
+WATCH: Final = "watch:main"
+CALL_TOKENS: Final = 15
+"""What each call of the simulated model takes."""
 SPAN_SECONDS: Final = 120.0
 """In which everything is sent and done; faults may last longer."""
 
@@ -76,6 +79,35 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """Somebody runs a workflow of ``agents``: it ends by itself. None: without that limit."""
+
+    at: float
+    label: str
+    agents: tuple[str, ...]
+    kickoff: str
+    hops: int
+    instructions: int
+    tokens: int | None
+    seconds: float | None
+
+    @property
+    def space(self) -> str:
+        """Where it takes place."""
+        return f"{self.label}:main"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A workflow is started in which ``agent`` wakes every ``wakeup`` seconds, and stopped at ``until``."""
+
+    at: float
+    until: float
+    agent: str
+    wakeup: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """All of it."""
 
@@ -86,12 +118,14 @@ class Plan:
     dooms: tuple[Doom, ...] = ()
     deaths: tuple[Death, ...] = ()
     acts: tuple[Act, ...] = ()
+    runs: tuple[Run, ...] = ()
+    watches: tuple[Watch, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join([f"seed {self.seed}, {self.workers} workers", *self._lines()])
 
     def _lines(self) -> Iterator[str]:
-        for part in (self.sends, self.weather, self.dooms, self.deaths, self.acts):
+        for part in (self.sends, self.weather, self.dooms, self.deaths, self.acts, self.runs, self.watches):
             for one in part:
                 told = ", ".join(f"{field.name}={getattr(one, field.name)!r}" for field in fields(one))
                 yield f"  {type(one).__name__.lower()}: {told}"
@@ -99,18 +133,22 @@ class Plan:
 
 def expand(seed: int) -> Plan:
     """The plan of ``seed``. Every kind of fault is left out of some plans, so that none hides another."""
-    chance = random.Random(seed)
+    chance, more = random.Random(seed), random.Random(f"more of {seed}")
     agents = AGENTS[: chance.randint(2, len(AGENTS))]
     count = chance.choice((4, 8, 8, 12, 20))
     often = chance.random
+    workers = chance.choice((1, 2, 4, 8))
+    sends = sorted((_send(chance, number, agents) for number in range(count)), key=lambda one: one.at)
     return Plan(
         seed=seed,
-        workers=chance.choice((1, 2, 4, 8)),
-        sends=tuple(sorted((_send(chance, number, agents) for number in range(count)), key=lambda one: one.at)),
+        workers=workers,
+        sends=tuple(_harder(more, one, agents) for one in sends),
         weather=tuple(_weather(chance) for _ in range(chance.randint(1, 3))) if often() < 0.6 else (),
         dooms=tuple(_doom(chance, count) for _ in range(chance.randint(1, 4))) if often() < 0.6 else (),
         deaths=_deaths(chance, count) if often() < 0.6 else (),
         acts=_acts(chance, agents, count) if often() < 0.6 else (),
+        runs=tuple(_run(more, number, agents) for number in range(more.choice((0, 0, 1, 1, 2)))),
+        watches=(_watch(more, agents),) if more.random() < 0.3 else (),
     )
 
 
@@ -133,6 +171,42 @@ def _send(chance: random.Random, number: int, agents: tuple[str, ...]) -> Send:
             return Send(at, label, TEAM, (agent,), f"{work}.")
         case _:
             return Send(at, label, TEAM, (), f"@{agent} {work}.")
+
+
+def _harder(chance: random.Random, send: Send, agents: tuple[str, ...]) -> Send:
+    """With a question to somebody at some step, or a thread that is too long for the model from some step on."""
+    more = ""
+    if chance.random() < 0.25:
+        more += f"; ask {chance.randint(0, 2)} {chance.choice(agents)}"
+    if chance.random() < 0.1:
+        more += f"; long {chance.randint(0, 2)}"
+    return replace(send, text=f"{send.text[:-1]}{more}.")
+
+
+def _run(chance: random.Random, number: int, agents: tuple[str, ...]) -> Run:
+    label = f"r{number}"
+    lead = chance.choice(agents)
+    work = f"@{lead} job {label}: do {chance.choice((1, 2, 3))}"
+    for word in ("ask", "tell"):
+        if chance.random() < 0.5:
+            work += f"; {word} {chance.randint(0, 1)} {chance.choice(agents)}"
+    if chance.random() < 0.5:
+        work += f"; pass {chance.choice(agents)}"
+    return Run(
+        at=round(chance.random() * SPAN_SECONDS, 3),
+        label=label,
+        agents=agents,
+        kickoff=f"{work}.",
+        hops=chance.choice((1, 2, 32)),
+        instructions=chance.choice((1, 2, 1000)),
+        tokens=chance.choice((None, None, CALL_TOKENS, 4 * CALL_TOKENS)),
+        seconds=chance.choice((None, None, 5.0, 60.0)),
+    )
+
+
+def _watch(chance: random.Random, agents: tuple[str, ...]) -> Watch:
+    at = round(chance.random() * SPAN_SECONDS / 2, 3)
+    return Watch(at, at + chance.choice((20.0, 60.0)), chance.choice(agents), chance.choice((3, 10, 30)))
 
 
 def _weather(chance: random.Random) -> Weather:

@@ -16,6 +16,9 @@ class Script:
     steps: int = 1
     touches: frozenset[int] = frozenset()
     tells: Mapping[int, str] = field(default_factory=dict)
+    asks: Mapping[int, str] = field(default_factory=dict)
+    long: int | None = None
+    """The step at which the thread is too long for the model, until it is made shorter."""
     pass_to: str | None = None
 
 
@@ -27,6 +30,8 @@ def read_script(text: str) -> Script:
     label, steps, rest = found[-1].groups()
     touches: set[int] = set()
     tells: dict[int, str] = {}
+    asks: dict[int, str] = {}
+    long: int | None = None
     pass_to: str | None = None
     for words in (part.split() for part in rest.split("; ")[1:]):
         match words:
@@ -34,8 +39,12 @@ def read_script(text: str) -> Script:
                 touches.add(int(step))
             case ["tell", step, name]:
                 tells[int(step)] = name
+            case ["ask", step, name]:
+                asks[int(step)] = name
+            case ["long", step]:
+                long = int(step)
             case ["pass", name]:
                 pass_to = name
             case _:
                 raise AssertionError(f"no such work: {words}")
-    return Script(label, int(steps), frozenset(touches), tells, pass_to)
+    return Script(label, int(steps), frozenset(touches), tells, asks, long, pass_to)

@@ -27,6 +27,7 @@ MEND_EVERY: Final = 60
 OPEN: Final = """
 SELECT id FROM instructions WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id
 """
+RUNNING: Final = "SELECT 1 FROM workflows WHERE state = 'running' AND mode = 'run'"
 STATES: Final = "SELECT agent || ' ' || state, count(*) FROM instructions GROUP BY 1 ORDER BY 1"
 WHY: Final = """
 SELECT i.id, i.agent, i.state, i.waits_for, i.wait_key, i.not_before_ms, a.state, a.hold_key, a.hold_until_ms,
@@ -86,7 +87,7 @@ async def _simulate(
                 await _liveness(world, people)
             if lifetime.cancelled_caught:
                 world.witness.blame(trio.current_time(), "P3", f"the world stands still: {_where(world)}")
-            judge_end(world.eyes, people.accepted, world.witness)
+            judge_end(world.eyes, people.accepted, world.witness, plan.workers)
             report = _report(world)
             end(world)
             machine.cancel_scope.cancel()
@@ -100,7 +101,7 @@ async def _safety(world: World, people: People) -> None:
     faults = max((one.at + one.seconds for one in world.plan.weather), default=0.0)
     await people.gone.wait()
     until = max(SPAN_SECONDS, faults)
-    while trio.current_time() < until and not (_open(world) == [] and trio.current_time() > SPAN_SECONDS):
+    while trio.current_time() < until and not (_is_over(world) and trio.current_time() > SPAN_SECONDS):
         await pass_seconds(LOOK_SECONDS)
 
 
@@ -111,7 +112,7 @@ async def _liveness(world: World, people: People) -> None:
     world.providers.heal()
     end = trio.current_time() + LIVENESS_SECONDS
     for look in range(int(LIVENESS_SECONDS / LOOK_SECONDS) + 1):
-        if _open(world) == []:
+        if _is_over(world):
             return
         if look % MEND_EVERY == 0:
             await people.mend()
@@ -122,6 +123,10 @@ async def _liveness(world: World, people: People) -> None:
     for number in stuck:
         row = world.eyes.execute(WHY, (number,)).fetchone()
         world.witness.blame(end, "P3", f"never ended: {known.get(instruction_id(number))}, {row}, now {now_ms}")
+
+
+def _is_over(world: World) -> bool:
+    return _open(world) == [] and world.eyes.execute(RUNNING).fetchone() is None
 
 
 def _open(world: World) -> list[int]:

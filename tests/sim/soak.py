@@ -1,6 +1,7 @@
 """As many worlds as one has time for: ``python -m tests.sim.soak [--count 10000] [--first 0] [--workers 2]``.
 
-Prints the plan of every seed that broke a promise, and at the end how many ran. Exit code 1 if any did.
+Prints the plan of every seed that broke a promise, and how many have run: after every 500, when it is stopped
+(Ctrl-C), and at the end. Exit code 1 if any broke one.
 """
 
 import argparse
@@ -21,6 +22,9 @@ FATES: Final[tuple[Fate, ...]] = get_args(Fate)
 DEEDS: Final[tuple[Deed, ...]] = get_args(Deed)
 COUNT: Final = 10_000
 BATCH: Final = 100
+TOLD: Final = 500
+"""Seeds between two words of how far it is."""
+INTERRUPTED: Final = 130
 
 
 def run_batch(seeds: range) -> list[Report]:
@@ -40,10 +44,26 @@ def main(argv: list[str]) -> int:
     asked = parser.parse_args(argv)
     end = asked.first + asked.count
     batches = [range(start, min(start + BATCH, end)) for start in range(asked.first, end, BATCH)]
+    done = broken = 0
     with ProcessPoolExecutor(asked.workers, mp_context=get_context("spawn")) as pool:
-        broken = sum(_show(reports, hashes=asked.hashes) for reports in pool.map(run_batch, batches))
-    sys.stdout.write(f"{asked.count} seeds from {asked.first}: {broken} broke a promise\n")
+        try:
+            for batch, reports in zip(batches, pool.map(run_batch, batches), strict=True):
+                broken += _show(reports, hashes=asked.hashes)
+                done += len(batch)
+                if done % TOLD == 0:
+                    _tell(done, asked.first, broken)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            _tell(done, asked.first, broken)
+            return INTERRUPTED
+    _tell(done, asked.first, broken)
     return 1 if broken else 0
+
+
+def _tell(done: int, first: int, broken: int) -> None:
+    """How far it is: a run that is stopped has counted for something."""
+    sys.stdout.write(f"{done} seeds from {first}: {broken} broke a promise\n")
+    sys.stdout.flush()
 
 
 def _show(reports: Iterable[Report], *, hashes: bool) -> int:

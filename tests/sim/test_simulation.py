@@ -3,20 +3,24 @@
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from kernel.store import instructions
+from kernel.store.commits import answer as answer_module
 from kernel.store.commits import append as append_module
 from kernel.store.commits import journal as journal_module
 from kernel.store.commits import lease as lease_module
 from kernel.store.commits import park as park_module
+from kernel.store.commits import spend as spend_module
 from tests.sim import soak
 from tests.sim.ground import Ground
 from tests.sim.plan import expand
 from tests.sim.simulation import simulate
+from tests.sim.world import World
 
 SEEDS: Final = 300
 BATCH: Final = 25
@@ -55,7 +59,7 @@ def test_a_plan_prints_all_that_will_happen() -> None:
     """5.1: who reads the report of a failure sees every fault of the world it happened in."""
     plan = expand(0)
     printed = str(plan)
-    faults = (*plan.sends, *plan.weather, *plan.dooms, *plan.deaths, *plan.acts)
+    faults = (*plan.sends, *plan.weather, *plan.dooms, *plan.deaths, *plan.acts, *plan.runs, *plan.watches)
     assert len(printed.splitlines()) == 1 + len(faults)
     assert printed.startswith("seed 0, ")
 
@@ -67,13 +71,46 @@ def test_the_seeds_meet_every_kind_of_fault() -> None:
     assert {one.fate for plan in plans for one in plan.dooms} == set(soak.FATES)
     assert {one.deed for plan in plans for one in plan.acts} == set(soak.DEEDS)
     assert {one.durable for plan in plans for one in plan.deaths} == {False, True}
+    runs = [run for plan in plans for run in plan.runs]
+    assert {(run.tokens is None, run.seconds is None) for run in runs} == set(product((False, True), repeat=2))
+    assert len({run.hops for run in runs} | {run.instructions for run in runs}) > 2
+    assert len({watch.wakeup for plan in plans for watch in plan.watches}) > 1
+    texts = "".join(send.text for plan in plans for send in plan.sends)
+    assert "; ask " in texts
+    assert "; long " in texts
 
 
+def test_the_worlds_get_where_the_plans_want_them(ground: Ground) -> None:
+    """5.1: schedules wake, runs end in every way, budgets run out, questions are answered, threads are made shorter."""
+    met: set[str] = set()
+
+    def look(world: World) -> None:
+        for what, question in MET.items():
+            met.update(f"{what}{row[0] or ''}" for row in world.eyes.execute(question))
+
+    wanted = {"woken", "asked", "answered", "shortened", "out of tokens", "run done", "run incomplete"}
+    for seed in range(SEEDS):
+        simulate(expand(seed), ground, end=look)
+        if wanted <= met:
+            return
+    assert wanted <= met
+
+
+MET: Final = {
+    "woken": "SELECT NULL FROM messages WHERE kind = 'due' LIMIT 1",
+    "asked": "SELECT NULL FROM instructions WHERE asked_by IS NOT NULL LIMIT 1",
+    "answered": "SELECT NULL FROM entries WHERE kind = 'note' LIMIT 1",
+    "shortened": "SELECT NULL FROM instructions WHERE compacted AND state = 'done' LIMIT 1",
+    "out of tokens": "SELECT NULL FROM workflows WHERE mode = 'run' AND limited_by = 'budget' LIMIT 1",
+    "run ": "SELECT DISTINCT status FROM workflows WHERE mode = 'run'",
+}
 SABOTAGE: Final = {
     "no fifo": (instructions, "READY", "ORDER BY i.lane, i.id LIMIT 1", "ORDER BY i.lane, i.id DESC LIMIT 1"),
     "no ledger": (append_module, "LEDGER", "WHERE instruction = ?", "WHERE instruction = -?"),
     "no preemption": (journal_module, "PRESSING", "i.lane < :lane", "i.lane < :lane - 9"),
     "held back and leased": (lease_module, "LEASE", "a.hold_key IS NOT NULL", "a.hold_key IS NULL"),
+    "answers are told again": (answer_module, "TOLD", "told = 1", "told = 0"),
+    "money is no object": (spend_module, "BOOK_RUN", "spent_tokens + :tokens", "spent_tokens + :tokens / 9"),
     "waits are forgotten": (park_module, "PARK", "not_before_ms = :not_before", "not_before_ms = 0 * :not_before"),
 }
 """Where, and what to put in the place of what: each breaks a promise."""

@@ -15,12 +15,13 @@ import trio.testing
 
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.spec import Spec
+from kernel.store.commits.answer import ASK_AGENT
 from protocol.codec import encode
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Exited, Go, Ready, Result, Start, ToolCall, Yield
 from protocol.version import VERSION
 from tests.sim.chance import pass_seconds
-from tests.sim.plan import Doom
+from tests.sim.plan import CALL_TOKENS, Doom
 from tests.sim.provider import Caller, Providers
 from tests.sim.script import Script, read_script
 from tests.sim.witness import Witness
@@ -38,8 +39,8 @@ FORKING_SECONDS: Final = 0.003
 BURIAL_SECONDS: Final = 2.0
 """Within which a keeper ends the tree of a kernel that is gone (promise P7)."""
 
-KernelTool = Callable[[Start, str, str], Awaitable[Outcome]]
-"""(start, text, call key): say something in the attempt's space, through the kernel that lives then."""
+KernelTool = Callable[[Start, str, str | None, str], Awaitable[Outcome]]
+"""(start, text, whom to ask, call key): say something in the attempt's space, through the kernel that lives then."""
 
 
 @dataclass
@@ -276,7 +277,7 @@ class SimWorker:
         )
         provider = start.provider.name if start.provider else "mock"
         caller = Caller(start.instruction, start.attempt, provider, start.model, self._born)
-        model = SimModel(self._desk, caller)
+        model = SimModel(self._desk, caller, compact=start.compact)
         recorder = _Recorder(link, self, self._desk, start.instruction)
         return await run(conversation=conversation, model=model, hands=hands, limits=start.limits, link=recorder)
 
@@ -348,9 +349,10 @@ class _Recorder:
 class SimModel:
     """A model that plays the job in the message's text, and counts."""
 
-    def __init__(self, desk: Desk, caller: Caller) -> None:
+    def __init__(self, desk: Desk, caller: Caller, *, compact: bool) -> None:
         self._desk = desk
         self._caller = caller
+        self._compact = compact
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
         """The next step. Raises Failed as the provider does."""
@@ -359,6 +361,8 @@ class SimModel:
         self._desk.replied[instruction, k] = self._desk.replied.get((instruction, k), 0) + 1
         await self._desk.providers.answer(self._caller)
         script = read_script(conversation.source_text)
+        if script.long == conversation.step_count and not self._compact:
+            raise Failed("context_overflow", "the prompt is too long")
         return _play(script, conversation.step_count, k)
 
     async def aclose(self) -> None:
@@ -372,12 +376,15 @@ def _play(script: Script, step: int, k: int) -> Reply:
     if step in script.tells:
         told = f"@{script.tells[step]} job {script.label}.{step}: do 1."
         calls.append(_call(f"d{k}", "channel_send", {"text": told}))
-    last = step + 1 >= script.steps
+    if step in script.asks:
+        query = f"job {script.label}?{step}: do 1."
+        calls.append(_call(f"q{k}", "ask_agent", {"agent": script.asks[step], "query": query}))
+    last = step + 1 >= script.steps and step not in script.asks  # who asks has more to say once it is answered
     text = f"{script.label}#{step}"
     if last and script.pass_to:
         text += f" @{script.pass_to} job {script.label}+: do 2."
     stop = "end_turn" if last else "tool_use" if calls else "pause_turn"
-    return Reply(stop=stop, text=text, calls=tuple(calls), usage=Usage(input_tokens=10, output_tokens=5))
+    return Reply(stop=stop, text=text, calls=tuple(calls), usage=Usage(input_tokens=10, output_tokens=CALL_TOKENS - 10))
 
 
 def _call(id: str, name: str, args: dict[str, str]) -> ToolCall:
@@ -393,7 +400,8 @@ class _KernelHand:
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """See worker.tool.Hand."""
-        outcome = await self._say(str(args["text"]), key)
+        whom = args.get("agent") if name == ASK_AGENT else None
+        outcome = await self._say(str(args["text"] if whom is None else args["query"]), whom, key)
         if self._worker.fated("killed in tool"):
             await self._worker.killed()
         return outcome

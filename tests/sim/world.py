@@ -6,7 +6,7 @@ somebody can be held against what its successor knows.
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import trio
@@ -170,10 +170,12 @@ class World:
                     raise
             await pass_seconds(AGAIN_SECONDS)
 
-    async def _say(self, start: Start, text: str, key: str) -> Outcome:
-        """channel_send of an attempt: once, to the kernel that lives."""
+    async def _say(self, start: Start, text: str, whom: str | None, key: str) -> Outcome:
+        """channel_send of an attempt, or ask_agent: once, to the kernel that lives."""
         author = Author(InstructionId(start.instruction), start.epoch)
         draft = Draft(kind="said", space=start.space, sender=start.agent, text=text, author=author)
+        if whom is not None:
+            draft = replace(draft, to=(whom,), mentions=(), asks=True)
         if self.kernel is None:
             await trio.sleep_forever()
         try:

@@ -19,7 +19,7 @@ async def test_tools_are_listed_once(daemon: FakeDaemon) -> None:
     """A worker's scopes do not change while it runs."""
     client = DaemonMcp(daemon.url, "token", TrioWaits())
     first, again = await client.tools(), await client.tools()
-    assert [tool.name for tool in first] == ["channel_send", "big", "hang"]
+    assert [tool.name for tool in first] == ["channel_send", "big", "hang", "auth_request"]
     assert again == first
     assert daemon.methods == ["tools/list"]
     await client.aclose()

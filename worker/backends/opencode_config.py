@@ -30,19 +30,30 @@ _COMPATIBLE: Final = "@ai-sdk/openai-compatible"
 """The client for whoever speaks as OpenAI did. All three are built in: nothing is fetched."""
 
 _READS: Final = ("read", "glob", "grep", "list", "lsp", "todoread", "todowrite")
-_NEVER: Final[Mapping[str, str]] = MappingProxyType({"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"})
+_ALWAYS: Final[Mapping[str, str]] = MappingProxyType({"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"})
 """Whatever the approval: agents below it spend tokens that are told nowhere, nobody can be asked; and the kernel's own
 tools are always there."""
 PERMISSIONS: Final[Mapping[Approval, Mapping[str, str]]] = MappingProxyType(
     {
-        "auto": {"*": "allow", **_NEVER},
-        "ask": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_NEVER},
-        "all": {"*": "deny", **_NEVER},
-        "deny": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_NEVER},
+        "auto": {"*": "allow", **_ALWAYS},
+        "ask": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
+        "all": {"*": "deny", **_ALWAYS},
+        "deny": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
     }
 )
-"""In ``run`` there is nobody to ask: what would be asked about is not offered to the model at all. Of the agent's own
-servers it does not know what only reads, so they are there with ``auto`` alone."""
+"""In ``run`` there is nobody to ask: what would be asked about is not offered to the model at all. Of rules that fit a
+tool the last one counts."""
+_SWITCHES: Final = (
+    "OPENCODE_PURE",
+    "OPENCODE_DISABLE_AUTOUPDATE",
+    "OPENCODE_DISABLE_CLAUDE_CODE",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+    "OPENCODE_DISABLE_EXTERNAL_SKILLS",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD",
+    "OPENCODE_DISABLE_MODELS_FETCH",
+    "OPENCODE_DISABLE_PROJECT_CONFIG",
+)
+"""What it is told to leave alone."""
 
 
 def config(start: Start, *, bridge: tuple[str, ...], key: Path | None, system: Path) -> dict[str, Any]:
@@ -56,7 +67,7 @@ def config(start: Start, *, bridge: tuple[str, ...], key: Path | None, system: P
         "snapshot": False,
         "enabled_providers": [PROVIDER],
         "provider": {PROVIDER: _provider(start, start.provider, key)},
-        "permission": PERMISSIONS[start.approval],
+        "permission": {**PERMISSIONS[start.approval], **_of_servers(start)},
         "mcp": {
             **opencode_servers(start.mcp_servers, start.limits.tool_seconds),
             DAEMON: {"type": "local", "command": bridge, "enabled": True, "timeout": milliseconds},
@@ -77,16 +88,10 @@ def environment(env: Mapping[str, str], *, home: Path, config: Path) -> dict[str
     }
 
 
-_SWITCHES: Final = (
-    "OPENCODE_PURE",
-    "OPENCODE_DISABLE_AUTOUPDATE",
-    "OPENCODE_DISABLE_CLAUDE_CODE",
-    "OPENCODE_DISABLE_DEFAULT_PLUGINS",
-    "OPENCODE_DISABLE_EXTERNAL_SKILLS",
-    "OPENCODE_DISABLE_LSP_DOWNLOAD",
-    "OPENCODE_DISABLE_MODELS_FETCH",
-    "OPENCODE_DISABLE_PROJECT_CONFIG",
-)
+def _of_servers(start: Start) -> dict[str, str]:
+    """Of the agent's own servers it does not know what only reads, so their tools are there with ``auto`` alone."""
+    verdict = "allow" if start.approval == "auto" else "deny"
+    return {f"{name}_*": verdict for name in start.mcp_servers}
 
 
 def _provider(start: Start, provider: Provider, key: Path | None) -> dict[str, Any]:

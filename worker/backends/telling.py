@@ -4,6 +4,7 @@ A program goes on by itself while an entry is made durable; it is stopped betwee
 one are back, so that as little as possible is left of which nobody knows what came of it.
 """
 
+import re
 from typing import Final
 
 import msgspec
@@ -18,6 +19,7 @@ ARGUMENTS_BYTES: Final = 8 * 1024
 RESULT_BYTES: Final = 8 * 1024
 """Of one call: the program itself keeps the whole of it, this is for people, and for a ledger."""
 _ASKING: Final = "asking the model"
+_OURS: Final = re.compile(r"(?:mcp__)?daemon(?:__|[-_./])(\w+)")
 
 
 class Teller:
@@ -69,13 +71,12 @@ class Teller:
     def _entry(self, event: Turn | ToolEnded | Spent) -> Entry:
         match event:
             case Turn():
-                calls = tuple(map(_brief, event.calls))
+                calls = tuple(map(brief, event.calls))
                 return Entry(k=self._k, kind="reply", text=clean(event.text), calls=calls, usage=event.usage)
             case ToolEnded():
                 text = shorten(clean(event.text), RESULT_BYTES)
-                return Entry(
-                    k=self._k, kind="tool", text=text, call_id=event.call_id, name=event.name, is_error=event.is_error
-                )
+                name, is_error = plain(event.name), event.is_error
+                return Entry(k=self._k, kind="tool", text=text, call_id=event.call_id, name=name, is_error=is_error)
             case Spent():
                 return Entry(k=self._k, kind="session", session=self._session, note=self._cwd, usage=event.usage)
 
@@ -110,8 +111,15 @@ def between(conversation: Conversation, limits: Limits, answer: Go | Yield) -> R
     return None
 
 
-def _brief(call: ToolCall) -> ToolCall:
-    """``call`` with arguments that fit; what is cut becomes a JSON string."""
+def plain(name: str) -> str:
+    """What the kernel itself calls a tool of its own: a program says that it is one of the server ``daemon``."""
+    ours = _OURS.fullmatch(name)
+    return name if ours is None else ours[1]
+
+
+def brief(call: ToolCall) -> ToolCall:
+    """``call`` by its plain name, with arguments that fit; what is cut becomes a JSON string."""
+    call = msgspec.structs.replace(call, name=plain(call.name))
     if len(call.args) <= ARGUMENTS_BYTES:
         return call
     text = shorten(bytes(call.args).decode("utf-8", "replace"), ARGUMENTS_BYTES)

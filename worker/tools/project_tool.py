@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
+import trio
 
 from protocol.ipc import Json
 from protocol.tools import ProjectTool, filled, input_schema
@@ -43,6 +44,9 @@ class ProjectHand:
             return Outcome(f"the arguments of {name} do not fit: {fault}", True)
         if self.tool.mock is not None:
             return Outcome(self.tool.mock)
+        changed = await trio.to_thread.run_sync(self.programs.changed, self.tool.command)
+        if changed is not None:
+            return Outcome(f"{changed} is not what was trusted when you began, and is not run: ask the user", True)
         command = Command(
             words=filled(self.tool.command, args),
             env={KEY_VARIABLE: f"{self.idempotency_key}:{key}"},

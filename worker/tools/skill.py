@@ -17,6 +17,8 @@ from worker.tools.place import NotAllowed, Place, shown
 from worker.tools.walk import Walk
 
 INSTRUCTIONS: Final = "SKILL.md"
+LIST_CHARACTERS: Final = 20_000
+"""Of all descriptions together."""
 FILES: Final = 200
 """Names of files beside the instructions that are told with them."""
 _ABOUT: Final = (
@@ -57,7 +59,8 @@ class SkillReader:
 
 def skill(skills: tuple[Skill, ...]) -> Own:
     """The tool, for ``skills``."""
-    lines = [f"- {one.name}: {' '.join(one.description.split())}" for one in skills]
+    room = LIST_CHARACTERS // max(len(skills), 1)
+    lines = [f"- {one.name}: {' '.join(one.description.split())[:room]}" for one in skills]
     about = "\n".join([_ABOUT, *lines])
     return Own(
         hand=SkillReader(skills), spec=spec("skill", about, SkillArguments), read_only=BUILT_IN["skill"].read_only

@@ -17,7 +17,8 @@ def lines(body: bytes, screen: Screen) -> list[str]:
     counts = ", ".join(f"{count} {name}" for name, count in report.instructions.items() if count)
     verdict = [f"verdict {one_line(report.verdict)}"] if report.verdict else []
     parts = [f"instructions: {counts or 'none'}", *verdict, usage(report.usage)]
-    return [f"{one_line(report.run)} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}"]
+    trees = [f"in working trees of their own: awk diff @{one_line(report.run)}"] if report.branches else []
+    return [f"{one_line(report.run)} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}", *trees]
 
 
 def usage(used: Usage) -> str:

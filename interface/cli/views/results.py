@@ -53,7 +53,7 @@ _WAITS: Final = MappingProxyType(
     {
         "credentials": "its provider refused the key; set another one, then resume the agent",
         "quota": "its provider's quota is used up; resume the agent once there is more",
-        "approval": "somebody has to approve what it wants to do",
+        "approval": "you have to approve what it wants to do; pending lists it",
         "budget": "its budget is used up; continue grants it once more",
         "hops": "a limit of its workflow was reached; continue grants it once more",
         "paused": "it is paused; resume lets it go on",

@@ -14,7 +14,7 @@ async def show(services: Services, call: Call[None]) -> DiffReport:
     if services.reader.now(workflows.latest, space) is None:
         raise Refused("workflow_not_running", f"nothing was ever started as {space[:100]!r}", "awk ps lists what runs")
     agent = call.query.get("agent")
-    found = await services.worktrees(space, agent, call.query.get("patch") == "1")
+    found = await services.worktrees(space, agent, patch=call.query.get("patch") == "1")
     if not found and agent is not None:
         hint = "it has one while its workflow runs, where that says workspace: {git: worktree}"
         raise Refused("not_found", f"{agent[:60]!r} has no working tree in {space}", hint)

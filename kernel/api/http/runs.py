@@ -4,7 +4,7 @@ import apsw
 
 from kernel.api.context import Services
 from kernel.api.http.route import Call
-from kernel.store import finals, instructions, messages, workflows
+from kernel.store import finals, instructions, messages, workflows, worktrees
 from kernel.store.clock_text import optional_rfc3339, rfc3339
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows.answer import NotJson, read_output
@@ -49,7 +49,13 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> Run
         messages=messages.of_run(conn, record.id),
         duration_seconds=round((ended_ms - record.started_ms) / 1000, 3),
         output=_output(conn, record) if record.status == "done" else None,
+        branches=_branches(conn, record),
     )
+
+
+def _branches(conn: apsw.Connection, record: WorkflowRecord) -> dict[str, str]:
+    trees = (tree for tree in worktrees.in_space(conn, record.space) if tree.run == record.id)
+    return {tree.name: tree.branch for tree in trees if tree.state in ("made", "kept")}
 
 
 def _output(conn: apsw.Connection, record: WorkflowRecord) -> object:

@@ -7,6 +7,7 @@ import msgspec
 from kernel.rule.draft import Author, Draft
 from kernel.rule.fact import Fact
 from kernel.store.commits.recorder import record
+from kernel.store.commits.unkeyed import Unkeyed, unkeyed
 from kernel.store.fence import Held, held
 from kernel.store.requests import RequestKey, recall, remember
 from kernel.store.transaction import Transaction
@@ -33,16 +34,18 @@ def append(
     """Append ``draft`` and evaluate it; on refusal nothing is kept.
 
     A draft with an author is fenced. ``call_key`` (with an author) and ``request`` make it happen once: the second
-    time the recorded answer comes back. Raises Refused (stale_attempt, forbidden, key_reused, and those of proposals).
+    time the recorded answer comes back. An author without a key is given one (commits/unkeyed.py). Raises Refused
+    (stale_attempt, forbidden, key_reused, and those of proposals).
     """
     author = None if draft.author is None else _speaker(tx, draft.author, draft)
     if request is not None and (recorded := recall(tx.conn, request, tx.now_ms)) is not None:
         return _decoder.decode(recorded.response)
-    if author is not None and call_key is not None and (body := _ledger(tx, author, call_key)) is not None:
-        return _decoder.decode(body)
+    known = None if author is None else _known(tx, author, draft, call_key)
+    if known is not None and known.result is not None:
+        return _decoder.decode(known.result)
     appended = _append(tx, draft, author)
-    if author is not None and call_key is not None:
-        tx.conn.execute(INSERT_EFFECT, (author.number, call_key, _encode(appended)))
+    if author is not None and known is not None:
+        tx.conn.execute(INSERT_EFFECT, (author.number, known.key, _encode(appended)))
     if request is not None:
         remember(tx, request, _encode(appended), status=202)
     return appended
@@ -86,6 +89,9 @@ LEDGER: Final = "SELECT result FROM effects WHERE instruction = ? AND call_key =
 INSERT_EFFECT: Final = "INSERT INTO effects (instruction, call_key, result) VALUES (?, ?, ?)"
 
 
-def _ledger(tx: Transaction, author: Held, call_key: str) -> bytes | None:
+def _known(tx: Transaction, author: Held, draft: Draft, call_key: str | None) -> Unkeyed | None:
+    """The call in the ledger, with its result if it was made before."""
+    if call_key is None:
+        return None if draft.author is None else unkeyed(tx, draft.author, author, draft)
     row = tx.conn.execute(LEDGER, (author.number, call_key)).fetchone()
-    return None if row is None else bytes(row[0])
+    return Unkeyed(call_key, None if row is None else bytes(row[0]))

@@ -17,7 +17,9 @@ ON CONFLICT (instruction, call_key) WHERE call_key IS NOT NULL DO NOTHING RETURN
 FIND: Final = "SELECT id, at_ms, author, space, text FROM feedback WHERE instruction = ? AND call_key = ?"
 
 
-def say_of_work(tx: Transaction, text: str, author: Author | None = None, *, call_key: str | None = None) -> FeedbackRow:
+def say_of_work(
+    tx: Transaction, text: str, author: Author | None = None, *, call_key: str | None = None
+) -> FeedbackRow:
     """Keep ``text``; without an ``author`` it is the user's. A repeated call of the same key adds nothing.
 
     Raises Refused (stale_attempt).

@@ -108,7 +108,8 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
     if row is None or number is None:
         return None
     epoch, attempts, crashes, agent, name, space, lane, hops, seq, entries, run, *rest = row
-    throttled_ms, promoted, preempted, compacted, carried_steps, continues, by_mention, interrupted, *vouched, approval = rest
+    throttled_ms, promoted, preempted, compacted, carried_steps, continues, by_mention, *more = rest
+    interrupted, *vouched, approval = more
     messages = _messages(tx.conn, number, seq, joined=bool(by_mention))
     tx.conn.execute(DELIVERIES, (number,))
     tx.conn.execute(INSERT_ATTEMPT, (number, epoch, attempts + crashes, token_hash, tx.now_ms))

@@ -193,6 +193,14 @@ def test_what_is_wrong_is_told_where_it_is(root: Path, files: dict[str, str], pl
     assert caught.value.text.startswith(place) and message in caught.value.text
 
 
+def test_what_other_programs_have_in_mcp_json_is_theirs(root: Path) -> None:
+    """A server that no agent names may be of a kind that we do not speak."""
+    _replace(root / ".mcp.json", '"web":', '"old": {"type": "sse", "url": "${X}"}, "web":')
+    assert "github" in unit_of(root, "alice").demands[1]
+    with pytest.raises(BadDefinition, match=r"mcpServers\.old"):
+        Catalog(root).agent("bob")
+
+
 def test_two_skills_of_one_name_are_told(root: Path) -> None:
     """A model could not say which it means."""
     (root / "skills/counting-2").mkdir()

@@ -23,6 +23,7 @@ CONTRACT = {
     "GET /approvals", "GET /approvals/<id>", "POST /approvals/<id>/approve", "POST /approvals/<id>/deny",
     "GET /approvals/rules", "DELETE /approvals/rules/<id>",
     "GET /dead", "GET /spaces/<space>/channel", "GET /spaces/<space>/members", "GET /events", "GET /providers",
+    "GET /spaces/<space>/diff",
     "GET /backends", "GET /trust", "GET /usage", "GET /feedback", "POST /feedback",
     "POST /agents/<name>/pause", "POST /agents/<name>/resume", "POST /agents/<name>/stop",
     "POST /agents/<name>/restart", "POST /agents/<name>/continue", "GET /agents/<name>/inbox",

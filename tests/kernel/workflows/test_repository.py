@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +58,7 @@ class Ground:
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Generator[Ground]:
+def ground(tmp_path: Path) -> Ground:
     made = Ground(tmp_path)
     made.root.mkdir()
     made.git("init", "--quiet", "--initial-branch=main")
@@ -111,7 +111,7 @@ async def test_a_tree_is_measured_with_what_is_new_and_changes_nothing_for_its_a
         assert "+two\n" in changes.patch
         assert "+3\n" in changes.patch
         assert ground.git("status", "--porcelain", "-z", cwd=at(tree)) == before
-        assert await git.losses(tree) == "2 changed or new files are not committed"
+        assert await git.losses(tree) == "changed or new files that are not committed: 2"
         assert list(git.place.glob(".index*")) == []
 
 
@@ -124,7 +124,7 @@ async def test_what_would_be_lost_keeps_a_tree_and_what_would_not_goes_with_its_
         ground.write("b.txt", "1\n", tree)
         ground.write("x.log", "noise\n", tree)
         ground.commit(tree)
-        assert await git.losses(tree) == "1 commits are on no other branch"
+        assert await git.losses(tree) == "commits that are on no other branch: 1"
         ground.git("merge", "--quiet", tree.branch)
         assert await git.losses(tree) is None
         await git.remove(tree)
@@ -180,7 +180,7 @@ async def test_a_removal_that_was_interrupted_goes_on(ground: Ground, left: list
         for name in left:
             at(tree, name).unlink()
         ground.write("mine.txt", "1\n", tree)
-        assert await git.losses(tree) == "1 changed or new files are not committed"
+        assert await git.losses(tree) == "changed or new files that are not committed: 1"
         at(tree, "mine.txt").unlink()
         assert await git.losses(tree) is None
         await git.remove(tree)
@@ -234,7 +234,7 @@ async def test_nothing_that_the_repository_brings_along_is_run(ground: Ground) -
         ground.write("n.txt", "three\n", tree)
         at(tree, ".git").write_text(f"gitdir: {ground.folder}/elsewhere\n")
         assert len((await git.changes(tree, patch=True)).files) == 2
-        assert await git.losses(tree) == "2 changed or new files are not committed"
+        assert await git.losses(tree) == "changed or new files that are not committed: 2"
     assert not canary.exists()
 
 

@@ -376,7 +376,7 @@ async def test_working_trees_are_planned_with_the_start_from_one_commit(catalog:
         notes = [
             said.text for said in on.house.reader.now(messages.channel, started.space, 10) if said.kind == "system"
         ]
-        assert [note.startswith("1 changed files of the project are not committed") for note in notes] == [True]
+        assert [note.endswith("changed files that are not committed stay behind: 1") for note in notes] == [True]
 
 
 def test_what_trees_run_needs_trust_and_their_tag_a_branch_can_have(catalog: Catalog) -> None:

@@ -50,7 +50,7 @@ class _Recording:
 
     def __init__(self, config: dict[str, Any], number: int) -> None:
         *self._lines, last = Path(f"{config['recorded']}.{number}.jsonl").read_bytes().splitlines(keepends=True)
-        self._ended = {"files": {}, **json.loads(last)["recorded"]}
+        self._ended: dict[str, Any] = {"files": {}, **json.loads(last)["recorded"]}
         self._folder = Path(config["folder"])
         if config.get("calls") is not None:
             _visit(config["calls"] if number == 1 else [])

@@ -1,8 +1,7 @@
-"""What codex is told, and what its lines and its record of a thread mean."""
+"""What codex is told, and what it takes for its work to be done."""
 
 import json
 import tomllib
-from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -11,16 +10,14 @@ import msgspec
 import pytest
 
 from protocol.agent import Approval, McpServer
-from protocol.errors import Cause
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Provider
+from tests.worker.backends.codex_lines import completed, turns
 from tests.worker.backends.jobs import KEY, PROVIDER, TOKEN, make_job, written
 from worker.backends.codex import open as codex
 from worker.backends.codex_config import KEY as KEY_VARIABLE
 from worker.backends.codex_config import TOKEN as TOKEN_VARIABLE
-from worker.backends.codex_record import why
-from worker.backends.codex_stream import Thread, parse
-from worker.backends.program import Doing, Ended, Event, Job, Over, Reached, SessionIs, ToolEnded, Turn
+from worker.backends.program import Ended, Job
 from worker.models.errors import Failed
 
 WELL = Ended(code=0, signal=None, stderr="")
@@ -30,37 +27,6 @@ def settings(job: Job) -> dict[str, Any]:
     """The configuration that codex reads."""
     codex(job).launch()
     return tomllib.loads((job.home / "config.toml").read_text("utf-8"))
-
-
-def heard(*lines: dict[str, Any], booked: Usage | None = None) -> list[Event]:
-    """What these lines mean."""
-    thread = Thread(booked or Usage())
-    parsed = [line for one in lines if (line := parse(json.dumps(one).encode())) is not None]
-    return [event for line in parsed for event in thread.take(line)]
-
-
-def command(id_: str, done: bool) -> dict[str, Any]:
-    """A command at its begin or its end."""
-    item = {
-        "id": id_,
-        "type": "command_execution",
-        "command": f"echo {id_}",
-        "aggregated_output": "",
-        "exit_code": None,
-    }
-    ended = {"aggregated_output": f"{id_}\n", "exit_code": 0, "status": "completed"}
-    return {"type": "item.completed" if done else "item.started", "item": item | (ended if done else {})}
-
-
-def completed(input_tokens: int, cached: int, output: int) -> dict[str, Any]:
-    """The end of a turn; counts are the thread's."""
-    usage = {"input_tokens": input_tokens, "cached_input_tokens": cached, "output_tokens": output}
-    return {"type": "turn.completed", "usage": usage}
-
-
-def turns(events: Iterable[Event]) -> list[Turn]:
-    """The replies among them."""
-    return [event for event in events if isinstance(event, Turn)]
 
 
 def test_secrets_are_in_its_own_environment_alone_under_names_its_shells_do_not_get(tmp_path: Path) -> None:
@@ -140,67 +106,6 @@ def test_a_model_of_nobody_is_an_error_with_words(tmp_path: Path) -> None:
         codex(make_job("codex", tmp_path, provider=None)).launch()
 
 
-def test_calls_that_run_at_once_are_one_reply() -> None:
-    """program.py: a step is a reply; between two of them all its calls are back."""
-    events = heard(
-        {"type": "item.completed", "item": {"id": "m", "type": "agent_message", "text": "Both."}},
-        command("a", done=False),
-        command("b", done=False),
-        command("b", done=True),
-        command("a", done=True),
-        command("c", done=False),
-        command("c", done=True),
-        completed(30, 10, 5),
-    )
-    first, second, last = turns(events)
-    assert (first.text, [call.id for call in first.calls]) == ("Both.", ["a", "b"])
-    assert [call.id for call in second.calls] == ["c"]
-    assert (last.calls, last.usage) == ((), Usage(input_tokens=20, output_tokens=5, cache_read_tokens=10))
-    assert [event.call_id for event in events if isinstance(event, ToolEnded)] == ["b", "a", "c"]
-    assert events[-1] == Over()
-
-
-def test_a_tool_that_never_said_it_began_is_told_all_the_same() -> None:
-    """Some kinds (a change of files) come once, when they are done."""
-    change = {"id": "f", "type": "file_change", "changes": [{"path": "a", "kind": "add"}], "status": "failed"}
-    events = heard({"type": "item.completed", "item": change})
-    assert [type(event) for event in events] == [Turn, ToolEnded]
-    assert isinstance(events[1], ToolEnded)
-    assert events[1].is_error
-
-
-def test_a_warning_is_no_failure_and_a_thought_no_reply() -> None:
-    """clis.md, trap 15."""
-    events = heard(
-        {"type": "item.completed", "item": {"id": "0", "type": "error", "message": "no metadata"}},
-        {"type": "item.completed", "item": {"id": "1", "type": "reasoning", "text": "hm"}},
-        {"type": "error", "message": "Reconnecting... 1/5"},
-        command("a", done=False),
-    )
-    assert events == [Doing("tool command_execution", tool=True)]
-
-
-def test_a_thread_that_begins_has_its_servers() -> None:
-    """Measured: with a required server that does not come no thread begins."""
-    assert heard({"type": "thread.started", "thread_id": "t"}) == [SessionIs("t"), Reached()]
-
-
-@pytest.mark.parametrize(
-    ("booked", "expected"),
-    [
-        (Usage(), Usage(input_tokens=40, output_tokens=20, cache_read_tokens=4)),
-        (
-            Usage(input_tokens=20, output_tokens=10),
-            Usage(input_tokens=20, output_tokens=10, cache_read_tokens=4),
-        ),
-        (Usage(input_tokens=99, output_tokens=99, cache_read_tokens=99), Usage()),
-    ],
-)
-def test_what_was_booked_is_not_booked_again(booked: Usage, expected: Usage) -> None:
-    """clis.md, trap 5: its counts are of the whole thread, over all processes that worked on it."""
-    assert turns(heard(completed(44, 4, 20), booked=booked))[0].usage == expected
-
-
 def test_only_entries_of_the_same_thread_were_booked_for_it(tmp_path: Path) -> None:
     """After a lost session the count begins anew."""
     usage = Usage(input_tokens=10, output_tokens=5)
@@ -214,63 +119,6 @@ def test_only_entries_of_the_same_thread_were_booked_for_it(tmp_path: Path) -> N
     program = codex(make_job("codex", tmp_path, session="t-1", entries=entries))
     (turn,) = turns(program.read(json.dumps(completed(25, 0, 9)).encode()))
     assert turn.usage == Usage(input_tokens=15, output_tokens=4)
-
-
-def record(home: Path, info: object, thread: str = "t-1") -> None:
-    """The record of a thread whose last turn failed so."""
-    folder = home / "sessions/2026/11/21"
-    folder.mkdir(parents=True, exist_ok=True)
-    began = {"type": "event_msg", "payload": {"type": "task_started"}}
-    ended = {
-        "type": "event_msg",
-        "payload": {"type": "task_complete", "error": {"message": "x", "codex_error_info": info}},
-    }
-    lines = [json.dumps(began), "garbage, and not the last line", json.dumps(ended), '{"type": "task_complete']
-    (folder / f"rollout-2026-11-21T10-00-00-{thread}.jsonl").write_text("\n".join(lines), "utf-8")
-
-
-@pytest.mark.parametrize(
-    ("info", "cause", "status"),
-    [
-        ("context_window_exceeded", "context_overflow", None),
-        ("usage_limit_exceeded", "quota", None),
-        ("rate_limit_exceeded", "rate_limited", None),
-        ("server_overloaded", "overloaded", None),
-        ("model_not_found", "invalid", None),
-        ({"http_connection_failed": {"http_status_code": 401}}, "auth", 401),
-        ({"http_connection_failed": {"http_status_code": 402}}, "quota", 402),
-        ({"http_connection_failed": {"http_status_code": 529}}, "overloaded", 529),
-        ({"http_connection_failed": {"http_status_code": None}}, "network", None),
-        ({"response_too_many_failed_attempts": {"http_status_code": 429}}, "rate_limited", 429),
-    ],
-)
-def test_a_failure_is_known_by_the_code_in_its_record(
-    tmp_path: Path, info: object, cause: Cause, status: int | None
-) -> None:
-    """decisions, Failure: structured signals; its prose here would say something else."""
-    record(tmp_path, info)
-    found = why(tmp_path, "t-1", "unexpected status 418 I'm a teapot")
-    assert (found.cause, found.status) == (cause, status)
-
-
-@pytest.mark.parametrize(
-    ("message", "cause", "status"),
-    [
-        ("unexpected status 401 Unauthorized: bad key, url: http://x/v1/responses", "auth", 401),
-        ("exceeded retry limit, last status: 429 Too Many Requests", "rate_limited", 429),
-        ("stream disconnected before completion: the words", "network", None),
-        ("Incomplete response returned, reason: max_output_tokens", "max_tokens", None),
-        ('{"error": {"code": "context_length_exceeded"}}', "context_overflow", 400),
-        ('{"error": {"message": "what"}}', "invalid", 400),
-        ("words of a later version", "overloaded", None),
-    ],
-)
-def test_without_a_record_its_fixed_sentences_have_to_do(
-    tmp_path: Path, message: str, cause: Cause, status: int | None
-) -> None:
-    """What nobody knows is tried again."""
-    found = why(tmp_path, "t-1", message)
-    assert (found.cause, found.status) == (cause, status)
 
 
 def test_an_answer_that_was_cut_off_is_incomplete(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from worker.backends import process, words
 from worker.backends.lines import Lines
 from worker.backends.process import STDERR_BYTES, Process, launched
 from worker.backends.program import Launch
-from worker.backends.telling import between
+from worker.backends.telling import ARGUMENTS_BYTES, between, brief
 from worker.conversation import Conversation
 from worker.models.errors import Failed
 
@@ -31,7 +31,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     start = make_start(cwd=str(tmp_path), attempt_dir=str(tmp_path))
 
     @asynccontextmanager
-    async def running(program: str, *argv: str) -> AsyncIterator[Process]:
+    async def running(program: str, *argv: str) -> AsyncGenerator[Process]:
         command = argv or (sys.executable, "-ISu", "-c", textwrap.dedent(program))
         made = await launched(Launch(argv=command, env={}, stdin=b"the prompt"), start)
         with trio.fail_after(10):
@@ -178,9 +178,7 @@ def test_the_word_to_go_on_carries_what_was_added() -> None:
     assert words.going_on(conversation(message="look")).endswith("look")
 
 
-def test_arguments_of_any_size_fit(tmp_path: Path) -> None:
+def test_arguments_of_any_size_fit() -> None:
     """A file that a program writes may be a megabyte; a record of the call is not."""
-    from worker.backends.telling import ARGUMENTS_BYTES, _brief
-
     call = ToolCall(id="a", name="Write", args=Json(b'{"content": "' + b"x" * 2_000_000 + b'"}'))
-    assert len(_brief(call).args) < ARGUMENTS_BYTES + 100
+    assert len(brief(call).args) < ARGUMENTS_BYTES + 100

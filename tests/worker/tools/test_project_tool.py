@@ -1,9 +1,16 @@
 """Tools of the project: a command that reads JSON, or a canned answer."""
 
+import hashlib
+from pathlib import Path
+
+import msgspec
 import pytest
 
+from protocol.agent import McpServer
 from protocol.tools import ProjectTool, filled, input_schema, placeholders
 from tests.worker.tools.conftest import use
+from worker import servers
+from worker.blank import BLANK
 from worker.programs import Programs
 from worker.tool import Own
 from worker.tools.project_tool import misfit, project_tool
@@ -32,6 +39,22 @@ async def test_a_mock_runs_nothing(programs: Programs) -> None:
     canned = tool(programs, mock="42", command=("false",))
     assert (await use(canned, path="x")).text == "42"
     assert (await use(canned)).text == "the arguments of count do not fit: path is missing"
+
+
+async def test_a_script_that_is_not_what_was_trusted_is_not_run(tmp_path: Path) -> None:
+    """P19: an agent that writes files does not come to run what it likes; nor does a server start so."""
+    (tmp_path / "run.sh").write_text("echo mine\n")
+    trusted = hashlib.sha256(b"echo mine\n").hexdigest()
+    start = msgspec.structs.replace(BLANK, cwd=str(tmp_path), pinned={"run.sh": trusted})
+    programs = Programs(start, {"PATH": "/usr/bin:/bin"})
+    script = tool(programs, command=("sh", "run.sh"))
+    assert (await use(script, path="x")).text == "mine\n"
+    (tmp_path / "run.sh").write_text("touch owned\n")
+    outcome = await use(script, path="x")
+    assert outcome.is_error and "run.sh is not what was trusted" in outcome.text
+    async with servers.running({"s": McpServer(command="sh", args=("run.sh",))}, programs) as (server,):
+        assert server.fault == "run.sh is not what was trusted"
+    assert not (tmp_path / "owned").exists()
 
 
 async def test_one_that_cannot_be_started_is_a_result(programs: Programs) -> None:
