@@ -99,6 +99,10 @@ class View(Protocol):
         """A request for approval."""
         ...
 
+    def open_requests(self, agent: AgentKey | None, tool: str) -> tuple[tuple[int, str], ...]:
+        """Open requests of ``agent`` (None: of anybody) to call ``tool``, each with its input: at most 256."""
+        ...
+
     def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
         """What is agreed to once for all, of calls of ``tool`` by ``agent``: the oldest first, at most 256."""
         ...

@@ -52,6 +52,11 @@ class TransactionView:
         agent, tool, given, state, by = row
         return Request(AgentKey(agent), tool, bytes(given).decode(), state, by)
 
+    def open_requests(self, agent: AgentKey | None, tool: str) -> tuple[tuple[int, str], ...]:
+        """See View."""
+        rows = self._conn.execute(OPEN_REQUESTS, {"agent": agent, "tool": tool})
+        return tuple((int(number), bytes(given).decode()) for number, given in rows)
+
     def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
         """See View."""
         return tuple(Rule(*row) for row in self._conn.execute(APPROVAL_RULES, (tool, agent)))
@@ -90,6 +95,12 @@ WHERE m.cause = ? AND m.kind = 'said' LIMIT 256
 REQUEST: Final = """
 SELECT a.agent, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END, a.state, a.decided_by
 FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob WHERE a.id = ?
+"""
+
+OPEN_REQUESTS: Final = """
+SELECT a.id, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END
+FROM approvals AS a INDEXED BY approvals_open LEFT JOIN blobs AS b ON b.hash = a.blob
+WHERE a.state = 'open' AND a.tool = :tool AND (:agent IS NULL OR a.agent = :agent) ORDER BY a.id LIMIT 256
 """
 
 APPROVAL_RULES: Final = """

@@ -117,7 +117,8 @@ class _Trees:
 def _left_behind(base: Base) -> str:
     if not base.changed:
         return ""
-    return f"working trees begin with {base.commit[:12]}; changed files that are not committed stay behind: {base.changed}"
+    begin = f"working trees begin with {base.commit[:12]}"
+    return f"{begin}; changed files that are not committed stay behind: {base.changed}"
 
 
 def _make_folder(prepared: Prepared) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 from typing import Any
 
 import psutil
@@ -42,11 +43,17 @@ def ran(project: Project) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-def test_three_approvals_are_granted_denied_and_expired(project: Project) -> None:
-    """Approvals: the tool runs once if it is granted, and never otherwise; the agents go on with what they are told."""
+def test_three_approvals_are_granted_denied_and_expired_by_nobody_but_a_person(project: Project) -> None:
+    """The tool runs once if it is granted, and never otherwise; the agents go on with what they are told.
+
+    XF19: a worker that got hold of the administrator's token is recognised as a process of ours.
+    """
     coder(project, "alice", "echo alice >> ran.log")
     coder(project, "bob", "echo bob >> ran.log")
     coder(project, "carol", "echo carol >> ran.log", more="timeouts: { approval: 500ms }\n")
+    project.write("approve.py", APPROVE)
+    own = f"{sys.executable} approve.py {project.state}/daemon.json a1 >> answers.log"
+    project.agent("mallory", f'shell: "{own}; setsid {own}"', "text: done")
     assert project.awk("start", "--trust").code == 0
     waiting = project.awk("send", "alice", "go", "--wait", "--json")
     assert (waiting.code, waiting.json()["results"][0]["waits_for"]) == (7, "approval")
@@ -57,6 +64,8 @@ def test_three_approvals_are_granted_denied_and_expired(project: Project) -> Non
         ("alice", "bash", {"command": "echo alice >> ran.log"}),
         ("bob", "bash", {"command": "echo bob >> ran.log"}),
     ]
+    assert project.awk("send", "mallory", "go", "--wait").code == 0
+    assert (project.root / "answers.log").read_text().splitlines() == ["403 forbidden"] * 2
     assert project.awk("approve", "a1").code == 0
     assert project.awk("deny", "a2", "--reason", "not today").code == 0
     assert project.awk("send", "carol", "go").code == 0
@@ -68,30 +77,6 @@ def test_three_approvals_are_granted_denied_and_expired(project: Project) -> Non
     assert [(one["state"], one["decided_by"], one["decision_reason"]) for one in decided] == [
         ("granted", "user", ""), ("denied", "user", "not today"), ("expired", "system", "nobody approved it in time"),
     ]  # fmt: skip
-
-
-def test_a_worker_with_the_administrators_token_cannot_approve_its_own_call(project: Project) -> None:
-    """XF19: it is recognised as a process of ours, however it got the token; a person's command is not."""
-    project.write("approve.py", APPROVE)
-    record = project.state / "daemon.json"
-    own = f"python3 approve.py {record} a1 >> answers.log"
-    project.write(
-        ".agents/mallory.yaml",
-        f"""
-        backend: mock
-        mock:
-          - shell: "{own}; (setsid {own} &) ; sleep 0.3"
-          - tool: auth_request
-            args: {{ tool: deploy, input: {{ to: prod }} }}
-          - text: deployed
-        """,
-    )
-    project.agent("alice", "tool: auth_request, args: { tool: x, input: {} }")
-    assert project.awk("send", "alice", "go", "--wait").code == 7
-    assert project.awk("send", "mallory", "go", "--wait", env={"AGENT_WORKER_TRUST": "1"}).code == 7
-    assert (project.root / "answers.log").read_text().splitlines() == ["403 forbidden"] * 2
-    assert [row["id"] for row in pending(project)] == ["a1", "a2"]
-    assert project.awk("approve", "a1").code == 0
 
 
 def test_a_kernel_that_is_killed_meanwhile_still_knows_what_waits(project: Project) -> None:

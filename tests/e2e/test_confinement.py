@@ -187,7 +187,7 @@ def test_secrets_are_found_nowhere_but_where_they_belong(project: Project) -> No
 
 # -- lifecycle ----------------------------------------------------------------------------------------
 
-ATTEMPTS: Final = int(os.environ.get("AGENT_WORKER_TEST_ATTEMPTS", "20"))
+ATTEMPTS: Final = int(os.environ.get("AWK_TEST_ATTEMPTS", "20"))
 """The soak makes it 200."""
 
 

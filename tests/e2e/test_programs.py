@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from kernel.fault import AT
 from tests.e2e.processes import survivors, wait_for_mark, wait_until
 from tests.project import Project
 from tests.worker.backends.placing import Place
@@ -21,6 +22,8 @@ from tests.worker.scripted_api import Call, Say, ScriptedApi, Silence
 
 KEY = "sk-canary-4712"
 TRUST = {"AGENT_WORKER_TRUST": "1"}
+SEND = ("channel_send", {"message": "one"})
+CALL = Call("mcp__daemon__channel_send", json.dumps(SEND[1]), id="call_one")
 LINUX = pytest.mark.skipif("sys.platform != 'linux'", reason="whole trees need a subreaper")
 
 
@@ -32,10 +35,10 @@ class Team:
     place: Place
     real: bool
 
-    def start(self) -> None:
+    def start(self, **env: str) -> None:
         """Start the kernel as somebody whose PATH has the program."""
         path = f"{self.place.bin}:{self.project.environ['PATH']}"
-        assert self.project.awk("start", env={"PATH": path, "SCRIPTED_KEY": KEY}).code == 0
+        assert self.project.awk("start", env={"PATH": path, "SCRIPTED_KEY": KEY, **env}).code == 0
 
     def show(self, instruction: str) -> Any:
         """What ``awk show`` says of it."""
@@ -48,7 +51,7 @@ class Team:
 
 @pytest.fixture(params=["recorded", "real"])
 def team(request: pytest.FixtureRequest, project: Project, tmp_path: Path) -> Team:
-    """Claude Code, recorded and real."""
+    """Claude Code, recorded and real. A recording says "one" in its first process, and once more in its second."""
     real = CLAUDE.installed() if request.param == "real" else None
     if request.param == "real" and real is None:
         pytest.skip("claude is not installed: AGENT_WORKER_TEST_CLIS")
@@ -58,7 +61,7 @@ def team(request: pytest.FixtureRequest, project: Project, tmp_path: Path) -> Te
         CLAUDE.binary,
         recorded=CLAUDE.recordings / "resume",
         real=real,
-        calls=(("channel_send", {"message": "one"}),),
+        calls=(SEND, SEND),
     )
     return Team(project, place, real is not None)
 
@@ -81,8 +84,7 @@ def alice(team: Team, url: str) -> None:
 def test_a_session_outlives_its_kernel(team: Team) -> None:
     """Issue, 2; promises P1, P5, P7: kill -9 in the middle. Its tree dies, its session is resumed, nothing is lost."""
     quiet = threading.Event()
-    call = Call("mcp__daemon__channel_send", json.dumps({"message": "one"}), id="call_one")
-    with ScriptedApi([Say(calls=(call,)), Silence(quiet)], otherwise=Say("Done at last.")) as api:
+    with ScriptedApi([Say(calls=(CALL,)), Silence(quiet)], otherwise=Say("Done at last.")) as api:
         alice(team, api.anthropic_url)
         team.start()
         sent = team.project.awk("send", "alice", "do it", "--json", env=TRUST)
@@ -105,6 +107,21 @@ def test_a_session_outlives_its_kernel(team: Team) -> None:
     assert home.is_dir()
     assert team.project.awk("clear", "alice", "--yes").code == 0
     assert not home.parent.exists()
+
+
+@LINUX
+def test_what_was_said_when_the_kernel_died_is_not_said_again(team: Team) -> None:
+    """Promise P4, resumed programs: the call was carried out, its answer never came, and the model calls once more."""
+    with ScriptedApi([Say(calls=(CALL,)), Say(calls=(CALL,))], otherwise=Say("Done at last.")) as api:
+        alice(team, api.anthropic_url)
+        team.start(**{AT: "mcp.answer:1"})
+        kernel = psutil.Process(team.project.record()["pid"])
+        assert team.project.awk("send", "alice", "do it", "--json", env=TRUST).code == 0
+        assert survivors([kernel], seconds=20) == []
+        team.start()
+        team.project.until("instruction.ended")
+        assert not team.real or len(api.requests) == 3
+    assert team.said() == ["do it", "one", "Done at last."]
 
 
 @LINUX

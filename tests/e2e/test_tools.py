@@ -30,7 +30,7 @@ CANARY = "canary-7f3a9"
 
 
 def test_an_agent_with_tools_of_its_own(project: Project) -> None:
-    """issue 4, P19, PF22, P18: nothing runs unasked; a server's child that left its group is gone with the attempt."""
+    """P19, PF22, P18: nothing runs unasked; a server's child that left its group is gone with the attempt."""
     project.write("moniro.yaml", TOOLS)
     project.write(".agents/skills/counting/SKILL.md", "---\ndescription: How to count\n---\nUse wc.\n")
     project.write(".agents/alice.yaml", ALICE)

@@ -103,8 +103,10 @@ def test_a_run_says_what_it_waits_for_and_how_to_grant_it(cli: Cli, kernel: Kern
     ran = cli("run", "review", "--approve", "all")
     assert ran.code == 7
     assert "waits for your approval to call bash: awk pending a3, awk approve a3" in ran.err
-    (asked,) = kernel.of("POST", "/run")
-    assert (asked.body["approve"], asked.body["attended"]) == ("all", False)
+    cli("run", "review", terminal=True)
+    cli("run", "review", "--detach", terminal=True)
+    bodies = [asked.body for asked in kernel.of("POST", "/run")]
+    assert [(body["approve"], body["attended"]) for body in bodies] == [("all", False), (None, True), (None, False)]
 
 
 def test_the_words_of_run_are_the_protocols() -> None:

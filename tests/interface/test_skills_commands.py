@@ -13,7 +13,7 @@ COUNTING = "---\nname: counting\ndescription: How to count\n---\nUse wc.\n"
 
 
 def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> None:
-    """issue 4; XF05, XF06: plain files of a commit, pinned; links and hooks do not come along."""
+    """XF05, XF06: plain files of a commit, pinned; links and hooks do not come along."""
     with git_host(tmp_path / "host") as host:
         cli.environ |= host.environ
         host.write("all/counting/SKILL.md", COUNTING)

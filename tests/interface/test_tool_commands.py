@@ -9,7 +9,7 @@ PROJECT = "# my project\nlimits: { workers: 4 }   # few\n"
 
 
 def test_a_tool_is_added_mocked_and_run_again(cli: Cli) -> None:
-    """issue 4: tool add and mock; every other byte stays."""
+    """contracts 7: tool add and mock; every other byte stays."""
     file = cli.root / "moniro.yaml"
     file.write_text(PROJECT)
     words = ["-d", "Count: lines", "-a", "path:string", "-a", "all:boolean?", "--read-only", "--timeout", "10s"]

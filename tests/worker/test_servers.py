@@ -34,7 +34,7 @@ def tools(running: tuple[servers.Server, ...]) -> Mapping[str, Own]:
 
 
 async def test_tools_of_a_program_are_offered_and_called(programs: Programs) -> None:
-    """issue 4: its environment is what the file gives it; readOnlyHint counts; one that dies is told (P9)."""
+    """contracts 1: its environment is what the file gives it; readOnlyHint counts; one that dies is told (P9)."""
     with trio.fail_after(20):
         async with servers.running({"one": LOCAL}, programs) as running:
             own = tools(running)

@@ -11,7 +11,17 @@ from interface.client import quoted
 from protocol.names import name_of
 from protocol.target import Target
 
-SHOWN: Final = ("worker.", "attempt.", "instruction.", "agent.", "workflow.", "kernel.", "lagged", "gap")
+SHOWN: Final = (
+    "worker.",
+    "attempt.",
+    "instruction.",
+    "approval.",
+    "agent.",
+    "workflow.",
+    "kernel.",
+    "lagged",
+    "gap",
+)
 """Beginnings of the types that belong in a log."""
 
 

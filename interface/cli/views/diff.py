@@ -19,7 +19,8 @@ def lines(body: bytes, screen: Screen) -> list[str]:
 
 def _tree(tree: WorktreeDiff, screen: Screen) -> Iterator[str]:
     stat = tree.stat
-    done = f"files: {stat.files}, lines: +{stat.added} -{stat.deleted}, commits: {stat.commits}, since {one_line(tree.base[:12])}"
+    done = f"files: {stat.files}, lines: +{stat.added} -{stat.deleted}, commits: {stat.commits}"
+    done += f", since {one_line(tree.base[:12])}"
     yield f"{screen.style(one_line(tree.agent), 'bold')}  {one_line(tree.branch)}  {done}"
     yield f"  in {one_line(tree.path)}" if tree.state != "planned" else "  not made yet: it has not begun"
     if tree.kept_because:

@@ -52,22 +52,30 @@ def _decided(decided: ApprovalDecided, view: View) -> tuple[Effect, ...]:
         return (_too_late(decided, request),)
     effects: list[Effect] = []
     if request.state == "open":
-        effects.append(Put(_decision(decided)))
+        effects.append(_decision(decided.approval, decided))
     if decided.always is not None:
-        effects.append(_rule(decided, decided.always, request))
+        effects += _always(decided, decided.always, request, view)
     return tuple(effects)
 
 
-def _decision(decided: ApprovalDecided) -> ApprovalDecision:
-    return ApprovalDecision(approval=decided.approval, decision=decided.decision, by=decided.by, reason=decided.reason)
+def _decision(approval: int, decided: ApprovalDecided) -> Effect:
+    row = ApprovalDecision(approval=approval, decision=decided.decision, by=decided.by, reason=decided.reason)
+    return Put(row)
 
 
-def _rule(decided: ApprovalDecided, pattern: str, request: Request) -> Effect:
+def _always(decided: ApprovalDecided, pattern: str, request: Request, view: View) -> list[Effect]:
+    """The rule, and what waits already and falls under it."""
     if not matches(pattern, request.input):
         text = f"the pattern is not that of {approval_id(decided.approval)}, whose input is {request.input[:200]}"
-        return Refuse("bad_request", text, "it has to fit the whole input; * stands for any text")
+        return [Refuse("bad_request", text, "it has to fit the whole input; * stands for any text")]
     agent = None if decided.everybody else request.agent
-    return Put(ApprovalRule(agent=agent, tool=request.tool, pattern=pattern, by=decided.by))
+    rule = ApprovalRule(agent=agent, tool=request.tool, pattern=pattern, by=decided.by)
+    others = (
+        number
+        for number, given in view.open_requests(agent, request.tool)
+        if number != decided.approval and matches(pattern, given)
+    )
+    return [Put(rule), *(_decision(number, decided) for number in others)]
 
 
 def _too_late(decided: ApprovalDecided, request: Request) -> Refuse:

@@ -7,8 +7,10 @@ import msgspec
 
 from kernel.policy.approval import State
 from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Author, Draft
+from kernel.rule.fact import Fact
 from kernel.store.commits.append import append
 from kernel.store.commits.approval_rows import keep_up
+from kernel.store.commits.recorder import record
 from kernel.store.fence import Held, held
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
@@ -76,7 +78,7 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
     }
     row = tx.conn.execute(FIND, values).fetchone()
     if row is None:
-        _append(tx, instruction, author, call, digest, expires_ms)
+        _record(tx, instruction, author, call, digest, expires_ms)
         row = tx.conn.execute(NEWEST, (instruction.number,)).fetchone()
         assert row is not None, "it was just written"
     asked = Asked(*row)
@@ -86,7 +88,7 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
     return _told(tx, asked)
 
 
-def _append(tx: Transaction, instruction: Held, author: Author, call: Call, digest: bytes, expires_ms: int) -> None:
+def _record(tx: Transaction, instruction: Held, author: Author, call: Call, digest: bytes, expires_ms: int) -> None:
     payload = ApprovalAsked(
         epoch=author.epoch,
         call_key=call.key,
@@ -97,10 +99,15 @@ def _append(tx: Transaction, instruction: Held, author: Author, call: Call, dige
         held=call.held,
         why=call.why,
     )
-    append(
-        tx,
-        Draft(kind="approval", space=instruction.space, sender=instruction.name, author=author, payload=payload),
+    fact = Fact(
+        kind="approval",
+        space=instruction.space,
+        sender=instruction.name,
+        cause=instruction.number,
+        speaker=instruction.agent,
+        payload=payload,
     )
+    record(tx, fact)
 
 
 ONE: Final = "SELECT id, state, reason FROM approvals WHERE id = ?"
@@ -134,21 +141,18 @@ def let_go(tx: Transaction, author: Author, approval: int) -> None:
         keep_up(tx, int(row[0]))
 
 
-SPACE: Final = "SELECT space FROM approvals WHERE id = ?"
-
-
 def approve(
     tx: Transaction, approval: str, *, reason: str = "", always: str | None = None, everybody: bool = False
 ) -> None:
     """A person agrees. ``always``: and to every later call of the tool whose whole input has this pattern.
 
-    ``everybody``: whichever agent makes it. Raises Refused: not_found; conflict where it is decided otherwise;
-    bad_request for a pattern that the request itself does not have.
+    ``everybody``: whichever agent makes it. Raises Refused: not_found; conflict where it is decided otherwise, or its
+    time is over; bad_request for a pattern that the request itself does not have.
     """
-    number = _number(approval)
     decided = ApprovalDecided(
-        approval=number, decision="granted", by=USER, reason=reason, always=always, everybody=everybody
+        approval=_number(approval), decision="granted", by=USER, reason=reason, always=always, everybody=everybody
     )
+    expire(tx)  # though no alarm has come yet
     _decide(tx, decided)
 
 
@@ -157,14 +161,16 @@ def deny(tx: Transaction, approval: str, *, reason: str = "") -> None:
     _decide(tx, ApprovalDecided(approval=_number(approval), decision="denied", by=USER, reason=reason))
 
 
-EXPIRED: Final = "SELECT id FROM approvals WHERE state = 'open' AND expires_ms <= ? ORDER BY expires_ms, id LIMIT ?"
-EXPIRED_AT_ONCE: Final = 200
+EXPIRED: Final = "SELECT id FROM approvals WHERE state = 'open' AND expires_ms <= ? ORDER BY expires_ms, id"
 
 
 def expire(tx: Transaction) -> None:
-    """Refuse what nobody decided in time, much of it in several calls."""
-    for (number,) in cast("list[tuple[int]]", tx.conn.execute(EXPIRED, (tx.now_ms, EXPIRED_AT_ONCE)).fetchall()):
+    """Refuse what nobody decided in time."""
+    for (number,) in cast("list[tuple[int]]", tx.conn.execute(EXPIRED, (tx.now_ms,)).fetchall()):
         _decide(tx, ApprovalDecided(approval=number, decision="expired", by=SYSTEM, reason=TOO_LATE))
+
+
+SPACE: Final = "SELECT space FROM approvals WHERE id = ?"
 
 
 def _decide(tx: Transaction, decided: ApprovalDecided) -> None:

@@ -47,7 +47,8 @@ def unkeyed(tx: Transaction, author: Author, held: Held, draft: Draft) -> Unkeye
     said = f"{_MARK}{hashlib.sha256(words).hexdigest()[:32]}"
     rows = tx.conn.execute(ALIKE, {"id": held.number, "said": said}).fetchall()
     alike = {str(key): cast("bytes", result) for key, result in rows}
-    key = f"{said}:{author.epoch}.{len(alike)}"
+    number = max((_place(one)[1] + 1 for one in alike), default=0)
+    key = f"{said}:{author.epoch}.{number}"
     earlier = sorted((one for one in alike if _place(one)[0] < author.epoch), key=_place)
     shown = _shown(tx, author) if earlier else ""
     for one in earlier:

@@ -63,7 +63,7 @@ def agent(root: Path, keys: str, project: str = "") -> Catalog:
 def test_what_is_wrong_is_told_at_its_place(
     tmp_path: Path, keys: str, place: str, message: str, hint: str | None
 ) -> None:
-    """CF07: with a suggestion; issue 4: unknown tools, both or none of command and url."""
+    """CF07: with a suggestion: unknown tools, both or none of command and url."""
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "y"}}}')
     with pytest.raises(BadDefinition) as caught:
         agent(tmp_path, keys).agent("alice")

@@ -61,6 +61,13 @@ class Stage:
     def request(self, approval: int) -> Request | None:
         return self.requests.get(approval)
 
+    def open_requests(self, agent: AgentKey | None, tool: str) -> tuple[tuple[int, str], ...]:
+        return tuple(
+            (number, one.input)
+            for number, one in self.requests.items()
+            if one.state == "open" and one.tool == tool and agent in (None, one.agent)
+        )
+
     def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
         return self.rules.get((agent, tool), ())
 

@@ -105,6 +105,21 @@ def test_always_keeps_a_rule_for_that_agent_and_tool() -> None:
     assert rows == [ApprovalRule(agent=None, tool="bash", pattern="*", by="user")]
 
 
+@pytest.mark.parametrize(("everybody", "numbers"), [(False, [3, 4]), (True, [3, 4, 5])])
+def test_what_waits_already_and_has_the_pattern_is_granted_with_it(*, everybody: bool, numbers: list[int]) -> None:
+    """A program that asked for several at once: nobody is asked about what was just approved once for all."""
+    pull, bob = '{"command":"git pull"}', AgentKey("bob")
+    others = {
+        4: Request(ALICE, "bash", pull, "open", None),
+        5: Request(bob, "bash", pull, "open", None),
+        6: Request(ALICE, "bash", '{"command":"rm"}', "open", None),
+        7: Request(ALICE, "write", pull, "open", None),
+        8: Request(ALICE, "bash", pull, "denied", "user"),
+    }
+    rows = decided(Stage(requests=request() | others), always='{"command":"git *"}', everybody=everybody)
+    assert [row.approval for row in rows if isinstance(row, ApprovalDecision)] == numbers
+
+
 def test_a_pattern_that_is_not_the_requests_own_is_refused_whole() -> None:
     """A typing error must not grant what nobody meant."""
     stage = Stage(requests=request())

@@ -125,6 +125,17 @@ async def test_nobody_decides_in_time(house: House) -> None:
         await house.writer.commit(approve, "a1")
 
 
+async def test_a_grant_that_comes_too_late_is_none_though_no_alarm_has_come(house: House) -> None:
+    """A deadline is a deadline; the refusal is kept."""
+    await parked(house)
+    house.clock.now_ms += HOUR_MS
+    with pytest.raises(Refused, match="a1 is expired already by system"):
+        await house.writer.commit(approve, "a1")
+    assert stands(house).kind == "person"
+    await house.writer.commit(tick, 10**9)
+    assert stands(house).kind == "runnable"
+
+
 async def test_a_decision_that_comes_first_leaves_nothing_to_wait_for(house: House) -> None:
     """Between the answer ``pending`` and the end of the attempt."""
     await at_work(house)
@@ -138,10 +149,13 @@ async def test_what_was_approved_once_for_all_is_granted_at_once_until_it_is_tak
     """--always: of that agent and tool; kept, listed, removed."""
     await at_work(house)
     await ask_for(house)
-    await house.writer.commit(approve, "a1", always='{"command":"git *"}')
     pull = Call(key="1.0:c", tool="bash", input=b'{"command":"git pull"}')
+    assert (await ask_for(house, pull)).state == "open"
+    await house.writer.commit(approve, "a1", always='{"command":"git *"}')
     assert await ask_for(house, pull) == Asked(2, "granted", "", first=True)
-    assert told(house, "approval.decided")[-1] == {"id": "a2", "tool": "bash", "decision": "granted", "by": "r1"}
+    add = Call(key="1.1:c", tool="bash", input=b'{"command":"git add"}')
+    assert await ask_for(house, add) == Asked(3, "granted", "", first=True)
+    assert told(house, "approval.decided")[-1] == {"id": "a3", "tool": "bash", "decision": "granted", "by": "r1"}
     assert (await ask_for(house, Call(key="2.0:c", tool="write", input=pull.input))).state == "open"
     (rule,) = house.reader.now(approvals.rules)
     assert (rule.id, rule.agent, rule.tool, rule.pattern) == ("r1", "alice", "bash", '{"command":"git *"}')

@@ -48,7 +48,7 @@ class Place:
         """Have ``binary`` play ``recorded``, or run ``real``; ``record`` writes over what was recorded.
 
         ``keeps``: patterns of files of its that are recorded too, of each the lines with a certain word in them.
-        ``calls``: what the first process of a recording does at Daemon MCP, for real; the others only come by.
+        ``calls``: what the first processes of a recording do at Daemon MCP, for real, one each; the others come by.
         """
         for path in (self.bin, self._notes):
             path.mkdir(mode=0o700, exist_ok=True)

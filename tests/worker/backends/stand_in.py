@@ -53,7 +53,7 @@ class _Recording:
         self._ended: dict[str, Any] = {"files": {}, **json.loads(last)["recorded"]}
         self._folder = Path(config["folder"])
         if config.get("calls") is not None:
-            _visit(config["calls"] if number == 1 else [])
+            _visit(config["calls"][number - 1 : number])
 
     def lines(self) -> Iterator[bytes]:
         for name, text in self._ended["files"].items():

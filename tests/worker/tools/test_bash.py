@@ -21,7 +21,7 @@ def shell(programs: Programs) -> Own:
 
 
 async def test_a_command_runs_where_the_agent_works_and_can_tell_a_repetition(shell: Own, tmp_path: Path) -> None:
-    """issue 4: the idempotency key is in its environment; both streams are one; its standard input is empty."""
+    """P4: the idempotency key is in its environment; both streams are one; its standard input is empty."""
     outcome = await use(shell, command="pwd; echo $AGENT_IDEMPOTENCY_KEY >&2; cat; env | grep -c .")
     where, key, count = outcome.text.splitlines()
     assert (where, key, outcome.is_error) == (str(tmp_path), "i7:k", False)

@@ -26,7 +26,7 @@ def reader(tmp_path: Path) -> Own:
 
 
 async def test_what_is_told_grows_with_what_is_asked(reader: Own, tmp_path: Path) -> None:
-    """issue 4: progressive disclosure."""
+    """decisions: progressive disclosure."""
     assert reader.spec is not None and reader.read_only
     assert "- counting: How to count" in reader.spec.description and "wc" not in reader.spec.description
     body = (await use(reader, name="counting")).text
