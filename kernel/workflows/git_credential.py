@@ -53,7 +53,8 @@ async def credential(git: GitCommand, folder: str, url: str) -> str | None:
     parts = urlsplit(url)
     asked = f"protocol={parts.scheme}\nhost={parts.netloc}\npath={parts.path.lstrip('/')}\n\n"
     result = await git.run(folder, "credential", "fill", given=asked.encode())
-    answer = dict(line.partition("=")[::2] for line in result.stdout.decode("utf-8", "replace").splitlines())
+    parted = (line.partition("=") for line in result.stdout.decode("utf-8", "replace").splitlines())
+    answer = {key: value for key, _, value in parted}
     if not result.ok or not answer.get("password"):
         return None
     pair = f"{answer.get('username', '')}:{answer['password']}"

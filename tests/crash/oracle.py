@@ -23,6 +23,7 @@ def judge(database: Path, asked: Iterable[Request], steps: Path | None = None) -
             *_instructions(conn),
             *_entries(conn),
             *_log(conn),
+            *_approvals(conn),
             *([] if steps is None else _steps(conn, steps)),
         ]
     finally:
@@ -117,6 +118,14 @@ def _log(conn: apsw.Connection) -> Iterator[str]:
     said = "SELECT text, count(*) FROM messages WHERE kind = 'said' AND cause IS NOT NULL GROUP BY text"
     for text, count in (row for row in _rows(conn, said) if row[1] > 1):
         yield f"{text!r} was said {count} times by one call"
+
+
+def _approvals(conn: apsw.Connection) -> Iterator[str]:
+    """Approvals: one call is asked about once, whatever happens to kernels, and who asked has learned the decision."""
+    asked = _rows(conn, "SELECT instruction, count(*), min(state), min(told) FROM approvals GROUP BY instruction")
+    for number, count, state, told in asked:
+        if (count, state, told) != (1, "granted", 1):
+            yield f"i{number} asked {count} times for one approval, which is {state}, told: {told}"
 
 
 def _steps(conn: apsw.Connection, steps: Path) -> Iterator[str]:

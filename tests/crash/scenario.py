@@ -49,6 +49,16 @@ agents:
           - {{ {STEP} }}
           - {{ text: "dave looked at ${{{{ match.n }}}}" }}
 """
+IVAN: Final = f"""
+backend: mock
+mock:
+  - when: 'may (?P<n>\\d+)'
+    do:
+      - {{ {STEP} }}
+      - {{ tool: auth_request, args: {{ tool: deploy, input: {{ to: "${{{{ match.n }}}}" }} }} }}
+      - {{ {STEP} }}
+      - {{ text: "ivan might ${{{{ match.n }}}}" }}
+"""
 GINA: Final = "backend: mock\nmock:\n  - sleep: 600\n"
 IDLE: Final = """
 agents:
@@ -64,6 +74,7 @@ def furnish(project: Project) -> None:
     """Write the agents and workflows that the rounds need."""
     project.write(".agents/alice.yaml", ALICE)
     project.write(".agents/gina.yaml", GINA)
+    project.write(".agents/ivan.yaml", IVAN)
     project.write(".workflows/team.yaml", TEAM)
     project.write(".workflows/idle.yaml", IDLE)
 
@@ -144,6 +155,7 @@ class Client:
         yield _order("/agents/alice/resume", number)
         if number % 3 == 0:
             yield _begin("idle", f"t{number}", number)
+            yield _say("ivan", f"may {number}", number)
         assert first.answer is not None
         yield _say("alice", f"ack {first.answer.body['message_id']}", number)
         assert stay.answer is not None
@@ -151,6 +163,12 @@ class Client:
         if number % 3 == 0:
             path = f"/workflows/idle/t{number}"
             yield Request("DELETE", path, None, f"{number} end", frozenset({"not_found", "workflow_not_running"}))
+
+
+def approve_all(life: Life) -> None:
+    """Grant what waits for that, as a person does who looks from time to time. Raises Gone."""
+    for row in life.ask("GET", "/approvals").body["approvals"]:
+        life.ask("POST", f"/approvals/{row['id']}/approve", None, f"approve {row['id']}")
 
 
 def _say(to: str, text: str, number: int) -> Request:

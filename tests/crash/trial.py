@@ -13,7 +13,7 @@ import apsw
 from protocol.state_paths import DATABASE
 from tests.crash.life import KERNEL, Gone, Life
 from tests.crash.oracle import judge
-from tests.crash.scenario import STEPS, Client, furnish
+from tests.crash.scenario import STEPS, Client, approve_all, furnish
 from tests.e2e.processes import wait_until
 from tests.project import Project
 
@@ -43,13 +43,13 @@ def lineage(project: Project, crash_at: Sequence[str], program: Sequence[str] = 
             with suppress(Gone):
                 life.wait_ready()
                 client.play(life, number)
-                wait_until(lambda life=life: life.is_dead() or _idle(project), FINISH_SECONDS)  # type: ignore[misc]
+                wait_until(lambda life=life: life.is_dead() or _done(life, project), FINISH_SECONDS)  # type: ignore[misc]
             _end(life)
             (outcome.died_at if life.wait_dead() == -signal.SIGKILL else outcome.missed).append(place)
     with Life(project) as life:
         life.wait_ready()
         client.finish(life)
-        wait_until(lambda: _idle(project), FINISH_SECONDS)
+        wait_until(lambda: _done(life, project), FINISH_SECONDS)
         _end(life)
     outcome.violations = client.refused + judge(project.state / DATABASE, client.asked, project.root / STEPS)
     return outcome
@@ -63,7 +63,7 @@ def count_points(project: Project, log: Path, rounds: int = 1) -> list[str]:
         life.wait_ready()
         for number in range(rounds):
             client.play(life, number)
-        wait_until(lambda: _idle(project), FINISH_SECONDS)
+        wait_until(lambda: _done(life, project), FINISH_SECONDS)
         life.kill(signal.SIGTERM)
         life.wait_dead()
     assert client.refused + judge(project.state / DATABASE, client.asked, project.root / STEPS) == []
@@ -77,6 +77,14 @@ def _end(life: Life) -> None:
         return
     life.kill(signal.SIGTERM)
     life.wait_dead()
+
+
+def _done(life: Life, project: Project) -> bool:
+    """Whether nothing is open, once everything was approved that waits for it. Raises Gone."""
+    if _idle(project):
+        return True
+    approve_all(life)
+    return False
 
 
 def _idle(project: Project) -> bool:

@@ -214,7 +214,7 @@ def test_two_agents_of_a_workflow_talk_until_nothing_is_left(team: Project) -> N
 
 
 def test_what_is_said_is_kept_where_the_workflow_says(team: Project) -> None:
-    """The project's folder, one of its own, one for good; none at all. What memory forgets a minute later is no file."""
+    """The project's folder, one of its own, one for good; none at all. What memory forgets later is no file."""
     reports = {name: run(team, f"flows/{name}.yaml") for name in ("solo", "filed", "bound", "sketch", "apart")}
     assert said(reports["apart"]) == [("reviewer", "nobody heard that")]
     assert team.awk("stop", "--yes").code == 0  # what is still to be written is written then

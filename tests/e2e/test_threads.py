@@ -34,7 +34,7 @@ def test_a_script_is_continued_and_then_cleared(project: Project) -> None:
     assert (done["status"], done["text"]) == ("done", f"count {CANARY}")
     assert (last.code, result["status"]) == (6, "incomplete")
     assert (project.root / "steps.log").read_text().split() == ["0", "1", "2", "3", "0", "1"]
-    assert project.awk("clear", "alice").code == 0
+    assert project.awk("clear", "alice", "--yes").code == 0
     kept = [path for path in project.state.rglob("*") if path.is_file() and not path.is_socket()]
     assert [path for path in kept if CANARY.encode() in path.read_bytes()] == []
     assert project.awk("peek", "alice").code == 0

@@ -59,6 +59,6 @@ def test_a_workspace_in_files_tells_what_the_log_tells_even_after_a_crash(projec
     (day,) = (project.root / ".agents/alice/conversations").iterdir()
     assert [line["text"] for line in lines(day)] == ["hi", "@bob your turn"]
     assert project.awk("start").code == 0
-    assert project.awk("clear", "@review").code == 0
+    assert project.awk("clear", "@review", "--yes").code == 0
     left = [path for path in (project.root / ".workspace").rglob("*") if path.is_file()]
     assert left == []

@@ -73,10 +73,13 @@ def test_what_was_asked_reaches_the_kernel(cli: Cli, kernel: KernelDouble) -> No
         "max_cost_usd": 0.5,
         "max_tokens": 5000,
         "exit_code_from": "coder",
+        "approve": None,
+        "attended": False,
         "trust": True,
     }
     unlimited = {"timeout_seconds": None, "max_cost_usd": None, "max_tokens": None, "exit_code_from": None}
-    assert second == {"workflow": "review", "tag": "pr-2", "params": [], "trust": True, **unlimited}
+    alone = {"approve": None, "attended": False}
+    assert second == {"workflow": "review", "tag": "pr-2", "params": [], "trust": True, **unlimited, **alone}
 
 
 @pytest.mark.parametrize(

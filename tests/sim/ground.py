@@ -89,9 +89,10 @@ def beginning(definition: WorkflowDefinition, **more: Any) -> Draft:
     started = WorkflowStarted(
         name=name,
         tag="main",
+        mode="start",
         file=f".workflows/{name}.yaml",
         definition=msgspec.json.encode(definition),
         members=tuple(MemberSpec(name=one, key=AgentKey(one), origin="file") for one in definition.agents),
-        **{"mode": "start", **more},
     )
-    return Draft(kind="status", space=f"{name}:main", sender=SYSTEM, text=f"{name}:main started", payload=started)
+    payload = msgspec.structs.replace(started, **more)
+    return Draft(kind="status", space=f"{name}:main", sender=SYSTEM, text=f"{name}:main started", payload=payload)

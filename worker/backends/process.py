@@ -12,12 +12,14 @@ import subprocess
 import tempfile
 from collections import deque
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import trio
 
 from protocol.errors import Cause
 from protocol.ipc import Start
+from worker.backends import litter
 from worker.backends.lines import Lines
 from worker.backends.program import Ended, Launch
 from worker.models.errors import Failed
@@ -39,11 +41,11 @@ _SHORT_OF: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.EN
 class Process:
     """A program that runs. ``attend`` must run while its lines are read, and returns once it is gone."""
 
-    def __init__(self, process: trio.Process, litter: tuple[str, ...]) -> None:
+    def __init__(self, process: trio.Process, home: Path) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process
-        self._litter = litter
+        self._home = home
         self._stdout = process.stdout
         self._stderr = process.stderr
         self._lines = Lines()
@@ -114,9 +116,7 @@ class Process:
             await self.stop()
             await self._stdout.aclose()
             await self._stderr.aclose()
-        for path in self._litter:
-            with suppress(OSError):
-                os.unlink(path.format(pid=self._process.pid))
+            litter.remove(self._home)
 
     async def _push(self) -> None:
         await self._said_all.wait()
@@ -148,6 +148,8 @@ async def launched(launch: Launch, start: Start) -> Process:
 
     Its input is a file without a name, not a pipe: it is all there, and at its end, whenever the program looks.
     """
+    home = Path(start.session_dir)
+    litter.remove(home)
     with tempfile.TemporaryFile(dir=start.attempt_dir) as stdin:
         stdin.write(launch.stdin)
         stdin.seek(0)
@@ -163,7 +165,8 @@ async def launched(launch: Launch, start: Start) -> Process:
             )
         except OSError as error:
             raise _unstarted(launch, start, error) from error
-    return Process(process, launch.litter)
+    litter.remember(home, (path.format(pid=process.pid) for path in launch.litter))
+    return Process(process, home)
 
 
 def _unstarted(launch: Launch, start: Start, error: OSError) -> Failed:

@@ -28,7 +28,8 @@ from protocol.workflow import WorkflowDefinition
 from tests.kernel.agents.schemas import FREE, TEXTS, Site, Special, sites, values
 
 CPU_SECONDS: Final = 0.05
-"""What finding mistakes may take; of three trials the best counts, for the machine may be busy."""
+"""What finding mistakes may take; of a few trials the best counts, for the machine may be busy."""
+TRIALS: Final = 3
 
 _NAMES: Final = st.dictionaries(st.sampled_from(["A", "B_2"]), TEXTS, max_size=2)
 _ACTIONS: Final = st.one_of(
@@ -253,15 +254,15 @@ def test_one_mistake_is_found_where_it_is_and_quickly(file: File, catalog: Catal
 
 def _refusal(file: File, catalog: Catalog, text: str) -> tuple[tuple[FileError, ...], float]:
     """What is wrong with ``text``, and the CPU time that it took to say so."""
+    errors: tuple[FileError, ...] = ()
     times: list[float] = []
-    for _ in range(3):
+    while not times or (min(times) >= CPU_SECONDS and len(times) < TRIALS):
         began = time.process_time()
         with pytest.raises(BadDefinition) as caught:
             file.load(catalog, text.encode())
         times.append(time.process_time() - began)
-        if times[-1] < CPU_SECONDS:
-            break
-    return caught.value.errors, min(times)
+        errors = caught.value.errors
+    return errors, min(times)
 
 
 # -- mistakes: each gives the text of a document with one in it, and where it is -------------------------------------

@@ -14,6 +14,7 @@ from protocol.ipc import Entry, Go, Json, Limits, ToolCall, Turn, Yield
 from tests.worker.fake_kernel import attempt, make_start
 from worker.backends import process, words
 from worker.backends.lines import Lines
+from worker.backends.litter import remember
 from worker.backends.process import STDERR_BYTES, Process, launched
 from worker.backends.program import Launch
 from worker.backends.telling import ARGUMENTS_BYTES, between, brief
@@ -28,12 +29,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a Python program, with little patience."""
     for name, seconds in (("TERM_SECONDS", 0.3), ("DRAIN_SECONDS", 0.3), ("LEAVE_SECONDS", 0.3)):
         monkeypatch.setattr(process, name, seconds)
-    start = make_start(cwd=str(tmp_path), attempt_dir=str(tmp_path))
+    start = make_start(cwd=str(tmp_path), attempt_dir=str(tmp_path), session_dir=str(tmp_path))
 
     @asynccontextmanager
-    async def running(program: str, *argv: str) -> AsyncGenerator[Process]:
-        command = argv or (sys.executable, "-ISu", "-c", textwrap.dedent(program))
-        made = await launched(Launch(argv=command, env={}, stdin=b"the prompt"), start)
+    async def running(program: str) -> AsyncGenerator[Process]:
+        command = (sys.executable, "-ISu", "-c", textwrap.dedent(program))
+        litter = (f"{tmp_path}/{{pid}}.sock",)
+        made = await launched(Launch(argv=command, env={}, stdin=b"the prompt", litter=litter), start)
         with trio.fail_after(10):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(made.attend)
@@ -105,6 +107,25 @@ async def test_nobody_who_inherited_its_output_holds_it_open(run: Run) -> None:
         children = [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
     for child in children:  # a keeper's to end; there is none here
         child.kill()
+
+
+async def test_what_it_leaves_outside_is_removed_even_if_we_were_killed_with_it(run: Run, tmp_path: Path) -> None:
+    """Issue, 7: at its end; and by the next one, where nobody was left to do it."""
+    leave = "import os, sys; open(f'{os.getpid()}.sock', 'w').close(); print('left')"
+    async with run(leave) as made:
+        assert await lines(made) == [b"left"]
+        assert ".sock" in str(left(tmp_path))
+    assert left(tmp_path) == []
+    (tmp_path / "1.sock").touch()
+    remember(tmp_path, [str(tmp_path / "1.sock")])
+    async with run("") as made:
+        assert await lines(made) == []
+    assert left(tmp_path) == []
+
+
+def left(folder: Path) -> list[str]:
+    """What is there."""
+    return [path.name for path in folder.iterdir()]
 
 
 async def test_what_cannot_be_started_is_named(tmp_path: Path) -> None:
