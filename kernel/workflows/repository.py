@@ -214,6 +214,8 @@ class Repository:
                 raise _failed(f"the branch {tree.branch} is checked out in {entry}", "check out another one there")
 
     async def _begin_branch(self, tree: Worktree) -> None:
+        if tree.state == "planned":  # nobody else knows the name yet: who locked it was one of us, and is dead
+            await trio.Path(f"{tree.repository}/refs/heads/{tree.branch}.lock").unlink(missing_ok=True)
         tip = await self._tip(tree)
         if tip is None:
             await self._git("update-ref", f"refs/heads/{tree.branch}", tree.base, "")  # only if it is new

@@ -148,12 +148,16 @@ async def test_a_changed_tree_is_not_removed_whoever_asks(ground: Ground) -> Non
         assert at(tree, "new.txt").exists()
 
 
-@pytest.mark.parametrize("left", ["branch", "half", "locked", "folder", "whole"])
+@pytest.mark.parametrize("left", ["lock", "branch", "half", "locked", "folder", "whole"])
 async def test_what_an_interrupted_try_left_is_made_anew(ground: Ground, left: str) -> None:
     """P1: killed at any point between the plan and the commit that hands the tree out."""
     async with repository(ground) as git:
         tree = planned(await git.base(), git)
-        if left == "branch":
+        if left == "lock":
+            lock = ground.root / ".git/refs/heads" / f"{tree.branch}.lock"
+            lock.parent.mkdir(parents=True)
+            lock.touch()
+        elif left == "branch":
             ground.git("branch", tree.branch)
         elif left == "folder":
             at(tree).mkdir(parents=True)
