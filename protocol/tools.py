@@ -66,7 +66,7 @@ SERVER_PREFIX: Final = "mcp__"
 """How tools of an agent's own MCP servers begin: ``mcp__<server>__<tool>``."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,47}", re.ASCII)
-_SERVER_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|[-_](?![-_])){0,31}", re.ASCII)
+_SERVER_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|[-_](?=[A-Za-z0-9])){0,31}", re.ASCII)
 _DAEMON: Final = frozenset({"daemon", "agent-worker"})
 _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 
@@ -151,4 +151,6 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str
     folder: str
-    """Absolute; ``SKILL.md`` is in it."""
+    """Absolute, and no part of it is a link; ``SKILL.md`` is in it."""
+    files: dict[str, str] = {}
+    """The SHA-256 of each file in it, by its path in it: what was trusted, and so all that is read."""

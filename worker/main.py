@@ -22,7 +22,7 @@ from worker.desk import Desk
 from worker.hearing import Hearing
 from worker.link import Link, LinkLost, Stopped
 from worker.models.errors import Failed
-from worker.models.mock import SHELL, MockModel, die
+from worker.models.mock import SHELL, MockModel, die, is_script
 from worker.models.model import ListTools, Model
 from worker.shell import Confine, Shell
 from worker.titles import set_title
@@ -83,7 +83,7 @@ def serve(
     start = _start(desk)
     if start is not None:
         started(start)
-    if start is None or (connect is None and _is_script(start) and not _has_tools(start)):
+    if start is None or (connect is None and is_script(start) and not _has_tools(start)):
         _play(start, desk, cookie, die, leave)
         os.close(stdin_fd)
         os.close(stdout_fd)
@@ -126,10 +126,6 @@ def _has_tools(start: Start) -> bool:
     return bool(start.tools or start.mcp_servers or start.skills)
 
 
-def _is_script(start: Start) -> bool:
-    return start.backend == "mock" or (start.provider is not None and start.provider.dialect == "mock")
-
-
 def _play(start: Start | None, desk: Desk, cookie: str | None, die: Die, leave: Leave) -> None:
     """Play a script from its start to its terminal frame, blocking."""
     hearing = desk.hearing
@@ -165,7 +161,7 @@ def _script(start: Start, _list_tools: ListTools, *, desk: Desk, die: Die) -> Mo
 
 def _adapter(start: Start, list_tools: ListTools, *, die: Die) -> Model:
     """The model of a provider. Only here, and only for its own dialect, is an SDK imported."""
-    if _is_script(start):
+    if is_script(start):
         from worker.on_trio import TrioWaits  # noqa: PLC0415  (loaded by now)
 
         return MockModel(start.mock, start.mock_counts, TrioWaits(), die)

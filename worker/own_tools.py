@@ -8,7 +8,7 @@ from typing import Final
 from protocol.ipc import Error, Result, Start
 from worker.attempt import Connect, attempt, crashed
 from worker.link import Link, LinkLost
-from worker.models.mock import SHELL
+from worker.models.mock import SHELL, is_script
 from worker.programs import Programs
 from worker.tool import Own
 from worker.waits import Waits
@@ -59,8 +59,8 @@ def _bash(start: Start, programs: Programs) -> Tools:
 
 
 def _script_shell(start: Start, programs: Programs) -> Tools:
-    if not start.mock:
-        return []
+    if not is_script(start):
+        return []  # a script beside a real model is not played, and gives that no shell
     from worker.tools.bash import Bash  # noqa: PLC0415  (as above)
 
     seconds = start.limits.tool_seconds

@@ -19,6 +19,12 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType({"denied": "it was denied"
 """What a model reads of a call that may not be made."""
 
 
+def _plain(args: dict[str, Any]) -> dict[str, Any]:
+    """``args`` without the words of other programs' permission prompts, which are answered in theirs."""
+    plain = {name: value for name, value in args.items() if name not in {"tool_name", "tool_use_id"}}
+    return {"tool": args["tool_name"], **plain} if "tool_name" in args else plain
+
+
 class _Answer(msgspec.Struct, frozen=True):
     decision: str
     reason: str = ""
@@ -55,7 +61,7 @@ class Permission:
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """Ask as a tool, which a model may do by itself too: no call waits here for a person."""
-        outcome = await self.kernel.run(name, {**args, "wait_seconds": 0}, key)
+        outcome = await self.kernel.run(name, {**_plain(args), "wait_seconds": 0}, key)
         if outcome.is_error or _decode(outcome.text).decision != "pending":
             return outcome
         return Outcome(outcome.text, pending=True)

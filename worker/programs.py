@@ -6,6 +6,7 @@ Tools, MCP servers and CLIs are started here and nowhere else. Whatever they lea
 import hashlib
 import os
 import signal
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -49,9 +50,14 @@ class Programs:
         trusted = self._start.pinned.get(word)
         if trusted is None:
             return True
+        path = os.path.join(self.cwd, word)
+        if not trusted:  # there was no such file
+            return not os.path.lexists(path) or os.path.isdir(path)
         try:
-            with open(os.path.join(self.cwd, word), "rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest() == trusted
+            # A pipe in its place is found out, not waited for.
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+                regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+                return regular and hashlib.file_digest(file, "sha256").hexdigest() == trusted
         except OSError:
             return False
 

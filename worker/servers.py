@@ -31,15 +31,21 @@ from worker.tool import UNKNOWN, Outcome, Own, ToolSpec
 
 START_SECONDS: Final = 30.0
 """Until a server has listed its tools; all of them start at once."""
+LEAVE_SECONDS: Final = 10.0
+"""Until one that was left is let go of, whatever it has not answered. Programs are killed within it."""
 TOOLS: Final = 200
 """Of one server. Whoever has more has more than a model can choose from."""
 DESCRIPTION_LIMIT: Final = 4000
+SCHEMA_LIMIT_BYTES: Final = 64 * 1024
+"""Of what a tool says of its arguments; where it says more, the model is told nothing of them."""
 NAME_LIMIT: Final = 64
 """Characters of a tool's name that every provider takes."""
 KEY: Final = "agent-worker/idempotency-key"
 """Where in ``_meta`` a call's key rides: the same on every attempt."""
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
 _REASON_LIMIT: Final = 500
+_SECRET_LENGTH: Final = 6
+"""Characters of a word that is left out of what is told: shorter ones are in every other word."""
 
 
 class Server:
@@ -59,20 +65,23 @@ class Server:
 
         Cancellation ends it politely all the same: its input is closed, it is waited for, its group is killed.
         """
+        came = False
         try:
             with trio.move_on_after(START_SECONDS) as patience:
                 async with self._connected() as client:
                     self.tools = await _listed(client)
                     self._client, self.fault = client, ""
                     patience.deadline = math.inf
+                    came = True
                     task_status.started()
                     await self._leaving.wait()
+                    patience.deadline = trio.current_time() + LEAVE_SECONDS
             if patience.cancelled_caught:
                 self.fault = f"it did not answer within {START_SECONDS:g} s"
         except Exception as error:  # noqa: BLE001 - the boundary: somebody else's program
-            self.fault = _reason(error)
+            self.fault = self._reason(error)
         self._client = None
-        if not self._leaving.is_set():
+        if not came:  # one that came and left later has told so before
             task_status.started()
 
     def leave(self) -> None:
@@ -88,21 +97,37 @@ class Server:
         except MCPError as error:
             if error.code == types.CONNECTION_CLOSED:
                 return Outcome(f"the server {self.name} has gone: {UNKNOWN}", True)
-            return Outcome(f"the server {self.name} says: {_reason(error)}", True)
+            return Outcome(f"the server {self.name} says: {self._reason(error)}", True)
         except Exception as error:  # noqa: BLE001 - the boundary: somebody else's program
-            return Outcome(f"the server {self.name} failed ({_reason(error)}): {UNKNOWN}", True)
+            return Outcome(f"the server {self.name} failed ({self._reason(error)}): {UNKNOWN}", True)
         return Outcome(_text(result), bool(result.is_error))
+
+    def _reason(self, error: BaseException) -> str:
+        """What went wrong, without what the server was given: clients quote the header that they do not send."""
+        said = _reason(error)
+        values = (*self._config.env.values(), *self._config.headers.values())
+        for word in sorted({word for value in values for word in value.split()}, key=len, reverse=True):
+            if len(word) >= _SECRET_LENGTH:
+                said = said.replace(word, "[...]")
+        return said[:_REASON_LIMIT]
 
     @asynccontextmanager
     async def _connected(self) -> AsyncGenerator[Client]:
         config = self._config
         if config.url is None:
-            changed = self._programs.changed((config.command or "", *config.args))
+            words = (config.command or "", *config.args)
+            changed = await trio.to_thread.run_sync(self._programs.changed, words)
             if changed is not None:
                 raise PermissionError(f"{changed} is not what was trusted")
-            words = self._programs.argv((config.command or "", *config.args))
+            argv = self._programs.argv(words)
             variables = self._programs.env(config.env)
-            program = StdioServerParameters(command=words[0], args=words[1:], env=variables, cwd=self._programs.cwd)
+            program = StdioServerParameters(
+                command=argv[0],
+                args=argv[1:],
+                env=variables,
+                cwd=self._programs.cwd,
+                encoding_error_handler="replace",  # or one wrong byte leaves every call without an answer
+            )
             async with Client(stdio_client(program, sys.stderr)) as client:
                 yield client
             return
@@ -185,6 +210,8 @@ async def _listed(client: Client) -> tuple[types.Tool, ...]:
 
 def _spec(name: str, tool: types.Tool) -> ToolSpec:
     schema = Json(msgspec.json.encode(tool.input_schema))
+    if len(schema) > SCHEMA_LIMIT_BYTES:
+        schema = Json(b'{"type":"object"}')
     return ToolSpec(name=name, description=(tool.description or "")[:DESCRIPTION_LIMIT], input_schema=schema)
 
 
@@ -200,9 +227,8 @@ def _text(result: types.CallToolResult) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """The first of what went wrong, in one line."""
+    """The first of what went wrong, on one line."""
     while isinstance(error, BaseExceptionGroup):
         inner: Sequence[BaseException] = error.exceptions
         error = inner[0]
-    said = " ".join(str(error).split()) or type(error).__name__
-    return said[:_REASON_LIMIT]
+    return " ".join(str(error).split()) or type(error).__name__

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from protocol.ipc import Json, ToolCall
+from protocol.tools import CONTEXT_FAMILIES
 from worker.fit import TOOL_RESULT_LIMIT_BYTES, shorten
 from worker.waits import Waits
 
@@ -106,7 +107,7 @@ class Hands:
         leave = await self._leave(call.name, args, key)
         if isinstance(leave, Outcome):
             return leave
-        if key == self.doubtful and not leave.first and self.read_only(call.name) is False:
+        if key == self.doubtful and not leave.first and self._changes(call.name):
             return Outcome(INTERRUPTED, True)
         own = self.own.get(call.name)
         hand = self.kernel if own is None else own.hand
@@ -114,6 +115,11 @@ class Hands:
         if outcome is not None:
             return replace(outcome, text=shorten(outcome.text, TOOL_RESULT_LIMIT_BYTES))
         return Outcome(f"no answer within {self.seconds:g} s: {UNKNOWN}", True)
+
+    def _changes(self, name: str) -> bool:
+        """Whether running it again could do something twice: own tools, also one that an earlier attempt had."""
+        read_only = self.read_only(name)
+        return read_only is False or (name not in self.own and not name.startswith(CONTEXT_FAMILIES))
 
     async def _leave(self, name: str, args: dict[str, Any], key: str) -> Granted | Outcome:
         """Whether the call may be run. Raises Failed."""

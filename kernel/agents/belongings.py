@@ -6,18 +6,18 @@ Read anew for every attempt, once: what is judged is what is used.
 import hashlib
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kernel.agents.servers import servers_of
 from kernel.agents.skills import FoundSkill, home_skills, skills_of
-from kernel.source.files import FileMissing, inside, read_bytes
-from kernel.source.problems import BadDefinition
+from kernel.source.files import FileMissing, read_bytes
 from protocol.agent import AgentDefinition, McpServer
 from protocol.project import ProjectDefinition
-from protocol.tools import ProjectTool, Skill
+from protocol.tools import ProjectTool, Skill, placeholders
 
 SKILLS: Final = "skills"
 """The word in ``tools:``."""
@@ -29,7 +29,8 @@ SHORT: Final = 16
 class Belongings(NamedTuple):
     """What an agent brings along. ``demands`` is what of it needs trust, verbatim.
 
-    ``pinned`` has every file of the project that a command names, as it is named there, and the SHA-256 of its content.
+    ``pinned`` has every file of the project that a command names, as it is named there, and the SHA-256 of its content;
+    ABSENT for a word that may name one, and names none yet: what comes there later was trusted by nobody.
     """
 
     servers: Mapping[str, McpServer] = MappingProxyType({})
@@ -39,6 +40,7 @@ class Belongings(NamedTuple):
     pinned: Mapping[str, str] = MappingProxyType({})
 
 
+ABSENT: Final = ""
 KEYS: Final = frozenset({"skills", "mcp_servers"})
 """Keys that name files. What is said of one is of the key; what is said of anything else is of the file named."""
 NOTHING: Final = Belongings()
@@ -53,9 +55,9 @@ def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Pa
     skills = skills_of(definition.skills, root) if definition.skills else ()
     if SKILLS in definition.tools and not definition.skills:
         skills = home_skills(root)
-    commands = [tool.command for tool in tools.values() if tool.mock is None]
+    commands = [tool.command for tool in tools.values() if tool.mock is None and tool.command]
     commands += [(server.command or "", *server.args) for server in servers.values()]
-    pinned = _pinned((word for command in commands for word in command), root)
+    pinned = _pinned(commands, root)
     found = (*_of_tools(tools, pinned), *_of_servers(servers, pinned), *_of_skills(skills))
     return Belongings(
         servers=servers,
@@ -96,22 +98,37 @@ def _values(values: Mapping[str, str]) -> str:
 def _shown(words: Iterable[str], pinned: Mapping[str, str]) -> str:
     """A command line, with the digest of every file of the project in it: another content is another program."""
     given = tuple(words)
-    files = "".join(f" ({word}: {_short(pinned[word])})" for word in given if word in pinned)
+    files = "".join(f" ({word}: {_short(pinned[word])})" for word in given if pinned.get(word))
     return f"{shlex.join(given)}{files}"
 
 
-def _pinned(words: Iterable[str], root: Path) -> Mapping[str, str]:
-    return {word: digest for word in words if (digest := _digest_of_file(word, root)) is not None}
+def _pinned(commands: Iterable[Sequence[str]], root: Path) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for program, *arguments in commands:
+        digest = _digest_of_file(program, root)
+        if digest or (digest == ABSENT and os.sep in program):  # else it is looked for on the PATH
+            found[program] = digest
+        digests = ((word, _digest_of_file(word, root)) for word in arguments)
+        found |= {word: digest for word, digest in digests if digest is not None}
+    return found
 
 
 def _digest_of_file(word: str, root: Path) -> str | None:
-    if not word or word.startswith("-") or "\0" in word:
+    """That of the file of the project which ``word`` names; None where it cannot name one. Raises BadDefinition."""
+    if not word or word.startswith(("-", "~")) or "\0" in word or placeholders((word,)):
         return None
-    path = os.path.relpath(word, root) if os.path.isabs(word) else word
+    real_root = os.path.realpath(root)
+    real = os.path.realpath(os.path.join(real_root, word))
+    if os.path.commonpath([real_root, real]) != real_root:
+        return None  # no file of the project
     try:
-        return _sha256(read_bytes(inside(root, path, word), word, MAX_PROGRAM_BYTES))
-    except (BadDefinition, FileMissing):
-        return None  # no file of the project, which most words are
+        if not stat.S_ISREG(os.stat(real).st_mode):
+            return None
+        return _sha256(read_bytes(Path(real), word, MAX_PROGRAM_BYTES))
+    except (FileNotFoundError, NotADirectoryError, FileMissing):
+        return ABSENT
+    except OSError:
+        return None  # no name of a file: most of such words are a line for a shell
 
 
 def _sha256(data: bytes) -> str:

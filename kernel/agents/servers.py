@@ -85,7 +85,7 @@ def filled(servers: Servers, environ: Mapping[str, str]) -> dict[str, McpServer]
         name: msgspec.structs.replace(
             server,
             env={key: _fill(value, environ, f"{name}.env") for key, value in server.env.items()},
-            headers={key: _fill(value, environ, f"{name}.headers") for key, value in server.headers.items()},
+            headers={key: _fill_header(value, environ, f"{name}.headers") for key, value in server.headers.items()},
         )
         for name, server in servers.items()
     }
@@ -106,6 +106,15 @@ def _fill(value: str, environ: Mapping[str, str], where: str) -> str:
         return held
 
     return _VARIABLE.sub(of, value)
+
+
+def _fill_header(value: str, environ: Mapping[str, str], where: str) -> str:
+    """As ``_fill``, without the line's end that a value out of a file has. Raises Refused for more than one line."""
+    filled = _fill(value, environ, where).strip()
+    if any(ord(letter) < 32 for letter in filled):
+        names = ", ".join(f"${match[1]}" for match in _VARIABLE.finditer(value)) or "it"
+        raise Refused("no_credentials", f"{_KEY}.{where} cannot be sent: {names} has more than one line", "correct it")
+    return filled
 
 
 def _of_project(names: Iterable[ScalarNode], node: Node) -> MapNode:
@@ -137,7 +146,8 @@ def _faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
 def _url_faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
     try:
         parts = urlsplit(server.url or "")
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.password and parts.port != 0
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        sound = sound and parts.username is None and server.url == "".join(server.url.split())
     except ValueError:
         sound = False
     if not sound:

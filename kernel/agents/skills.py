@@ -3,6 +3,8 @@
 Here they are found and told apart; what is in them is text for a model, which needs the user's trust as a whole.
 """
 
+import hashlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePath
@@ -19,6 +21,8 @@ INSTRUCTIONS: Final = "SKILL.md"
 HOME: Final = ".agents/skills"
 """Where imported skills are, and where an agent's are that names no folder."""
 MAX_SKILLS: Final = 100
+MAX_SKILL_FILES: Final = 4000
+"""In all skills of one agent: a worker is told of each."""
 NAME_LIMIT: Final = 64
 DESCRIPTION_LIMIT: Final = 1024
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
@@ -44,6 +48,8 @@ def skills_of(folders: tuple[str, ...], root: Path) -> tuple[FoundSkill, ...]:
                 raise fail(f"{one.path}/{INSTRUCTIONS}", f"{other.path} is called {one.skill.name} too", "rename one")
     if len(found) > MAX_SKILLS:
         raise fail(folders[0], f"there are more than {MAX_SKILLS} skills", "name the folders that the agent needs")
+    if sum(len(one.skill.files) for one in found.values()) > MAX_SKILL_FILES:
+        raise fail(folders[0], f"its skills have more than {MAX_SKILL_FILES} files", "name those that the agent needs")
     return tuple(found.values())
 
 
@@ -62,6 +68,9 @@ def told(skills: tuple[Skill, ...]) -> str:
 
 def read_skill(path: str, files: tuple[FolderFile, ...], root: Path) -> FoundSkill:
     """The skill whose folder ``path`` has ``files``. Raises BadDefinition."""
+    odd = next((name for name in (path, *(file.name for file in files)) if not _is_text(name)), None)
+    if odd is not None:
+        raise fail(ascii(path)[:200], f"{odd[:200]!a} is no name of a file that can be told", "rename it", where=_KEY)
     shown = f"{path}/{INSTRUCTIONS}"
     data = next((file.data for file in files if file.name == INSTRUCTIONS and file.kind != "link"), None)
     if data is None:
@@ -76,7 +85,9 @@ def read_skill(path: str, files: tuple[FolderFile, ...], root: Path) -> FoundSki
         message = f"is longer than {DESCRIPTION_LIMIT} characters" if about else "is missing"
         problems.add(node.place_of("description"), "description", message, "say what it is for, and when to use it")
     problems.check()
-    skill = Skill(name=name, description=about or "", folder=str(root / path))
+    contents = {file.name: hashlib.sha256(file.data).hexdigest() for file in files if file.kind != "link"}
+    folder = os.path.join(os.path.realpath(root), path)
+    skill = Skill(name=name, description=about or "", folder=folder, files=contents)
     return FoundSkill(skill, path, digest_of(files))
 
 
@@ -92,7 +103,7 @@ def _in(folder: str, root: Path) -> Iterator[FoundSkill]:
     if any(file.name == INSTRUCTIONS for file in files):
         yield read_skill(path, files, root)
         return
-    names = sorted({PurePath(file.name).parts[0] for file in files if PurePath(file.name).parts[1:] == (INSTRUCTIONS,)})
+    names = sorted({PurePath(file.name).parts[0] for file in files if _is_of_a_skill(PurePath(file.name).parts)})
     if not names:
         message = f"{folder[:200]!r} holds no skill: neither a {INSTRUCTIONS}, nor a folder with one"
         raise fail(folder[:200], message, where=_KEY)
@@ -104,6 +115,11 @@ def _in(folder: str, root: Path) -> Iterator[FoundSkill]:
             tuple(FolderFile(file.name.removeprefix(below), file.kind, file.data) for file in own),
             root,
         )
+
+
+def _is_of_a_skill(parts: tuple[str, ...]) -> bool:
+    """Whether this is the instructions of a folder in it; hidden ones are on their way in or out (``awk skills``)."""
+    return parts[1:] == (INSTRUCTIONS,) and not parts[0].startswith(".")
 
 
 def _front(data: bytes, shown: str) -> tuple[MapNode, Problems]:
@@ -122,6 +138,11 @@ def _front(data: bytes, shown: str) -> tuple[MapNode, Problems]:
     if not isinstance(node, MapNode):
         raise fail(shown, "has no keys in its front matter", "it needs description:")
     return node, problems
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be shown and told: names are bytes, and may hold anything."""
+    return all(ord(letter) >= 32 and not 0xD800 <= ord(letter) <= 0xDFFF for letter in name)
 
 
 def _text(node: MapNode, key: str) -> str | None:

@@ -62,7 +62,7 @@ def demands(definition: AgentDefinition, project: ProjectDefinition, own: Belong
     if _plays(definition):
         shells = [action.shell for rule in definition.mock for action in rule.do if action.shell is not None]
         found += [f"{definition.name} runs: {shell}" for shell in shells]
-    return (*found, *_unasked(definition), *own.demands)
+    return (*found, *_unasked(definition, own), *own.demands)
 
 
 def agent_units(definition: AgentDefinition, project: ProjectDefinition, own: Belongings) -> tuple[Unit, ...]:
@@ -126,14 +126,17 @@ def _of_route(name: str, way: Route) -> list[str]:
     return [f"{name} sends {what} to {way.base_url or way.name}"] if what else []
 
 
-def _unasked(definition: AgentDefinition) -> list[str]:
-    """A file that gives a model a shell, and says that nobody is to be asked, runs what a prompt says."""
+def _unasked(definition: AgentDefinition, own: Belongings) -> list[str]:
+    """A file that gives a model a shell, or tools that change something, and says that nobody is to be asked."""
     if definition.approval != "auto":
         return []
     if definition.backend in CLIS:
         return [f"{definition.name} runs whatever its model writes, unasked ({definition.backend}, approval: auto)"]
-    shell = "bash" in definition.tools
-    return [f"{definition.name} runs whatever its model writes, unasked (bash, approval: auto)"] if shell else []
+    if "bash" in definition.tools:
+        return [f"{definition.name} runs whatever its model writes, unasked (bash, approval: auto)"]
+    tools = [name for name, tool in own.tools.items() if tool.mock is None and not tool.read_only]
+    used = [*tools, *(f"MCP server {name}" for name in own.servers)]
+    return [f"{definition.name} uses {', '.join(used)} as its model likes, unasked (approval: auto)"] if used else []
 
 
 def _plays(definition: AgentDefinition) -> bool:

@@ -35,6 +35,10 @@ def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
     if not skills:
         hint = f"a skill is a folder with a {INSTRUCTIONS}"
         raise Refused("not_found", f"{remote} holds no skill", hint)
+    names = [skill.name for skill in skills]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Refused("fetch_failed", f"{remote} has two skills called {twice}", "name the folder of one of them")
     return FetchedSkills(source=str(remote), commit=commit, skills=skills)
 
 

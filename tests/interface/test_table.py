@@ -15,7 +15,7 @@ from tests.interface.kernel_double import KernelDouble
 STARTERS = {"start", "run", "send", "ask", "serve", "new"}
 STREAMS = {"logs", "events"}
 WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion"}
-FILES_ONLY = {"agent", "validate", "config", "schema", "completion", "trust"}
+FILES_ONLY = {"agent", "validate", "config", "schema", "completion", "trust", "tool", "skills"}
 """Commands that are about files: they work without a kernel."""
 ARGUMENTS = {
     "run": ["nowhere"],
@@ -40,6 +40,9 @@ ARGUMENTS = {
     "show": ["i7"],
     "new": ["-m", "mock/x"],
     "agent": ["list"],
+    "tool": ["list"],
+    "skills": ["list"],
+    "feedback": ["list"],
     "schema": ["agent"],
     "completion": ["bash"],
 }

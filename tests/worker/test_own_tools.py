@@ -1,5 +1,6 @@
 """Attempts whose workers have tools of their own: the same loop, the same entries, beside the kernel's tools."""
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ async def test_a_script_calls_its_own_tools_and_the_kernel_s(daemon: FakeDaemon,
     """contracts 1: bash, files, skills, the project's own; a tool nobody has is a result too; shell stays as it is."""
     (tmp_path / "s").mkdir()
     (tmp_path / "s/SKILL.md").write_text("---\ndescription: d\n---\nbody")
+    digest = sha256((tmp_path / "s/SKILL.md").read_bytes()).hexdigest()
     made = await play(
         daemon,
         tmp_path,
@@ -44,7 +46,7 @@ async def test_a_script_calls_its_own_tools_and_the_kernel_s(daemon: FakeDaemon,
         {"shell": "cat a/b; exit 3"},
         {"text": "done"},
         tools=("bash", "files", "count"),
-        skills=(Skill(name="s", description="d", folder=str(tmp_path / "s")),),
+        skills=(Skill(name="s", description="d", folder=str(tmp_path / "s"), files={"SKILL.md": digest}),),
         project_tools={
             "count": ProjectTool(description="d", command=("wc", "-l", "${path}"), input={"path": "string"})
         },
@@ -124,3 +126,32 @@ async def test_a_yield_comes_between_a_call_and_the_next(daemon: FakeDaemon, tmp
     )  # fmt: skip
     made = await attempt(start, lambda entry: Yield(k=entry.k) if entry.kind == "tool" else Go(k=entry.k))
     assert (made.result.status, [entry.kind for entry in made.entries]) == ("yielded", ["reply", "tool"])
+
+
+@pytest.mark.parametrize("name", ["mcp__mail__send", "deploy", "bash"])
+async def test_a_call_in_doubt_is_not_forgotten_with_its_tool(daemon: FakeDaemon, tmp_path: Path, name: str) -> None:
+    """P4: a server that did not come again, a tool that was taken away: the model is not told that nothing happened."""
+    call = ToolCall(id="mock-0", name=name, args=msgspec.Raw(b"{}"))
+    begun = Entry(k=0, kind="reply", calls=(call,), stop_reason="tool_use")
+    actions = ({"tool": name}, {"text": "x"})
+    made = await play(daemon, tmp_path, *actions, tools=("files",), entries=(begun,), interrupted=True)
+    assert results(made) == [(name, INTERRUPTED, True)]
+
+
+async def test_a_call_of_the_kernel_s_is_made_again(daemon: FakeDaemon, tmp_path: Path) -> None:
+    """P5: its ledger knows the key."""
+    call = ToolCall(id="mock-0", name="channel_send", args=msgspec.Raw(b'{"message":"hello"}'))
+    begun = Entry(k=0, kind="reply", calls=(call,), stop_reason="tool_use")
+    actions = ({"tool": "channel_send"}, {"text": "x"})
+    made = await play(daemon, tmp_path, *actions, tools=("files",), entries=(begun,), interrupted=True)
+    assert results(made) == [("channel_send", "said 1", False)]
+
+
+async def test_a_script_beside_a_real_model_gives_that_no_shell(daemon: FakeDaemon, tmp_path: Path) -> None:
+    """P15, P19: what stands for a script's ``shell`` is nothing that a model calls, unasked and with no trust."""
+    says = [Say(calls=(("shell", {"command": "touch owned"}),)), Say("done")]
+    with ScriptedApi(says) as api:
+        fields: dict[str, Any] = {"tools": ("files",), "cwd": str(tmp_path), "mock": script({"text": "x"})}
+        made = await attempt(start_for(api, "anthropic", daemon, **fields))
+    assert results(made) == [("shell", "unknown tool shell", True)]
+    assert not (tmp_path / "owned").exists()

@@ -134,6 +134,16 @@ async def test_work_whose_call_waits_makes_room_and_asks_again_by_the_same_key(t
     assert len(bash.ran) == (tool == "bash")
 
 
+async def test_a_model_that_uses_another_program_s_words_is_answered_in_ours() -> None:
+    """A prompt tool's answer has no decision: taken for one of ours it ended every attempt again."""
+    kernel = Kernel([{"decision": "granted"}])
+    args = {"tool_name": "bash", "tool_use_id": "x", "input": {"command": "ls"}}
+    call = ToolCall(id="c", name=AUTH_REQUEST, args=Json(json.dumps(args).encode()))
+    outcome = await hands(kernel, Bash()).run(call, KEY)
+    assert not outcome.is_error
+    assert kernel.asked == [(AUTH_REQUEST, {"tool": "bash", "input": {"command": "ls"}, "wait_seconds": 0}, KEY)]
+
+
 @dataclass
 class Journal:
     """A link that keeps what was said."""

@@ -14,7 +14,7 @@ import msgspec
 
 from protocol.agent import Action, MockExit, Rule
 from protocol.instruction import Usage
-from protocol.ipc import ToolCall
+from protocol.ipc import Start, ToolCall
 from worker.conversation import Conversation
 from worker.models.errors import Failed, cause_of
 from worker.models.model import Live, Reply
@@ -23,6 +23,11 @@ from worker.waits import Waits
 
 SHELL: Final = "shell"
 """The name of the call that stands for a script's ``shell``."""
+
+
+def is_script(start: Start) -> bool:
+    """Whether the work of ``start`` is to play its script, and not to ask a model."""
+    return start.backend == "mock" or (start.provider is not None and start.provider.dialect == "mock")
 
 
 def die(how: MockExit) -> None:

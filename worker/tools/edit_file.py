@@ -5,9 +5,13 @@ from typing import Annotated, Final
 import msgspec
 
 from worker.fit import clean
-from worker.tools.content import is_binary, read, replace
+from worker.tools.content import LIMIT_BYTES, is_binary, read, replace
 from worker.tools.file_tool import FileArguments, FileTool
 from worker.tools.place import NotAllowed, Place, shown
+
+
+_COMPARED_BYTES: Final = 1024 * 1024
+"""Of a file whose words are looked at one by one, to say what is wrong with a passage."""
 
 
 class EditArguments(FileArguments, frozen=True, kw_only=True):
@@ -29,6 +33,8 @@ def edit(place: Place, asked: EditArguments) -> str:
         raise NotAllowed(f"it has no such passage{_nearly(data, old)}: read it, and copy what is there")
     if count > 1 and not asked.all:
         raise NotAllowed(f"it has that {count} times: give more of what is around it, or say all")
+    if len(data) + count * (len(new) - len(old)) > LIMIT_BYTES:
+        raise NotAllowed(f"it would become larger than {LIMIT_BYTES // 2**20} MiB")
     replace(place, parts, data.replace(old, new))
     line = data.count(b"\n", 0, data.index(old)) + 1
     return f"replaced {count} passages in {shown(parts)}" if count > 1 else f"replaced line {line} of {shown(parts)}"
@@ -38,6 +44,8 @@ def _nearly(data: bytes, old: bytes) -> str:
     """What would have made the difference, where it is only this."""
     if b"\r\n" in data and old.replace(b"\n", b"\r\n") in data:
         return " (its lines end in CRLF)"
+    if len(data) > _COMPARED_BYTES:
+        return ""
     squeezed = b" ".join(old.split())
     return " (but for spaces it has)" if squeezed and squeezed in b" ".join(data.split()) else ""
 

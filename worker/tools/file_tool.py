@@ -63,3 +63,5 @@ class _Hand(Generic[A]):
             return Outcome(f"{asked.path}: {error}", True)
         except OSError as error:
             return Outcome(f"{asked.path}: {os.strerror(error.errno or errno.EIO)}", True)
+        except (MemoryError, RecursionError, UnicodeError) as error:
+            return Outcome(f"{self.tool.name} cannot do that: {error or type(error).__name__}", True)

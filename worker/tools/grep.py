@@ -8,7 +8,7 @@ from worker.tools.content import is_binary, read_all
 from worker.tools.file_tool import FileArguments, FileTool
 from worker.tools.pattern import Glob, Lines
 from worker.tools.place import NotAllowed, Place, open_regular, shown
-from worker.tools.walk import LIMIT_FILES, Found, Walk
+from worker.tools.walk import Found, Walk
 
 MATCHES: Final = 200
 LINE_LIMIT: Final = 300
@@ -50,7 +50,7 @@ def _all(walk: Walk, depth: int, lines: Lines, glob: Glob | None, limit: int) ->
         if len(found) > limit:
             return "\n".join([*found[:limit], f"[more than {limit} lines]"])
     if walk.cut:
-        found.append(f"[only the first {LIMIT_FILES} files were looked at]")
+        found.append(f"[{walk.cut}]")
     return "\n".join(found) or "[nothing found]"
 
 

@@ -9,7 +9,7 @@ import msgspec
 from worker.tools.file_tool import FileArguments, FileTool
 from worker.tools.pattern import Glob
 from worker.tools.place import Place, shown
-from worker.tools.walk import LIMIT_FILES, Walk
+from worker.tools.walk import Walk
 
 LIMIT: Final = 1000
 """Lines of one answer."""
@@ -44,7 +44,7 @@ def _below(walk: Walk, depth: int, glob: Glob) -> str:
                 return "\n".join([*lines, "[there are more]"])
             lines.append(shown(file.parts))
     if walk.cut:
-        lines.append(f"[only the first {LIMIT_FILES} files were looked at]")
+        lines.append(f"[{walk.cut}]")
     return "\n".join(lines) or "[none]"
 
 

@@ -6,6 +6,7 @@ as what it was, so that who swaps a folder for a link meanwhile gains nothing (f
 
 import os
 import stat
+import unicodedata
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
@@ -17,8 +18,13 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """O_NONBLOCK: a pipe in place of a file is found out, not waited for."""
 
+_ABOVE: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""O_PATH: folders on the way to the directory need not be readable."""
+MAX_PATH: Final = 4096
+"""Characters of a path; no system takes a longer one."""
+
 _STEERING_FOLDERS: Final = frozenset({".agents", ".workflows"})
-_STEERING_FILES: Final = frozenset({"moniro.yaml", ".agents.yaml", ".mcp.json", ".gitmodules"})
+_STEERING_FILES: Final = frozenset({"moniro.yaml", ".agents.yaml", ".mcp.json", ".gitmodules", ".worktreeinclude"})
 _GIT: Final = ".git"
 
 
@@ -27,10 +33,13 @@ class NotAllowed(Exception):
 
 
 class Place:
-    """The directory ``root``. ``hidden`` are folders that nothing of is shown, wherever they lie."""
+    """The directory ``root``. ``hidden`` are folders that nothing of is shown, wherever they lie.
 
-    def __init__(self, root: str, hidden: Iterable[str] = ()) -> None:
-        self._root = os.path.realpath(root)
+    Links on the way to it are followed once, now. With ``as_it_is`` there were none, and one that comes is not followed.
+    """
+
+    def __init__(self, root: str, hidden: Iterable[str] = (), *, as_it_is: bool = False) -> None:
+        self._root = os.path.normpath(root) if as_it_is else os.path.realpath(root)
         inside = (os.path.realpath(folder) for folder in hidden)
         self._hidden = tuple(folder for folder in inside if os.path.commonpath([self._root, folder]) == self._root)
 
@@ -38,6 +47,8 @@ class Place:
         """Where ``path`` leads: relative to the directory, or absolute and in it. Raises NotAllowed, OSError."""
         if "\0" in path:
             raise NotAllowed("it holds a NUL character")
+        if len(path) > MAX_PATH:
+            raise NotAllowed(f"it is longer than {MAX_PATH} characters")
         real = os.path.realpath(os.path.join(self._root, path))
         if os.path.commonpath([self._root, real]) != self._root:
             raise NotAllowed("it is outside the working directory")
@@ -55,14 +66,14 @@ class Place:
         parts = self.find(path)
         if not parts:
             raise NotAllowed("it is the working directory itself")
-        low = tuple(part.lower() for part in parts)  # some file systems know no case
+        low = tuple(map(_as_any_system_sees, parts))
         if _GIT in low or low[0] in _STEERING_FOLDERS or (len(low) == 1 and low[0] in _STEERING_FILES):
             raise NotAllowed("it decides what is run here, so no tool writes it: ask the user to")
         return parts
 
     def folder(self, parts: Parts, *, make: bool = False) -> int:
         """A descriptor of a folder, which with ``make`` is made. Raises OSError."""
-        descriptor = os.open(self._root, _FOLDER)
+        descriptor = self._top()
         for part in parts:
             above = descriptor
             try:
@@ -72,6 +83,18 @@ class Place:
                 descriptor = os.open(part, _FOLDER, dir_fd=above)
             finally:
                 os.close(above)
+        return descriptor
+
+    def _top(self) -> int:
+        """A descriptor of the directory itself: opened step by step as well, for what is above it can be swapped too."""
+        *above, last = self._root.split(os.sep)[1:]
+        descriptor = os.open(os.sep, _ABOVE)
+        for part, flags in (*((part, _ABOVE) for part in above), (last or os.curdir, _FOLDER)):
+            before = descriptor
+            try:
+                descriptor = os.open(part, flags, dir_fd=before)
+            finally:
+                os.close(before)
         return descriptor
 
     def open(self, parts: Parts) -> int:
@@ -93,6 +116,12 @@ def open_regular(folder: int, name: str) -> int:
         return descriptor
     os.close(descriptor)
     raise NotAllowed("it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
+
+
+def _as_any_system_sees(name: str) -> str:
+    """``name`` as a file system may compare it that knows no case, or leaves out what cannot be seen."""
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(letter for letter in plain if unicodedata.category(letter) != "Cf")
 
 
 def shown(parts: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from protocol.ipc import Json
-from protocol.tools import ProjectTool, filled, input_schema
+from protocol.tools import ProjectTool, filled, input_schema, placeholders
 from worker.programs import Programs
 from worker.tool import Outcome, Own, ToolSpec
 from worker.tools.bash import KEY_VARIABLE
@@ -39,7 +39,7 @@ class ProjectHand:
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """Run it. Cancellation kills its group."""
-        fault = misfit(self.schema, args)
+        fault = misfit(self.schema, args) or option_among(self.tool.command, args)
         if fault is not None:
             return Outcome(f"the arguments of {name} do not fit: {fault}", True)
         if self.tool.mock is not None:
@@ -86,6 +86,16 @@ def misfit(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
         wanted = properties[name].get("type") if isinstance(properties[name], dict) else None
         if isinstance(wanted, str) and not _is(value, wanted):
             return f"{name} is to be of type {wanted}"
+    return None
+
+
+def option_among(command: tuple[str, ...], args: Mapping[str, Any]) -> str | None:
+    """A text that the command would take for an option, which whoever agreed to it did not see; None: there is none."""
+    plain = command[: command.index("--")] if "--" in command else command
+    for name in placeholders(plain):
+        value = args.get(name)
+        if isinstance(value, str) and value.startswith("-"):
+            return f"{name} begins with -, and would be an option (its command can have a word -- before ${{{name}}})"
     return None
 
 

@@ -1,5 +1,6 @@
 """``read``: lines of a text file, numbered."""
 
+from io import BytesIO
 from itertools import islice
 from typing import Annotated, Final
 
@@ -14,6 +15,8 @@ TEXT_LIMIT: Final = 64 * 1024
 """Characters of one answer."""
 LINE_LIMIT: Final = 2000
 """Characters of one line."""
+
+_END: Final = b"\n"
 
 LineNumber = Annotated[int, msgspec.Meta(ge=1, description="The first line to show, from 1.")]
 Count = Annotated[int, msgspec.Meta(ge=1, le=LINES, description="At most so many lines.")]
@@ -34,21 +37,19 @@ def show(place: Place, asked: ReadArguments) -> str:
         return f"[a binary file of {len(data)} bytes]"
     if not data:
         return "[an empty file]"
-    lines = data.decode("utf-8", "replace").split("\n")
-    if not lines[-1]:
-        lines.pop()
-    if asked.offset > len(lines):
-        return f"[there are {len(lines)} lines]"
+    count = data.count(b"\n") + (not data.endswith(b"\n"))
+    if asked.offset > count:
+        return f"[there are {count} lines]"
     shown: list[str] = []
     room = TEXT_LIMIT
-    for number, line in enumerate(islice(lines, asked.offset - 1, asked.offset - 1 + asked.limit), asked.offset):
-        text = f"{number:>6}\t{_cut(line)}"
+    for number, line in enumerate(islice(BytesIO(data), asked.offset - 1, asked.offset - 1 + asked.limit), asked.offset):
+        text = f"{number:>6}\t{_cut(line.removesuffix(_END).decode('utf-8', 'replace'))}"
         room -= len(text) + 1
         if room < 0 and shown:
             break
         shown.append(text)
     after = asked.offset + len(shown)
-    more = [f"[{len(lines)} lines; go on with offset {after}]"] if after <= len(lines) else []
+    more = [f"[{count} lines; go on with offset {after}]"] if after <= count else []
     return "\n".join([*shown, *more])
 
 

@@ -1,6 +1,6 @@
 """``skill``: instructions to be read when they are needed. Their names are told at once, everything else on a call."""
 
-import os
+import hashlib
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Annotated, Any, Final
@@ -13,7 +13,7 @@ from worker.tool import Outcome, Own
 from worker.tools.arguments import Arguments, BadArguments, read, spec
 from worker.tools.content import is_binary
 from worker.tools.content import read as read_file
-from worker.tools.place import NotAllowed, Place, shown
+from worker.tools.place import NotAllowed, Parts, Place, shown
 from worker.tools.walk import Walk
 
 INSTRUCTIONS: Final = "SKILL.md"
@@ -35,10 +35,10 @@ class SkillArguments(Arguments, frozen=True, kw_only=True):
 
 
 class SkillReader:
-    """Reads skills. What was trusted is read again when it is asked for: it is small, and there."""
+    """Reads skills. What was trusted is read again when it is asked for, and is told only if it still is that."""
 
     def __init__(self, skills: Iterable[Skill]) -> None:
-        self._folders: Mapping[str, str] = {skill.name: skill.folder for skill in skills}
+        self._skills: Mapping[str, Skill] = {skill.name: skill for skill in skills}
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """Read the instructions of one, or a file."""
@@ -46,10 +46,10 @@ class SkillReader:
             asked = read(SkillArguments, name, args)
         except BadArguments as error:
             return error.outcome
-        folder = self._folders.get(asked.name)
-        if folder is None:
-            return Outcome(f"there is no skill {asked.name[:80]}; there are {', '.join(self._folders)}", True)
-        act = partial(_instructions, folder) if asked.file is None else partial(_file, folder, asked.file)
+        found = self._skills.get(asked.name)
+        if found is None:
+            return Outcome(f"there is no skill {asked.name[:80]}; there are {', '.join(self._skills)}", True)
+        act = partial(_instructions, found) if asked.file is None else partial(_file, found, asked.file)
         try:
             return Outcome(await trio.to_thread.run_sync(act, abandon_on_cancel=True))
         except (NotAllowed, OSError) as error:
@@ -67,19 +67,27 @@ def skill(skills: tuple[Skill, ...]) -> Own:
     )
 
 
-def _instructions(folder: str) -> str:
-    place = Place(folder)
-    text = _body(read_file(place, (INSTRUCTIONS,)).decode("utf-8", "replace"))
+def _instructions(skill: Skill) -> str:
+    place = Place(skill.folder, as_it_is=True)
+    text = _body(_trusted(skill, place, (INSTRUCTIONS,)).decode("utf-8", "replace"))
     others = sorted(shown(file.parts) for file in Walk(place, ()) if file.parts != (INSTRUCTIONS,))
     told = [f"- {name}" for name in others[:FILES]]
-    folder_text = f"[The folder of this skill is {folder}"
+    folder_text = f"[The folder of this skill is {skill.folder}"
     return "\n".join([text, f"{folder_text}; beside these instructions it has:" if told else f"{folder_text}.]", *told])
 
 
-def _file(folder: str, path: str) -> str:
-    place = Place(os.path.realpath(folder))
-    data = read_file(place, place.find(path))
+def _file(skill: Skill, path: str) -> str:
+    place = Place(skill.folder, as_it_is=True)
+    data = _trusted(skill, place, place.find(path))
     return f"[a binary file of {len(data)} bytes]" if is_binary(data) else data.decode("utf-8", "replace")
+
+
+def _trusted(skill: Skill, place: Place, parts: Parts) -> bytes:
+    """The content of a file, as it was trusted. Raises NotAllowed, OSError."""
+    data = read_file(place, parts)
+    if skill.files.get("/".join(parts)) != hashlib.sha256(data).hexdigest():
+        raise NotAllowed("it is not what was trusted when you began: ask the user")
+    return data
 
 
 def _body(text: str) -> str:

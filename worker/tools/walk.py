@@ -11,6 +11,8 @@ import trio
 from worker.tools.place import Parts, Place
 
 LIMIT_FILES: Final = 50_000
+LIMIT_DEPTH: Final = 64
+"""Folders within folders below the first: each on the way is held open."""
 SKIPPED: Final = frozenset(
     {".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".tox"}
 )
@@ -31,12 +33,12 @@ class Found:
 
 
 class Walk:
-    """The regular files below ``top``. ``cut`` says afterwards whether there were more than LIMIT_FILES."""
+    """The regular files below ``top``. ``cut`` says afterwards what was left out; "" where nothing was."""
 
     def __init__(self, place: Place, top: Parts) -> None:
         self._place = place
         self._top = top
-        self.cut = False
+        self.cut = ""
 
     def __iter__(self) -> Iterator[Found]:
         """Raises OSError where ``top`` is no folder. Cancellation of the task that waits for this thread ends it."""
@@ -47,10 +49,13 @@ class Walk:
                 trio.from_thread.check_cancelled()
                 below = (*self._top, *(part for part in path.split("/") if part != "."))
                 folders[:] = sorted(name for name in folders if self._enters((*below, name)))
+                if folders and len(below) - len(self._top) >= LIMIT_DEPTH:
+                    self.cut = f"folders more than {LIMIT_DEPTH} deep were not looked into"
+                    folders.clear()
                 for name in sorted(names):
                     seen += 1
                     if seen > LIMIT_FILES:
-                        self.cut = True
+                        self.cut = f"only the first {LIMIT_FILES} files were looked at"
                         return
                     if _is_regular(folder, name):
                         yield Found((*below, name), folder)

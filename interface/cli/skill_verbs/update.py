@@ -18,7 +18,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     """Copy what is new, and show what there is."""
     wanted = imported(context, context.args.names)
-    edited = [row.name for row in look(context).skills if row.name in wanted and row.edited]
+    there = look(context).skills
+    edited = [row.name for row in there if row.name in wanted and row.edited]
+    gone = wanted.keys() - {row.name for row in there}
     if edited and not context.args.force:
         raise Failure("conflict", f"{', '.join(edited)} was changed here", "repeat with --force to lose the changes")
     sources: dict[str, FetchedSkills] = {}
@@ -29,7 +31,7 @@ def run(context: Context) -> int:
         new = next((skill for skill in found.skills if skill.name == name), None)
         if new is None:
             context.out.note(f"note: {found.source} has no {name} any more; it is kept as it is")
-        elif found.commit != pin.commit or name in edited:
+        elif found.commit != pin.commit or name in edited or name in gone:
             put(context.project.root, found.source, found.commit, new)
             context.out.note(f"note: {name} is that of {found.commit[:12]} now")
     return show(context)

@@ -217,7 +217,8 @@ async def test_events_can_be_asked_for_by_several_types(kernel: House) -> None:
 
 async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none_too(kernel: House) -> None:
     """A body that nobody reads was meant to do something: 400, and nothing is done."""
-    for body in ({"until": "tomorrow"}, [], "now", {"agents": ["bob"]}):
+    bodies: tuple[object, ...] = ({"until": "tomorrow"}, [], "now", {"agents": ["bob"]})
+    for body in bodies:
         refused = await kernel.ask("POST", "/agents/alice/pause", body)
         assert (refused.status, refused.json["code"]) == (400, "bad_request")
     assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "active"

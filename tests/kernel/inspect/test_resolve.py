@@ -13,7 +13,13 @@ def test_values_of_the_file_name_their_line_and_the_others_are_defaults(tmp_path
     """A user never has to wonder what the kernel made of a file."""
     review(tmp_path)
     found = resolution(tmp_path, tmp_path, "alice")
-    assert found.definition["timeouts"] == {"startup": "2m", "idle": "5m", "tool": "30m", "total": "1h"}
+    assert found.definition["timeouts"] == {
+        "startup": "2m",
+        "idle": "5m",
+        "tool": "30m",
+        "total": "1h",
+        "approval": "1h",
+    }
     assert found.origins["timeouts.idle"] == ".agents/alice.yaml:3"
     assert found.origins["timeouts.tool"] == "default"
 
@@ -35,7 +41,13 @@ def test_a_member_is_its_file_with_what_the_workflow_overrides(tmp_path: Path) -
     assert found.definition["prompt"] == {"system": "You are Alice.", "system_file": None, "append": "Be brief."}
     assert found.origins["prompt.system"] == ".agents/alice.yaml:2"
     assert found.origins["prompt.append"] == ".workflows/review.yaml:4 (override)"
-    assert found.definition["timeouts"] == {"startup": "2m", "idle": "10m", "tool": "1m", "total": "2h"}
+    assert found.definition["timeouts"] == {
+        "startup": "2m",
+        "idle": "10m",
+        "tool": "1m",
+        "total": "2h",
+        "approval": "1h",
+    }
     assert found.origins["timeouts.tool"] == ".workflows/review.yaml:5 (override)"
     assert found.origins["timeouts.idle"] == "default"
 

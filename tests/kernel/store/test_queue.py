@@ -159,7 +159,7 @@ async def test_a_limit_is_told_once_and_marks_the_run(house: House) -> None:
         appended = await house.said(space, "@alice more")
         assert appended.instruction_ids == (f"i{number}",)
     waiting = house.reader.now(instructions.open_in, space)[1:]
-    assert [(one.status, one.waits_for) for one in waiting] == [("waiting", "budget")] * 2
+    assert [(one.status, one.waits_for) for one in waiting] == [("waiting", "hops")] * 2
     (progress,) = house.reader.now(workflows.running_runs, house.clock.now_ms)
     assert progress.limited
     notices = [one for one in house.told if one.type == "message" and one.data["kind"] == "system"]

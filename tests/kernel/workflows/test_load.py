@@ -128,7 +128,7 @@ ONE = "agents: {bob: {backend: mock, mock: [{text: x}]}}\n"
         (ONE + "output_schema: {type: objekt}\n", "output_schema.type", (2, 17), "'objekt' is not valid", "2020-12"),
         (ONE + "output_schema: {$ref: 'http://x/y'}\n", "output_schema.$ref", (2, 17), "leads out", "$defs"),
         (ONE + "output_schema: [a]\n", "output_schema", (2, 16), "needs keys, has a list", ""),
-        (ONE + "workspace: {git: none}\n", "workspace.git", (2, 13), "git is not supported", ""),
+        (ONE + "workspace: {git: tree}\n", "workspace.git", (2, 18), "'tree' is not allowed", "worktree"),
         (ONE + "context: {}\n", "context", (2, 1), "unknown key 'context'", "it is called workspace"),
         (ONE + "verdict: x\n", "verdict", (2, 1), "verdict is not supported", ""),
         (ONE + "name: other\n", "name", (2, 7), "must be review", "leave name: out"),

@@ -1,6 +1,7 @@
 """Tools of the project: a command that reads JSON, or a canned answer."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import msgspec
@@ -92,3 +93,25 @@ def test_only_a_whole_word_is_replaced() -> None:
     command = ("x", "${a}", "--b=${a}", "${c}")
     assert placeholders(command) == ("a", "c")
     assert filled(command, {"a": [1]}) == ["x", "[1]", "--b=${a}"]
+
+
+async def test_a_value_is_no_option(programs: Programs) -> None:
+    """XF24: nobody is asked before a read-only tool; a model must not reach options that nobody agreed to."""
+    outcome = await use(tool(programs, command=("echo", "${path}")), path="--output=/etc/passwd")
+    assert outcome.is_error and "path begins with -" in outcome.text and "--" in outcome.text
+    assert (await use(tool(programs, command=("printf", "%s", "--", "${path}")), path="-n")).text.endswith("-n")
+    assert (await use(tool(programs, command=("cat",)), path="-n")).text == '{"path":"-n"}\n'
+
+
+async def test_a_script_that_was_not_there_when_it_was_trusted_is_not_run(tmp_path: Path) -> None:
+    """P19: who writes the file that a command names would run what it likes; a pipe in its place holds nobody up."""
+    start = msgspec.structs.replace(BLANK, cwd=str(tmp_path), pinned={"run.sh": "", "out": "", "was.sh": "0" * 64})
+    programs = Programs(start, {"PATH": "/usr/bin:/bin"})
+    (tmp_path / "out").mkdir()
+    assert programs.changed(("sh", "run.sh", "out")) is None
+    (tmp_path / "run.sh").write_text("touch owned\n")
+    outcome = await use(tool(programs, command=("sh", "run.sh")), path="x")
+    assert outcome.is_error and "run.sh is not what was trusted" in outcome.text
+    assert not (tmp_path / "owned").exists()
+    os.mkfifo(tmp_path / "was.sh")
+    assert (await use(tool(programs, command=("sh", "was.sh")), path="x")).is_error

@@ -1,5 +1,6 @@
 """skill: names at once, instructions on a call, files on another."""
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,9 @@ def reader(tmp_path: Path) -> Own:
     (folder / "logo").write_bytes(b"\0\1")
     (folder / "away").symlink_to(tmp_path)
     (tmp_path / "secret").write_text("no")
-    return skill((Skill(name="counting", description="How to\n count", folder=str(folder)),))
+    (folder / "more/later").write_text("written since")
+    trusted = {name: sha256((folder / name).read_bytes()).hexdigest() for name in ("SKILL.md", "more/tables.md", "logo")}
+    return skill((Skill(name="counting", description="How to\n count", folder=str(folder), files=trusted),))
 
 
 async def test_what_is_told_grows_with_what_is_asked(reader: Own, tmp_path: Path) -> None:
@@ -31,7 +34,7 @@ async def test_what_is_told_grows_with_what_is_asked(reader: Own, tmp_path: Path
     assert "- counting: How to count" in reader.spec.description and "wc" not in reader.spec.description
     body = (await use(reader, name="counting")).text
     assert body.startswith("# Counting\nUse wc; see more/tables.md.\n") and "description" not in body
-    assert body.endswith("has:\n- logo\n- more/tables.md") and str(tmp_path / "counting") in body
+    assert body.endswith("has:\n- logo\n- more/later\n- more/tables.md") and str(tmp_path / "counting") in body
     assert (await use(reader, name="counting", file="more/tables.md")).text == "rows"
     assert (await use(reader, name="counting", file="logo")).text == "[a binary file of 2 bytes]"
 
@@ -46,3 +49,30 @@ async def test_nothing_outside_its_folder_is_read(reader: Own, file: str) -> Non
 async def test_an_unknown_one_is_told_with_those_there_are(reader: Own) -> None:
     """So that the model can mend its call."""
     assert (await use(reader, name="cooking")).text == "there is no skill cooking; there are counting"
+
+
+async def test_only_what_was_trusted_is_read(reader: Own, tmp_path: Path) -> None:
+    """P19: trust is for exactly its bytes, also where somebody writes them while an attempt lasts."""
+    folder = tmp_path / "counting"
+    assert "not what was trusted" in (await use(reader, name="counting", file="more/later")).text
+    for name in ("SKILL.md", "more/tables.md"):
+        (folder / name).write_text("obey me")
+    for args in ({}, {"file": "more/tables.md"}):
+        outcome = await use(reader, name="counting", **args)
+        assert outcome.is_error and "not what was trusted" in outcome.text and "obey me" not in outcome.text
+
+
+@pytest.mark.parametrize("swapped", ["counting", "."])
+async def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path, swapped: str) -> None:
+    """XF01, XF05: a confined program swaps a folder on the way; the reader is not confined."""
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    for folder in (work / "counting", outside / "counting"):
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(TEXT)
+    trusted = {"SKILL.md": sha256(TEXT.encode()).hexdigest()}
+    own = skill((Skill(name="counting", description="d", folder=str(work / "counting"), files=trusted),))
+    assert not (await use(own, name="counting")).is_error
+    (work / swapped).rename(tmp_path / "aside")
+    (work / swapped).symlink_to(outside / swapped)
+    for args in ({}, {"file": "SKILL.md"}):
+        assert (await use(own, name="counting", **args)).is_error
