@@ -2,15 +2,20 @@
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+import httpx2
 import msgspec
 import psutil
 import pytest
 import trio
+from mcp.client.client import Client
+from mcp.client.streamable_http import StreamableHTTPTransport
 
 from protocol.agent import McpServer
+from protocol.tools import server_name_fault
 from tests.worker.fake_daemon import FakeDaemon
 from tests.worker.tools.conftest import use
 from worker import servers
@@ -87,6 +92,88 @@ async def test_a_server_over_http_gets_its_headers(programs: Programs, daemon: F
             assert "mcp__shut__unavailable" in own
 
 
+@pytest.mark.parametrize("way", ["ends", "goes on"])
+async def test_a_server_that_babbles_costs_its_call_and_nothing_else(
+    programs: Programs, tmp_path: Path, way: str
+) -> None:
+    """HF18, P9: bytes that are no text, in the middle of its work: neither the attempt's end, nor that of other calls."""
+    (tmp_path / "babble.py").write_text(BABBLE)
+    config = McpServer(command=sys.executable, args=(str(tmp_path / "babble.py"),))
+    with trio.fail_after(20):
+        async with servers.running({"b": config}, programs) as running:
+            babble = tools(running)["mcp__b__babble"]
+            first, second = await use(babble, end=way == "ends"), await use(babble, end=False)
+            if way == "ends":
+                assert first.is_error and second.is_error
+            else:
+                assert (first.text, second.text) == ("said", "said")
+            assert babble.spec is not None and len(babble.spec.input_schema) < servers.SCHEMA_LIMIT_BYTES, "P10"
+
+
+BABBLE = """
+import json, sys
+
+def answer(asked, result):
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    match asked["method"]:
+        case "initialize":
+            told = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+            answer(asked, {**told, "serverInfo": {"name": "b", "version": "1"}})
+        case "tools/list":
+            schema = {"type": "object", "description": "x" * 100_000}
+            answer(asked, {"tools": [{"name": "babble", "inputSchema": schema}]})
+        case "tools/call":
+            sys.stdout.buffer.write(b"\\xff\\xfe\\n")
+            sys.stdout.buffer.flush()
+            if asked["params"]["arguments"]["end"]:
+                break
+            answer(asked, {"content": [{"type": "text", "text": "said"}]})
+        case _ if "id" in asked:
+            error = {"code": -32601, "message": "no"}
+            print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}), flush=True)
+"""
+
+
+async def test_what_a_server_is_given_is_not_told(programs: Programs) -> None:
+    """P18: a client quotes the header that it cannot send; model, log and database would have it."""
+    config = McpServer(url="http://127.0.0.1:9/mcp", headers={"Authorization": "Bearer s3cr3t-key\n"})
+    server = servers.Server("web", config, programs)
+    quoted = httpx2.LocalProtocolError("Illegal header value b'Bearer s3cr3t-key\\n'")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "_connected", _failing(quoted))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run)
+    assert server.fault == "Illegal header value b'[...] [...]\\n'"
+
+
+def _failing(error: Exception) -> Callable[[], AbstractAsyncContextManager[Client]]:
+    @asynccontextmanager
+    async def connected() -> AsyncGenerator[Client]:
+        raise error
+        yield
+
+    return connected
+
+
+async def test_one_that_does_not_let_go_is_let_go_of(
+    programs: Programs, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P9: a server that never answers the farewell of its session holds no finished attempt up."""
+    monkeypatch.setattr(servers, "LEAVE_SECONDS", 0.2)
+    monkeypatch.setattr(StreamableHTTPTransport, "terminate_session", _never)
+    config = McpServer(url=daemon.url, headers={"Authorization": f"Bearer {daemon.token}"})
+    with trio.fail_after(20):
+        async with servers.running({"web": config}, programs) as running:
+            assert (await use(tools(running)["mcp__web__big"], size=1)).text == "x"
+
+
+async def _never(*_arguments: object) -> None:
+    await trio.sleep_forever()
+
+
 async def test_cancellation_ends_a_server_too(programs: Programs) -> None:
     """P8, PF22: its input is closed, it is waited for, its group is killed."""
     with trio.fail_after(20):
@@ -99,6 +186,7 @@ async def test_cancellation_ends_a_server_too(programs: Programs) -> None:
 def test_names_are_such_as_every_provider_takes() -> None:
     """Letters, digits, _ and -, at most 64; what had to be changed is told apart by a digest."""
     assert servers.tool_name("git-hub", "list_issues") == "mcp__git-hub__list_issues"
+    assert server_name_fault("a_") is not None, "a_ + __ + x would be a + __ + _x"
     made = [servers.tool_name("a", tool) for tool in ("x.y", "x_y", "x y", "z" * 80, "z" * 81)]
     assert len(set(made)) == len(made)
     assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", name) for name in made)

@@ -13,6 +13,7 @@ from worker.tools.content import LIMIT_BYTES
 from worker.tools.files import FILES
 from worker.tools.pattern import BadPattern, Glob
 from worker.tools.place import NotAllowed, Place
+from worker.tools.walk import LIMIT_DEPTH
 
 SECRET = "nobody's business"
 
@@ -63,7 +64,9 @@ async def test_no_path_leads_out(root: Path, path: str) -> None:
     assert sorted(os.listdir(root.parent)) == before
 
 
-@pytest.mark.parametrize("path", ["pipe", "loop", "src", "state/token", "no\0name", "x" * 300])
+@pytest.mark.parametrize(
+    "path", ["pipe", "loop", "src", "state/token", "no\0name", "x" * 300, "a/" * 5000 + "x", "no\ud800text"]
+)
 async def test_what_is_no_file_for_tools_is_told_without_blocking(root: Path, path: str) -> None:
     """CF11, XF01: a pipe, a loop of links, a folder, the kernel's own state, a name that is none."""
     for name in ("read", "write", "edit"):
@@ -74,7 +77,7 @@ async def test_what_is_no_file_for_tools_is_told_without_blocking(root: Path, pa
 @pytest.mark.parametrize(
     "path",
     [".git/hooks/pre-commit", "src/.git/config", ".agents/alice.yaml", ".workflows/w.yaml", "moniro.yaml", ".mcp.json",
-     ".GIT/config", "hook"],
+     ".GIT/config", "hook", ".agent\u017f/alice.yaml", ".g\u200cit/config", ".worktreeinclude"],
 )  # fmt: skip
 async def test_what_decides_what_is_run_here_is_not_written(root: Path, path: str) -> None:
     """XF03: a tool that only writes files does not become one that runs commands."""
@@ -134,6 +137,42 @@ async def test_a_file_that_is_too_large_is_told(root: Path) -> None:
     for name in ("read", "edit"):
         assert "larger than 16 MiB" in (await do(root, name, path="large", **CALLS[name])).text
     assert (await do(root, "grep", pattern="x", path=".", glob="large")).text == "[nothing found]"
+
+
+async def test_a_file_does_not_grow_without_bound(root: Path) -> None:
+    """P10: a short passage that is everywhere, and a long one in its place, would not fit into any memory."""
+    (root / "many").write_text("a" * 1_000_000)
+    outcome = await do(root, "edit", path="many", old="a", new="b" * 100_000, all=True)
+    assert outcome.is_error and "would become larger than 16 MiB" in outcome.text
+    assert (root / "many").stat().st_size == 1_000_000
+
+
+async def test_folders_without_end_are_gone_through_to_a_depth(root: Path) -> None:
+    """P10: each on the way is held open, and Python goes a thousand deep at most; what was left out is said."""
+    folder = os.open(root / "src/deep", os.O_RDONLY)
+    for _ in range(1100):
+        os.mkdir("d", dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    try:
+        cut = f"[folders more than {LIMIT_DEPTH} deep were not looked into]"
+        assert (await do(root, "grep", path="src", pattern="deep")).text == f"src/deep/b.txt:1: deep one\n{cut}"
+        assert (await do(root, "list", path="src", glob="*.txt")).text == f"src/deep/b.txt\n{cut}"
+    finally:
+        _remove(root / "src/deep/d")
+
+
+def _remove(top: Path) -> None:
+    """A chain of folders that is too deep for shutil: each is moved up, then removed."""
+    while top.exists():
+        below = top.with_name("below")
+        if (top / "d").exists():
+            (top / "d").rename(below)
+        top.rmdir()
+        if below.exists():
+            below.rename(top)
 
 
 async def test_a_file_is_written_whole_and_keeps_its_mode(root: Path) -> None:

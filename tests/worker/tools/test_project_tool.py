@@ -96,7 +96,7 @@ def test_only_a_whole_word_is_replaced() -> None:
 
 
 async def test_a_value_is_no_option(programs: Programs) -> None:
-    """XF24: nobody is asked before a read-only tool; a model must not reach options that nobody agreed to."""
+    """P19: nobody is asked before a read-only tool; a model must not reach options that nobody agreed to."""
     outcome = await use(tool(programs, command=("echo", "${path}")), path="--output=/etc/passwd")
     assert outcome.is_error and "path begins with -" in outcome.text and "--" in outcome.text
     assert (await use(tool(programs, command=("printf", "%s", "--", "${path}")), path="-n")).text.endswith("-n")
