@@ -1,7 +1,8 @@
 """The one writer: a thread that owns the writing connection, and group commit.
 
 Callers hand in jobs and get an answer only after COMMIT. Jobs that wait together share one transaction and one
-fsync, each in a savepoint of its own, so one that fails harms no other. It knows nothing of what a job does.
+fsync. One that fails harms no other: then all of them are run anew, each in a savepoint of its own, for nearly always
+none does, and savepoints cost. So a job may run twice: it changes nothing but rows. The writer knows no more of it.
 """
 
 import logging
@@ -53,6 +54,10 @@ class _Job:
     task: trio.lowlevel.Task | None
     """Who waits; None once nobody does."""
     answer: outcome.Outcome[Any] | None = None
+
+
+class _JobFailed(Exception):
+    """A job raised: its answer is known, what it wrote is not undone yet."""
 
 
 class Writer:
@@ -215,14 +220,26 @@ class Writer:
 
     def _transact(self, group: list[_Job]) -> list[Event]:
         """One transaction, one fsync. Raises apsw.Error where the whole group is affected; then nothing was kept."""
-        conn = self._conn
         now_ms = self._clock_ms()
+        try:
+            return self._in_transaction(group, now_ms, self._run_job)
+        except _JobFailed:
+            if len(group) == 1:
+                return []
+            return self._in_transaction(group, now_ms, self._run_apart)
+
+    def _in_transaction(self, group: list[_Job], now_ms: int, run: Callable[[_Job, Transaction], bool]) -> list[Event]:
+        conn = self._conn
         events: list[Event] = []
+        forgets = False
         fault_hook("store.begin")
         conn.execute("BEGIN IMMEDIATE")
         try:
             for job in group:
-                events += self._run_job(job, now_ms)
+                transaction = Transaction(conn, now_ms)
+                if run(job, transaction):
+                    events += transaction.events
+                    forgets = forgets or transaction.forgets
                 fault_hook("store.job")
             fault_hook("store.commit")
             conn.execute("COMMIT")
@@ -230,25 +247,33 @@ class Writer:
             if conn.in_transaction:
                 conn.execute("ROLLBACK")
             raise
+        if forgets:
+            self._owes_truncation = self._owes_rewrite = True
         return events
 
-    def _run_job(self, job: _Job, now_ms: int) -> list[Event]:
-        conn = self._conn
-        transaction = Transaction(conn, now_ms)
-        conn.execute("SAVEPOINT job")
+    def _run_job(self, job: _Job, transaction: Transaction) -> bool:
+        """Run it as if it could not fail. Raises _JobFailed, with its answer, where the transaction must be undone."""
         try:
             job.answer = outcome.Value(job.call(transaction))
-            conn.execute("RELEASE job")
         except (apsw.FullError, apsw.BusyError, *DISK_FAILURES):
             raise
         except Exception as error:  # noqa: BLE001 - the wall between jobs: what one raises is its caller's
             job.answer = outcome.Error(error)
+            raise _JobFailed from None
+        return True
+
+    def _run_apart(self, job: _Job, transaction: Transaction) -> bool:
+        """Run it in a savepoint. False: it failed, and nothing of it is left but its answer."""
+        conn = self._conn
+        kept = True
+        conn.execute("SAVEPOINT job")
+        try:
+            self._run_job(job, transaction)
+        except _JobFailed:
             conn.execute("ROLLBACK TO job")
-            conn.execute("RELEASE job")
-            return []
-        if transaction.forgets:
-            self._owes_truncation = self._owes_rewrite = True
-        return transaction.events
+            kept = False
+        conn.execute("RELEASE job")
+        return kept
 
     def _answer_all(self, jobs: Sequence[_Job], error: Exception) -> None:
         for job in jobs:

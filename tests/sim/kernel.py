@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import apsw
 import trio
 
 from kernel.agents.registry import register
@@ -34,7 +33,7 @@ from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from protocol.events import Event
 from tests.sim.ground import Ground
-from tests.sim.inline import InlineWriter
+from tests.sim.inline import InlineWriter, Inspects
 from tests.sim.workers import SimLauncher
 
 
@@ -50,7 +49,7 @@ class Nature:
     chance: random.Random
     launcher: SimLauncher
     doomed: Callable[[bool], bool]
-    inspect: Callable[[apsw.Connection, Sequence[Event], int], None]
+    inspect: Inspects
     heard: Callable[[Sequence[Event]], None]
     """Told what the kernel tells those who watch."""
 
