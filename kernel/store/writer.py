@@ -50,7 +50,9 @@ STOPPING: Final = Refused("stopping", "the kernel is stopping: nothing was writt
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    call: Callable[[Transaction], Any]
+    call: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
     task: trio.lowlevel.Task | None
     """Who waits; None once nobody does."""
     answer: outcome.Outcome[Any] | None = None
@@ -74,7 +76,9 @@ class Writer:
         self._conn = database.writer()
         self._clock_ms = clock_ms
         self._publish = publish
-        self._admission = trio.Semaphore(capacity)
+        self._room = capacity
+        """How many more jobs may be handed in; who finds none waits in ``_full``, and is given the next."""
+        self._full = trio.lowlevel.ParkingLot()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._refusal: Exception | None = STOPPING
         self._token: trio.lowlevel.TrioToken | None = None
@@ -111,8 +115,14 @@ class Writer:
         job was kept. Cancellation: a job that was handed in is committed all the same.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        await self._admit()
-        handed_in = _Job(lambda tx: job(tx, *args, **kwargs), trio.lowlevel.current_task())
+        if self._room:
+            self._room -= 1
+        else:
+            await self._wait_for_room()
+        if self._refusal is not None:
+            self._make_room(1)
+            raise _copy(self._refusal)
+        handed_in = _Job(job, args, kwargs, trio.lowlevel.current_task())
         self._jobs.put(handed_in)
 
         def abandon(_raise_cancel: object) -> trio.lowlevel.Abort:
@@ -121,17 +131,15 @@ class Writer:
 
         return cast(T, await trio.lowlevel.wait_task_rescheduled(abandon))
 
-    async def _admit(self) -> None:
-        try:
-            self._admission.acquire_nowait()
-        except trio.WouldBlock:
-            with trio.move_on_after(ADMISSION_SECONDS) as patience:
-                await self._admission.acquire()
-            if patience.cancelled_caught:
-                raise _copy(BUSY) from None
-        if self._refusal is not None:
-            self._admission.release()
-            raise _copy(self._refusal)
+    async def _wait_for_room(self) -> None:
+        with trio.move_on_after(ADMISSION_SECONDS) as patience:
+            await self._full.park()
+        if patience.cancelled_caught:
+            raise _copy(BUSY) from None
+
+    def _make_room(self, jobs: int) -> None:
+        """For so many: first for those that wait, in their order."""
+        self._room += jobs - len(self._full.unpark(count=jobs))
 
     async def _close_when_cancelled(self) -> None:
         try:
@@ -254,7 +262,7 @@ class Writer:
     def _run_job(self, job: _Job, transaction: Transaction) -> bool:
         """Run it as if it could not fail. Raises _JobFailed, with its answer, where the transaction must be undone."""
         try:
-            job.answer = outcome.Value(job.call(transaction))
+            job.answer = outcome.Value(job.call(transaction, *job.args, **job.kwargs))
         except (apsw.FullError, apsw.BusyError, *DISK_FAILURES):
             raise
         except Exception as error:  # noqa: BLE001 - the wall between jobs: what one raises is its caller's
@@ -291,8 +299,8 @@ class Writer:
             if events:
                 self._publish(events)
         finally:
+            self._make_room(len(group))
             for job in group:
-                self._admission.release()
                 if job.task is not None:
                     assert job.answer is not None
                     trio.lowlevel.reschedule(job.task, job.answer)
