@@ -39,7 +39,7 @@ from kernel.services.passing import Passing
 from kernel.services.purse import Purse
 from kernel.services.reload import Reload
 from kernel.services.retention import Retention
-from kernel.services.runs import Runs
+from kernel.services.runs import Runs, apart
 from kernel.services.stopping import Stopping
 from kernel.services.timers import WAKING, Timers
 from kernel.services.vitals import Vitals
@@ -115,7 +115,7 @@ def build(boot: Boot, database: Database) -> House:
     clock, reader, writer, feed, catalog = ground.clock, ground.reader, ground.writer, ground.feed, ground.catalog
     return House(
         services=_services(ground, launcher, attempts, dispatcher, mirror, stopping, safe_mode),
-        runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(), now_ms=clock.now_ms),
+        runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=apart), now_ms=clock.now_ms),
         retention=Retention(
             reader=reader, writer=writer, now_ms=clock.now_ms, kept_seconds=lambda: catalog.project().retention
         ),

@@ -21,7 +21,7 @@ from kernel.services.dispatcher import Dispatcher
 from kernel.services.folders import Folders
 from kernel.services.purse import Purse
 from kernel.services.retention import Retention
-from kernel.services.runs import Runs
+from kernel.services.runs import Runs, apart
 from kernel.services.timers import WAKING, Timers
 from kernel.store.clock_text import rfc3339
 from kernel.store.commits.boots import asked_to_stop
@@ -126,7 +126,7 @@ class Kernel:
             now_ms=nature.now_ms,
             kept_seconds=lambda: ground.catalog.project().retention,
         )
-        self.runs = Runs(reader=self.reader, writer=self.writer, wake=feed.new_wake(), now_ms=nature.now_ms)
+        self.runs = Runs(reader=self.reader, writer=self.writer, wake=feed.new_wake(unless=apart), now_ms=nature.now_ms)
         self.safe_mode = False
         self._stop = trio.Event()
         self._grace_seconds = 0.0
