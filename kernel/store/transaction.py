@@ -19,11 +19,13 @@ _Row = tuple[str, int, str | None, str | None, int | None, int | None, bytes | N
 class Transaction:
     """Handed to a job by the writer. Rows and events are kept if the job returns, dropped if it raises."""
 
-    __slots__ = ("conn", "events", "forgets", "now_ms")
+    __slots__ = ("conn", "events", "forgets", "now", "now_ms")
 
     def __init__(self, conn: apsw.Connection, now_ms: int) -> None:
         self.conn = conn
         self.now_ms = now_ms
+        self.now = rfc3339(now_ms)
+        """The time of the transaction as text."""
         self.events: list[Event] = []
         self.forgets = False
         """Whether no byte of what this removes may be left on the disk."""
@@ -31,11 +33,6 @@ class Transaction:
     def forget(self) -> None:
         """Have the database rewritten and its log truncated after the commit, before its answer."""
         self.forgets = True
-
-    @property
-    def now(self) -> str:
-        """The time of the transaction as text."""
-        return rfc3339(self.now_ms)
 
     def emit(
         self,
@@ -59,10 +56,10 @@ class Transaction:
 
     def _tell(self, row: _Row, data: dict[str, Any]) -> None:
         self.conn.execute(INSERT_EVENT, row)
-        kind, at_ms, space, agent, instruction, _message, _body = row
+        kind, _at_ms, space, agent, instruction, _message, _body = row
         seq = self.conn.last_insert_rowid()
         known = None if instruction is None else instruction_id(instruction)
-        event = Event(type=kind, at=rfc3339(at_ms), seq=seq, space=space, agent=agent, instruction=known, data=data)
+        event = Event(type=kind, at=self.now, seq=seq, space=space, agent=agent, instruction=known, data=data)
         self.events.append(event)
 
 
