@@ -43,7 +43,7 @@ from kernel.services.passing import Passing
 from kernel.services.purse import Purse
 from kernel.services.reload import Reload
 from kernel.services.retention import Retention
-from kernel.services.runs import Runs
+from kernel.services.runs import Runs, apart
 from kernel.services.stopping import Stopping
 from kernel.services.timers import WAKING, Timers
 from kernel.services.vitals import Vitals
@@ -136,7 +136,7 @@ def build(boot: Boot, database: Database) -> House:
         ),
         worktrees=trees,
         worktree_sweep=_worktree_sweep(ground, repository, trees, attempts),
-        runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(), now_ms=clock.now_ms),
+        runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=apart), now_ms=clock.now_ms),
         retention=Retention(
             reader=reader,
             writer=writer,

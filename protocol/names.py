@@ -33,6 +33,7 @@ RESERVED: Final = frozenset({"system", "user", "all", "here", "kernel", "guard"}
 DEFAULT_TAG: Final = "main"
 DM: Final = "dm"
 """The prefix of personal spaces. A workflow of this name would be mistaken for one, so none may have it."""
+_PERSONAL: Final = f"{DM}:"
 
 
 class NameRejected(ValueError):
@@ -84,7 +85,7 @@ def split_space(space: str) -> tuple[str, str]:
 
 def is_personal(space: str) -> bool:
     """Whether ``space`` is an agent's personal space."""
-    return space.startswith(f"{DM}:")
+    return space.startswith(_PERSONAL)
 
 
 def inline_key(agent: str, space: str) -> AgentKey:

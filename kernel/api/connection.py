@@ -5,6 +5,7 @@ server open for ever, shutdown included. It also knows no deadline for headers, 
 to notice that a connection is idle. Here all three are deadlines on the two awaits there are.
 """
 
+import os
 from contextlib import suppress
 from typing import Final
 
@@ -12,10 +13,11 @@ import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol import ProtocolWrapper
-from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 from hypercorn.utils import parse_socket_addr
+
+from kernel.api.inbox import Requests
 
 HEADERS_SECONDS: Final = 10.0
 """From the first byte of a request to the end of its headers (fault HF09)."""
@@ -47,7 +49,7 @@ class Connection:
             socket = self._stream.socket
             client = parse_socket_addr(socket.family, socket.getpeername())
             server = parse_socket_addr(socket.family, socket.getsockname())
-            async with TaskGroup() as group:
+            async with Requests() as group:
                 self._protocol = ProtocolWrapper(
                     self._app,
                     self._config,
@@ -81,7 +83,7 @@ class Connection:
             data = b""
             gone = suppress(trio.BrokenResourceError, trio.ClosedResourceError)
             with trio.CancelScope(deadline=self._deadline) as self._reading, gone:
-                data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
+                data = await self._receive()
             if not data:
                 break
             between_requests = self._idle
@@ -91,6 +93,17 @@ class Connection:
             if self._idle and not between_requests:  # it came during the last answer, and may begin a request
                 self._deadline = trio.current_time() + HEADERS_SECONDS
         await self._protocol.handle(Closed())
+
+    async def _receive(self) -> bytes:
+        """What comes next, b"" at the end. It is waited for first: a request is hardly ever there already."""
+        while True:
+            await trio.lowlevel.wait_readable(self._stream.socket)
+            try:
+                return os.read(self._stream.socket.fileno(), RECEIVE_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError:
+                return b""
 
     async def _send(self, event: Event) -> None:
         match event:
@@ -110,11 +123,25 @@ class Connection:
         if data.startswith(HEAD) and not data.startswith(INFORMATIONAL):
             self._head += data
             return
-        data, self._head = self._head + data, b""
-        if not data:
-            return
-        async with self._sending:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + STALLED_SECONDS) as patience:
+        more, data, self._head = not self._head, self._head + data, b""
+        data = data[self._write_at_once(data) :]
+        if data:
+            await self._write_waiting(data)
+        elif more:
+            await trio.lowlevel.cancel_shielded_checkpoint()  # a long answer leaves the others their turn
+
+    def _write_at_once(self, data: bytes) -> int:
+        """Write what nobody need wait for; returns how many bytes that is. An error is left for who waits."""
+        if not data or self._sending.locked():
+            return 0
+        try:
+            return os.write(self._stream.socket.fileno(), data)
+        except OSError:
+            return 0
+
+    async def _write_waiting(self, data: bytes) -> None:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + STALLED_SECONDS) as patience:
+            async with self._sending:
                 try:
                     await self._stream.send_all(data)
                     return

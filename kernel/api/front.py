@@ -1,18 +1,20 @@
 """The ASGI application: who may knock, who asks, how much they send; then on to MCP, a handler, or Quart.
 
-Routes without variables that answer at once are called from here. Quart, which matches the other paths and streams,
-costs as much per request as all the rest of the kernel; both ways go through the same ``answer``.
+Routes without variables that answer in one piece are called from here. Quart, which matches the other paths and
+streams, costs as much per request as all the rest of the kernel; both ways go through the same ``answer``.
 """
 
 from http import HTTPStatus
 from typing import Final, Protocol
+
+import trio
 
 from kernel.api.asgi import App, Fields, Receive, Scope, Send, fold
 from kernel.api.body import ClientGone, read_body, replay
 from kernel.api.context import Services
 from kernel.api.gate import Gate
 from kernel.api.http.answer import ASKED, Asked, answer
-from kernel.api.http.route import Route
+from kernel.api.http.route import Route, Stream
 from kernel.api.http.table import ROUTES
 from kernel.api.principal import Admin, Doorman, Principal, Worker
 from kernel.api.problems import problem_reply, refusal_of
@@ -100,9 +102,28 @@ class Front:
             await self._rest(scope, replay(body, receive), send)
             return
         asked = Asked(fields, scope["query_string"], body, client_port=(scope.get("client") or ("", 0))[1])
-        reply = await answer(self._services, route, asked)
-        assert isinstance(reply, Reply)
-        await send_reply(reply, send)
+        if route.waits:
+            reply = await self._answer_who_stays(route, asked, receive)
+        else:
+            reply = await answer(self._services, route, asked)
+        if reply is not None:
+            assert isinstance(reply, Reply)
+            await send_reply(reply, send)
+
+    async def _answer_who_stays(self, route: Route, asked: Asked, receive: Receive) -> Reply | Stream | None:
+        """As ``answer``; None where the client leaves before. Its whole body was read: what comes is its end."""
+        reply: Reply | Stream | None = None
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch)
+            reply = await answer(self._services, route, asked)
+            nursery.cancel_scope.cancel()
+        return reply
 
 
 def _check_mcp(method: str, principal: Principal) -> None:

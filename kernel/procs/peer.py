@@ -1,7 +1,8 @@
 """Whether a connection to this machine comes from a process that we run. Where there is no /proc nobody can tell.
 
 The kernel's table of connections says which socket has a port, and what a process has open which process has that
-socket. One that hides what it has open may have it too.
+socket. One that hides what it has open may have it too; and whoever has let go of a connection after asking, so that
+nobody can be told any more, is taken for one of ours.
 """
 
 import os
@@ -13,15 +14,20 @@ from kernel.procs.process_table import ProcessId, family, identify, table
 
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 _LOCAL, _REMOTE, _INODE = 1, 2, 9
+_NOBODYS: Final = "0"
+"""The inode of a connection that was closed on its side."""
 
 
 def comes_from_below(client_port: int, server_port: int, pid: int) -> bool:
-    """Whether ``pid``, or a process below it, has the connection from one port to the other. Reads all of /proc."""
-    sockets = {f"socket:[{inode}]" for inode in _inodes(client_port, server_port)}
+    """Whether ``pid``, or a process below it, has the connection from one port to the other. Reads all of /proc.
+
+    True, too, for a connection that nobody has.
+    """
     root = identify(pid)
-    if not sockets or root is None:
+    if root is None or not os.path.exists(_TABLES[0]):
         return False
-    return _one_has(sockets, family([root], table()))
+    inodes = set(_inodes(client_port, server_port)) - {_NOBODYS}
+    return not inodes or _one_has({f"socket:[{inode}]" for inode in inodes}, family([root], table()))
 
 
 def _inodes(client_port: int, server_port: int) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """A draft: a message as someone wants it appended, before the rule has seen it."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -16,8 +15,7 @@ from protocol.names import AgentKey, InstructionId
 Origin = Literal["file", "inline", "ephemeral"]
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(msgspec.Struct, frozen=True):
     """The attempt that speaks. It is fenced: nothing is appended unless it still holds ``epoch``."""
 
     instruction: InstructionId
@@ -132,8 +130,7 @@ class ApprovalDecided(_Payload, frozen=True, kw_only=True):
 Payload = WorkflowStarted | WorkflowStopped | Outcome | WakeupDue | ApprovalAsked | ApprovalDecided
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True):
     """What to append.
 
     ``to`` names who is addressed directly. ``mentions`` None means: those in the text. ``author`` is set when

@@ -1,6 +1,5 @@
 """Effects: all that a proposal can do. A closed union; each is one row of one table."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -11,15 +10,13 @@ from protocol.instruction import Lane, WaitReason
 from protocol.names import AgentKey, AgentName
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(msgspec.Struct, frozen=True):
     """Append a further message; it is evaluated in its turn."""
 
     draft: Draft
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(msgspec.Struct, frozen=True):
     """Put the message into the agent's inbox. Without an Assign beside it the agent is not woken."""
 
     agent: AgentKey
@@ -27,8 +24,7 @@ class Deliver:
     """What the agent is called in the space."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assign:
+class Assign(msgspec.Struct, frozen=True):
     """Give the agent an instruction made of the message.
 
     ``joins``: a mention, which may join those that still wait in the lane instead of making an instruction of its own.
@@ -132,15 +128,13 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
 Row = WorkflowBegin | WorkflowEnd | RunLimited | Roster | ApprovalRequest | ApprovalDecision | ApprovalRule
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True):
     """Write a row that is not a message."""
 
     row: Row
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True):
     """Undo everything; the caller gets the code."""
 
     code: str

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from kernel.rule.draft import Draft
-from kernel.rule.effects import Append, Assign, Deliver, Effect, Put, Refuse
+from kernel.rule.effects import Append, Assign, Deliver, Put, Refuse
 from kernel.rule.fact import Fact
 from kernel.rule.proposal import Proposal
 from kernel.rule.view import View
@@ -36,26 +36,32 @@ class EvaluationOverrun(Exception):
 
 def evaluate(first: Fact, proposals: Table, view: View, sink: Sink) -> None:
     """Record ``first`` and everything that follows from it. Raises Refused, EvaluationOverrun."""
-    waiting = deque([(first, 0)])
+    waiting = deque(((first, 0),))
     evaluated = 0
     while waiting:
         fact, depth = waiting.popleft()
         evaluated += 1
         if evaluated > MAX_MESSAGES or depth > MAX_DEPTH:
             raise EvaluationOverrun(f"more than {MAX_MESSAGES} messages or {MAX_DEPTH} levels from one {first.kind}")
-        effects = _decide(fact, proposals, view)
-        sink.record(fact, tuple(one for one in effects if not isinstance(one, Append | Refuse)))
-        waiting.extend((_child(fact, one.draft), depth + 1) for one in effects if isinstance(one, Append))
+        effects, drafts = _decide(fact, proposals, view)
+        sink.record(fact, tuple(effects))
+        for draft in drafts:
+            waiting.append((_child(fact, draft), depth + 1))
 
 
-def _decide(fact: Fact, proposals: Table, view: View) -> list[Effect]:
-    effects: list[Effect] = []
+def _decide(fact: Fact, proposals: Table, view: View) -> tuple[list[Deliver | Assign | Put], list[Draft]]:
+    """What is to be recorded with the fact, and what is to be appended after it. Raises Refused."""
+    effects: list[Deliver | Assign | Put] = []
+    drafts: list[Draft] = []
     for proposal in proposals.get(fact.kind, ()):
         for effect in proposal.decide(fact, view):
-            if isinstance(effect, Refuse):
+            if isinstance(effect, Append):
+                drafts.append(effect.draft)
+            elif isinstance(effect, Refuse):
                 raise Refused(effect.code, effect.text, effect.hint)
-            effects.append(effect)
-    return effects
+            else:
+                effects.append(effect)
+    return effects, drafts
 
 
 def _child(parent: Fact, draft: Draft) -> Fact:

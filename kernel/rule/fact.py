@@ -1,14 +1,13 @@
 """A fact: what a proposal is asked about. A draft whose author and chain of causes are known."""
 
-from dataclasses import dataclass
+import msgspec
 
 from kernel.rule.draft import Payload
 from protocol.message import MessageKind
 from protocol.names import AgentKey
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True):
     """One message under evaluation.
 
     ``cause`` is the instruction it comes from, ``speaker`` the agent behind that, ``hops`` its place in the chain.

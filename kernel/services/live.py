@@ -9,6 +9,7 @@ from typing import Literal
 import trio
 
 from kernel.store.commits.lease import Leased
+from kernel.store.commits.started import Beginning
 
 StopReason = Literal["cancelled", "stopped", "restarted", "shutdown"]
 
@@ -24,6 +25,8 @@ class Live:
     """Its ending is being booked: nobody takes it away any more."""
     steps: int = 0
     """Replies it has made."""
+    untold: Beginning | None = None
+    """Its worker runs, and the log does not know it yet."""
     probing: tuple[str, ...] = ()
     """Breakers: its first reply tells that what is behind them answers again."""
     preempted: bool = False

@@ -22,6 +22,8 @@ from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
 from kernel.store.writer import Writer
 from protocol.errors import Refused
+from protocol.events import Event
+from protocol.names import is_personal
 
 P = ParamSpec("P")
 
@@ -32,8 +34,18 @@ REFUSED_PAUSE_SECONDS: Final = 1.0
 """Before it looks again, where the store could not take the end of a run."""
 
 
+def apart(event: Event) -> bool:
+    """What says nothing of any run: in a personal space, work that came and may begin, or is done."""
+    if event.space is None or not is_personal(event.space):
+        return False
+    data = event.data
+    if event.type == "instruction.queued":
+        return data["status"] == "queued" and not data["not_before"]
+    return event.type == "instruction.ended" and data["status"] == "done"
+
+
 class Runs:
-    """Watches every running run, also those a previous kernel started."""
+    """Watches every running run, also those a previous kernel started. Its ``wake`` may leave out what is ``apart``."""
 
     def __init__(self, *, reader: Reader, writer: Writer, wake: Wake, now_ms: Callable[[], int]) -> None:
         self._reader = reader

@@ -30,7 +30,7 @@ from kernel.store.commits.freeze import Freeze
 from kernel.store.commits.journal import Pressing, journal
 from kernel.store.commits.lease import Leased
 from kernel.store.commits.note import note
-from kernel.store.commits.started import started
+from kernel.store.commits.started import Beginning, started
 from kernel.store.commits.trip import answered
 from kernel.store.feed import Feed
 from kernel.store.writer import Writer
@@ -43,6 +43,9 @@ from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Start, 
 
 LEAVE_SECONDS: Final = 2.0
 """How long a worker may take to leave after its last frame, and its stderr to end after it left."""
+
+TELL_SECONDS: Final = 0.02
+"""How long the first entry may take to tell, in its own commit, that its worker runs."""
 
 
 class Supervision:
@@ -66,6 +69,7 @@ class Supervision:
             nursery.start_soon(tail.drain, handle.stderr)
             nursery.start_soon(self._stop_when_asked, live, link, handle)
             ending = await self._talk(live, briefing, start, handle, link, nursery)
+            await self._tell_started(live)
             fault_hook("attempt.result")
             exited = await stop(handle, grace_seconds=LEAVE_SECONDS)
             with trio.move_on_after(LEAVE_SECONDS):
@@ -87,6 +91,7 @@ class Supervision:
         strays = Strays(briefing.beside, start.cwd)
 
         async def log(line: Log) -> None:
+            await self._tell_started(live)
             with contextlib.suppress(Refused):  # a line of log is not worth waiting for
                 await self._note("worker.log", leased, {"level": line.level, "text": line.text})
 
@@ -99,8 +104,11 @@ class Supervision:
 
         async def ready(_: Ready) -> None:
             live.pid = handle.pid
-            # Nothing the worker does next depends on it, and the writer keeps the order.
-            nursery.start_soon(self._tell_started, leased, briefing, handle.pid)
+            definition = briefing.definition
+            live.untold = Beginning(
+                pid=handle.pid, backend=definition.backend, model=definition.model, manifest=tuple(briefing.manifest)
+            )
+            nursery.start_soon(self._tell_soon, live)
 
         def show(frame: Delta | Progress) -> None:
             if isinstance(frame, Progress):
@@ -147,8 +155,9 @@ class Supervision:
             usage = self._purse.priced(entry.usage, leased.instruction)
             entry = msgspec.structs.replace(entry, usage=usage)
         first = leased.entries
+        untold, live.untold = live.untold, None
         pressing = await commit_patiently(
-            self._writer, journal, leased.instruction, leased.epoch, entry, first=first, frozen=freeze
+            self._writer, journal, leased.instruction, leased.epoch, entry, first=first, frozen=freeze, beginning=untold
         )
         fault_hook("attempt.journalled")
         if entry.kind == "reply":
@@ -169,17 +178,16 @@ class Supervision:
             return Yield(k=entry.k)  # it waits for somebody to continue the workflow, and goes on from here
         return Go(k=entry.k, allowance=_tokens(allowance))
 
-    async def _tell_started(self, leased: Leased, briefing: Briefing, pid: int) -> None:
-        with contextlib.suppress(Refused):  # stale: whoever took the instruction away has told
-            await self._writer.commit(
-                started,
-                leased.instruction,
-                leased.epoch,
-                pid=pid,
-                backend=briefing.definition.backend,
-                model=briefing.definition.model,
-                manifest=briefing.manifest,
-            )
+    async def _tell_soon(self, live: Live) -> None:
+        """Tell that the worker runs, unless its first entry does within TELL_SECONDS: that saves a commit."""
+        await trio.sleep(TELL_SECONDS)
+        await self._tell_started(live)
+
+    async def _tell_started(self, live: Live) -> None:
+        untold, live.untold = live.untold, None
+        if untold is not None:
+            with contextlib.suppress(Refused):  # stale: whoever took the instruction away has told
+                await self._writer.commit(started, live.leased.instruction, live.leased.epoch, untold)
 
     async def _note(self, event: str, leased: Leased, data: dict[str, str]) -> None:
         await self._writer.commit(

@@ -85,20 +85,20 @@ class Feed:
     """Hands committed events to every subscription, and sets every wake on those it waits for."""
 
     def __init__(self) -> None:
-        self._wakes: list[tuple[frozenset[str], Wake]] = []
+        self._wakes: list[tuple[frozenset[str], Callable[[Event], bool], Wake]] = []
         self._subscriptions: set[Subscription] = set()
 
-    def new_wake(self, kinds: frozenset[str] = WAKING) -> Wake:
-        """A wake for one more who waits for events of these ``kinds``: each clears its own."""
+    def new_wake(self, kinds: frozenset[str] = WAKING, unless: Callable[[Event], bool] = lambda _event: False) -> Wake:
+        """A wake for one more who waits for events of these ``kinds``, those left out that are nothing to it."""
         wake = Wake()
-        self._wakes.append((kinds, wake))
+        self._wakes.append((kinds, unless, wake))
         return wake
 
     def publish(self, events: Sequence[Event]) -> None:
         """Durable events, after their COMMIT."""
         for event in events:
-            for kinds, wake in self._wakes:
-                if event.type in kinds:
+            for kinds, unless, wake in self._wakes:
+                if event.type in kinds and not unless(event):
                     wake.set()
             self.live(event)
 

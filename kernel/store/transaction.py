@@ -9,20 +9,23 @@ import msgspec
 from kernel.store.clock_text import rfc3339
 from protocol.events import DURABLE, Event
 from protocol.message import Message
-from protocol.names import InstructionId, instruction_id
+from protocol.names import instruction_id
 
 _encode: Final = msgspec.json.Encoder().encode
 _NO_DATA: Final[dict[str, Any]] = {}
+_Row = tuple[str, int, str | None, str | None, int | None, int | None, bytes | None]
 
 
 class Transaction:
     """Handed to a job by the writer. Rows and events are kept if the job returns, dropped if it raises."""
 
-    __slots__ = ("conn", "events", "forgets", "now_ms")
+    __slots__ = ("conn", "events", "forgets", "now", "now_ms")
 
     def __init__(self, conn: apsw.Connection, now_ms: int) -> None:
         self.conn = conn
         self.now_ms = now_ms
+        self.now = rfc3339(now_ms)
+        """The time of the transaction as text."""
         self.events: list[Event] = []
         self.forgets = False
         """Whether no byte of what this removes may be left on the disk."""
@@ -30,11 +33,6 @@ class Transaction:
     def forget(self) -> None:
         """Have the database rewritten and its log truncated after the commit, before its answer."""
         self.forgets = True
-
-    @property
-    def now(self) -> str:
-        """The time of the transaction as text."""
-        return rfc3339(self.now_ms)
 
     def emit(
         self,
@@ -49,30 +47,20 @@ class Transaction:
         if type not in DURABLE:
             raise ValueError(f"{type!r} is not a durable event: add it to protocol/events.py")
         body = _encode(data) if data else None
-        self.conn.execute(INSERT_EVENT, (type, self.now_ms, space, agent, instruction, None, body))
-        self._collect(type, space, agent, instruction, dict(data))
+        self._tell((type, self.now_ms, space, agent, instruction, None, body), dict(data))
 
     def emit_message(self, message: Message, cause: int | None) -> None:
         """Write the ``message`` event of a message whose row exists."""
-        bindings = ("message", self.now_ms, message.space, message.sender, cause, message.seq, None)
-        self.conn.execute(INSERT_EVENT, bindings)
-        self._collect("message", message.space, message.sender, cause, msgspec.to_builtins(message))
+        row = ("message", self.now_ms, message.space, message.sender, cause, message.seq, None)
+        self._tell(row, msgspec.to_builtins(message))
 
-    def _collect(
-        self, type: str, space: str | None, agent: str | None, instruction: int | None, data: dict[str, Any]
-    ) -> None:
-        known: InstructionId | None = None if instruction is None else instruction_id(instruction)
-        self.events.append(
-            Event(
-                type=type,
-                at=self.now,
-                seq=self.conn.last_insert_rowid(),
-                space=space,
-                agent=agent,
-                instruction=known,
-                data=data,
-            )
-        )
+    def _tell(self, row: _Row, data: dict[str, Any]) -> None:
+        self.conn.execute(INSERT_EVENT, row)
+        kind, _at_ms, space, agent, instruction, _message, _body = row
+        seq = self.conn.last_insert_rowid()
+        known = None if instruction is None else instruction_id(instruction)
+        event = Event(type=kind, at=self.now, seq=seq, space=space, agent=agent, instruction=known, data=data)
+        self.events.append(event)
 
 
 INSERT_EVENT: Final = """

@@ -1,7 +1,8 @@
 """The one writer: a thread that owns the writing connection, and group commit.
 
 Callers hand in jobs and get an answer only after COMMIT. Jobs that wait together share one transaction and one
-fsync, each in a savepoint of its own, so one that fails harms no other. It knows nothing of what a job does.
+fsync. One that fails harms no other: then all of them are run anew, each in a savepoint of its own, for nearly always
+none does, and savepoints cost. So a job may run twice: it changes nothing but rows. The writer knows no more of it.
 """
 
 import logging
@@ -49,10 +50,16 @@ STOPPING: Final = Refused("stopping", "the kernel is stopping: nothing was writt
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    call: Callable[[Transaction], Any]
+    call: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
     task: trio.lowlevel.Task | None
     """Who waits; None once nobody does."""
     answer: outcome.Outcome[Any] | None = None
+
+
+class _JobFailed(Exception):
+    """A job raised: its answer is known, what it wrote is not undone yet."""
 
 
 class Writer:
@@ -69,7 +76,9 @@ class Writer:
         self._conn = database.writer()
         self._clock_ms = clock_ms
         self._publish = publish
-        self._admission = trio.Semaphore(capacity)
+        self._room = capacity
+        """How many more jobs may be handed in; who finds none waits in ``_full``, and is given the next."""
+        self._full = trio.lowlevel.ParkingLot()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._refusal: Exception | None = STOPPING
         self._token: trio.lowlevel.TrioToken | None = None
@@ -106,8 +115,14 @@ class Writer:
         job was kept. Cancellation: a job that was handed in is committed all the same.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        await self._admit()
-        handed_in = _Job(lambda tx: job(tx, *args, **kwargs), trio.lowlevel.current_task())
+        if self._room:
+            self._room -= 1
+        else:
+            await self._wait_for_room()
+        if self._refusal is not None:
+            self._make_room(1)
+            raise _copy(self._refusal)
+        handed_in = _Job(job, args, kwargs, trio.lowlevel.current_task())
         self._jobs.put(handed_in)
 
         def abandon(_raise_cancel: object) -> trio.lowlevel.Abort:
@@ -116,17 +131,15 @@ class Writer:
 
         return cast(T, await trio.lowlevel.wait_task_rescheduled(abandon))
 
-    async def _admit(self) -> None:
-        try:
-            self._admission.acquire_nowait()
-        except trio.WouldBlock:
-            with trio.move_on_after(ADMISSION_SECONDS) as patience:
-                await self._admission.acquire()
-            if patience.cancelled_caught:
-                raise _copy(BUSY) from None
-        if self._refusal is not None:
-            self._admission.release()
-            raise _copy(self._refusal)
+    async def _wait_for_room(self) -> None:
+        with trio.move_on_after(ADMISSION_SECONDS) as patience:
+            await self._full.park()
+        if patience.cancelled_caught:
+            raise _copy(BUSY) from None
+
+    def _make_room(self, jobs: int) -> None:
+        """For so many: first for those that wait, in their order."""
+        self._room += jobs - len(self._full.unpark(count=jobs))
 
     async def _close_when_cancelled(self) -> None:
         try:
@@ -215,14 +228,26 @@ class Writer:
 
     def _transact(self, group: list[_Job]) -> list[Event]:
         """One transaction, one fsync. Raises apsw.Error where the whole group is affected; then nothing was kept."""
-        conn = self._conn
         now_ms = self._clock_ms()
+        try:
+            return self._in_transaction(group, now_ms, self._run_job)
+        except _JobFailed:
+            if len(group) == 1:
+                return []
+            return self._in_transaction(group, now_ms, self._run_apart)
+
+    def _in_transaction(self, group: list[_Job], now_ms: int, run: Callable[[_Job, Transaction], bool]) -> list[Event]:
+        conn = self._conn
         events: list[Event] = []
+        forgets = False
         fault_hook("store.begin")
         conn.execute("BEGIN IMMEDIATE")
         try:
             for job in group:
-                events += self._run_job(job, now_ms)
+                transaction = Transaction(conn, now_ms)
+                if run(job, transaction):
+                    events += transaction.events
+                    forgets = forgets or transaction.forgets
                 fault_hook("store.job")
             fault_hook("store.commit")
             conn.execute("COMMIT")
@@ -230,25 +255,33 @@ class Writer:
             if conn.in_transaction:
                 conn.execute("ROLLBACK")
             raise
+        if forgets:
+            self._owes_truncation = self._owes_rewrite = True
         return events
 
-    def _run_job(self, job: _Job, now_ms: int) -> list[Event]:
-        conn = self._conn
-        transaction = Transaction(conn, now_ms)
-        conn.execute("SAVEPOINT job")
+    def _run_job(self, job: _Job, transaction: Transaction) -> bool:
+        """Run it as if it could not fail. Raises _JobFailed, with its answer, where the transaction must be undone."""
         try:
-            job.answer = outcome.Value(job.call(transaction))
-            conn.execute("RELEASE job")
+            job.answer = outcome.Value(job.call(transaction, *job.args, **job.kwargs))
         except (apsw.FullError, apsw.BusyError, *DISK_FAILURES):
             raise
         except Exception as error:  # noqa: BLE001 - the wall between jobs: what one raises is its caller's
             job.answer = outcome.Error(error)
+            raise _JobFailed from None
+        return True
+
+    def _run_apart(self, job: _Job, transaction: Transaction) -> bool:
+        """Run it in a savepoint. False: it failed, and nothing of it is left but its answer."""
+        conn = self._conn
+        kept = True
+        conn.execute("SAVEPOINT job")
+        try:
+            self._run_job(job, transaction)
+        except _JobFailed:
             conn.execute("ROLLBACK TO job")
-            conn.execute("RELEASE job")
-            return []
-        if transaction.forgets:
-            self._owes_truncation = self._owes_rewrite = True
-        return transaction.events
+            kept = False
+        conn.execute("RELEASE job")
+        return kept
 
     def _answer_all(self, jobs: Sequence[_Job], error: Exception) -> None:
         for job in jobs:
@@ -266,8 +299,8 @@ class Writer:
             if events:
                 self._publish(events)
         finally:
+            self._make_room(len(group))
             for job in group:
-                self._admission.release()
                 if job.task is not None:
                     assert job.answer is not None
                     trio.lowlevel.reschedule(job.task, job.answer)

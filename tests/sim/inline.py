@@ -6,15 +6,28 @@ killed: at any commit, before it or between it and its answer.
 
 import queue
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import apsw
 import trio
 
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
+from kernel.store.transaction import Transaction
 from kernel.store.writer import Writer
 from protocol.events import Event
+
+
+class Inspects(Protocol):
+    """Looks at the rows after each job. It can be set back, for a transaction that is undone and run anew."""
+
+    def __call__(self, conn: apsw.Connection, events: Sequence[Event], now_ms: int) -> None:
+        """Judge the state after one job that told ``events``."""
+        ...
+
+    def remember(self) -> Callable[[], None]:
+        """What makes it forget all that it sees from now on."""
+        ...
 
 
 class _Inbox(queue.SimpleQueue[Any]):
@@ -44,7 +57,7 @@ class InlineWriter(Writer):
         publish: Callable[[Sequence[Event]], None],
         capacity: int = 1024,
         doomed: Callable[[bool], bool] = lambda _committed: False,
-        inspect: Callable[[apsw.Connection, Sequence[Event], int], None] | None = None,
+        inspect: Inspects | None = None,
     ) -> None:
         super().__init__(database=database, clock_ms=clock_ms, publish=publish, capacity=capacity)
         self._inbox = _Inbox()
@@ -97,11 +110,20 @@ class InlineWriter(Writer):
             raise StorageFailed("the kernel was killed between a commit and its answers")
         return events
 
-    def _run_job(self, job: Any, now_ms: int) -> list[Event]:
-        events = super()._run_job(job, now_ms)
+    def _in_transaction(self, group: list[Any], now_ms: int, run: Callable[[Any, Transaction], bool]) -> list[Event]:
+        forget = None if self._inspect is None else self._inspect.remember()
+        try:
+            return super()._in_transaction(group, now_ms, run)
+        except BaseException:
+            if forget is not None:
+                forget()
+            raise
+
+    def _run_job(self, job: Any, transaction: Transaction) -> bool:
+        kept = super()._run_job(job, transaction)
         if self._inspect is not None:
-            self._inspect(self._conn, events, now_ms)
-        return events
+            self._inspect(self._conn, transaction.events, transaction.now_ms)
+        return kept
 
     def _on_trio(self, call: Callable[[], None]) -> None:
         call()

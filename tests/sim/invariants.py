@@ -1,6 +1,6 @@
 """What must hold after every single job of the writer, whatever the world does: the promises as questions to rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -100,6 +100,17 @@ class Inspector:
             number = number_of(event.instruction or "", "i")
             if number is not None:
                 self._event(conn, event, number, now_ms)
+
+    def remember(self) -> Callable[[], None]:
+        """As Inspects: what it is asked to forget, a transaction that was undone had told."""
+        ended, revived = self.ended.copy(), self.revived.copy()
+        queued_ms, changed_ms, overtaken = self.queued_ms.copy(), self.changed_ms.copy(), self.overtaken.copy()
+
+        def forget() -> None:
+            self.ended, self.revived = ended, revived
+            self.queued_ms, self.changed_ms, self.overtaken = queued_ms, changed_ms, overtaken
+
+        return forget
 
     def _event(self, conn: apsw.Connection, event: Event, number: int, now_ms: int) -> None:
         if event.type.startswith(("instruction.", "attempt.started")) and number in self.ended - self.revived:

@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import apsw
 import trio
 
 from kernel.agents.registry import register
@@ -22,7 +21,7 @@ from kernel.services.dispatcher import Dispatcher
 from kernel.services.folders import Folders
 from kernel.services.purse import Purse
 from kernel.services.retention import Retention
-from kernel.services.runs import Runs
+from kernel.services.runs import Runs, apart
 from kernel.services.timers import WAKING, Timers
 from kernel.store.clock_text import rfc3339
 from kernel.store.commits.boots import asked_to_stop
@@ -34,7 +33,7 @@ from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from protocol.events import Event
 from tests.sim.ground import Ground
-from tests.sim.inline import InlineWriter
+from tests.sim.inline import InlineWriter, Inspects
 from tests.sim.workers import SimLauncher
 
 
@@ -50,7 +49,7 @@ class Nature:
     chance: random.Random
     launcher: SimLauncher
     doomed: Callable[[bool], bool]
-    inspect: Callable[[apsw.Connection, Sequence[Event], int], None]
+    inspect: Inspects
     heard: Callable[[Sequence[Event]], None]
     """Told what the kernel tells those who watch."""
 
@@ -127,7 +126,7 @@ class Kernel:
             now_ms=nature.now_ms,
             kept_seconds=lambda: ground.catalog.project().retention,
         )
-        self.runs = Runs(reader=self.reader, writer=self.writer, wake=feed.new_wake(), now_ms=nature.now_ms)
+        self.runs = Runs(reader=self.reader, writer=self.writer, wake=feed.new_wake(unless=apart), now_ms=nature.now_ms)
         self.safe_mode = False
         self._stop = trio.Event()
         self._grace_seconds = 0.0

@@ -11,7 +11,7 @@ from protocol.ipc import Entry, Go, Limits, McpAddress, ToolCall, Yield
 from protocol.tools import ProjectTool, Skill
 from tests.worker.fake_daemon import FakeDaemon
 from tests.worker.fake_kernel import Attempt, attempt, make_start, script
-from tests.worker.scripted_api import Say, ScriptedApi
+from tests.worker.scripted_api import Call, Say, ScriptedApi
 from tests.worker.test_sdk import start_for
 from worker.tool import INTERRUPTED
 
@@ -149,7 +149,7 @@ async def test_a_call_of_the_kernel_s_is_made_again(daemon: FakeDaemon, tmp_path
 
 async def test_a_script_beside_a_real_model_gives_that_no_shell(daemon: FakeDaemon, tmp_path: Path) -> None:
     """P15, P19: what stands for a script's ``shell`` is nothing that a model calls, unasked and with no trust."""
-    says = [Say(calls=(("shell", {"command": "touch owned"}),)), Say("done")]
+    says = [Say(calls=(Call("shell", '{"command": "touch owned"}'),)), Say("done")]
     with ScriptedApi(says) as api:
         fields: dict[str, Any] = {"tools": ("files",), "cwd": str(tmp_path), "mock": script({"text": "x"})}
         made = await attempt(start_for(api, "anthropic", daemon, **fields))

@@ -67,5 +67,5 @@ class Route:
 
     @property
     def direct(self) -> bool:
-        """Whether its path is fixed and its answer comes at once, so that nothing has to match or watch it."""
-        return "<" not in self.path and not self.waits and self.answers is not None
+        """Whether its path is fixed and its answer one piece, so that nothing has to match or stream it."""
+        return "<" not in self.path and self.answers is not None

@@ -8,6 +8,7 @@ from kernel.store.commits.answer import ASK_AGENT
 from kernel.store.commits.entry_body import store_body
 from kernel.store.commits.freeze import Freeze, freeze
 from kernel.store.commits.spend import spend
+from kernel.store.commits.started import Beginning, started, tell_started
 from kernel.store.fence import stale
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
@@ -39,11 +40,19 @@ Pressing = Literal["urgent", "paused", "asked"]
 
 
 def journal(
-    tx: Transaction, instruction: str, epoch: int, entry: Entry, *, first: int = 0, frozen: Freeze | None = None
+    tx: Transaction,
+    instruction: str,
+    epoch: int,
+    entry: Entry,
+    *,
+    first: int = 0,
+    frozen: Freeze | None = None,
+    beginning: Beginning | None = None,
 ) -> Pressing | None:
     """Write entry ``entry.k`` and book its usage. The same entry again changes nothing. Returns what presses.
 
     ``first`` is the first entry of this attempt: with it ``frozen`` is kept, the prompt that it answers.
+    ``beginning`` is set where nobody has told yet that the worker runs.
     Raises Refused (stale_attempt; conflict where k is not the next or holds another body).
     """
     number = number_of(instruction, "i")
@@ -61,8 +70,12 @@ def journal(
     row = tx.conn.execute(ADVANCE, values).fetchone()
     if row is None:
         _check_repeated(tx, instruction, epoch, entry)
+        if beginning is not None:
+            started(tx, instruction, epoch, beginning)
         return None
     agent, name, space, run, lane, steps = row
+    if beginning is not None and number is not None:
+        tell_started(tx, number, epoch, name, space, beginning)
     tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *store_body(tx, _encode(entry)), tx.now_ms))
     if entry.k == first:
         tx.conn.execute(INJECTED, (number,))

@@ -1,7 +1,7 @@
 """The sink of an evaluation: messages and effects become rows of the open transaction."""
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -32,7 +32,6 @@ from protocol.instruction import LANES, WaitReason
 from protocol.message import FACT_KINDS, Message
 from protocol.names import AgentKey, InstructionId, instruction_id, is_personal
 
-E = TypeVar("E")
 Values = dict[str, str | int | bytes | None]
 """Bindings of a statement, by name."""
 _encode: Final = msgspec.json.Encoder().encode
@@ -62,13 +61,19 @@ class Recorder:
 
     def record(self, fact: Fact, effects: tuple[Deliver | Assign | Put, ...]) -> None:
         """One message, its effects, and the events that tell of them."""
-        for put in _of(Put, effects):
-            self._put(put.row)
-        deliveries = _of(Deliver, effects)
+        deliveries: list[Deliver] = []
+        assigns: list[Assign] = []
+        for effect in effects:
+            if isinstance(effect, Deliver):
+                deliveries.append(effect)
+            elif isinstance(effect, Assign):
+                assigns.append(effect)
+            else:
+                self._put(effect.row)
         run = self._run_of(fact.space)
         seq = self._message(fact, run.number, deliveries)
         self.first_seq = self.first_seq or seq
-        assigned = {one.agent: self._assign(seq, fact, run, one) for one in _of(Assign, effects)}
+        assigned = {one.agent: self._assign(seq, fact, run, one) for one in assigns}
         for delivery in deliveries:
             instruction = assigned.get(delivery.agent)
             if instruction is None:
@@ -113,11 +118,8 @@ class Recorder:
             "vouched": _encode(fact.vouched) if fact.vouched else None,
             "joins": assign.joins,
             "asked_by": assign.asked_by,
-            "size": len(fact.text.encode("utf-8", "replace")),
-            "bytes": JOINED_BYTES,
-            "most": JOINED_MESSAGES,
         }
-        number = self._join(values) if assign.joins and waits_for is None else None
+        number = self._join(values, fact.text) if assign.joins and waits_for is None else None
         if number is None:
             number = self._insert(values, fact.space, assign, run)
         if assign.continues is not None and take_up(tx, number, assign.continues, fact.text):
@@ -125,9 +127,10 @@ class Recorder:
         self.instructions.append(instruction_id(number))
         return number
 
-    def _join(self, values: Values) -> int | None:
+    def _join(self, values: Values, text: str) -> int | None:
         """The instruction of earlier mentions that this one joins, if there is one that still waits for its lease."""
-        row = self._tx.conn.execute(JOIN, values).fetchone()
+        limits: Values = {"size": len(text.encode("utf-8", "replace")), "bytes": JOINED_BYTES, "most": JOINED_MESSAGES}
+        row = self._tx.conn.execute(JOIN, values | limits).fetchone()
         return None if row is None else int(row[0])
 
     def _insert(self, values: Values, space: str, assign: Assign, run: _Run) -> int:
@@ -196,10 +199,6 @@ def record(tx: Transaction, fact: Fact) -> Recorder:
     recorder = Recorder(tx)
     evaluate(fact, CORE_TABLE, TransactionView(tx.conn), recorder)
     return recorder
-
-
-def _of(kind: type[E], effects: Iterable[object]) -> tuple[E, ...]:
-    return tuple(one for one in effects if isinstance(one, kind))
 
 
 def _agent_of(member: MemberSpec, space: str) -> AgentSpec:

@@ -1,31 +1,42 @@
-"""Say that the worker of an attempt runs, and of what its prompt was made."""
+"""Say that the worker of an attempt runs, and of what its prompt was made: with its first entry, or by itself."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from kernel.store.fence import held
 from kernel.store.transaction import Transaction
-from protocol.names import attempt_id
+from protocol.names import attempt_id, instruction_id
 
 SET_MANIFEST: Final = "UPDATE instructions SET manifest = ? WHERE id = ?"
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def started(
-    tx: Transaction,
-    instruction: str,
-    epoch: int,
-    *,
-    pid: int,
-    backend: str,
-    model: str,
-    manifest: Sequence[str] = (),
-) -> None:
-    """Tell that the attempt's worker runs, and of what its prompt was made. Raises Refused (stale_attempt)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What there is to tell of a worker that runs. ``manifest`` is what its prompt was made of."""
+
+    pid: int
+    backend: str
+    model: str
+    manifest: tuple[str, ...] = ()
+
+
+def started(tx: Transaction, instruction: str, epoch: int, beginning: Beginning) -> None:
+    """Tell that the attempt's worker runs. Raises Refused (stale_attempt)."""
     row = held(tx.conn, instruction, epoch)
-    if manifest:
-        tx.conn.execute(SET_MANIFEST, (_encode(manifest), row.number))
-    data = {"attempt": attempt_id(instruction, epoch), "pid": pid, "backend": backend, "model": model}
-    tx.emit("attempt.started", space=row.space, agent=row.name, instruction=row.number, data=data)
+    tell_started(tx, row.number, epoch, row.name, row.space, beginning)
+
+
+def tell_started(tx: Transaction, number: int, epoch: int, name: str, space: str, beginning: Beginning) -> None:
+    """The same as a part of another commit, which has seen that the attempt still holds its instruction."""
+    if beginning.manifest:
+        tx.conn.execute(SET_MANIFEST, (_encode(beginning.manifest), number))
+    data = {
+        "attempt": attempt_id(instruction_id(number), epoch),
+        "pid": beginning.pid,
+        "backend": beginning.backend,
+        "model": beginning.model,
+    }
+    tx.emit("attempt.started", space=space, agent=name, instruction=number, data=data)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 from kernel.store.commits.stop_workflow import stop_workflow
 from tests.kernel.api.client import Events, connected
@@ -125,6 +126,20 @@ async def test_a_message_is_streamed_to_its_result(kernel: House) -> None:
     assert [event.event for event in seen][-2:] == ["instruction.ended", "result"]
     assert {event.data["instruction"] for event in seen[:-1]} == {instruction}
     assert [(row["status"], row["text"]) for row in seen[-1].data["results"]] == [("done", "the reply")]
+
+
+async def test_a_client_that_does_not_wait_for_its_answer_is_forgotten(kernel: House) -> None:
+    """LF04: POST /serve waits as long as the work takes, and for nobody who has gone."""
+    subscriptions = kernel.services.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
+    with trio.fail_after(5):
+        async with connected(kernel.port) as wire:
+            body = b'{"to": "alice", "text": "work"}'
+            fields = {**kernel.headers(), "Content-Type": "application/json", "Content-Length": str(len(body))}
+            await wire.send("POST", "/serve", fields.items(), body)
+            while not subscriptions:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        while subscriptions:
+            await trio.testing.wait_all_tasks_blocked(0.01)
 
 
 async def test_serve_waits_and_gives_the_report_as_one_answer(kernel: House) -> None:

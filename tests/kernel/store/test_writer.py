@@ -103,6 +103,31 @@ async def test_a_job_that_fails_in_a_group_harms_no_other(house: House) -> None:
     assert [one.seq for one in kept] == [one.seq for one in house.told]
 
 
+async def test_jobs_run_again_only_where_one_of_their_group_failed(house: House) -> None:
+    """architecture.md: a group is run without savepoints first; each answer is of the run that was kept."""
+    await house.agents("alice")
+    runs: list[str] = []
+
+    def counted(tx: Transaction, name: str) -> int:
+        runs.append(name)
+        if name == "bad":
+            raise ZeroDivisionError
+        return append(tx, HELLO).seq
+
+    async def bad() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await house.writer.commit(counted, "bad")
+
+    async def good() -> None:
+        assert await house.writer.commit(counted, "good") == 1
+
+    await bad()
+    assert runs == ["bad"]
+    await together(house, [bad, good])
+    assert sorted(runs[1:]) in (["bad", "bad", "good"], ["bad", "bad", "good", "good"])
+    assert [one.seq for one in house.reader.now(messages.channel, "dm:alice")] == [1]
+
+
 async def test_events_are_published_after_the_commit_and_before_the_answer(house: House) -> None:
     """architecture.md: nothing outside the database changes before COMMIT."""
     await house.agents("alice")

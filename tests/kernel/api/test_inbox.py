@@ -1,0 +1,45 @@
+"""The parts of a request on their way to the task that answers it."""
+
+import trio
+import trio.testing
+from hypercorn.typing import ASGIReceiveEvent
+
+from kernel.api.inbox import LIMIT, Inbox
+
+PART: ASGIReceiveEvent = {"type": "http.request", "body": b"x", "more_body": True}
+
+
+async def test_what_is_there_costs_no_turn_and_comes_in_order() -> None:
+    """architecture.md: who need not wait goes on at once."""
+    inbox = Inbox()
+    with trio.testing.assert_no_checkpoints():
+        await inbox.put(PART)
+        await inbox.put({"type": "http.disconnect"})
+        assert [(await inbox.receive())["type"] for _ in range(2)] == ["http.request", "http.disconnect"]
+
+
+async def test_a_client_that_sends_faster_than_it_is_read_is_held_up(autojump_clock: trio.testing.MockClock) -> None:
+    """Fault HF11: at most LIMIT parts of a body wait in memory."""
+    inbox = Inbox()
+    for _ in range(LIMIT):
+        await inbox.put(PART)
+    with trio.move_on_after(1) as patience:
+        await inbox.put(PART)
+    assert patience.cancelled_caught
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(inbox.put, PART)
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(LIMIT + 1):
+            await inbox.receive()
+
+
+async def test_what_nobody_will_read_holds_nobody_up() -> None:
+    """Fault HF11: an answer may be complete before the body is."""
+    inbox = Inbox()
+    for _ in range(LIMIT):
+        await inbox.put(PART)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(inbox.put, PART)
+        await trio.testing.wait_all_tasks_blocked()
+        inbox.close()
+    await inbox.put(PART)
