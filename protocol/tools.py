@@ -37,6 +37,10 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType({row.name: row for row
 AUTH_REQUEST: Final = "auth_request"
 """The tool of Daemon MCP that asks whether another may be called."""
 
+SENDING: Final = "sending."
+"""How the key of a call begins that only names one sending of it: its client names no calls, so the same call, made
+again after an interruption, has another."""
+
 ON_DEMAND: Final[Mapping[str, str]] = MappingProxyType({"feedback_submit": "feedback"})
 """Tools of Daemon MCP that a model is told of only where ``tools:`` has the word; who knows them may call them."""
 

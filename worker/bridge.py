@@ -3,7 +3,8 @@
 For programs whose own HTTP client fails, or would have to be told our token. FILE (0600) says where the kernel listens
 and by which token, so neither argv nor an environment holds it, and what the program's shells inherit is worth nothing.
 The bridge passes requests on and answers back, in whatever revision. It adds one thing: a key for each call, so that
-one whose answer was lost is sent again and happens once. That the tools were listed, so the program is connected for
+one whose answer was lost is sent again and happens once (the same call made by a later attempt has another key; that is
+known again by what it says). That the tools were listed, so the program is connected for
 sure, is noted in another file.
 """
 
@@ -18,6 +19,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from protocol.tools import SENDING
 from worker.http import Connection
 from worker.insist import insist
 from worker.mcp import CALL_KEY, refusal
@@ -142,7 +144,7 @@ class Bridge:
         request = msgspec.json.decode(line)
         params = request.setdefault("params", {})
         self._calls += 1
-        params["_meta"] = {CALL_KEY: f"{self._origin}.{self._calls}", **params.get("_meta", {})}
+        params["_meta"] = {CALL_KEY: f"{SENDING}{self._origin}.{self._calls}", **params.get("_meta", {})}
         return _encode(request)
 
     def _routing(self, message: _Message) -> tuple[tuple[str, str], ...]:

@@ -144,10 +144,11 @@ def _faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
 
 
 def _url_faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
+    url = server.url or ""
     try:
-        parts = urlsplit(server.url or "")
+        parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        sound = sound and parts.username is None and server.url == "".join(server.url.split())
+        sound = sound and parts.username is None and url == "".join(url.split())
     except ValueError:
         sound = False
     if not sound:

@@ -8,7 +8,7 @@ from kernel.agents.bubblewrap import find_bubblewrap
 from kernel.agents.definition import place_at
 from kernel.source.files import read_tree
 from kernel.workflows.load import LoadedWorkflow
-from kernel.workflows.worktrees import wants_worktrees
+from kernel.workflows.tree_terms import wants_worktrees
 from protocol.agent import AgentDefinition
 from protocol.api import FileError
 

@@ -18,7 +18,7 @@ LISTED: Final = 1000
 OPEN: Final = """
 SELECT a.id, a.name, a.space, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END, a.why, a.instruction,
   a.requested_ms, a.expires_ms, a.state, a.decided_ms, a.decided_by, a.reason
-FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob
+FROM approvals AS a INDEXED BY approvals_open LEFT JOIN blobs AS b ON b.hash = a.blob
 WHERE a.state = 'open' ORDER BY a.id LIMIT ?
 """
 ONE: Final = """

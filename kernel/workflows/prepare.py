@@ -19,8 +19,8 @@ from kernel.workflows.checkout import Checkout
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.params import Value, parse_params
 from kernel.workflows.scope import FOLDER, environment_names, start_values
+from kernel.workflows.tree_terms import check_branch_tag, tree_demands, wants_worktrees
 from kernel.workflows.workplace import Workplace, workplace
-from kernel.workflows.worktrees import check_branch_tag, tree_demands, wants_worktrees
 from protocol.agent import AgentDefinition, Approval
 from protocol.api import FileError
 from protocol.budget import RunBudget

@@ -23,7 +23,8 @@ from kernel.workflows.prepare import Prepared, kickoff_names
 from kernel.workflows.repository import Base, Repository
 from kernel.workflows.scope import needs_folder
 from kernel.workflows.setup import run_setup
-from kernel.workflows.worktrees import plan_trees, wants_worktrees
+from kernel.workflows.tree_terms import wants_worktrees
+from kernel.workflows.worktrees import plan_trees
 from protocol.errors import Refused
 from protocol.mention import find_mentions
 from protocol.message import SYSTEM

@@ -4,7 +4,7 @@ import itertools
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from kernel.store.worktrees import Worktree
 from kernel.workflows.repository import INCLUDE, Base
 from kernel.workflows.setup import command_fault
 from protocol.errors import Refused
-from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
+from protocol.workflow import WorkflowDefinition, WorktreeStep
 
 PREFIX: Final = "awk"
 """The first part of every branch that we make."""
@@ -29,17 +29,6 @@ BYTES: Final = 1024**3
 _OUTPUT_BYTES: Final = 16 * 1024 * 1024
 _TAIL_LINES: Final = 20
 _numbers: Final = itertools.count(1)
-
-
-def wants_worktrees(definition: WorkflowDefinition) -> bool:
-    """Whether its agents work in trees of their own."""
-    return isinstance(definition.workspace, Workspace) and definition.workspace.git == "worktree"
-
-
-def check_branch_tag(tag: str) -> None:
-    """Raise Refused (bad_request) where ``tag`` cannot be part of a branch's name."""
-    if ".." in tag or tag.endswith(".lock"):
-        raise Refused("bad_request", f"{tag!r} cannot be part of the name of a git branch", "give another --tag")
 
 
 def plan_trees(
@@ -172,10 +161,3 @@ def _copy_file(source: Path, base: str, target: int, mode: int) -> int:
 
 def _too_much(how_much: str) -> Refused:
     return Refused("setup_failed", f"{INCLUDE} names {how_much}", "name less, or fetch it in workspace.setup")
-
-
-def tree_demands(definition: WorkflowDefinition) -> Iterator[str]:
-    """What the commands of its trees would do, verbatim: they need trust."""
-    if isinstance(definition.workspace, Workspace):
-        yield from (f"each working tree's setup runs: {step.shell}" for step in definition.workspace.setup)
-        yield from (f"each working tree's teardown runs: {step.shell}" for step in definition.workspace.teardown)

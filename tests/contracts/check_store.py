@@ -24,6 +24,7 @@ from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.instruction import Usage
 from protocol.ipc import Entry, ToolCall
+from protocol.tools import SENDING
 from tests.kernel.store.house import House, token_hash
 
 Check = Callable[[House], Awaitable[None]]
@@ -175,6 +176,28 @@ async def a_call_without_a_key_is_the_same_again_after_an_interruption(house: Ho
     assert await say(third, "seen") not in {seen, twice}
 
 
+async def a_key_of_a_sending_is_no_name_of_a_call(house: House) -> None:
+    """Promise P4, a program behind our bridge: a lost answer is the same again, and so is the call after a crash."""
+    space = await house.workflow("alice", "bob", kickoff="@alice go")
+
+    async def say(leased: Lease, key: str) -> str:
+        author = Author(leased.instruction, leased.epoch)
+        draft = Draft(kind="said", space=space, sender="alice", text="ok", author=author)
+        return (await house.writer.commit(append, draft, call_key=f"{SENDING}{key}")).message_id
+
+    first = await house.take("i1")
+    once = await say(first, "a.1")
+    assert await say(first, "a.1") == once
+    twice = await say(first, "a.2")
+    assert twice != once
+    parking = Parking(status="queued", outcome="kernel_restart", cause="kernel_restart")
+    await house.writer.commit(park, "i1", first.epoch, parking)
+    house.clock.now_ms += 1
+    second = await house.take("i1")
+    assert [await say(second, key) for key in ("b.1", "b.1", "b.2", "b.2")] == [once, once, twice, twice]
+    assert await say(second, "b.3") not in {once, twice}
+
+
 async def a_request_that_is_repeated_is_answered_the_same(house: House) -> None:
     """Promise P2, fault HF15."""
     await house.agents("alice")
@@ -320,6 +343,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     entries_are_written_once_and_in_order,
     a_call_that_is_repeated_has_one_effect,
     a_call_without_a_key_is_the_same_again_after_an_interruption,
+    a_key_of_a_sending_is_no_name_of_a_call,
     a_request_that_is_repeated_is_answered_the_same,
     what_the_last_kernel_had_begun_is_queued_again,
     a_failure_is_told_by_the_system_and_listed,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,12 @@ def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> No
         updated = cli("skills", "update", "counting", "--force", "--json").json()["skills"]
         assert (updated[0]["commit"], updated[0]["edited"]) == (second, False)
         assert (folder / "SKILL.md").read_text().endswith("Or count by hand.\n")
+        (folder / "SKILL.md").write_text("mine, and no skill any more\n")
+        for verb in ("update", "rm"):
+            assert "counting was changed here" in cli("skills", verb, "counting").err, "a change is not lost unasked"
+        shutil.rmtree(folder)
+        assert cli("skills", "update").code == 0
+        assert (folder / "SKILL.md").read_text().endswith("Or count by hand.\n"), "what is gone comes again"
     assert cli("skills", "rm", "counting").code == 0
     assert (sorted(os.listdir(folder.parent)), cli("skills", "list").out) == (["skills.lock"], "no skills\n")
 

@@ -306,10 +306,12 @@ class SimWorker:
             await self._handle.outbox.send_all(b'{"t":"entry","k":\n\xff\xfe not a frame\n')
 
     async def _thaw(self, frozen: trio.CancelScope) -> None:
-        """What is frozen can only be killed."""
-        while not self._handle.life.cancel_called:
-            await pass_seconds(1.0)
-        frozen.cancel()
+        """What is frozen can only be killed, or go with the world."""
+        try:
+            while not self._handle.life.cancel_called:
+                await pass_seconds(1.0)
+        finally:
+            frozen.cancel()
 
 
 class _Recorder:

@@ -6,9 +6,10 @@ somebody can be held against what its successor knows.
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
+import msgspec
 import trio
 
 from kernel.app import leaves
@@ -175,7 +176,7 @@ class World:
         author = Author(InstructionId(start.instruction), start.epoch)
         draft = Draft(kind="said", space=start.space, sender=start.agent, text=text, author=author)
         if whom is not None:
-            draft = replace(draft, to=(whom,), mentions=(), asks=True)
+            draft = msgspec.structs.replace(draft, to=(whom,), mentions=(), asks=True)
         if self.kernel is None:
             await trio.sleep_forever()
         try:

@@ -148,7 +148,7 @@ async def test_an_answer_that_is_lost_is_asked_for_again_and_the_call_happens_on
         await bridge.tell(call(2, "channel_send", message="once"))
         assert (await bridge.hear(1))[2]["result"]["isError"] is False
     assert daemon.said == ["once", "once"]
-    assert daemon.keys == ["origin.1", "origin.2"]
+    assert daemon.keys == ["sending.origin.1", "sending.origin.2"]
 
 
 async def test_what_is_no_request_is_passed_over(daemon: FakeDaemon) -> None:

@@ -2,17 +2,15 @@
 
 import re
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx2
+import mcp_types as types
 import msgspec
 import psutil
 import pytest
 import trio
-from mcp.client.client import Client
-from mcp.client.streamable_http import StreamableHTTPTransport
 
 from protocol.agent import McpServer
 from protocol.tools import server_name_fault
@@ -96,7 +94,7 @@ async def test_a_server_over_http_gets_its_headers(programs: Programs, daemon: F
 async def test_a_server_that_babbles_costs_its_call_and_nothing_else(
     programs: Programs, tmp_path: Path, way: str
 ) -> None:
-    """HF18, P9: bytes that are no text, in the middle of its work: neither the attempt's end, nor that of other calls."""
+    """HF18, P9: bytes that are no text, in the middle of its work; P10: a schema without end."""
     (tmp_path / "babble.py").write_text(BABBLE)
     config = McpServer(command=sys.executable, args=(str(tmp_path / "babble.py"),))
     with trio.fail_after(20):
@@ -137,41 +135,76 @@ for line in sys.stdin:
 """
 
 
-async def test_what_a_server_is_given_is_not_told(programs: Programs) -> None:
-    """P18: a client quotes the header that it cannot send; model, log and database would have it."""
-    config = McpServer(url="http://127.0.0.1:9/mcp", headers={"Authorization": "Bearer s3cr3t-key\n"})
-    server = servers.Server("web", config, programs)
-    quoted = httpx2.LocalProtocolError("Illegal header value b'Bearer s3cr3t-key\\n'")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "_connected", _failing(quoted))
+class Breaks:
+    """In place of the connection to a server: it lists no tools, and breaks as it is told."""
+
+    tools: tuple[types.Tool, ...] = ()
+    next_cursor = None
+
+    def __init__(self, *, before: Exception | None = None, later: Exception | None = None, stays: bool = False) -> None:
+        self.up = trio.Event()
+        self._before, self._later, self._stays = before, later, stays
+
+    async def list_tools(self, *, cursor: str | None) -> "Breaks":
+        """No tools."""
+        return self
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncGenerator["Breaks"]:
+        """As Server has it."""
+        if self._before is not None:
+            raise self._before
         async with trio.open_nursery() as nursery:
-            await nursery.start(server.run)
+            nursery.start_soon(self._break)
+            yield self
+        if self._stays:
+            await trio.sleep_forever()
+
+    async def _break(self) -> None:
+        if self._later is not None:
+            await self.up.wait()
+            raise self._later
+
+
+def _server(programs: Programs, connection: Breaks, monkeypatch: pytest.MonkeyPatch) -> servers.Server:
+    config = McpServer(url="http://127.0.0.1:9/mcp", headers={"Authorization": "Bearer s3cr3t-key"})
+    server = servers.Server("web", config, programs)
+    monkeypatch.setattr(server, "_connected", connection.connected)
+    return server
+
+
+async def test_what_a_server_is_given_is_not_told(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P18: a client quotes the header that it cannot send; model, log and database would have it."""
+    quoted = OSError("Illegal header value b'Bearer s3cr3t-key\\n'")
+    server = _server(programs, Breaks(before=quoted), monkeypatch)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.run)
     assert server.fault == "Illegal header value b'[...] [...]\\n'"
 
 
-def _failing(error: Exception) -> Callable[[], AbstractAsyncContextManager[Client]]:
-    @asynccontextmanager
-    async def connected() -> AsyncGenerator[Client]:
-        raise error
-        yield
-
-    return connected
-
-
-async def test_one_that_does_not_let_go_is_let_go_of(
-    programs: Programs, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch
+async def test_a_connection_that_breaks_later_is_told_and_ends_nothing_else(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """P9: it had come, so nobody waits for it to come; the attempt goes on without it."""
+    connection = Breaks(later=OSError("broken"))
+    server = _server(programs, connection, monkeypatch)
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run)
+            assert server.fault == ""
+            connection.up.set()
+    assert server.fault == "broken"
+    assert (await server.call("t", {}, "k")).text == "the server web is not there: broken"
+
+
+async def test_one_that_does_not_let_go_is_let_go_of(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     """P9: a server that never answers the farewell of its session holds no finished attempt up."""
-    monkeypatch.setattr(servers, "LEAVE_SECONDS", 0.2)
-    monkeypatch.setattr(StreamableHTTPTransport, "terminate_session", _never)
-    config = McpServer(url=daemon.url, headers={"Authorization": f"Bearer {daemon.token}"})
-    with trio.fail_after(20):
-        async with servers.running({"web": config}, programs) as running:
-            assert (await use(tools(running)["mcp__web__big"], size=1)).text == "x"
-
-
-async def _never(*_arguments: object) -> None:
-    await trio.sleep_forever()
+    monkeypatch.setattr(servers, "LEAVE_SECONDS", 0.05)
+    server = _server(programs, Breaks(stays=True), monkeypatch)
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run)
+            server.leave()
 
 
 async def test_cancellation_ends_a_server_too(programs: Programs) -> None:

@@ -5,9 +5,10 @@ entries are a record only: a later attempt names its session, and says what is n
 """
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import trio
@@ -24,6 +25,9 @@ from worker.fit import TooLarge
 from worker.link import Link, LinkLost, Stopped
 from worker.models.errors import Failed
 from worker.waits import Waits
+
+SECRET_CHARACTERS: Final = 8
+"""What an agent's own MCP server is given is taken for a secret from this length on, unless it is a path."""
 
 
 async def attempt(start: Start, link: Link, waits: Waits, *, env: Mapping[str, str]) -> Result | Error | None:
@@ -109,6 +113,18 @@ async def _follow(program: Program, process: Process, teller: Teller) -> Result:
 
 def _without_secrets(error: Error, start: Start) -> Error:
     text = error.text
-    for secret, name in ((start.provider and start.provider.api_key, "[key]"), (start.token, "[token]")):
-        text = text.replace(secret, name) if secret else text
+    for secret, name in _secrets(start):
+        text = text.replace(secret, name)
     return msgspec.structs.replace(error, text=text)
+
+
+def _secrets(start: Start) -> Sequence[tuple[str, str]]:
+    """What must not be told, the longest first, with what is told in its place."""
+    found = {start.token: "[token]"}
+    if start.provider is not None and start.provider.api_key:
+        found[start.provider.api_key] = "[key]"
+    for server in start.mcp_servers.values():
+        words = " ".join((*server.env.values(), *server.headers.values())).split()
+        found |= {word: "[secret]" for word in words if len(word) >= SECRET_CHARACTERS and not word.startswith("/")}
+    found.pop("", None)
+    return sorted(found.items(), key=lambda one: -len(one[0]))

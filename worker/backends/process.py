@@ -11,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -19,8 +20,8 @@ import trio
 
 from protocol.errors import Cause
 from protocol.ipc import Start
-from worker.backends import litter
 from worker.backends.lines import Lines
+from worker.backends.litter import remember, remove
 from worker.backends.program import Ended, Launch
 from worker.models.errors import Failed
 from worker.sandbox import wrap
@@ -41,11 +42,12 @@ _SHORT_OF: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.EN
 class Process:
     """A program that runs. ``attend`` must run while its lines are read, and returns once it is gone."""
 
-    def __init__(self, process: trio.Process, home: Path) -> None:
+    def __init__(self, process: trio.Process, home: Path, litter: Sequence[str] = ()) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process
         self._home = home
+        self._litter = litter
         self._stdout = process.stdout
         self._stderr = process.stderr
         self._lines = Lines()
@@ -116,7 +118,7 @@ class Process:
             await self.stop()
             await self._stdout.aclose()
             await self._stderr.aclose()
-            litter.remove(self._home)
+            remove(self._home, self._litter)
 
     async def _push(self) -> None:
         await self._said_all.wait()
@@ -149,7 +151,7 @@ async def launched(launch: Launch, start: Start) -> Process:
     Its input is a file without a name, not a pipe: it is all there, and at its end, whenever the program looks.
     """
     home = Path(start.session_dir)
-    litter.remove(home)
+    remove(home, launch.litter)
     with tempfile.TemporaryFile(dir=start.attempt_dir) as stdin:
         stdin.write(launch.stdin)
         stdin.seek(0)
@@ -165,8 +167,9 @@ async def launched(launch: Launch, start: Start) -> Process:
             )
         except OSError as error:
             raise _unstarted(launch, start, error) from error
-    litter.remember(home, (path.format(pid=process.pid) for path in launch.litter))
-    return Process(process, home)
+    if launch.litter:
+        remember(home, process.pid)
+    return Process(process, home, launch.litter)
 
 
 def _unstarted(launch: Launch, start: Start, error: OSError) -> Failed:

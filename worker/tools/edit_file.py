@@ -9,7 +9,6 @@ from worker.tools.content import LIMIT_BYTES, is_binary, read, replace
 from worker.tools.file_tool import FileArguments, FileTool
 from worker.tools.place import NotAllowed, Place, shown
 
-
 _COMPARED_BYTES: Final = 1024 * 1024
 """Of a file whose words are looked at one by one, to say what is wrong with a passage."""
 

@@ -64,4 +64,4 @@ class _Hand(Generic[A]):
         except OSError as error:
             return Outcome(f"{asked.path}: {os.strerror(error.errno or errno.EIO)}", True)
         except (MemoryError, RecursionError, UnicodeError) as error:
-            return Outcome(f"{self.tool.name} cannot do that: {error or type(error).__name__}", True)
+            return Outcome(f"{self.tool.name} cannot do that: {str(error) or type(error).__name__}", True)

@@ -35,7 +35,7 @@ class NotAllowed(Exception):
 class Place:
     """The directory ``root``. ``hidden`` are folders that nothing of is shown, wherever they lie.
 
-    Links on the way to it are followed once, now. With ``as_it_is`` there were none, and one that comes is not followed.
+    Links on the way to it are followed once, now. With ``as_it_is`` there were none, and none is followed.
     """
 
     def __init__(self, root: str, hidden: Iterable[str] = (), *, as_it_is: bool = False) -> None:
@@ -86,7 +86,7 @@ class Place:
         return descriptor
 
     def _top(self) -> int:
-        """A descriptor of the directory itself: opened step by step as well, for what is above it can be swapped too."""
+        """A descriptor of the directory itself: step by step as well, for what is above it can be swapped too."""
         *above, last = self._root.split(os.sep)[1:]
         descriptor = os.open(os.sep, _ABOVE)
         for part, flags in (*((part, _ABOVE) for part in above), (last or os.curdir, _FOLDER)):

@@ -42,7 +42,8 @@ def show(place: Place, asked: ReadArguments) -> str:
         return f"[there are {count} lines]"
     shown: list[str] = []
     room = TEXT_LIMIT
-    for number, line in enumerate(islice(BytesIO(data), asked.offset - 1, asked.offset - 1 + asked.limit), asked.offset):
+    lines = islice(BytesIO(data), asked.offset - 1, asked.offset - 1 + asked.limit)
+    for number, line in enumerate(lines, asked.offset):
         text = f"{number:>6}\t{_cut(line.removesuffix(_END).decode('utf-8', 'replace'))}"
         room -= len(text) + 1
         if room < 0 and shown:

@@ -1,6 +1,7 @@
 """What commands under ``awk skills`` look at, and show in the end."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -44,6 +45,17 @@ def imported(context: Context, names: list[str]) -> dict[str, SkillPin]:
         hint = f"imported are {', '.join(sorted(known))}" if known else "nothing is"
         raise Failure("not_found", f"{unknown[0][:80]!r} was not imported", hint)
     return {name: known[name] for name in names or sorted(known)}
+
+
+def is_there(context: Context, name: str) -> bool:
+    """Whether there is anything in place of the imported skill."""
+    return os.path.lexists(os.path.join(context.project.root, path_of(name)))
+
+
+def changed_here(context: Context, names: Iterable[str]) -> list[str]:
+    """Those of the imported skills ``names`` that are not what came; also one that is no skill any more."""
+    as_they_came = {row.path for row in look(context).skills if row.source is not None and not row.edited}
+    return [name for name in names if path_of(name) not in as_they_came and is_there(context, name)]
 
 
 def _told(row: SkillRow, known: Mapping[str, SkillPin]) -> SkillRow:

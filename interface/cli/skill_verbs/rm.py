@@ -3,7 +3,7 @@
 import argparse
 
 from interface.cli.context import Context
-from interface.cli.skill_verbs.report import imported, look, show
+from interface.cli.skill_verbs.report import changed_here, imported, show
 from interface.failure import Failure
 from interface.skill_folder import remove
 
@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     """Remove them, and show what is left."""
     wanted = imported(context, context.args.names)
-    edited = [row.name for row in look(context).skills if row.name in wanted and row.edited]
+    edited = changed_here(context, wanted)
     if edited and not context.args.force:
         raise Failure("conflict", f"{', '.join(edited)} was changed here", "repeat with --force")
     for name in wanted:

@@ -3,7 +3,7 @@
 import argparse
 
 from interface.cli.context import Context
-from interface.cli.skill_verbs.report import fetch, imported, look, show
+from interface.cli.skill_verbs.report import changed_here, fetch, imported, is_there, show
 from interface.failure import Failure
 from interface.skill_folder import put
 from protocol.toolbox import FetchedSkills
@@ -18,9 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     """Copy what is new, and show what there is."""
     wanted = imported(context, context.args.names)
-    there = look(context).skills
-    edited = [row.name for row in there if row.name in wanted and row.edited]
-    gone = wanted.keys() - {row.name for row in there}
+    edited = changed_here(context, wanted)
     if edited and not context.args.force:
         raise Failure("conflict", f"{', '.join(edited)} was changed here", "repeat with --force to lose the changes")
     sources: dict[str, FetchedSkills] = {}
@@ -31,7 +29,7 @@ def run(context: Context) -> int:
         new = next((skill for skill in found.skills if skill.name == name), None)
         if new is None:
             context.out.note(f"note: {found.source} has no {name} any more; it is kept as it is")
-        elif found.commit != pin.commit or name in edited or name in gone:
+        elif found.commit != pin.commit or name in edited or not is_there(context, name):
             put(context.project.root, found.source, found.commit, new)
             context.out.note(f"note: {name} is that of {found.commit[:12]} now")
     return show(context)

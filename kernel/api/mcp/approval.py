@@ -29,6 +29,9 @@ _encode: Final = msgspec.json.Encoder().encode
 
 Outcome = Literal["granted", "denied", "expired", "pending"]
 
+_TURNS: Final = frozenset({"approval.decided", "attempt.ended", "instruction.ended"})
+"""After these there may be something to learn, of one's own instruction."""
+
 LET_GO_SECONDS: Final = 2.0
 """For the store to take that a call waits no more, whose client has gone."""
 WORDS: Final[Mapping[Outcome, str]] = MappingProxyType(
@@ -123,7 +126,7 @@ async def _wait(services: Services, caller: Caller, asked: Asked, seconds: float
     instruction = caller.identity.instruction
 
     def wanted(event: Event) -> bool:
-        return event.instruction == instruction or event.type == "lagged"
+        return (event.instruction == instruction and event.type in _TURNS) or event.type == "lagged"
 
     try:
         with services.feed.subscribe(wanted=wanted) as events, services.hold(instruction):

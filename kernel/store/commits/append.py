@@ -13,6 +13,7 @@ from kernel.store.requests import RequestKey, recall, remember
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.names import InstructionId, MessageId, message_id
+from protocol.tools import SENDING
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,8 +35,8 @@ def append(
     """Append ``draft`` and evaluate it; on refusal nothing is kept.
 
     A draft with an author is fenced. ``call_key`` (with an author) and ``request`` make it happen once: the second
-    time the recorded answer comes back. An author without a key is given one (commits/unkeyed.py). Raises Refused
-    (stale_attempt, forbidden, key_reused, and those of proposals).
+    time the recorded answer comes back. An author without a key is given one (commits/unkeyed.py), and so is one whose
+    key names a sending, not a call. Raises Refused (stale_attempt, forbidden, key_reused, and those of proposals).
     """
     author = None if draft.author is None else _speaker(tx, draft.author, draft)
     if request is not None and (recorded := recall(tx.conn, request, tx.now_ms)) is not None:
@@ -45,7 +46,9 @@ def append(
         return _decoder.decode(known.result)
     appended = _append(tx, draft, author)
     if author is not None and known is not None:
-        tx.conn.execute(INSERT_EFFECT, (author.number, known.key, _encode(appended)))
+        _book(tx, author, known.key, _encode(appended))
+        if known.sending is not None:
+            _book(tx, author, known.sending, _encode(appended))
     if request is not None:
         remember(tx, request, _encode(appended), status=202)
     return appended
@@ -91,7 +94,18 @@ INSERT_EFFECT: Final = "INSERT INTO effects (instruction, call_key, result) VALU
 
 def _known(tx: Transaction, author: Held, draft: Draft, call_key: str | None) -> Unkeyed | None:
     """The call in the ledger, with its result if it was made before."""
+    row = None if call_key is None else tx.conn.execute(LEDGER, (author.number, call_key)).fetchone()
+    if call_key is not None and (row is not None or not call_key.startswith(SENDING)):
+        return Unkeyed(call_key, None if row is None else bytes(row[0]))
+    if draft.author is None:
+        return None
+    found = unkeyed(tx, draft.author, author, draft)
     if call_key is None:
-        return None if draft.author is None else unkeyed(tx, draft.author, author, draft)
-    row = tx.conn.execute(LEDGER, (author.number, call_key)).fetchone()
-    return Unkeyed(call_key, None if row is None else bytes(row[0]))
+        return found
+    if found.result is not None:
+        _book(tx, author, call_key, found.result)  # for it may be sent again
+    return msgspec.structs.replace(found, sending=call_key)
+
+
+def _book(tx: Transaction, author: Held, key: str, result: bytes) -> None:
+    tx.conn.execute(INSERT_EFFECT, (author.number, key, result))

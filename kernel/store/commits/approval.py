@@ -49,11 +49,11 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 # By its key; else one that nobody has learned the decision of, and whose own call waits no more: a worker that was
-# ended meanwhile asks again by another key.
+# ended meanwhile asks again by another key. A decision belongs to the call that waits for it until that has it.
 FIND: Final = """
 SELECT id, state, reason FROM approvals
 WHERE instruction = :instruction AND tool = :tool AND digest = :digest
-  AND (call_key = :key OR (told = 0 AND NOT (held = 1 AND epoch = :epoch AND state = 'open')))
+  AND (call_key = :key OR (told = 0 AND NOT (held = 1 AND epoch = :epoch)))
 ORDER BY call_key IS NOT :key, id LIMIT 1
 """
 

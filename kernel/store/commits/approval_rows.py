@@ -66,7 +66,7 @@ class _Named(NamedTuple):
 
 
 DECIDE: Final = """
-UPDATE approvals SET state = :state, decided_ms = :now, decided_by = :by, reason = :reason, held = 0
+UPDATE approvals SET state = :state, decided_ms = :now, decided_by = :by, reason = :reason
 WHERE id = :id AND state = 'open' RETURNING instruction, name, space, tool
 """
 
@@ -96,9 +96,11 @@ def _tell_decision(tx: Transaction, number: int, one: _Named, decision: Decision
 
 HELD: Final = """
 UPDATE instructions SET waits_for = 'approval', wait_key = 'a' || held.id, not_before_ms = held.waits_ms
-FROM (SELECT a.id, a.waits_ms, a.epoch FROM approvals AS a
-  WHERE a.instruction = :id AND a.state = 'open' AND a.held = 1 ORDER BY a.id DESC LIMIT 1) AS held
-WHERE instructions.id = :id AND instructions.epoch = held.epoch AND instructions.state IN ('leased', 'running')
+FROM (SELECT a.id, a.waits_ms FROM approvals AS a
+  WHERE a.instruction = :id AND a.state = 'open' AND a.held = 1
+    AND a.epoch = (SELECT i.epoch FROM instructions AS i WHERE i.id = :id)
+  ORDER BY a.id DESC LIMIT 1) AS held
+WHERE instructions.id = :id AND instructions.state IN ('leased', 'running')
 RETURNING 1
 """
 

@@ -1,4 +1,4 @@
-"""Calls that name no key: the same once more after an interruption is the same call (promise P4). Part of append.
+"""Calls whose client names none: the same once more after an interruption is the same call (P4). Part of append.
 
 A program that is resumed was cut between a call and its result, and asks for the same again under another name. Such a
 repeat is answered as it was, once: where it says the same as a call of an *earlier* attempt whose result was in no
@@ -32,6 +32,8 @@ class Unkeyed(msgspec.Struct, frozen=True):
 
     key: str
     result: bytes | None = None
+    sending: str | None = None
+    """The key of this sending of it, by which it is answered the same too."""
 
 
 ALIKE: Final = """

@@ -18,7 +18,7 @@ CREATE TABLE approvals (
   requested_ms INTEGER NOT NULL,
   expires_ms INTEGER NOT NULL,       -- an open one is refused then
   waits_ms INTEGER NOT NULL,         -- a run is kept open for it until then; 0: the run ends
-  held INTEGER NOT NULL,             -- the call itself is kept waiting
+  held INTEGER NOT NULL,             -- the call itself is kept waiting, until it has the decision
   told INTEGER NOT NULL DEFAULT 0,   -- who asked has learned the decision: it is used up
   decided_ms INTEGER,
   decided_by TEXT,

@@ -1,13 +1,14 @@
 """What an agent brings along from files of the project, and that each byte of it needs trust (promise P19)."""
 
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from kernel.agents.belongings import belongings
+from kernel.agents.belongings import ABSENT, MAX_PROGRAM_BYTES, belongings
 from kernel.agents.catalog import Catalog
 from kernel.agents.servers import filled
 from kernel.agents.skills import told
@@ -133,6 +134,88 @@ def test_a_shell_without_asking_needs_trust(root: Path) -> None:
     claude = "backend: claude\nmodel: anthropic/m\nprompt: { system: x }\napproval: auto\n"
     (root / ".agents/eve.yaml").write_text(claude)
     assert unit_of(root, "eve").demands == ("eve runs whatever its model writes, unasked (claude, approval: auto)",)
+
+
+@pytest.mark.parametrize(
+    ("keys", "used"),
+    [
+        ("tools: [count]", "count"),
+        ("mcp_servers: [web]", "MCP server web"),
+        ("tools: [count, canned, files]\nmcp_servers: [web]", "count, MCP server web"),
+        ("tools: [canned]", None),
+        ("tools: [reads]", None),
+    ],
+)
+def test_tools_that_change_something_without_asking_need_trust(root: Path, keys: str, used: str | None) -> None:
+    """P19: approval: ask -> auto, in a file that came with a pull, is more than what was agreed to."""
+    _append_tool(root / "moniro.yaml", "reads: { description: R, command: [wc], read_only: true }")
+    agent = root / ".agents/dora.yaml"
+    agent.write_text(f"backend: mock\nmock: [{{ text: x }}]\n{keys}\n")
+    asking = _demands(root, "dora")
+    agent.write_text(f"{agent.read_text()}approval: auto\n")
+    new = [demand for demand in _demands(root, "dora") if demand not in asking]
+    assert new == ([] if used is None else [f"dora uses {used} as its model likes, unasked (approval: auto)"])
+
+
+def _append_tool(path: Path, line: str) -> None:
+    path.write_text(f"{path.read_text()}  {line}\n")
+
+
+def _demands(root: Path, name: str) -> tuple[str, ...]:
+    catalog = Catalog(root)
+    definition = catalog.agent(name).definition
+    units = agent_units(definition, catalog.project(), belongings(definition, catalog.project(), root))
+    return tuple(demand for one in units for demand in one.demands)
+
+
+def _pinned(root: Path, command: str) -> Mapping[str, str]:
+    _append_tool(root / "moniro.yaml", f"made: {{ description: M, command: {command} }}")
+    (root / ".agents/dora.yaml").write_text("backend: mock\nmock: [{ text: x }]\ntools: [made]\n")
+    catalog = Catalog(root)
+    return belongings(catalog.agent("dora").definition, catalog.project(), root).pinned
+
+
+def test_a_file_that_a_command_names_and_that_is_not_there_is_known_to_be_absent(root: Path) -> None:
+    """P19: else who writes it runs what it likes; words that are no file's name stay out of it."""
+    words = f"[node, dist/run.js, gone.py, skills, --x=y, '~/x', ../out, /bin/sh, '{'long ' * 99}', 'a; b']"
+    assert _pinned(root, words) == {"dist/run.js": ABSENT, "gone.py": ABSENT, "a; b": ABSENT}
+
+
+def test_a_program_that_is_too_large_to_be_looked_at_is_refused(root: Path) -> None:
+    """P19, P10: not taken for no file of the project."""
+    with (root / "huge").open("wb") as file:
+        file.truncate(MAX_PROGRAM_BYTES + 1)
+    with pytest.raises(BadDefinition, match="huge:1:1: is larger than"):
+        _pinned(root, "[./huge]")
+
+
+def test_hidden_folders_are_no_skills(root: Path) -> None:
+    """``awk skills update`` writes beside what is there: an attempt that begins meanwhile is not refused."""
+    home = root / ".agents/skills"
+    shutil.copytree(home / "cooking", home / ".new-cooking")
+    catalog = Catalog(root)
+    skills = belongings(catalog.agent("bob").definition, catalog.project(), root).skills
+    assert [one.name for one in skills] == ["cooking"]
+    assert set(skills[0].files) == {"SKILL.md"} and len(skills[0].files["SKILL.md"]) == 64
+
+
+@pytest.mark.parametrize("name", [b"sk\xff", b"a\nb"])
+def test_a_name_that_cannot_be_told_is_refused(root: Path, name: bytes) -> None:
+    """CF02: names are bytes; one that is no text is the file's fault, and not the kernel's end."""
+    folder = os.path.join(os.fsencode(root / "skills"), name)
+    os.mkdir(folder)
+    Path(os.fsdecode(folder), "SKILL.md").write_text("---\nname: x\ndescription: x\n---\n")
+    with pytest.raises(BadDefinition, match="is no name of a file that can be told"):
+        Catalog(root).agent("alice")
+
+
+def test_a_header_is_one_line() -> None:
+    """P18: a key out of a file ends in one; of more lines nothing is told."""
+    server = {"a": McpServer(url="http://y", headers={"H": "Bearer ${K}"})}
+    assert filled(server, {"K": "s3cr3t\n"})["a"].headers == {"H": "Bearer s3cr3t"}
+    with pytest.raises(Refused, match=r"\$K has more than one line") as caught:
+        filled(server, {"K": "s3cr3t\r\nX: y"})
+    assert "s3cr3t" not in str(caught.value)
 
 
 def test_variables_are_filled_in_by_the_kernel_alone() -> None:

@@ -41,6 +41,8 @@ class House:
     live: dict[str, Activity] = field(default_factory=dict)
     interrupted: list[str] = field(default_factory=list)
     """Agents whose work was to be begun anew."""
+    below: list[bool] = field(default_factory=list)
+    """Not empty: whoever asks is a process of the kernel's."""
     stopping: bool = False
     served: trio.Event = field(default_factory=trio.Event)
 
@@ -112,6 +114,7 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGe
     stopping: list[float] = []
     live: dict[str, Activity] = {}
     interrupted: list[str] = []
+    below: list[bool] = []
 
     def interrupt(agent: str) -> bool:
         interrupted.append(agent)
@@ -132,12 +135,13 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGe
         uptime_seconds=lambda: 1.0,
         activity=lambda: live,
         interrupt=interrupt,
+        runs_client=lambda _port: bool(below),
         ready=lambda: True,
         closing=trio.Event(),
         shutdown=stopping.append,
         stopping=lambda: bool(stopping),
     )
-    built = House(services, port, stopping, live, interrupted)
+    built = House(services, port, stopping, live, interrupted, below)
 
     async def serving(*, task_status: trio.TaskStatus[None]) -> None:
         await serve(services, listener, task_status=task_status)

@@ -47,6 +47,25 @@ async def test_the_token_of_an_attempt_is_worthless_the_moment_it_ends(kernel: H
     assert (answer.status, answer.code) == (401, "stale_attempt")
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/run", {"workflow": "task", "approve": "auto"}),
+        ("/serve", {"workflow": "task", "approve": "auto"}),
+        ("/workflows", {"workflow": "task", "trust": True}),
+        ("/agents/alice/continue", None),
+        ("/messages", {"to": "alice", "text": "go", "trust": True}),
+        ("/messages", {"to": "alice", "text": "go", "agree": ["0" * 64]}),
+    ],
+)
+async def test_a_process_of_ours_does_not_speak_for_people(kernel: House, path: str, body: object) -> None:
+    """XF19: with a stolen administrator's token it approves nothing, vouches for nothing and grants no money."""
+    kernel.below.append(True)
+    answer = await kernel.ask("POST", path, body)
+    assert (answer.status, answer.code) == (403, "forbidden")
+    assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "go"})).status == 202
+
+
 async def test_no_token_appears_in_an_answer_or_a_log(kernel: House, caplog: pytest.LogCaptureFixture) -> None:
     """P18: not in errors, not in streams, not in logs, whatever is asked."""
     caplog.set_level(logging.DEBUG)

@@ -56,6 +56,12 @@ def test_only_health_is_open() -> None:
     assert [route.path for route in ROUTES if route.open] == ["/health"]
 
 
+def test_what_changes_something_is_for_people() -> None:
+    """XF19: not for processes of ours, whatever token they got hold of; to say something is quick, and open to all."""
+    others = [f"{route.method} {route.path}" for route in ROUTES if route.method != "GET" and not route.people_only]
+    assert others == ["POST /messages", "POST /feedback"]
+
+
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
 def test_every_tool_has_a_schema_without_dangling_references(tool: Tool) -> None:
     """Contracts section 5: JSON schema in, structured content out."""

@@ -109,6 +109,33 @@ async def test_two_calls_that_wait_at_once_are_two_requests(house: House) -> Non
     assert (first.id, second.id) == ("a1", "a2")
 
 
+async def test_a_decision_that_a_waiting_call_has_not_heard_yet_is_its_own(house: House) -> None:
+    """Between the grant and its answer the same is asked for once more: one grant, one call."""
+    await at_work(house)
+    await ask_for(house, HELD)
+    await house.writer.commit(approve, "a1")
+    second = await ask_for(house, Call(key="toolu_2", tool="Bash", input=PUSH.input, held=True))
+    assert (second.id, second.state) == ("a2", "open")
+    assert (await house.writer.commit(learn, Author(InstructionId("i1"), 1), 1)).first
+
+
+async def test_of_calls_that_waited_when_the_kernel_died_the_one_that_waits_again_shows(house: House) -> None:
+    """P26: a run must not go on for ever because another call of the dead attempt is still open."""
+    await at_work(house)
+    calls = [Call(key=f"toolu_{number}", tool="Bash", input=b"[%d]" % number, held=True) for number in range(3)]
+    for call in calls:
+        await ask_for(house, call)
+    house.clock.now_ms += 5
+    await house.writer.commit(recover)
+    await house.writer.commit(approve, "a1")
+    await take(house)
+    assert stands(house).kind == "runnable"
+    assert (await ask_for(house, calls[1], epoch=2)).id == "a2"
+    assert stands(house) == Standing("person", "approval")
+    await house.writer.commit(deny, "a2")
+    assert stands(house).kind == "runnable"
+
+
 async def test_nobody_decides_in_time(house: House) -> None:
     """Denied by default: the deadline is a row, and it wakes who waits."""
     await parked(house)

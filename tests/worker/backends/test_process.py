@@ -10,6 +10,7 @@ import psutil
 import pytest
 import trio
 
+from protocol.agent import McpServer
 from protocol.ipc import Entry, Go, Json, Limits, ToolCall, Turn, Yield
 from tests.worker.fake_kernel import attempt, make_start
 from worker.backends import process, words
@@ -117,10 +118,20 @@ async def test_what_it_leaves_outside_is_removed_even_if_we_were_killed_with_it(
         assert ".sock" in str(left(tmp_path))
     assert left(tmp_path) == []
     (tmp_path / "1.sock").touch()
-    remember(tmp_path, [str(tmp_path / "1.sock")])
+    remember(tmp_path, 1)
     async with run("") as made:
         assert await lines(made) == []
     assert left(tmp_path) == []
+
+
+async def test_what_a_program_writes_there_itself_removes_nothing(run: Run, tmp_path: Path) -> None:
+    """P15: its home is the one place outside of its project that it may write to, sandbox or not."""
+    precious = tmp_path / "precious"
+    precious.touch()
+    for said in (str(precious), "../precious", f"1\n{precious}\n"):
+        async with run(f"open('litter.txt', 'w').write({said!r}); print('left')") as made:
+            assert await lines(made) == [b"left"]
+    assert left(tmp_path) == ["precious"]
 
 
 def left(folder: Path) -> list[str]:
@@ -141,6 +152,23 @@ async def test_a_session_is_resumed_where_it_was_made_or_not_at_all(tmp_path: Pa
     entries = (Entry(k=0, kind="session", session="s", note="/elsewhere"),)
     ended = await attempt(make_start(backend="claude", cwd=str(tmp_path), entries=entries))
     assert ended.error.cause == "session_lost" and "/elsewhere" in ended.error.text
+
+
+async def test_no_secret_is_in_what_is_said_of_a_failure(tmp_path: Path) -> None:
+    """P18: a program may complain of anything, with all it was given."""
+    program = tmp_path / "claude"
+    program.write_text("#!/bin/sh\necho not-for-you sk-of-header 12345678 /a/long/path >&2; exit 3\n")
+    program.chmod(0o700)
+    server = McpServer(
+        url="http://127.0.0.1:9/", headers={"Authorization": "Bearer sk-of-header"}, env={"ROOT": "/a/long/path"}
+    )
+    start = make_start(
+        backend="claude", command=(str(program),), token="not-for-you", mcp_servers={"own": server}, cwd=str(tmp_path),
+        attempt_dir=str(tmp_path), session_dir=str(tmp_path),
+    )  # fmt: skip
+    ended = await attempt(start)
+    assert ended.error.cause == "crash"
+    assert ended.error.text.endswith("[token] [secret] 12345678 /a/long/path")
 
 
 def test_lines_are_cut_where_they_are_too_long() -> None:

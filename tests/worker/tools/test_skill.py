@@ -24,7 +24,9 @@ def reader(tmp_path: Path) -> Own:
     (folder / "away").symlink_to(tmp_path)
     (tmp_path / "secret").write_text("no")
     (folder / "more/later").write_text("written since")
-    trusted = {name: sha256((folder / name).read_bytes()).hexdigest() for name in ("SKILL.md", "more/tables.md", "logo")}
+    trusted = {
+        name: sha256((folder / name).read_bytes()).hexdigest() for name in ("SKILL.md", "more/tables.md", "logo")
+    }
     return skill((Skill(name="counting", description="How to\n count", folder=str(folder), files=trusted),))
 
 
