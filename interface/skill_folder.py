@@ -5,6 +5,7 @@ never written over unasked.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,6 +21,8 @@ HOME: Final = ".agents/skills"
 LOCK: Final = "skills.lock"
 _NEW: Final = ".new-"
 _OLD: Final = ".old-"
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+_HINT: Final = "take it from your version control, or remove it"
 _decode: Final = msgspec.json.Decoder(dict[str, SkillPin]).decode
 
 
@@ -32,12 +35,15 @@ def pins(root: str) -> dict[str, SkillPin]:
     """What imported skills are pinned to. Raises Failure (bad_definition) where the lock cannot be read."""
     try:
         with _home(root) as folder:
-            return _decode(folder.read(LOCK).encode())
+            found = _decode(folder.read(LOCK).encode())
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError) as error:
-        hint = "take it from your version control, or remove it"
-        raise Failure("bad_definition", f"{HOME}/{LOCK} cannot be read: {error}", hint) from error
+        raise Failure("bad_definition", f"{HOME}/{LOCK} cannot be read: {error}", _HINT) from error
+    wrong = next((name for name in found if not _NAME.fullmatch(name)), None)
+    if wrong is not None:  # it becomes a path
+        raise Failure("bad_definition", f"{HOME}/{LOCK} has {wrong[:80]!r}, which is no skill's name", _HINT)
+    return found
 
 
 def put(root: str, source: str, commit: str, skill: FetchedSkill) -> None:
@@ -73,14 +79,15 @@ def _home(root: str, *, make: bool = False) -> Folder:
 
 def _place(home: str, name: str, files: tuple[SkillFile, ...]) -> None:
     new = os.path.join(home, f"{_NEW}{name}")
-    shutil.rmtree(new, ignore_errors=True)
+    _clear(new)
+    os.mkdir(new)  # and nothing else is there: a link that came with the project would lead out of it
     try:
         for file in files:
             _write(os.path.join(new, file.name), file)
         _away(home, name)
         os.rename(new, os.path.join(home, name))
     finally:
-        shutil.rmtree(new, ignore_errors=True)
+        _clear(new)
 
 
 def _write(path: str, file: SkillFile) -> None:
@@ -94,10 +101,20 @@ def _write(path: str, file: SkillFile) -> None:
 
 def _away(home: str, name: str) -> None:
     old = os.path.join(home, f"{_OLD}{name}")
-    shutil.rmtree(old, ignore_errors=True)
+    _clear(old)
     with suppress(FileNotFoundError):
         os.rename(os.path.join(home, name), old)
-    shutil.rmtree(old, ignore_errors=True)
+    _clear(old)
+
+
+def _clear(path: str) -> None:
+    """Remove a folder, or what is in its place. Raises OSError."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except (IsADirectoryError, PermissionError):  # the latter is what POSIX says of a folder
+        shutil.rmtree(path)
 
 
 def _text(known: Mapping[str, SkillPin]) -> str:

@@ -35,6 +35,8 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", r
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 _OURS: Final = "AGENT_WORKER_"
 """How variables begin that say where the kernel is, and what lets one in."""
+_OF_THE_LOADER: Final = ("LD_", "DYLD_")
+"""How variables begin that have every program load what they name: also the one that is to confine the server."""
 _FORMS: Final = f"write its name with command: or url: under it, a list of names of {MCP_FILE}, or {MCP_FILE} for all"
 
 Servers = Mapping[str, McpServer]
@@ -167,7 +169,7 @@ def _value_faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
         if name.startswith(_OURS):
             yield ("env" if server.env else "headers"), f"${name} is the kernel's own, and is not handed on", None
     for name in server.env:
-        if not _NAME.fullmatch(name) or name.startswith(_OURS):
+        if not _NAME.fullmatch(name) or name.startswith((_OURS, *_OF_THE_LOADER)):
             yield f"env.{name}", f"{name[:60]!r} is no name for a variable of it", None
 
 

@@ -41,7 +41,7 @@ def test_the_page_of_commands_is_what_the_table_says() -> None:
 
 
 def test_the_page_of_backends_is_what_the_contract_suite_insists_on() -> None:
-    """Made by scripts/generate; issue 5: yes, no, weaker, with versions."""
+    """Made by scripts/generate; yes, no, weaker, with versions."""
     assert page() == _read("docs/backends.md")
 
 

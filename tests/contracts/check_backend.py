@@ -68,7 +68,7 @@ def failed(attempt: Attempt, cause: Cause, status: int | None = None) -> None:
 
 
 async def _success(bed: Bed) -> None:
-    """Issue, 1 and 2: it calls Daemon MCP; its last words are the result; each step is durable."""
+    """It calls Daemon MCP; its last words are the result; each step is durable."""
     bed.script(Tell("hello", text="I will say it."), Reply("All is said."))
     attempt = await bed.attempt()
     assert (attempt.result.status, attempt.result.text) == ("done", "All is said.")
@@ -94,7 +94,7 @@ def _configured(bed: Bed) -> str:
 
 
 async def _usage(bed: Bed) -> None:
-    """Issue, 2: every reply is booked with what it cost, once."""
+    """Every reply is booked with what it cost, once."""
     bed.script(
         Tell("hello", input_tokens=11, output_tokens=5, cached_tokens=3),
         Reply("done", input_tokens=20, output_tokens=7, cached_tokens=4),
@@ -118,7 +118,7 @@ async def _usage_in_all(bed: Bed) -> None:
 
 
 async def _resume(bed: Bed) -> None:
-    """Issue, 2; promise P5: what was durable is not done again, and not booked again."""
+    """Promise P5: what was durable is not done again, and not booked again."""
     await _resumed(bed, Usage(input_tokens=20, output_tokens=7))
 
 
@@ -200,7 +200,7 @@ async def _nobody_came(bed: Bed) -> None:
 
 
 async def _refused_permission(bed: Bed) -> None:
-    """Issue, 3: what it may not do is not done; the model reads that, and the work goes on."""
+    """What it may not do is not done; the model reads that, and the work goes on."""
     bed.script(Shell("touch done-all-the-same"), Reply("I was not allowed to."))
     bed.daemon.grants = False
     attempt = await bed.attempt(approval="deny")
@@ -264,7 +264,7 @@ async def _stopped(bed: Bed) -> None:
 
 
 async def _killed(bed: Bed) -> None:
-    """Issue, 2: a process that is killed is a crash of this attempt, whatever it said before."""
+    """A process that is killed is a crash of this attempt, whatever it said before."""
     bed.script(Tell("hello"), Quiet(), recorded="stopped")
 
     def kill(entry: Entry) -> Go:
@@ -275,7 +275,7 @@ async def _killed(bed: Bed) -> None:
 
 
 async def _stays(bed: Bed) -> None:
-    """Issue, 7: one that has said its last and does not leave is made to; the work is done all the same."""
+    """One that has said its last and does not leave is made to; the work is done all the same."""
     bed.script(Tell("hello"), Reply("All is said."), tamper="stay", recorded="success")
     assert (await bed.attempt()).result.text == "All is said."
 
@@ -293,7 +293,7 @@ async def _no_result(bed: Bed) -> None:
 
 
 async def _session_lost(bed: Bed, asked: int = 0) -> None:
-    """Issue, 2: a session that is gone is a cause of its own: the kernel begins anew, once, with a ledger."""
+    """A session that is gone is a cause of its own: the kernel begins anew, once, with a ledger."""
     bed.script(Reply("hello"), Reply("hello"))
     bed.entries = [
         Entry(k=0, kind="session", session="00000000-0000-4000-8000-000000000000", note=str(bed.cwd)),

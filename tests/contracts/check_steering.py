@@ -288,7 +288,7 @@ async def a_receipt_follows_the_message_to_its_end(house: House) -> None:
 
 
 async def a_queue_says_what_keeps_each_and_until_when(house: House) -> None:
-    """Issue: nobody has to guess why nothing happens."""
+    """Nobody has to guess why nothing happens."""
     await house.agents("alice")
     for text in ("one", "two"):
         await house.said("dm:alice", text)

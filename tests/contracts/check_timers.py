@@ -100,7 +100,7 @@ async def while_a_wakeup_runs_one_more_may_wait(house: House) -> None:
 
 
 async def activity_puts_an_interval_off(house: House) -> None:
-    """Issue: an interval is reset by activity."""
+    """An interval is reset by activity."""
     due = await armed(house)
     await house.said("dm:alice", "hello")
     leased = await house.take("i1")

@@ -46,7 +46,7 @@ def ran(project: Project) -> list[str]:
 def test_three_approvals_are_granted_denied_and_expired_by_nobody_but_a_person(project: Project) -> None:
     """The tool runs once if it is granted, and never otherwise; the agents go on with what they are told.
 
-    XF19: a worker that got hold of the administrator's token is recognised as a process of ours.
+    P6, XF19: a worker that got hold of the administrator's token is recognised as a process of ours.
     """
     coder(project, "alice", "echo alice >> ran.log")
     coder(project, "bob", "echo bob >> ran.log")

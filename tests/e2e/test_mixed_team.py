@@ -20,7 +20,7 @@ ENGINES = {"anna": BY_NAME["claude"], "cody": BY_NAME["codex"], "sam": BY_NAME["
 def test_three_engines_hand_work_on_and_a_killed_kernel_loses_and_doubles_nothing(
     project: Project, tmp_path: Path
 ) -> None:
-    """Promises P1 and P5, issue 5: claude, codex and the built-in loop; kill -9 while two of them wait for a model."""
+    """Promises P1 and P5: claude, codex and the built-in loop; kill -9 while two of them wait for a model."""
     anna, cody, sam = ENGINES.values()
     killed = threading.Event()
     scripts: dict[str, tuple[Move, ...]] = {

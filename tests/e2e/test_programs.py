@@ -82,7 +82,7 @@ def alice(team: Team, url: str) -> None:
 
 @LINUX
 def test_a_session_outlives_its_kernel(team: Team) -> None:
-    """Issue, 2; promises P1, P5, P7: kill -9 in the middle. Its tree dies, its session is resumed, nothing is lost."""
+    """Promises P1, P5, P7: kill -9 in the middle. Its tree dies, its session is resumed, nothing is lost."""
     quiet = threading.Event()
     with ScriptedApi([Say(calls=(CALL,)), Silence(quiet)], otherwise=Say("Done at last.")) as api:
         alice(team, api.anthropic_url)
@@ -126,7 +126,7 @@ def test_what_was_said_when_the_kernel_died_is_not_said_again(team: Team) -> Non
 
 @LINUX
 def test_what_a_killed_program_left_running_dies_with_its_attempt(team: Team) -> None:
-    """Issue, 7; promise P7: its shell's children are in sessions of their own, and SIGKILL of it leaves them alive."""
+    """Promise P7: its shell's children are in sessions of their own, and SIGKILL of it leaves them alive."""
     if not team.real:
         pytest.skip("a recording runs nothing")
     mark = f"awk-test-{uuid.uuid4().hex}"

@@ -4,7 +4,7 @@ from tests.project import Project
 
 
 def test_an_agent_may_come_break_and_be_mended_while_the_kernel_runs(kernel_process: Project) -> None:
-    """Issue: live reload; a broken file is shown with its line, and what it said before stays in effect."""
+    """Live reload; a broken file is shown with its line, and what it said before stays in effect."""
     project = kernel_process
     project.agent("alice", "text: old")
     assert project.until("agent.changed")["agent"] == "alice"

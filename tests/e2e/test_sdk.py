@@ -38,7 +38,7 @@ def sdk_project(project: Project) -> Project:
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai"])
 def test_a_model_calls_channel_send_and_wakes_a_colleague(sdk_project: Project, dialect: str) -> None:
-    """Issue 2, Show it: real clients, streaming, a tool call over Daemon MCP, usage booked."""
+    """Real clients, streaming, a tool call over Daemon MCP, usage booked."""
     script = [
         Say(text="I will tell bob.", calls=(Call("channel_send", json.dumps({"message": "@bob line 3 is wrong"})),)),
         Say(text="Told him.", input_tokens=20, output_tokens=7),

@@ -9,7 +9,7 @@ from tests.interface.samples import backend_row
 
 
 def test_without_a_kernel_the_programs_of_this_path_are_shown(cli: Cli, tmp_path: Path) -> None:
-    """Issue 5: useful before anything runs; it asks the program itself, and starts no kernel."""
+    """Useful before anything runs; it asks the program itself, and starts no kernel."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "claude").write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo '9.8.7 (Claude Code)'\n")
@@ -23,7 +23,7 @@ def test_without_a_kernel_the_programs_of_this_path_are_shown(cli: Cli, tmp_path
 
 
 def test_what_cannot_be_used_is_explained_below_the_table(cli: Cli, kernel: KernelDouble) -> None:
-    """Issue 5: what is missing, and how to get it."""
+    """What is missing, and how to get it."""
     kernel.answers["GET /backends"] = BackendList(backends=(backend_row("codex", missing="get it: npm"),))
     head, row, below = cli("backends").out.splitlines()
     assert head.split() == ["NAME", "VERSION", "STEPS", "RESUME", "ASKS", "BUDGET", "PROMPT", "DAEMON", "WHERE"]

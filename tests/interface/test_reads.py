@@ -80,7 +80,7 @@ def test_a_mistake_in_a_file_is_shown_with_its_place(cli: Cli, kernel: KernelDou
 
 
 def test_the_process_table_says_what_runs(cli: Cli, kernel: KernelDouble) -> None:
-    """The columns of the issue, one line an agent."""
+    """Its columns, one line an agent."""
     kernel.answers |= read_answers("reads")
     header, alice, bob = cli("ps").out.splitlines()
     assert header.split() == [

@@ -64,6 +64,32 @@ def test_a_source_that_is_none_is_refused_before_git_is_thought_of(cli: Cli, sou
     assert not (cli.root / ".agents/skills").exists()
 
 
+def test_no_link_of_the_project_leads_an_import_out(cli: Cli, tmp_path: Path) -> None:
+    """XF05: a project that is cloned may hold links where an import writes, and a skill may hold any file."""
+    outside, home = tmp_path / "outside", cli.root / ".agents/skills"
+    outside.mkdir()
+    home.mkdir(parents=True)
+    for name in (".new-counting", ".old-counting", "counting"):
+        (home / name).symlink_to(outside)
+    with git_host(tmp_path / "host") as host:
+        cli.environ |= host.environ
+        host.write("all/counting/SKILL.md", COUNTING)
+        host.publish("v1")
+        assert cli("skills", "import", f"github:{SERVED}@v1/all", "--force").code == 0
+    assert os.listdir(outside) == []
+    assert (sorted(os.listdir(home)), (home / "counting").is_symlink()) == (["counting", "skills.lock"], False)
+
+
+def test_a_lock_names_skills_and_no_paths(cli: Cli) -> None:
+    """XF05: what is removed is below the project's own folder of skills."""
+    (cli.root / ".agents/skills").mkdir(parents=True)
+    pin = {"source": "github:o/r@v1/a", "commit": "0" * 40, "digest": "0"}
+    (cli.root / ".agents/skills/skills.lock").write_text(json.dumps({"../../src": pin}))
+    (cli.root / "src").mkdir()
+    refused = cli("skills", "rm", "../../src", "--force")
+    assert "no skill's name" in refused.err and (cli.root / "src").is_dir()
+
+
 def test_a_folder_without_a_skill_is_told(cli: Cli, tmp_path: Path) -> None:
     """Nothing is written; one that is wrong is told at its place."""
     with git_host(tmp_path / "host") as host:

@@ -46,7 +46,7 @@ def _drawn(columns: int, rows: tuple[PsRow, ...] = ROWS) -> list[str]:
 
 
 def test_a_wide_window_shows_every_column() -> None:
-    """The columns of the issue at 200."""
+    """Its columns at a width of 200."""
     expected = """
 NAME                  STATE        PID  BACKEND  MODEL          STEP  DOING         QUEUE  RESTARTS  EXIT     CPU%   RSS
 reviewer@review:main  running     4711  sdk      mock/reviewer     3  channel_send  0/2/0         0  -        12.3  8.0M

@@ -35,7 +35,7 @@ def asks(kernel: KernelDouble, demands: tuple[str, ...] = DEMANDS) -> None:
 
 
 def test_a_person_is_asked_once_and_agrees_to_what_was_shown(cli: Cli, kernel: KernelDouble) -> None:
-    """Issue 4, 6: y is for this time, and nothing is kept."""
+    """``y`` is for this time, and nothing is kept."""
     asks(kernel)
     ran = cli("send", "alice", "hi", stdin="y\n", terminal=True)
     assert ran.code == 0
@@ -48,7 +48,7 @@ def test_a_person_is_asked_once_and_agrees_to_what_was_shown(cli: Cli, kernel: K
 
 
 def test_what_is_kept_is_written_before_it_is_used(cli: Cli, kernel: KernelDouble) -> None:
-    """Issue 4, 6: a is for as long as the files say the same."""
+    """``a`` is for as long as the files say the same."""
     asks(kernel)
     assert cli("send", "alice", "hi", stdin="a\n", terminal=True).code == 0
     (kept,) = cli("trust", "list", "--json").json()["consents"]
@@ -151,7 +151,7 @@ def test_a_workflow_of_another_repository_is_seen_and_trusted_before_it_ever_ran
 
 
 def test_what_changed_since_is_marked(cli: Cli) -> None:
-    """Issue 4, 6: what is new is shown as new; --yes keeps it."""
+    """What is new is shown as new; --yes keeps it."""
     (cli.root / ".agents/alice.yaml").write_text(ALICE)
     assert cli("trust", "--yes").code == 0
     (cli.root / ".agents/alice.yaml").write_text(ALICE.replace("  - text", "  - shell: id\n  - text"))

@@ -127,7 +127,7 @@ ENDS: dict[str, str] = {
 
 @pytest.mark.parametrize("stop", [*get_args(Stop), "a word nobody knows"])
 def test_every_stop_reason_ends_the_work_or_goes_on_with_it(stop: str) -> None:
-    """Issue: every stop reason; one that is not known is a failure with its name, never a loop."""
+    """Every stop reason; one that is not known is a failure with its name, never a loop."""
     calls = ("a",) if stop == "tool_use" else ()
     told = conversation(reply(0, "text", *calls, stop=stop), *([result(1, "a0")] if calls else []))
     try:
@@ -162,7 +162,7 @@ async def test_a_script_that_is_taken_up_goes_on_where_it_stopped() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_real_client_takes_up_the_thread(daemon: FakeDaemon, dialect: str) -> None:
-    """Issue, 6: max_steps, then continue, through the SDKs: every call with its result, then what the user said."""
+    """Max_steps, then continue, through the SDKs: every call with its result, then what the user said."""
     send = Say("Telling.", (Call("channel_send", '{"message": "hello"}'),))
     limits = Limits(max_steps=1, tool_seconds=5.0, idle_seconds=5.0)
     with ScriptedApi([send, Say("All done.")]) as api:

@@ -86,9 +86,8 @@ class Opencode:
         return Result(status="done", text=replies.text)
 
     def _prepare_home(self) -> None:
-        folder = self._job.home / "config" / "opencode"
-        (folder / "node_modules").mkdir(mode=0o700, parents=True, exist_ok=True)
-        private.write(folder / "package-lock.json", _INSTALLED)
+        modules = private.folder(self._job.home, "config", "opencode", "node_modules")
+        private.write(modules.parent / "package-lock.json", _INSTALLED)
 
     def _write_config(self) -> Path:
         job, place = self._job, self._job.place

@@ -15,3 +15,17 @@ def write(path: Path, text: str) -> Path:
     with open(fd, "w", encoding="utf-8") as file:
         file.write(text)
     return path
+
+
+def folder(home: Path, *names: str) -> Path:
+    """The folder of these ``names`` below ``home``, made where it is missing. Raises OSError.
+
+    A program in a sandbox may write to its home: a link that it left there would lead us to where it may not write.
+    """
+    path = home
+    for name in names:
+        path = path / name
+        if path.is_symlink():
+            path.unlink()
+        path.mkdir(mode=0o700, exist_ok=True)
+    return path

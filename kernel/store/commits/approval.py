@@ -9,7 +9,7 @@ from kernel.policy.approval import State
 from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Author, Draft
 from kernel.rule.fact import Fact
 from kernel.store.commits.append import append
-from kernel.store.commits.approval_rows import keep_up
+from kernel.store.commits.approval_rows import Named, keep_up, tell_request
 from kernel.store.commits.recorder import record
 from kernel.store.fence import Held, held
 from kernel.store.transaction import Transaction
@@ -59,7 +59,9 @@ ORDER BY call_key IS NOT :key, id LIMIT 1
 
 NEWEST: Final = "SELECT id, state, reason FROM approvals WHERE instruction = ? ORDER BY id DESC LIMIT 1"
 
-TAKE_OVER: Final = "UPDATE approvals SET call_key = :key, epoch = :epoch, held = :held WHERE id = :id"
+TAKE_OVER: Final = """
+UPDATE approvals SET call_key = :key, epoch = :epoch, held = :held WHERE id = :id RETURNING expires_ms
+"""
 
 
 def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
@@ -76,15 +78,19 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
         "key": call.key,
         "epoch": author.epoch,
     }
-    row = tx.conn.execute(FIND, values).fetchone()
+    row = found = tx.conn.execute(FIND, values).fetchone()
     if row is None:
         _record(tx, instruction, author, call, digest, expires_ms)
         row = tx.conn.execute(NEWEST, (instruction.number,)).fetchone()
         assert row is not None, "it was just written"
     asked = Asked(*row)
     holds = call.held and asked.state == "open"
-    tx.conn.execute(TAKE_OVER, {"id": asked.number, "key": call.key, "epoch": author.epoch, "held": holds})
+    taken = {"id": asked.number, "key": call.key, "epoch": author.epoch, "held": holds}
+    (until_ms,) = cast("tuple[int]", tx.conn.execute(TAKE_OVER, taken).fetchone())
     keep_up(tx, instruction.number)
+    if holds and found is not None:  # nothing is new but that its work stands still again
+        one = Named(instruction.number, instruction.name, instruction.space, call.tool)
+        tell_request(tx, asked.number, one, until_ms)
     return _told(tx, asked)
 
 

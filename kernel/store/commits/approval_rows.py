@@ -49,20 +49,27 @@ def put_request(tx: Transaction, row: ApprovalRequest) -> None:
         "by": by,
     }
     tx.conn.execute(INSERT, values)
-    one = _Named(row.instruction, row.name, row.space, asked.tool)
+    one = Named(row.instruction, row.name, row.space, asked.tool)
     number = tx.conn.last_insert_rowid()
     if by is not None:
         _tell_decision(tx, number, one, "granted", by)
         return
-    data = {"id": approval_id(number), "tool": asked.tool, "expires_at": rfc3339(asked.expires_ms)}
-    tx.emit("approval.requested", space=row.space, agent=row.name, instruction=row.instruction, data=data)
+    tell_request(tx, number, one, asked.expires_ms)
 
 
-class _Named(NamedTuple):
+class Named(NamedTuple):
+    """Whose request it is, and about what."""
+
     instruction: int
     name: str
     space: str
     tool: str
+
+
+def tell_request(tx: Transaction, number: int, one: Named, expires_ms: int) -> None:
+    """Somebody is waited for, who may watch; and work stands still, that something else may depend on."""
+    data = {"id": approval_id(number), "tool": one.tool, "expires_at": rfc3339(expires_ms)}
+    tx.emit("approval.requested", space=one.space, agent=one.name, instruction=one.instruction, data=data)
 
 
 DECIDE: Final = """
@@ -77,7 +84,7 @@ def put_decision(tx: Transaction, row: ApprovalDecision) -> None:
     found = tx.conn.execute(DECIDE, values).fetchone()
     if found is None:
         return
-    one = _Named(*found)
+    one = Named(*found)
     _tell_decision(tx, row.approval, one, row.decision, row.by)
     keep_up(tx, one.instruction)
     if tx.conn.execute(WAITS, (one.instruction, approval_id(row.approval))).fetchone() is not None:
@@ -89,7 +96,7 @@ SELECT 1 FROM instructions WHERE id = ? AND state = 'waiting' AND waits_for = 'a
 """
 
 
-def _tell_decision(tx: Transaction, number: int, one: _Named, decision: Decision, by: str) -> None:
+def _tell_decision(tx: Transaction, number: int, one: Named, decision: Decision, by: str) -> None:
     data = {"id": approval_id(number), "tool": one.tool, "decision": decision, "by": by}
     tx.emit("approval.decided", space=one.space, agent=one.name, instruction=one.instruction, data=data)
 

@@ -58,7 +58,7 @@ def programs(tmp_path: Path) -> Programs:
 
 
 async def test_what_is_installed_is_shown_with_its_version(programs: Programs) -> None:
-    """Issue 5: awk backends shows versions as the programs print them."""
+    """``awk backends`` shows versions as the programs print them."""
     claude = programs.install("claude", "2.1.329 (Claude Code)")
     programs.install("codex", "codex-cli 0.169.0\n")
     programs.install("cursor-agent", "2026.08.11-e8db854", about="Start the Cursor Agent")
@@ -70,7 +70,7 @@ async def test_what_is_installed_is_shown_with_its_version(programs: Programs) -
 
 
 async def test_what_is_missing_says_where_it_was_looked_for_and_how_to_get_it(programs: Programs) -> None:
-    """Issue 5: what is missing, and how to get it."""
+    """What is missing, and how to get it."""
     row = (await programs.rows())["opencode"]
     assert not row.available
     assert row.missing == (
@@ -94,7 +94,7 @@ async def test_a_program_that_does_not_run_is_not_available(programs: Programs) 
 
 
 def test_an_attempt_is_told_its_program_or_ends_before_a_model_is_paid(programs: Programs, tmp_path: Path) -> None:
-    """Issue 5: spawn_permanent, with the PATH that was searched and the way to get it."""
+    """``spawn_permanent``, with the PATH that was searched and the way to get it."""
 
     def command(backend: Backend, *words: str) -> tuple[str, ...]:
         definition = AgentDefinition(name="alice", backend=backend, command=words)

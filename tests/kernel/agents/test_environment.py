@@ -36,7 +36,7 @@ def test_an_agent_lets_names_through_but_not_all() -> None:
 
 
 def test_our_commands_are_not_on_the_path(tmp_path: Path) -> None:
-    """Issue 2: workers never see our awk, under whichever name of its folder."""
+    """Workers never see our awk, under whichever name of its folder."""
     ours = tmp_path / "bin"
     ours.mkdir()
     (tmp_path / "link").symlink_to(ours)

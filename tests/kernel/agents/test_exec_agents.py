@@ -46,7 +46,7 @@ def test_a_model_that_it_names_is_resolved_for_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_go_together_is_a_mistake_of_the_file(tmp_path: Path, text: str, where: str) -> None:
-    """Issue 5: exec needs a command, and nothing else has one; nobody would confine it."""
+    """Exec needs a command, and nothing else has one; nobody would confine it."""
     with pytest.raises(BadDefinition) as caught:
         catalog(tmp_path, text).agent("alice")
     assert [error.where for error in caught.value.errors] == [where]

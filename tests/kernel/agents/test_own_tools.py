@@ -49,6 +49,12 @@ def agent(root: Path, keys: str, project: str = "") -> Catalog:
             None,
         ),
         (
+            "mcp_servers: { a: { command: x, env: { LD_PRELOAD: ./x.so } } }",
+            "3:40 mcp_servers.a.env.LD_PRELOAD",
+            "is no name for a variable",
+            None,
+        ),
+        (
             "mcp_servers: { a: { command: x, env: { K: '${AGENT_WORKER_TOKEN}' } } }",
             "3:33 mcp",
             "the kernel's own",

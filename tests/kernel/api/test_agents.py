@@ -31,7 +31,7 @@ async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kern
 
 
 async def test_an_agent_made_at_run_time_can_be_sent_to_changed_and_ended(kernel: House) -> None:
-    """Issue: agent CRUD."""
+    """Agent CRUD."""
     made = await kernel.ask("POST", "/agents", MOCK)
     name = made.json["name"]
     assert (made.status, made.json["ephemeral"], made.json["schema"]) == (201, True, "awk/new/1")

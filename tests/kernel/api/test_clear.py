@@ -52,7 +52,7 @@ async def test_an_agent_that_is_deleted_leaves_no_words(kernel: House) -> None:
 
 
 async def test_a_reader_of_the_past_is_told_of_the_gap(kernel: House) -> None:
-    """Issue, 12: gaps are announced, also where events of open work are left in between."""
+    """Gaps are announced, also where events of open work are left in between."""
     await say(kernel, "one")
     await say(kernel, "two")
 

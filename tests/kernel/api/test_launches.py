@@ -53,7 +53,7 @@ async def go(root: Path) -> None:
 
 
 async def test_a_repeat_waits_for_the_start_that_is_under_way_and_gets_its_answer(setup: House) -> None:
-    """Issue: Idempotency-Key on every POST; during setup, after it, and once the workflow has ended."""
+    """Idempotency-Key on every POST; during setup, after it, and once the workflow has ended."""
     root = write(setup)
     headers = setup.headers(Idempotency_Key="k")
     answers = []

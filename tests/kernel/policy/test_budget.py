@@ -25,7 +25,7 @@ def tokens(limit: float, used: float, reserved: float = 0.0, until_ms: int | Non
 
 
 def test_without_a_limit_nothing_is_held_back() -> None:
-    """Issue: budgets are optional."""
+    """Budgets are optional."""
     assert next_call((), CALL) == Allowance(None)
 
 
@@ -137,7 +137,7 @@ class Worker:
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9000)), min_size=1, max_size=60),
 )
 def test_four_in_parallel_overshoot_by_one_call_each_at_most(limit: int, turns: list[tuple[int, int]]) -> None:
-    """Issue: the overshoot is one call per running worker, whatever the interleaving."""
+    """The overshoot is one call per running worker, whatever the interleaving."""
     workers = [Worker() for _ in range(4)]
     spent, begun = 0, []
     for number, size in turns:

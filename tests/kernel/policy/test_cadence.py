@@ -53,7 +53,7 @@ def test_what_becomes_of_a_timer(look: Look, expected: Verdict) -> None:
 
 @given(looks)
 def test_an_interval_is_never_early_and_never_while_its_agent_is_active(look: Look) -> None:
-    """Issue: an interval is reset by activity."""
+    """An interval is reset by activity."""
     verdict = decide(look)
     if verdict.decision in {"due", "coalesced"}:
         assert look.now_ms >= look.next_ms

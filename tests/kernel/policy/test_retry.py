@@ -108,7 +108,7 @@ def test_transient_failures_are_tried_again_after_growing_delays(
 
 
 def test_a_lost_session_begins_anew_once_and_costs_no_attempt() -> None:
-    """Issue, 2: what a program forgot is told to it again, once."""
+    """What a program forgot is told to it again, once."""
     assert decide(Failure("session_lost"), History(1, 0, 0), Retry(attempts=1), 0) == Again(0, "none", compact=True)
     assert decide(Failure("session_lost"), History(2, 0, 0, compacted=True), DEFAULT, 0) == GiveUp("dead")
 

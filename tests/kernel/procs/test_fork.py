@@ -114,7 +114,7 @@ async def test_the_end_of_the_launcher_is_the_end_of_the_zygote(run_dir: Path) -
 
 
 async def test_the_title_names_the_attempt(forking: ForkLauncher) -> None:
-    """issue 2: processes carry readable titles."""
+    """Processes carry readable titles."""
     async with await forking.spawn(Spec(attempt="i7-2")) as handle:
         await handle.stdout.receive_some()
         titles = [psutil.Process(pid).cmdline()[0] for pid in (handle.keeper_pid, handle.pid)]

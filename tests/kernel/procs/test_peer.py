@@ -38,7 +38,7 @@ def connection(*, nested: bool) -> Generator[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_connection_of_a_process_below_ours_is_known_for_one(*, nested: bool) -> None:
-    """XF19: however deep below, and the process itself too."""
+    """P6, XF19: however deep below, and the process itself too."""
     with connection(nested=nested) as (client_port, port, child):
         assert comes_from_below(client_port, port, os.getpid())
         assert comes_from_below(client_port, port, child)

@@ -182,7 +182,7 @@ def test_a_message_that_no_worker_could_be_given_is_refused() -> None:
 def test_the_users_word_takes_up_what_was_left_incomplete(
     text: str, sender: str, kind: MessageKind, expected: int | None
 ) -> None:
-    """Issue, 6: `awk send alice continue` picks up from the saved thread."""
+    """`awk send alice continue` picks up from the saved thread."""
     stage = Stage(members=team("alice"), left_incomplete={(SPACE, f"alice@{SPACE}"): 7, ("dm:alice", "alice"): 8})
     said(stage, text, sender=sender, kind=kind, to=("alice",))
     assert stage.taken_up() == [expected]

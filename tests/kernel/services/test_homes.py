@@ -39,7 +39,7 @@ def left(root: Path) -> list[str]:
 async def test_they_go_with_their_agent_and_with_their_space(
     root: Path, agent: str | None, space: str | None, kept: list[str]
 ) -> None:
-    """Issue, 2: deleting an agent and clearing a space leave no word of it."""
+    """Deleting an agent and clearing a space leave no word of it."""
     await Homes(root).forget(agent, space)
     assert left(root) == kept
     assert "going" not in str(sorted(root.glob("*/*")))  # noqa: ASYNC240  (a look at a folder)

@@ -78,7 +78,7 @@ async def test_another_backend_or_dialect_begins_anew_with_a_ledger(house: House
 
 
 async def test_a_lost_session_begins_anew_once_with_a_ledger(house: House) -> None:
-    """Issue, 2: a program that no longer has its session is told what it did; the session it makes then is kept."""
+    """A program that no longer has its session is told what it did; the session it makes then is kept."""
     cli = {"backend": "claude", "dialect": "anthropic"}
     instruction = await begun(house)
     session = Entry(k=0, kind="session", session="s1", note="/project")
@@ -113,7 +113,7 @@ def test_a_ledger_says_what_is_known_and_what_is_not() -> None:
 
 
 def test_a_ledger_knows_calls_that_ran_side_by_side_apart() -> None:
-    """Issue, 2: a program runs several at once, and they come back in any order."""
+    """A program runs several at once, and they come back in any order."""
     calls = (ToolCall(id="a", name="one"), ToolCall(id="b", name="two"))
     back = Entry(k=1, kind="tool", text="fine", name="two", call_id="b")
     account = ledger((Entry(k=0, kind="reply", calls=calls), back))

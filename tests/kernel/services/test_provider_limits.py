@@ -34,7 +34,7 @@ class Notes:
     "limits", [Limits(WORKERS, each_provider=1), Limits(WORKERS, {"anthropic": 1})], ids=["each", "named"]
 )
 async def test_a_full_provider_with_more_agents_than_workers_holds_up_nobody_else(limits: Limits) -> None:
-    """Issue 3, Build 10: per-provider limits; the last in line asks a provider that has room."""
+    """Per-provider limits; the last in line asks a provider that has room."""
     models = {**{f"a{n}": "anthropic/m" for n in range(5)}, "z": "openai/m"}
     async with open_house(":memory:") as house:
         specs = [

@@ -39,7 +39,7 @@ def told(house: Money) -> list[str]:
 
 
 async def test_four_agents_in_parallel_overshoot_by_one_call_each_at_most() -> None:
-    """Issue: budgets hold while a run is in progress; what is left decides, not what was planned."""
+    """Budgets hold while a run is in progress; what is left decides, not what was planned."""
     async with money() as house:
         ids = await house.start(ALL, RunBudget(tokens=10_500))
         attempts = [await house.begin(one, PLAIN) for one in ids]
@@ -127,7 +127,7 @@ async def test_an_agents_budget_comes_back_when_its_window_has_passed() -> None:
 
 
 async def test_an_instruction_has_its_own_budget_of_tokens_and_of_working_time() -> None:
-    """Issue: per instruction; what an earlier attempt worked counts, what it waited does not."""
+    """Per instruction; what an earlier attempt worked counts, what it waited does not."""
     async with money() as house:
         ids = await house.start("@ann go", RunBudget())
         definition = agent(instruction=InstructionBudget(tokens=2000, wall_time=60.0))
@@ -150,7 +150,7 @@ async def test_an_instruction_has_its_own_budget_of_tokens_and_of_working_time()
 
 
 async def test_an_agents_working_time_is_limited_within_its_window_over_all_its_instructions() -> None:
-    """Issue: wall time per agent; what is under way counts, and what was worked leaves the window as it came."""
+    """Wall time per agent; what is under way counts, and what was worked leaves the window as it came."""
     async with money() as house:
         first = await house.start("@ann go", RunBudget())
         definition = agent(wall_time=600.0, window=3600.0)
@@ -208,7 +208,7 @@ async def test_the_time_in_which_a_kernel_was_dead_is_nobodys_working_time() -> 
 
 
 async def test_a_limit_in_usd_needs_a_price() -> None:
-    """Issue: an unknown model has an unknown cost; a limit that could not hold is refused, not ignored."""
+    """An unknown model has an unknown cost; a limit that could not hold is refused, not ignored."""
     async with money() as house:
         ids = await house.start("@ann go", RunBudget(usd=1.0))
         leased = await house.lease(ids[0])
@@ -238,7 +238,7 @@ async def test_a_call_is_booked_at_its_list_price_or_at_none() -> None:
 
 
 async def test_a_started_workflow_holds_still_when_its_wall_time_is_over() -> None:
-    """Issue: wall time of a workflow; ``continue`` grants it once more."""
+    """Wall time of a workflow; ``continue`` grants it once more."""
     async with money() as house:
         ids = await house.start(ALL, RunBudget(), mode="start", limits=RunLimits(wall_time=60), wall_time_ms=60_000)
         runs = Runs(reader=house.reader, writer=house.writer, wake=house.feed.new_wake(), now_ms=lambda: house.now_ms)

@@ -87,7 +87,7 @@ async def told(house: House, kind: str, agent: str | None = None) -> Event:
 
 
 async def test_an_edit_is_told_and_counts_at_once(tmp_path: Path) -> None:
-    """Issue: live reload; no attempt has to come first."""
+    """Live reload; no attempt has to come first."""
     async with scene(tmp_path, "alice") as it:
         it.write(".agents/alice.yaml", SOUND.format("new"))
         await told(it.house, "agent.changed", "alice")
@@ -97,7 +97,7 @@ async def test_an_edit_is_told_and_counts_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_broken_file_is_told_once_and_what_it_said_stays(tmp_path: Path) -> None:
-    """Issue: a broken definition is reported with its place, and the old one stays until it is mended."""
+    """A broken definition is reported with its place, and the old one stays until it is mended."""
     async with scene(tmp_path, "alice") as it:
         it.write(".agents/alice.yaml", BROKEN)
         event = await told(it.house, "definition.broken")
@@ -112,7 +112,7 @@ async def test_a_broken_file_is_told_once_and_what_it_said_stays(tmp_path: Path)
 
 
 async def test_folders_may_come_later_and_go(tmp_path: Path) -> None:
-    """Issue: .agents/ that is made after the kernel started; an agent whose file is gone is forgotten."""
+    """.agents/ that is made after the kernel started; an agent whose file is gone is forgotten."""
     async with scene(tmp_path) as it:
         (it.root / ".agents").mkdir()
         it.write(".agents/alice.yaml", SOUND.format("hi"))
@@ -127,7 +127,7 @@ async def test_folders_may_come_later_and_go(tmp_path: Path) -> None:
 
 
 async def test_the_project_file_and_workflows_are_followed_too(tmp_path: Path) -> None:
-    """Issue: all definitions; a project file that is wrong leaves its agents what they were."""
+    """All definitions; a project file that is wrong leaves its agents what they were."""
     async with scene(tmp_path) as it:
         it.write("moniro.yaml", "agents:\n  helper: {backend: mock, mock: [{text: one}]}\n")
         await told(it.house, "agent.changed", "helper")
@@ -145,7 +145,7 @@ async def test_the_project_file_and_workflows_are_followed_too(tmp_path: Path) -
 async def test_a_system_that_cannot_tell_of_edits_is_no_reason_to_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Issue: no watches left; said once, and the next lease sees the edit."""
+    """No watches left; said once, and the next lease sees the edit."""
 
     def cannot() -> None:
         raise CannotWatch("No space left on device")
@@ -160,7 +160,7 @@ async def test_a_system_that_cannot_tell_of_edits_is_no_reason_to_fail(
 
 
 async def test_watches_that_run_out_later_are_said_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue: the limit of inotify may be reached at any folder that comes."""
+    """The limit of inotify may be reached at any folder that comes."""
     async with scene(tmp_path) as it:
 
         def cannot(self: Watch, folders: object) -> None:

@@ -235,6 +235,18 @@ async def test_a_kernel_that_died_meanwhile_loses_no_request_and_doubles_none(tm
         assert await ask_for(house, again, epoch=2) == Asked(1, "granted", "")
 
 
+async def test_a_call_that_is_kept_waiting_again_is_told_again(house: House) -> None:
+    """P26: nobody looks whether a run is over but after an event."""
+    await at_work(house)
+    await ask_for(house, HELD)
+    await house.writer.commit(park, "i1", 1, Parking(status="queued", outcome="crash", not_before_ms=1))
+    await take(house)
+    assert len(told(house, "approval.requested")) == 1
+    await ask_for(house, Call(key="toolu_7", tool="Bash", input=PUSH.input, held=True), epoch=2)
+    first, again = told(house, "approval.requested")
+    assert first == again
+
+
 async def test_a_clock_that_was_set_between_two_kernels_moves_the_deadline(house: House) -> None:
     """Promise P2: an hour stays an hour."""
     await parked(house)

@@ -9,6 +9,6 @@ from tests.kernel.store.house import open_house
 
 @pytest.mark.parametrize("check", [*CHECKS, *STEERING], ids=lambda check: check.__name__)
 async def test_the_store_keeps_its_contract(check: Check, place: str) -> None:
-    """Issue: one contract suite runs on a file and in memory."""
+    """One contract suite runs on a file and in memory."""
     async with open_house(place) as house:
         await check(house)

@@ -73,7 +73,7 @@ async def test_who_is_paused_is_not_chosen_to_try(house: House) -> None:
 
 
 async def test_who_is_paused_before_it_tried_leaves_its_place_to_the_next(house: House) -> None:
-    """promises.md 4.4, issue 3: waiting for a provider ends without a person."""
+    """promises.md 4.4: waiting for a provider ends without a person."""
     await house.agents("alice", "bob")
     await both_wait(house)
     await settle(house)
@@ -216,7 +216,7 @@ async def test_who_waits_follows_what_becomes_of_the_breaker(house: House) -> No
 
 
 async def test_who_waits_for_a_quota_waits_for_a_person_once_the_key_is_refused(house: House) -> None:
-    """issue 3: a run never hangs, whatever an agent is stuck on; no time will come for this one."""
+    """A run never hangs, whatever an agent is stuck on; no time will come for this one."""
     await house.agents("alice", "bob")
     for number, name in enumerate(("alice", "bob"), 1):
         await house.said(f"dm:{name}", "x")
@@ -323,7 +323,7 @@ async def test_who_calls_somebody_else_instead_leaves_its_place_at_once(house: H
 
 
 async def test_a_new_kernel_frees_who_waits_for_a_breaker_that_is_not_there(house: House) -> None:
-    """Issue 3, Build 8: whatever left it behind, nobody else would ever come back to it."""
+    """Whatever left it behind, nobody else would ever come back to it."""
     await house.agents("alice", "bob")
     await both_wait(house)
     await house.writer.commit(forget_breakers)

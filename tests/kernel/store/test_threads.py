@@ -91,7 +91,7 @@ async def test_the_prompt_is_frozen_with_the_first_entry_and_its_system_text_is_
 
 
 async def test_the_word_continue_takes_up_what_was_left_incomplete(house: House) -> None:
-    """Issue, 6: entries, prompt and compaction come along, then what was said; nothing is booked twice."""
+    """Entries, prompt and compaction come along, then what was said; nothing is booked twice."""
     await house.agents("alice")
     old = await left(house, "count", reply(0, "one", "tool_use", "t"), Entry(k=1, kind="tool", text=BIG, name="t"))
     said = await house.said("dm:alice", "Continue, but faster")

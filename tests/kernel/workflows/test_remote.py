@@ -96,7 +96,7 @@ def consent(error: Untrusted) -> Consent:
 
 
 async def test_a_remote_workflow_is_fetched_pinned_and_told_where_it_came_from(tmp_path: Path, host: GitHost) -> None:
-    """Issue 4, 5: ref to commit, lock, source.*; a prompt comes with its workflow."""
+    """Ref to commit, lock, source.*; a prompt comes with its workflow."""
     async with stage(tmp_path, host) as on:
         found = await on.fetch()
         commit = host.git("rev-parse", "HEAD")
@@ -203,7 +203,7 @@ async def test_a_repository_cannot_have_anything_followed_or_run(tmp_path: Path,
 
 
 async def test_a_private_repository_is_fetched_with_what_the_users_git_knows(tmp_path: Path, host: GitHost) -> None:
-    """Issue 4, 5: their own helper is asked, once the host refused; without one nobody is, and the hint says why."""
+    """Their own helper is asked, once the host refused; without one nobody is, and the hint says why."""
     host.authorization = "Basic YW5uYTpzZWNyZXQ="  # anna:secret
     home = tmp_path / "home"
     home.mkdir()

@@ -104,7 +104,7 @@ async def stage(tmp_path: Path) -> AsyncGenerator[Stage]:
 
 
 async def test_a_started_workflow_has_its_members_and_its_kickoff(catalog: Catalog, tmp_path: Path) -> None:
-    """Issue 2, 8; CF16: @bob came out of setup and is not woken. P19: a value is data in a command."""
+    """CF16: @bob came out of setup and is not woken. P19: a value is data in a command."""
     async with stage(tmp_path) as on:
         started = await on.start(checked(catalog, asked("--who", '$(id) @bob "x"', tag="t1")))
         assert started.space == "review:t1"
@@ -286,7 +286,7 @@ async def test_what_was_started_has_a_wall_time_only_if_its_file_says_so(catalog
 
 
 def test_a_budget_in_usd_is_refused_where_no_price_is_known(catalog: Catalog) -> None:
-    """Issue: unknown model = unknown cost; told before setup has run, with what to do instead."""
+    """Unknown model = unknown cost; told before setup has run, with what to do instead."""
     (catalog.root / ".agents/alice.yaml").write_text("model: ollama/llama\nprompt: {system: hi}\n")
     write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice go'\n")
     limited = StartAsked("review", mode="run", trusted=True, budget=RunBudget(usd=1.0))

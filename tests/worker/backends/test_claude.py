@@ -116,7 +116,7 @@ def test_its_tools_see_the_environment_of_the_agent(tmp_path: Path) -> None:
 def test_its_permissions_follow_the_agents(
     tmp_path: Path, approval: Approval, mode: str, asks: bool, runs: bool
 ) -> None:
-    """Issue, 3: who is to be asked is asked by way of Daemon MCP, whose own tools need no asking."""
+    """Who is to be asked is asked by way of Daemon MCP, whose own tools need no asking."""
     own = {"mine": McpServer(command="serve")}
     argv = Claude(job(tmp_path, approval=approval, mcp_servers=own)).launch().argv
     assert flag(argv, "--permission-mode") == mode
@@ -146,7 +146,7 @@ def test_a_tool_that_is_faster_than_its_reply_comes_after_it(tmp_path: Path) -> 
 
 
 def test_what_agents_below_it_spend_is_booked_and_no_step_of_its(tmp_path: Path) -> None:
-    """Issue, 2: its turns are exact; the rest of what its result counts for this run is theirs."""
+    """Its turns are exact; the rest of what its result counts for this run is theirs."""
     program = Claude(job(tmp_path))
     events = heard(
         program,
@@ -225,7 +225,7 @@ async def test_the_real_one_leaves_no_trace_outside(tmp_path: Path) -> None:
 @pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")
 @pytest.mark.parametrize("granted", [True, False])
 async def test_the_real_one_asks_through_daemon_mcp(tmp_path: Path, granted: bool) -> None:
-    """Issue, 3: what may change something is asked about; what was refused does not happen."""
+    """What may change something is asked about; what was refused does not happen."""
     async with made(CLAUDE, "real", "asks", tmp_path) as bed:
         bed.daemon.grants = granted
         bed.script(Shell("touch asked"), Reply("done"))

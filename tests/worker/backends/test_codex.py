@@ -52,7 +52,7 @@ def test_the_prompt_is_input_and_the_agents_own_prompt_is_in_its_configuration(t
 
 
 def test_a_thread_is_gone_on_with_under_its_id(tmp_path: Path) -> None:
-    """Issue, 2: resumed out of the same home."""
+    """Resumed out of the same home."""
     argv = codex(make_job("codex", tmp_path, session="t-1")).launch().argv
     assert argv[1:3] == ("exec", "resume")
     assert argv[-2:] == ("t-1", "-")
@@ -68,7 +68,7 @@ def test_a_thread_is_gone_on_with_under_its_id(tmp_path: Path) -> None:
     ],
 )
 def test_what_would_be_asked_about_is_refused(tmp_path: Path, approval: Approval, sandbox: str, shell: bool) -> None:
-    """Issue, 3: mapped to its own settings, and never to more than was allowed."""
+    """Mapped to its own settings, and never to more than was allowed."""
     told = settings(make_job("codex", tmp_path, approval=approval))
     assert (told["approval_policy"], told["sandbox_mode"]) == ("never", sandbox)
     assert told["features"].get("shell_tool", True) is shell
@@ -163,7 +163,7 @@ def test_its_own_servers_get_their_secrets_and_nobody_else_does(tmp_path: Path) 
     ("approval", "mode"), [("auto", "approve"), ("ask", "writes"), ("all", "prompt"), ("deny", "writes")]
 )
 def test_its_own_servers_are_bound_by_the_approval(tmp_path: Path, approval: Approval, mode: str) -> None:
-    """Issue, 3: those tools ask like any other; the kernel's never do."""
+    """Those tools ask like any other; the kernel's never do."""
     job = make_job("codex", tmp_path, approval=approval, mcp_servers={"files": McpServer(command="serve")})
     servers = settings(job)["mcp_servers"]
     modes = {name: server["default_tools_approval_mode"] for name, server in servers.items()}

@@ -88,7 +88,7 @@ def test_a_session_is_told_its_prompt_once(folder: Path) -> None:
 def test_nobody_can_be_asked_so_it_is_refused(
     folder: Path, approval: Approval, force: bool, allow: list[str], deny: list[str]
 ) -> None:
-    """Issue 5: mapped to its own flags, and weaker: what would be asked about is refused, at once."""
+    """Mapped to its own flags, and weaker: what would be asked about is refused, at once."""
     program = cursor(folder, approval=approval, mcp_servers={"own": McpServer(command="mine")})
     assert ("--force" in program.launch().argv) is force
     rules = json.loads((folder / "home/.cursor/cli-config.json").read_text())["permissions"]
@@ -192,6 +192,6 @@ def test_a_failure_is_no_success_whatever_says_so(
 
 
 def test_what_a_failed_run_cost_is_booked(folder: Path) -> None:
-    """Issue 5: usage is counted once, also where there is no reply to book it with."""
+    """Usage is counted once, also where there is no reply to book it with."""
     end = {"type": "result", "subtype": "error", "is_error": True, "usage": {"inputTokens": 4}}
     assert heard(cursor(folder), end) == [Spent(Usage(input_tokens=4)), Over()]

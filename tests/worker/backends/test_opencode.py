@@ -74,8 +74,20 @@ def test_it_lives_in_a_home_of_its_own_and_its_shells_in_the_users(tmp_path: Pat
     assert env["OPENCODE_DISABLE_PROJECT_CONFIG"] == env["OPENCODE_PURE"] == "1"
 
 
+def test_a_link_in_its_home_leads_us_nowhere(tmp_path: Path) -> None:
+    """P15: it may write to its home from a sandbox, and what prepares the home is outside of that."""
+    job = make_job("opencode", tmp_path)
+    theirs = tmp_path / "theirs/opencode"
+    theirs.mkdir(parents=True)
+    (theirs / "package-lock.json").write_text("mine", "utf-8")
+    (job.home / "config").symlink_to(theirs.parent)
+    opencode(job).launch()
+    assert written(theirs) == {Path("package-lock.json"): "mine"}
+    assert (job.home / "config/opencode/package-lock.json").is_file()
+
+
 def test_a_session_is_gone_on_with_under_its_id(tmp_path: Path) -> None:
-    """Issue, 2; and the prompt is input."""
+    """The prompt is input."""
     launch: Launch = opencode(make_job("opencode", tmp_path, session="ses_1")).launch()
     assert launch.argv[-2:] == ("--session", "ses_1")
     assert launch.stdin == b"do it"
@@ -91,7 +103,7 @@ def test_a_session_is_gone_on_with_under_its_id(tmp_path: Path) -> None:
     ],
 )
 def test_what_would_be_asked_about_is_not_offered(tmp_path: Path, approval: Approval, allowed: set[str]) -> None:
-    """Issue, 3. Nobody can be asked; helpers of its own, whose tokens nobody counts, are never there."""
+    """Nobody can be asked; helpers of its own, whose tokens nobody counts, are never there."""
     rules: Mapping[str, str] = settings(make_job("opencode", tmp_path, approval=approval))["permission"]
     tools = ("bash", "read", "task", "daemon_channel_send")
     verdicts = {tool: rules.get(tool, rules["*"]) for tool in tools} | {"daemon_channel_send": rules["daemon_*"]}

@@ -90,7 +90,7 @@ async def test_nobody_but_its_agent_instructs_it_and_nothing_of_the_users_change
 
 @pytest.mark.parametrize("subject", PROGRAMS)
 async def test_three_at_once_in_one_project_do_not_meet(subject: ProgramSubject, tmp_path: Path) -> None:
-    """Issue, 1: each has a home of its own (clis.md, trap 10)."""
+    """Each has a home of its own (clis.md, trap 10)."""
     ended: list[str] = []
 
     async def one(name: str) -> None:

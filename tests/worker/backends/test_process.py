@@ -73,7 +73,7 @@ async def test_the_end_of_what_it_complained_is_kept(run: Run) -> None:
 
 
 async def test_one_that_ignores_sigterm_is_killed_with_its_group(run: Run) -> None:
-    """Issue, 7: SIGTERM, then SIGKILL."""
+    """SIGTERM, then SIGKILL."""
     deaf = """
         import os, signal, time
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -91,7 +91,7 @@ async def test_one_that_ignores_sigterm_is_killed_with_its_group(run: Run) -> No
 
 
 async def test_one_that_stays_after_its_last_word_is_pushed_out(run: Run) -> None:
-    """Issue, 7, post-result watchdog: how it leaves then says nothing."""
+    """How it leaves then says nothing."""
     async with run("import time; print('result', flush=True); time.sleep(60)") as made:
         assert await made.line() == b"result"
         made.over()
@@ -111,7 +111,7 @@ async def test_nobody_who_inherited_its_output_holds_it_open(run: Run) -> None:
 
 
 async def test_what_it_leaves_outside_is_removed_even_if_we_were_killed_with_it(run: Run, tmp_path: Path) -> None:
-    """Issue, 7: at its end; and by the next one, where nobody was left to do it."""
+    """At its end; and by the next one, where nobody was left to do it."""
     leave = "import os, sys; open(f'{os.getpid()}.sock', 'w').close(); print('left')"
     async with run(leave) as made:
         assert await lines(made) == [b"left"]
@@ -148,7 +148,7 @@ async def test_what_cannot_be_started_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_session_is_resumed_where_it_was_made_or_not_at_all(tmp_path: Path) -> None:
-    """Issue, 2: in the original directory; elsewhere it would take other files for the same."""
+    """In the original directory; elsewhere it would take other files for the same."""
     entries = (Entry(k=0, kind="session", session="s", note="/elsewhere"),)
     ended = await attempt(make_start(backend="claude", cwd=str(tmp_path), entries=entries))
     assert ended.error.cause == "session_lost" and "/elsewhere" in ended.error.text
