@@ -45,7 +45,7 @@ class Prompt(_Strict, frozen=True, kw_only=True):
 
 
 class Context(_Strict, frozen=True, kw_only=True):
-    """What is the agent's own, wherever it works. A workflow's inline agent has no folder: it ends with the workflow."""
+    """What is the agent's own, wherever it works. An inline agent of a workflow has no folder: it ends with that."""
 
     thin_thread: Annotated[int, msgspec.Meta(ge=0, le=200)] = 10
     """How many earlier messages of the same space open the prompt."""

@@ -18,6 +18,9 @@ Cause = Literal[
     "session_lost", "crash", "unresponsive", "protocol", "kernel_restart", "suspect_kernel_crash", "cancelled",
 ]  # fmt: skip
 
+UNREACHED: Final = "kernel_unreached"
+"""The code of a failure (cause ``network``) where a worker, or its program, could not reach the kernel's own tools."""
+
 CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
     {
         "rate_limited": "transient",

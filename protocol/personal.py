@@ -52,15 +52,16 @@ def dir_fault(path: str, agent: str) -> str | None:
 
     Judges the text alone: whoever uses the directory checks where links lead.
     """
-    if any(ord(letter) < 32 for letter in path):
-        return "holds a control character"
-    if path.startswith(("/", "~")):
-        return "is not a path inside the project"
     parts = PurePosixPath(path).parts
-    if ".." in parts:
-        return "leads outside the project, or may"
-    if not parts:
-        return "is the project itself"
+    faults = (
+        (any(ord(letter) < 32 for letter in path), "holds a control character"),
+        (path.startswith(("/", "~")), "is not a path inside the project"),
+        (".." in parts, "leads outside the project, or may"),
+        (not parts, "is the project itself"),
+    )
+    fault = next((text for found, text in faults if found), None)
+    if fault is not None:
+        return fault
     if ".git" in parts or parts[0] == ".workflows" or parts in {(AGENTS,), (".workspace",)}:
         return "holds what is not the agent's own"
     if parts[0] == AGENTS and parts[1] != agent:

@@ -5,6 +5,7 @@ Only for what may be sent twice: a call with its key, which the kernel's ledger 
 
 from typing import Final
 
+from protocol.errors import UNREACHED
 from worker.http import BROKEN, Connection
 from worker.models.errors import Failed
 from worker.waits import Waits
@@ -29,4 +30,4 @@ async def insist(
             trouble = f"{type(error).__name__}: {error}"
         if wait is not None:
             await waits.sleep(wait)
-    raise Failed("network", f"the kernel's tools cannot be reached ({trouble})")
+    raise Failed("network", f"the kernel's tools cannot be reached ({trouble})", code=UNREACHED)

@@ -8,6 +8,7 @@ import os
 import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -122,13 +123,20 @@ def _digest_of_file(word: str, root: Path) -> str | None:
     if os.path.commonpath([real_root, real]) != real_root:
         return None  # no file of the project
     try:
-        if not stat.S_ISREG(os.stat(real).st_mode):
+        found = os.stat(real)
+        if not stat.S_ISREG(found.st_mode):
             return None
-        return _sha256(read_bytes(Path(real), word, MAX_PROGRAM_BYTES))
+        return _content(real, word, (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino))
     except (FileNotFoundError, NotADirectoryError, FileMissing):
         return ABSENT
     except OSError:
         return None  # no name of a file: most of such words are a line for a shell
+
+
+@lru_cache(maxsize=256)
+def _content(path: str, shown: str, _signature: tuple[int, ...]) -> str:
+    """The digest of a file. It is asked for with each message and each attempt, and may be of a large program."""
+    return _sha256(read_bytes(Path(path), shown, MAX_PROGRAM_BYTES))
 
 
 def _sha256(data: bytes) -> str:

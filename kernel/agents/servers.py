@@ -33,6 +33,7 @@ _KEY: Final = "mcp_servers"
 _FILE_KEY: Final = "mcpServers"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+_HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", re.ASCII)
 _OURS: Final = "AGENT_WORKER_"
 """How variables begin that say where the kernel is, and what lets one in."""
 _OF_THE_LOADER: Final = ("LD_", "DYLD_")
@@ -168,6 +169,9 @@ def _value_faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
     for name in sorted(_variables(server)):
         if name.startswith(_OURS):
             yield ("env" if server.env else "headers"), f"${name} is the kernel's own, and is not handed on", None
+    for name in server.headers:
+        if not _HEADER.fullmatch(name):
+            yield "headers", f"{name[:60]!r} is no name for a header", "for example Authorization"
     for name in server.env:
         if not _NAME.fullmatch(name) or name.startswith((_OURS, *_OF_THE_LOADER)):
             yield f"env.{name}", f"{name[:60]!r} is no name for a variable of it", None

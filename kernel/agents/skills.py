@@ -20,6 +20,8 @@ from protocol.tools import Skill
 INSTRUCTIONS: Final = "SKILL.md"
 HOME: Final = ".agents/skills"
 """Where imported skills are, and where an agent's are that names no folder."""
+LOCK: Final = "skills.lock"
+"""What imported skills are pinned to; it stays when the last of them is removed."""
 MAX_SKILLS: Final = 100
 MAX_SKILL_FILES: Final = 4000
 """In all skills of one agent: a worker is told of each."""
@@ -54,8 +56,14 @@ def skills_of(folders: tuple[str, ...], root: Path) -> tuple[FoundSkill, ...]:
 
 
 def home_skills(root: Path) -> tuple[FoundSkill, ...]:
-    """The skills in HOME; none where there is no such folder. Raises BadDefinition."""
-    return skills_of((HOME,), root) if (root / HOME).is_dir() else ()
+    """The skills in HOME; none where there is no such folder, or nothing but a lock in it. Raises BadDefinition."""
+    try:
+        names = os.listdir(root / HOME)
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except OSError:
+        return skills_of((HOME,), root)  # which says what is wrong with it
+    return skills_of((HOME,), root) if any(name[0] != "." and name != LOCK for name in names) else ()
 
 
 def told(skills: tuple[Skill, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kernel.agents.skills import HOME, FoundSkill, skills_of
+from kernel.agents.skills import HOME, FoundSkill, home_skills, skills_of
 from kernel.inspect.tolerant import TolerantCatalog
 from kernel.source.problems import BadDefinition
 from protocol.toolbox import SkillList, SkillRow
@@ -14,7 +14,7 @@ def skill_list(root: Path) -> SkillList:
     skipped: list[str] = []
     found: dict[str, FoundSkill] = {}
     users: dict[str, set[str]] = {}
-    folders = {_home(root), *(folder for one in named.values() for folder in one.skills)} - {""}
+    folders = {HOME, *(folder for one in named.values() for folder in one.skills)}
     for folder in sorted(folders):
         for one in _in(folder, root, skipped):
             found[one.path] = one
@@ -27,13 +27,9 @@ def skill_list(root: Path) -> SkillList:
     return SkillList(skills=tuple(sorted(rows, key=lambda row: (row.name, row.path))), skipped=tuple(skipped))
 
 
-def _home(root: Path) -> str:
-    return HOME if (root / HOME).is_dir() and any((root / HOME).iterdir()) else ""
-
-
 def _in(folder: str, root: Path, skipped: list[str]) -> tuple[FoundSkill, ...]:
     try:
-        return skills_of((folder,), root)
+        return home_skills(root) if folder == HOME else skills_of((folder,), root)
     except BadDefinition as error:
         skipped.append(error.text)
         return ()

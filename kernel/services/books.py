@@ -70,7 +70,7 @@ class Books:
         failure = Failure(cause, ending.retry_after_seconds)
         decision = decide(failure, self._history(leased), tried.retry, self._jitter())
         self._unstarted = self._unstarted + 1 if cause == "spawn_transient" else 0
-        trip = self._trip(failure, tried.endpoint)
+        trip = None if ending.ours else self._trip(failure, tried.endpoint)
         if isinstance(decision, GiveUp):
             await self._close(leased, ending, decision.status, tried, trip)
             return

@@ -42,5 +42,5 @@ class Folders:
 
 
 def plain(name: str) -> str:
-    """A key, of an agent or a space, as one folder: ``review:main`` becomes ``review+main``, which no other key does."""
+    """A key, of an agent or a space, as one folder: only ``review:main`` becomes ``review+main``."""
     return _PLAIN.sub("+", name)

@@ -220,7 +220,8 @@ def _believed(ending: Ending | None, live: Live, start: Start) -> Ending | None:
     if ending is None or ending.ended_as != "done" or start.backend not in CLIS or live.reached:
         return ending
     title = BACKENDS[start.backend].title
-    return Ending("failed", f"{title} never connected to Daemon MCP, so what it says is not believed", cause="network")
+    text = f"{title} never connected to Daemon MCP, so what it says is not believed"
+    return Ending("failed", text, cause="network", ours=True)
 
 
 def _tokens(allowance: Allowance | Exhausted | None) -> int | None:

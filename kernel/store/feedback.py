@@ -8,14 +8,19 @@ from kernel.store.clock_text import rfc3339
 from protocol.api import FeedbackList, FeedbackRow
 from protocol.names import feedback_id
 
+LIMIT_CHARACTERS: Final = 2_000_000
+"""Of one answer: agents write this, and as much as they like."""
 LIST: Final = "SELECT id, at_ms, author, space, text FROM feedback ORDER BY id DESC LIMIT ?"
 
 
 def listing(conn: apsw.Connection, limit: int) -> FeedbackList:
-    """The newest, oldest first."""
-    rows = cast("list[tuple[int, int, str, str | None, str]]", conn.execute(LIST, (limit,)).fetchall())
-    found = (
-        FeedbackRow(id=feedback_id(number), at=rfc3339(at_ms), author=author, space=space, text=text)
-        for number, at_ms, author, space, text in reversed(rows)
-    )
-    return FeedbackList(feedback=tuple(found))
+    """The newest, oldest first: at most ``limit``, and as many as have LIMIT_CHARACTERS together."""
+    found: list[FeedbackRow] = []
+    room = LIMIT_CHARACTERS
+    for row in conn.execute(LIST, (limit,)):
+        number, at_ms, author, space, text = cast("tuple[int, int, str, str | None, str]", row)
+        room -= len(text)
+        if room < 0 and found:
+            break
+        found.append(FeedbackRow(id=feedback_id(number), at=rfc3339(at_ms), author=author, space=space, text=text))
+    return FeedbackList(feedback=tuple(reversed(found)))

@@ -87,7 +87,7 @@ def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: Ke
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
     """P16: tools, inputs and reasons are the agent's words."""
-    row = {**ROW, "tool": text, "input": {text: text}, "reason": text}
+    row: dict[str, Any] = {**ROW, "tool": text, "input": {text: text}, "reason": text}
     kernel.answers["GET /approvals"] = Pending(approvals=(ApprovalRow(**row),))
     kernel.answers["GET /approvals/a3"] = ApprovalInfo(**row, state="open")
     for words in (["pending"], ["pending", "--json"], ["pending", "a3"], ["pending", "a3", "--json"]):

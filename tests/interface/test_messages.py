@@ -168,7 +168,8 @@ def test_waiting_ends_with_the_instruction(cli: Cli, kernel: KernelDouble) -> No
     assert (ran.code, ran.out, ran.err) == (0, "the answer\n", "")
     paths = [asked.path for asked in kernel.asked if asked.path != "/health"]
     assert paths[:3] == ["/messages", "/events", "/instructions/i7"]
-    assert kernel.of("GET", "/events")[0].query == {"type": "agent.changed,instruction.ended,instruction.queued"}
+    kinds = "agent.changed,approval.requested,instruction.ended,instruction.queued"
+    assert kernel.of("GET", "/events")[0].query == {"type": kinds}
 
 
 def test_waiting_survives_the_kernel(cli: Cli, kernel: KernelDouble) -> None:

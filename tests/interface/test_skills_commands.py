@@ -51,6 +51,7 @@ def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> No
         assert (folder / "SKILL.md").read_text().endswith("Or count by hand.\n"), "what is gone comes again"
     assert cli("skills", "rm", "counting").code == 0
     assert (sorted(os.listdir(folder.parent)), cli("skills", "list").out) == (["skills.lock"], "no skills\n")
+    assert cli("skills", "list").err == "", "an empty home is nothing that was skipped"
 
 
 @pytest.mark.parametrize(

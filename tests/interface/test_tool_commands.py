@@ -13,12 +13,12 @@ def test_a_tool_is_added_mocked_and_run_again(cli: Cli) -> None:
     file = cli.root / "moniro.yaml"
     file.write_text(PROJECT)
     words = ["-d", "Count: lines", "-a", "path:string", "-a", "all:boolean?", "--read-only", "--timeout", "10s"]
-    added = cli("tool", "add", "count", *words, "--json", "--", "wc", "-l", "${path}")
+    added = cli("tool", "add", "count", *words, "--json", "--", "wc", "-l", "--", "${path}")
     assert (added.code, added.json()["tools"], added.json()["changed"]) == (0, ["count"], True)
     text = file.read_text()
     assert text.startswith(PROJECT)
     count = {
-        "description": "Count: lines", "command": ["wc", "-l", "${path}"],
+        "description": "Count: lines", "command": ["wc", "-l", "--", "${path}"],
         "input": {"path": "string", "all": "boolean?"}, "read_only": True, "timeout": "10s",
     }  # fmt: skip
     assert yaml.safe_load(text)["tools"] == {"count": count}

@@ -29,7 +29,8 @@ NOW = 1_795_255_242.0
 ROWS = (
     ps_row(
         "reviewer", "", model="mock/reviewer", doing="channel_send", reason=None, last_exit=None, cpu_percent=12.34,
-        diff=DiffStat(files=2, added=9, deleted=3), rss_bytes=8_388_608, usage=Usage(input_tokens=1200, output_tokens=34, cost_usd=0.0123), queue=Queue(normal=2),
+        diff=DiffStat(files=2, added=9, deleted=3), rss_bytes=8_388_608, queue=Queue(normal=2),
+        usage=Usage(input_tokens=1200, output_tokens=34, cost_usd=0.0123),
     ),
     ps_row(
         "coder", "", model="mock/coder", doing="", state="backoff", reason=None, until="2026-11-21T10:00:46Z", pid=None,

@@ -1,5 +1,6 @@
 """What must hold after every single job of the writer, whatever the world does: the promises as questions to rows."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -182,7 +183,8 @@ SELECT 'P13', w.space || ' ended ' || w.status || ' and has i' || i.id || ', whi
   FROM workflows AS w CROSS JOIN instructions AS i ON i.run = w.id
   WHERE w.state = 'stopped' AND (i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
     OR (w.mode = 'run' AND w.status = 'done' AND (i.state IN ('failed', 'dead', 'incomplete')
-      OR (i.state = 'cancelled' AND i.ended_ms = w.ended_ms))))
+      OR (i.state = 'cancelled' AND i.ended_ms = w.ended_ms
+        AND i.id NOT IN (SELECT value FROM json_each(:cancelled))))))
 UNION ALL
 SELECT 'P13', w.space || ' never ended' FROM workflows AS w WHERE w.mode = 'run' AND w.state = 'running'
 UNION ALL
@@ -205,13 +207,15 @@ SELECT 'P4', 'i' || i.id || ' had asked ' || count(a.id) || ' and was told ' || 
 SAID: Final = "SELECT count(*) FROM messages WHERE sender = 'user' AND text = ?"
 
 
-def judge_end(conn: apsw.Connection, accepted: Iterable[tuple[str, str]], witness: Witness, workers: int) -> None:
+def judge_end(
+    conn: apsw.Connection, accepted: Iterable[tuple[str, str]], witness: Witness, workers: int, cancelled: Iterable[int]
+) -> None:
     """What must hold once all is over: what was accepted is there once, nothing was said twice, runs kept to limits.
 
-    ``workers`` is how many calls could be under way at once.
+    ``workers`` is how many calls could be under way at once; ``cancelled`` what people wanted ended.
     """
     at = trio.current_time()
-    bounds = {"workers": workers, "call": CALL_TOKENS}
+    bounds = {"workers": workers, "call": CALL_TOKENS, "cancelled": json.dumps(list(cancelled))}
     for promise, text in (*conn.execute(STRANGE_COUNTS), *conn.execute(RUNS, bounds)):
         witness.blame(at, str(promise), str(text))
     for label, text in accepted:

@@ -87,7 +87,8 @@ async def _simulate(
                 await _liveness(world, people)
             if lifetime.cancelled_caught:
                 world.witness.blame(trio.current_time(), "P3", f"the world stands still: {_where(world)}")
-            judge_end(world.eyes, people.accepted, world.witness, plan.workers)
+            cancelled = (act.number for act in plan.acts if act.deed == "cancel")
+            judge_end(world.eyes, people.accepted, world.witness, plan.workers, cancelled)
             report = _report(world)
             end(world)
             machine.cancel_scope.cancel()

@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from protocol.backends import BACKENDS, BackendSpec
+from protocol.errors import UNREACHED
 from protocol.ipc import Entry, Error, Go, Result, Start
 from worker.attempt import error_frame
 from worker.backends import words
@@ -94,7 +95,7 @@ async def _run(program: Program, spec: BackendSpec, launch: Launch, start: Start
     if not isinstance(ended, Result):
         raise ended
     if ended.status == "done" and spec.daemon_check == "yes" and not teller.reached:
-        raise Failed("network", f"{spec.title} did not reach the kernel's tools, whatever it says")
+        raise Failed("network", f"{spec.title} did not reach the kernel's tools, whatever it says", code=UNREACHED)
     return ended
 
 

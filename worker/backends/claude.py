@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from protocol.errors import Cause
+from protocol.errors import UNREACHED, Cause
 from protocol.ipc import Result
 from worker.backends import claude_setup
 from worker.backends.claude_stream import Line, Replies, parse, spent
@@ -79,7 +79,8 @@ class Claude:
         ours = (one.status for one in line.mcp_servers if one.name == claude_setup.DAEMON)
         status = next(ours, "not configured")
         if status != "connected":
-            raise Failed("network", f"{TITLE} did not reach the kernel's tools: its MCP server is {status}")
+            text = f"{TITLE} did not reach the kernel's tools: its MCP server is {status}"
+            raise Failed("network", text, code=UNREACHED)
         yield Reached()
         yield SessionIs(line.session_id)
 

@@ -7,6 +7,7 @@ keeps variables from its shells, so a bridge would be one process more and nothi
 from collections.abc import Iterable
 from typing import Final
 
+from protocol.errors import UNREACHED
 from protocol.instruction import Usage
 from protocol.ipc import Result, Start
 from worker.backends import private
@@ -60,7 +61,7 @@ class Codex:
         if _NO_SESSION in ended.stderr:
             raise Failed("session_lost", f"{TITLE} does not know its thread {self._job.session} any more")
         if _NO_SERVER in ended.stderr:
-            raise Failed("network", f"{TITLE} did not reach the kernel's tools: {ended.stderr}")
+            raise Failed("network", f"{TITLE} did not reach the kernel's tools: {ended.stderr}", code=UNREACHED)
         raise unfinished(TITLE, ended)
 
     def _failed(self, message: str) -> Result:

@@ -62,11 +62,15 @@ class Teller:
         await self._link.progress(self._doing.what[:200], tool=self._doing.tool)
 
     async def _settle(self, session: str) -> Result | None:
-        """Keep the session's id, and where it was: a session is resumed nowhere else."""
+        """Keep the session's id, and where it was: a session is resumed nowhere else.
+
+        It makes no room before its first turn: each attempt is to get on, and a session without one may not be kept.
+        """
         if session == self._session:
             return None
         self._session = session
-        return await self._record(Entry(k=self._k, kind="session", session=session, note=self._cwd))
+        ended = await self._record(Entry(k=self._k, kind="session", session=session, note=self._cwd))
+        return None if ended is not None and ended.status == "yielded" else ended
 
     def _entry(self, event: Turn | ToolEnded | Spent) -> Entry:
         match event:

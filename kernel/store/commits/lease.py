@@ -59,7 +59,7 @@ class Leased(msgspec.Struct, frozen=True, kw_only=True):
     approval: Approval | None = None
     """Whether somebody is asked before a tool runs, where its run was started with that."""
     interrupted: bool = False
-    """An attempt broke off since the last entry: what came next may have begun."""
+    """An attempt broke off since the last entry, or what is gone on with did: what came next may have begun."""
 
 
 LEASE: Final = """
@@ -71,11 +71,13 @@ WHERE id = :id AND state IN ('queued', 'yielded') AND NOT EXISTS (
       AND (a.state <> 'active' OR a.hold_key IS NOT NULL OR a.resume_at_ms > :now))
 RETURNING epoch, attempts, crashes, agent, name, space, lane, hops, message, entries, run, throttled_ms, promoted,
   preempted, compacted, carried_steps, continues, by_mention,
-  epoch > 1 AND EXISTS (
+  (continues IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM entries AS own WHERE own.instruction = instructions.id AND own.epoch > 0))
+  OR (epoch > 1 AND EXISTS (
     SELECT 1 FROM attempts AS p WHERE p.instruction = instructions.id AND p.epoch < instructions.epoch
       AND p.epoch >= coalesce((SELECT e.epoch FROM entries AS e WHERE e.instruction = instructions.id
         ORDER BY e.k DESC LIMIT 1), 0)
-      AND p.outcome NOT IN ('yielded', 'held back', 'over budget')),
+      AND p.outcome NOT IN ('yielded', 'held back', 'over budget'))),
   vouched,
   (SELECT w.vouched FROM workflows AS w WHERE w.id = instructions.run),
   (SELECT w.approval FROM workflows AS w WHERE w.id = instructions.run)

@@ -189,6 +189,14 @@ def test_a_program_that_is_too_large_to_be_looked_at_is_refused(root: Path) -> N
         _pinned(root, "[./huge]")
 
 
+def test_an_agent_lives_on_when_the_last_skill_is_removed(root: Path) -> None:
+    """``awk skills rm``: the lock stays, and is no skill."""
+    shutil.rmtree(root / ".agents/skills/cooking")
+    (root / ".agents/skills/skills.lock").write_text("{}")
+    catalog = Catalog(root)
+    assert belongings(catalog.agent("bob").definition, catalog.project(), root).skills == ()
+
+
 def test_hidden_folders_are_no_skills(root: Path) -> None:
     """``awk skills update`` writes beside what is there: an attempt that begins meanwhile is not refused."""
     home = root / ".agents/skills"

@@ -33,6 +33,12 @@ def agent(root: Path, keys: str, project: str = "") -> Catalog:
         ("mcp_servers: { a: { url: 'file:///x' } }", "3:21 mcp_servers.a.url", "is not an http://", None),
         ("mcp_servers: { a: { url: 'http://u:p@x' } }", "3:21 mcp_servers.a.url", "is not an http://", None),
         ("mcp_servers: { a: { url: 'http://good.example@x' } }", "3:21 mcp_servers.a.url", "is not an http://", None),
+        (
+            "mcp_servers: { a: { url: 'http://x', headers: { 'A B': y } } }",
+            "3:38 mcp_servers.a.headers",
+            "no name",
+            None,
+        ),
         ("mcp_servers: { a_: { command: x } }", "3:16 mcp_servers.a_", "is not a server's name", None),
         ("mcp_servers: { a: { command: x, args: ['${K}'] } }", "3:33 mcp_servers.a.args", "everybody could", None),
         ("mcp_servers: { a: { url: 'http://x/${K}' } }", "3:21 mcp_servers.a.url", "everybody could", None),

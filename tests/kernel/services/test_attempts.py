@@ -12,6 +12,7 @@ from kernel.agents.trust import agent_units
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.spec import Spec
 from kernel.store import breakers
+from protocol.errors import UNREACHED
 from protocol.ipc import Entry, Error, Exited, Result
 from protocol.trust import Consent
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core
@@ -134,6 +135,20 @@ async def test_refused_credentials_are_asked_for_once_and_cost_nothing(tmp_path:
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert (it.status(instruction), it.status(behind), len(it.launcher.spawned)) == ("waiting", "queued", 1)
         assert charged(it) == [(0, 0, 0)]
+
+
+async def test_a_provider_is_not_to_blame_where_the_kernels_own_tools_were_not_reached(tmp_path: Path) -> None:
+    """P9: tried again, while nobody else's calls to that provider are held back for it."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        for code, counted in ((UNREACHED, 0), (None, 1)):
+            worker = await it.launcher.next(1 + counted)
+            await worker.say(Error(cause="network", text="no connection", code=code))
+            await worker.leave(Exited(code=0))
+            await it.until(instruction, lambda status: status == "queued")
+            assert len(it.reader.now(breakers.breakers)) == counted
+            it.now_ms += 60_000
+            await it.send()  # so that it is looked for work
 
 
 async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Path) -> None:

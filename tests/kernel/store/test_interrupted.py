@@ -4,6 +4,7 @@ from typing import Final
 
 import pytest
 
+from kernel.store.commits.close import close
 from kernel.store.commits.journal import journal
 from kernel.store.commits.park import Parking, park
 from protocol.ipc import Entry
@@ -55,3 +56,23 @@ async def test_the_next_entry_ends_the_doubt(house: House) -> None:
     await house.writer.commit(park, "i1", second.epoch, put_back("yielded"))
     house.clock.now_ms += 1
     assert (second.interrupted, (await house.take("i1")).interrupted) == (True, False)
+
+
+async def test_what_a_message_goes_on_with_may_have_been_cut_off_in_a_call(house: House) -> None:
+    """Incomplete because its time was over while a tool ran: to continue is not to run that again unseen (P5)."""
+    await house.agents("alice")
+    await house.said("dm:alice", "work")
+    first = await house.take("i1")
+    await house.writer.commit(journal, "i1", first.epoch, ENTRY)
+    await house.writer.commit(close, "i1", first.epoch, status="incomplete", cause="total_timeout")
+    await house.said("dm:alice", "continue")
+    leased = await house.take("i2")
+    assert (leased.continues, leased.interrupted) == (1, True)
+    await house.writer.commit(park, "i2", leased.epoch, put_back("over budget"))
+    house.clock.now_ms += 60_000
+    leased = await house.take("i2")
+    assert leased.interrupted is True
+    await house.writer.commit(journal, "i2", leased.epoch, Entry(k=2, kind="tool"))
+    await house.writer.commit(park, "i2", leased.epoch, put_back("yielded"))
+    house.clock.now_ms += 60_000
+    assert (await house.take("i2")).interrupted is False

@@ -171,6 +171,32 @@ async def test_no_secret_is_in_what_is_said_of_a_failure(tmp_path: Path) -> None
     assert ended.error.text.endswith("[token] [secret] 12345678 /a/long/path")
 
 
+LIVES = """#!/bin/sh
+cat <<'END'
+{"type":"system","subtype":"init","session_id":"s","mcp_servers":[{"name":"daemon","status":"connected"}]}
+{"type":"stream_event","event":{"type":"message_start","message":{"usage":{"input_tokens":7}}}}
+{"type":"assistant","message":{"content":[{"type":"text","text":"all done"}]}}
+{"type":"stream_event","event":{"type":"message_delta","usage":{"output_tokens":2}}}
+{"type":"stream_event","event":{"type":"message_stop"}}
+{"type":"result","subtype":"success","result":"all done"}
+END
+"""
+
+
+async def test_it_makes_no_room_before_its_first_turn(tmp_path: Path) -> None:
+    """P11: every resume gets on by a step, and a session is not left before there is anything in it."""
+    program = tmp_path / "claude"
+    program.write_text(LIVES)
+    program.chmod(0o700)
+    start = make_start(
+        backend="claude", command=(str(program),), cwd=str(tmp_path),
+        attempt_dir=str(tmp_path), session_dir=str(tmp_path),
+    )  # fmt: skip
+    ended = await attempt(start, lambda entry: Yield(k=entry.k))
+    assert [entry.kind for entry in ended.entries] == ["session", "reply"]
+    assert (ended.result.status, ended.result.text) == ("done", "all done")
+
+
 def test_lines_are_cut_where_they_are_too_long() -> None:
     """fault IF01: a line over the limit is dropped, and the next one is heard."""
     made = Lines(limit_bytes=10)

@@ -1,0 +1,20 @@
+"""What was said about the work: kept, and told as far as one answer goes."""
+
+from kernel.store import feedback
+from kernel.store.commits.feedback import say_of_work
+from tests.kernel.store.house import House
+
+
+async def test_an_answer_has_the_newest_and_is_bounded(house: House) -> None:
+    """P10: agents write as much of it as they like; one alone is told whatever its length."""
+    half = feedback.LIMIT_CHARACTERS // 2
+    for text in ("a" * half, "b" * half, "c" * half, "d"):
+        await house.writer.commit(say_of_work, text)
+    assert _told(house, 1000) == ["c", "d"]
+    assert _told(house, 2) == ["c", "d"]
+    await house.writer.commit(say_of_work, "e" * (feedback.LIMIT_CHARACTERS + 1))
+    assert _told(house, 1000) == ["e"]
+
+
+def _told(house: House, limit: int) -> list[str]:
+    return [row.text[0] for row in house.reader.now(feedback.listing, limit).feedback]
