@@ -8,7 +8,7 @@ nobody can be told any more, is taken for one of ours.
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from kernel.procs.process_table import ProcessId, family, identify, table
 
@@ -21,22 +21,32 @@ _NOBODYS: Final = "0"
 def comes_from_below(client_port: int, server_port: int, pid: int) -> bool:
     """Whether ``pid``, or a process below it, has the connection from one port to the other. Reads all of /proc.
 
-    True, too, for a connection that nobody has.
+    True, too, for a connection that nobody has, where the table names owners at all: that of who listens.
     """
     root = identify(pid)
-    if root is None or not os.path.exists(_TABLES[0]):
+    rows = tuple(_rows())
+    inodes = {row.inode for row in rows if (row.local, row.remote) == (client_port, server_port)} - {_NOBODYS}
+    if root is None:
         return False
-    inodes = set(_inodes(client_port, server_port)) - {_NOBODYS}
-    return not inodes or _one_has({f"socket:[{inode}]" for inode in inodes}, family([root], table()))
+    if inodes:
+        return _one_has({f"socket:[{inode}]" for inode in inodes}, family([root], table()))
+    return any((row.local, row.remote) == (server_port, 0) and row.inode != _NOBODYS for row in rows)
 
 
-def _inodes(client_port: int, server_port: int) -> Iterator[str]:
+class _Row(NamedTuple):
+    """One side of a connection, or who listens (from port 0)."""
+
+    local: int
+    remote: int
+    inode: str
+
+
+def _rows() -> Iterator[_Row]:
     for name in _TABLES:
         with suppress(OSError), open(name, encoding="ascii") as file:
             next(file, None)
             for row in map(str.split, file):
-                if (_port(row[_LOCAL]), _port(row[_REMOTE])) == (client_port, server_port):
-                    yield row[_INODE]
+                yield _Row(_port(row[_LOCAL]), _port(row[_REMOTE]), row[_INODE])
 
 
 def _port(address: str) -> int:

@@ -199,7 +199,7 @@ SELECT 'P27', w.space || ' worked on ' || count(*) || ' instructions' FROM workf
 UNION ALL
 SELECT 'P4', 'i' || i.id || ' had asked ' || count(a.id) || ' and was told ' || sum(a.told) || ' answers'
   FROM instructions AS i CROSS JOIN instructions AS a ON a.asked_by = i.id
-  WHERE i.state = 'done' GROUP BY i.id
+  WHERE i.state = 'done' AND i.entries > 0 GROUP BY i.id
   HAVING sum(a.told) <> count(a.id)
     OR count(a.id) <> (SELECT count(*) FROM entries AS e WHERE e.instruction = i.id AND e.kind = 'note')
 """
