@@ -12,7 +12,7 @@ from rich.text import Text
 from interface.cli.escape import one_line
 from interface.cli.plain_table import cut, width
 from interface.cli.process_table import COLUMNS, cells
-from protocol.api import PsRow
+from protocol.api.processes import PsRow
 
 _GAP: Final = 2
 _WIDEST: Final = 28

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from protocol.api import PsRow
+from protocol.api.processes import PsRow
 
 
 class Column(NamedTuple):

@@ -24,7 +24,7 @@ from interface.cli.live import process_table
 from interface.client import Client
 from interface.failure import Failure, Unreachable
 from interface.follow import Follower
-from protocol.api import Ps
+from protocol.api.processes import Ps
 
 TICK_SECONDS: Final = 1.0
 COALESCE_SECONDS: Final = 0.1

@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from kernel.agents.programs import absence, find_program
-from protocol.api import BackendRow
+from protocol.api.providers import BackendRow
 from protocol.backends import BACKENDS, BackendSpec
 
 _VERSION: Final = re.compile(r"\d+(?:\.\d+)+(?:[-+][\w.+-]*\w)?")

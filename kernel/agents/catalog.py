@@ -20,7 +20,7 @@ from kernel.source.nodes import Node
 from kernel.source.problems import BadDefinition, Problems, fail
 from kernel.source.spelling import suggest
 from protocol.agent import AgentDefinition
-from protocol.api import FileError
+from protocol.api.problem import FileError
 from protocol.errors import Refused
 from protocol.names import NameRejected, check_name
 from protocol.personal import default_dir

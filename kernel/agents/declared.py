@@ -18,7 +18,7 @@ from kernel.source.located import Converter
 from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
 from kernel.source.problems import Place, Problems
 from protocol.agent import AgentDefinition
-from protocol.api import FileError
+from protocol.api.problem import FileError
 from protocol.names import NameRejected, check_name
 from protocol.project import ProjectDefinition
 

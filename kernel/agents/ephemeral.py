@@ -10,7 +10,7 @@ from kernel.source.files import tree_of
 from kernel.source.located import Converter
 from kernel.source.problems import fail
 from protocol.agent import AgentDefinition
-from protocol.api import AgentRequest
+from protocol.api.agents import AgentRequest
 from protocol.project import ProjectDefinition
 
 _SHOWN: Final = "request"

@@ -19,7 +19,7 @@ from kernel.store.reader import Reader
 from kernel.store.writer import Writer
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
-from protocol.api import DiffStat, WorktreeDiff
+from protocol.api.worktrees import DiffStat, WorktreeDiff
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import msgspec
 from kernel.agents.trust import Untrusted
 from kernel.api.reply import PROBLEM, Reply
 from kernel.source.problems import BadDefinition
-from protocol.api import Problem
+from protocol.api.problem import Problem
 from protocol.errors import Refused
 
 logger = logging.getLogger(__name__)

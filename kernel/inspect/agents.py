@@ -9,7 +9,8 @@ from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.inspect.tolerant import TolerantCatalog
 from kernel.source.problems import BadDefinition, place_text
 from protocol.agent import AgentDefinition
-from protocol.api import AgentInfo, AgentList, AgentRow, FileError
+from protocol.api.agents import AgentInfo, AgentList, AgentRow
+from protocol.api.problem import FileError
 from protocol.errors import Refused
 from protocol.inspection import CheckedFile, Validation
 from protocol.names import NameRejected, check_name

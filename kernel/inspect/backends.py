@@ -12,7 +12,7 @@ from kernel.agents.backends import survey
 from kernel.agents.environment import worker_environment
 from kernel.procs.exec import ExecLauncher
 from kernel.procs.probe import Probes
-from protocol.api import BackendList
+from protocol.api.providers import BackendList
 
 
 def backends(environ: Mapping[str, str]) -> BackendList:

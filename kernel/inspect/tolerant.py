@@ -9,7 +9,7 @@ from kernel.agents.project import read_project
 from kernel.source.files import tree_of
 from kernel.source.nodes import Node
 from kernel.source.problems import BadDefinition
-from protocol.api import FileError
+from protocol.api.problem import FileError
 from protocol.project import ProjectDefinition
 
 _NO_PROVIDER: Final = "unknown provider"

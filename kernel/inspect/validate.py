@@ -17,7 +17,7 @@ from kernel.source.problems import BadDefinition, fail
 from kernel.workflows.find import WORKFLOWS
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from protocol.agent import AgentDefinition
-from protocol.api import FileError
+from protocol.api.problem import FileError
 from protocol.errors import Refused
 from protocol.inspection import CheckedFile, Kind, Validation
 from protocol.names import NameRejected, check_name, check_workflow_name

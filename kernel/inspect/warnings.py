@@ -10,7 +10,7 @@ from kernel.source.files import read_tree
 from kernel.workflows.load import LoadedWorkflow
 from kernel.workflows.tree_terms import wants_worktrees
 from protocol.agent import AgentDefinition
-from protocol.api import FileError
+from protocol.api.problem import FileError
 
 
 def agent_warnings(

@@ -23,7 +23,7 @@ from kernel.store.reader import Reader
 from kernel.store.writer import Writer
 from kernel.workflows.find import WORKFLOWS, workflow_names
 from kernel.workflows.load import load_workflow
-from protocol.api import FileError
+from protocol.api.problem import FileError
 from protocol.errors import Refused
 from protocol.names import AgentKey
 

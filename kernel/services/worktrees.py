@@ -27,7 +27,7 @@ from kernel.store.worktrees import State, Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.repository import Changes, Repository
 from kernel.workflows.worktrees import Furnishing, copy_included, run_steps
-from protocol.api import DiffCommit, DiffFile, DiffStat, WorktreeDiff
+from protocol.api.worktrees import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep

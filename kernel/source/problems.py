@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from protocol.api import FileError
+from protocol.api.problem import FileError
 from protocol.errors import Refused
 
 MAX_ERRORS: Final = 50

@@ -10,7 +10,7 @@ from kernel.policy.appearance import Work, appearance
 from kernel.policy.standing import AgentState
 from kernel.rule.draft import Origin
 from kernel.store.clock_text import optional_rfc3339
-from protocol.api import PsRow, Queue
+from protocol.api.processes import PsRow, Queue
 from protocol.instruction import Usage, WaitReason
 from protocol.names import AgentKey, AgentName, InstructionId, instruction_id
 

@@ -8,7 +8,7 @@ import msgspec
 from kernel.policy.approval import State
 from kernel.store.clock_text import optional_rfc3339, rfc3339
 from protocol.agent import Approval
-from protocol.api import ApprovalInfo, ApprovalRow, ApprovalRuleRow
+from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow
 from protocol.names import approval_id, instruction_id, name_of, number_of, rule_id
 
 SHOWN_BYTES: Final = 64 * 1024

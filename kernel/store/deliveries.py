@@ -4,7 +4,7 @@ from typing import Final
 
 import apsw
 
-from protocol.api import InboxRow
+from protocol.api.messages import InboxRow
 from protocol.names import message_id
 
 LIMIT: Final = 200

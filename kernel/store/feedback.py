@@ -5,7 +5,7 @@ from typing import Final, cast
 import apsw
 
 from kernel.store.clock_text import rfc3339
-from protocol.api import FeedbackList, FeedbackRow
+from protocol.api.feedback import FeedbackList, FeedbackRow
 from protocol.names import feedback_id
 
 LIMIT_CHARACTERS: Final = 2_000_000

@@ -8,7 +8,8 @@ import msgspec
 
 from kernel.policy.choose import Candidate
 from kernel.store.clock_text import rfc3339
-from protocol.api import Dead, DeadRow, InstructionResult
+from protocol.api.instructions import Dead, DeadRow
+from protocol.api.messages import InstructionResult
 from protocol.errors import Cause
 from protocol.instruction import Status, Usage, WaitReason
 from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, number_of

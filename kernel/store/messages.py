@@ -6,7 +6,7 @@ from typing import Final, cast
 import apsw
 
 from kernel.store.clock_text import rfc3339
-from protocol.api import MessageReport, Receipt
+from protocol.api.messages import MessageReport, Receipt
 from protocol.instruction import DeliveryState
 from protocol.message import Message, MessageKind
 from protocol.names import instruction_id

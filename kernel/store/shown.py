@@ -9,7 +9,7 @@ import msgspec
 from kernel.store.clock_text import optional_rfc3339, rfc3339
 from kernel.store.instructions import usage_of
 from kernel.store.standing import of_row
-from protocol.api import AttemptInfo, InstructionInfo, QueueReport, QueueRow, StepInfo
+from protocol.api.instructions import AttemptInfo, InstructionInfo, QueueReport, QueueRow, StepInfo
 from protocol.errors import ErrorClass
 from protocol.instruction import LANES, Status
 from protocol.names import AgentKey, AgentName, SpaceId, instruction_id, message_id, name_of, number_of

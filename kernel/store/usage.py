@@ -4,7 +4,7 @@ from typing import Final
 
 import apsw
 
-from protocol.api import UsageRow
+from protocol.api.usage import UsageRow
 from protocol.instruction import Usage
 
 # A name in several workflows is one row where it is one agent, and several where each has its own.

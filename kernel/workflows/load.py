@@ -23,7 +23,7 @@ from kernel.workflows.params import check_params
 from kernel.workflows.scope import check_texts
 from kernel.workflows.workplace import check_workspace
 from protocol.agent import AgentDefinition
-from protocol.api import FileError
+from protocol.api.problem import FileError
 from protocol.errors import Refused
 from protocol.names import NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition

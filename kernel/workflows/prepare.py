@@ -22,7 +22,7 @@ from kernel.workflows.scope import FOLDER, environment_names, start_values
 from kernel.workflows.tree_terms import check_branch_tag, tree_demands, wants_worktrees
 from kernel.workflows.workplace import Workplace, workplace
 from protocol.agent import AgentDefinition, Approval
-from protocol.api import FileError
+from protocol.api.problem import FileError
 from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.mention import find_mentions

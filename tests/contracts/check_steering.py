@@ -24,7 +24,7 @@ from kernel.store.commits.promote import promote
 from kernel.store.commits.retry import retry
 from kernel.store.commits.trip import Trip
 from kernel.store.transaction import Transaction
-from protocol.api import InstructionInfo
+from protocol.api.instructions import InstructionInfo
 from protocol.errors import Refused
 from protocol.ipc import Entry
 from protocol.names import AgentKey

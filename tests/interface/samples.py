@@ -4,36 +4,25 @@ from typing import Any
 
 import msgspec
 
-from protocol.api import (
-    AgentList,
-    AgentRow,
+from protocol.api.agents import AgentList, AgentRow
+from protocol.api.instructions import (
     AttemptInfo,
-    BackendList,
-    BackendRow,
-    Channel,
     Dead,
     DeadRow,
-    DiffCommit,
-    DiffFile,
-    DiffReport,
-    DiffStat,
-    HeldAgent,
-    Inbox,
-    InboxRow,
     InstructionInfo,
-    KernelInfo,
     PromptMessage,
     PromptReport,
-    Ps,
-    PsRow,
     QueueReport,
     QueueRow,
-    RunReport,
-    StatusReport,
     StepInfo,
-    WorkflowRow,
-    WorktreeDiff,
 )
+from protocol.api.kernel import HeldAgent, KernelInfo, StatusReport
+from protocol.api.messages import Channel, Inbox, InboxRow
+from protocol.api.processes import Ps, PsRow
+from protocol.api.providers import BackendList, BackendRow
+from protocol.api.runs import RunReport
+from protocol.api.workflows import WorkflowRow
+from protocol.api.worktrees import DiffCommit, DiffFile, DiffReport, DiffStat, WorktreeDiff
 from protocol.instruction import Usage
 from protocol.message import Message
 

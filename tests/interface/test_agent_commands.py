@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from protocol.agent import AgentDefinition, Prompt
-from protocol.api import AgentInfo, AgentList, AgentRow, QueueReport, QueueRow
+from protocol.api.agents import AgentInfo, AgentList, AgentRow
+from protocol.api.instructions import QueueReport, QueueRow
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, problem

@@ -6,7 +6,8 @@ import pytest
 
 from interface.cli.commands.run import APPROVALS
 from protocol.agent import Approval
-from protocol.api import Accepted, ApprovalInfo, ApprovalRow, ApprovalRuleRow, ApprovalRules, Pending
+from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow, ApprovalRules, Pending
+from protocol.api.runs import Accepted
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, problem, sse

@@ -19,7 +19,7 @@ from interface.autostart import Starter
 from interface.clock import Clock
 from interface.discovery import Project, find_project
 from interface.failure import Failure, Unreachable
-from protocol.api import Ps
+from protocol.api.processes import Ps
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from protocol.api import Channel, Cleared
+from protocol.api.agents import Cleared
+from protocol.api.messages import Channel
 from protocol.message import Message
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble

@@ -11,7 +11,7 @@ from interface.cli.main import run
 from interface.cli.output import Output
 from interface.clock import Clock
 from interface.discovery import find_project, nearest_root
-from protocol.api import Ps
+from protocol.api.processes import Ps
 from tests.interface.conftest import Cli, Terminal
 from tests.interface.kernel_double import KernelDouble
 

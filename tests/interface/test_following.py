@@ -10,7 +10,7 @@ from interface.client import Client
 from interface.clock import Clock
 from interface.failure import Failure, Unreachable
 from interface.follow import CONNECTED, RETURN_SECONDS, Follower
-from protocol.api import Channel
+from protocol.api.messages import Channel
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Answer, Asked, KernelDouble, Stream, sse
 from tests.interface.samples import event, message, message_event

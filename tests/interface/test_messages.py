@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocol.api import InstructionResult, SendReceipt, SendReport
+from protocol.api.messages import InstructionResult, SendReceipt, SendReport
 from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Answer, Asked, KernelDouble, Stream, problem, sse

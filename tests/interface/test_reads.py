@@ -7,7 +7,8 @@ import sys
 import msgspec
 import pytest
 
-from protocol.api import Channel, Ps
+from protocol.api.messages import Channel
+from protocol.api.processes import Ps
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, problem, sse

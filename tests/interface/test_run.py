@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.api import RunReport
+from protocol.api.runs import RunReport
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Asked, KernelDouble, Stream, problem, sse
 from tests.interface.samples import event, message, message_event, report

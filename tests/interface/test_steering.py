@@ -5,16 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.api import (
-    AgentChanged,
-    InstructionInfo,
-    InstructionResult,
-    QueueReport,
-    QueueRow,
-    SendReceipt,
-    SendReport,
-    WorkflowRow,
-)
+from protocol.api.agents import AgentChanged
+from protocol.api.instructions import InstructionInfo, QueueReport, QueueRow
+from protocol.api.messages import InstructionResult, SendReceipt, SendReport
+from protocol.api.workflows import WorkflowRow
 from protocol.instruction import Lane
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Asked, KernelDouble, Stream, problem, sse

@@ -2,7 +2,8 @@
 
 import pytest
 
-from protocol.api import AgentList, AgentRow, Ps
+from protocol.api.agents import AgentList, AgentRow
+from protocol.api.processes import Ps
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
 from tests.interface.samples import ps_row

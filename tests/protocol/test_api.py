@@ -1,16 +1,22 @@
 """Documents: what every answer of the kernel has."""
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 import msgspec
 import pytest
 
 from protocol import api
+from protocol.api.document import Document
 
-DOCUMENTS = [
-    kind
-    for name, kind in vars(api).items()
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and not name.startswith("_")
-    if "schema" in kind.__struct_fields__
-]
+for found in iter_modules(api.__path__):
+    import_module(f"protocol.api.{found.name}")
+DOCUMENTS = Document.__subclasses__()
+
+
+def test_there_are_documents() -> None:
+    """All modules of the package were looked through."""
+    assert len(DOCUMENTS) > 25
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda kind: kind.__name__)

@@ -4,7 +4,7 @@ import msgspec
 
 from interface.cli.output import Screen
 from interface.cli.plain_table import table
-from protocol.api import AgentList, AgentRow
+from protocol.api.agents import AgentList, AgentRow
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:

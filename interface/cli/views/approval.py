@@ -4,7 +4,7 @@ import msgspec
 
 from interface.cli.escape import escape, one_line
 from interface.cli.output import Screen
-from protocol.api import ApprovalInfo
+from protocol.api.approvals import ApprovalInfo
 
 
 def lines(body: bytes, _screen: Screen) -> list[str]:

@@ -4,7 +4,7 @@ import msgspec
 
 from interface.cli.output import Screen
 from interface.cli.plain_table import table
-from protocol.api import ApprovalRules
+from protocol.api.approvals import ApprovalRules
 
 _HEADER = ["ID", "AGENT", "TOOL", "SINCE", "PATTERN"]
 

@@ -4,7 +4,7 @@ import msgspec
 
 from interface.cli.output import Screen
 from interface.cli.views.approval import decision_lines
-from protocol.api import ApprovalInfo
+from protocol.api.approvals import ApprovalInfo
 
 
 class _Decided(msgspec.Struct, frozen=True):

@@ -4,7 +4,8 @@ import msgspec
 
 from interface.cli.escape import one_line
 from interface.cli.output import Screen
-from protocol.api import AgentChanged, WorkflowRow
+from protocol.api.agents import AgentChanged
+from protocol.api.workflows import WorkflowRow
 
 
 def lines(body: bytes, _screen: Screen) -> list[str]:

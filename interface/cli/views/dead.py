@@ -4,7 +4,7 @@ import msgspec
 
 from interface.cli.output import Screen
 from interface.cli.plain_table import table
-from protocol.api import Dead
+from protocol.api.instructions import Dead
 
 _HEADER = ["ID", "AGENT", "SPACE", "STATUS", "CLASS", "CAUSE", "ATTEMPTS", "DIED", "TEXT"]
 

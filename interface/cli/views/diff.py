@@ -6,7 +6,7 @@ import msgspec
 
 from interface.cli.escape import escape, one_line
 from interface.cli.output import Screen
-from protocol.api import DiffReport, WorktreeDiff
+from protocol.api.worktrees import DiffReport, WorktreeDiff
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
 

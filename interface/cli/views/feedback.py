@@ -4,7 +4,7 @@ import msgspec
 
 from interface.cli.escape import escape, one_line
 from interface.cli.output import Screen
-from protocol.api import FeedbackList, FeedbackRow
+from protocol.api.feedback import FeedbackList, FeedbackRow
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:

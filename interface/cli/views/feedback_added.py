@@ -4,7 +4,7 @@ import msgspec
 
 from interface.cli.escape import one_line
 from interface.cli.output import Screen
-from protocol.api import FeedbackAdded
+from protocol.api.feedback import FeedbackAdded
 
 
 def lines(body: bytes, _screen: Screen) -> list[str]:

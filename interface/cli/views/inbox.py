@@ -5,7 +5,7 @@ import msgspec
 from interface.cli.escape import escape
 from interface.cli.output import Screen
 from interface.cli.plain_table import table
-from protocol.api import Inbox
+from protocol.api.messages import Inbox
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:

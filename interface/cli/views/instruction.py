@@ -6,7 +6,7 @@ from interface.cli.escape import escape, one_line
 from interface.cli.output import Screen
 from interface.cli.plain_table import table
 from interface.cli.views.report import usage
-from protocol.api import AttemptInfo, InstructionInfo
+from protocol.api.instructions import AttemptInfo, InstructionInfo
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:

@@ -6,7 +6,7 @@ import msgspec
 
 from interface.cli.escape import escape
 from interface.cli.output import Screen
-from protocol.api import Channel
+from protocol.api.messages import Channel
 from protocol.message import FACT_KINDS, SYSTEM, Message
 
 

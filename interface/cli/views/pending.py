@@ -4,7 +4,7 @@ import msgspec
 
 from interface.cli.output import Screen
 from interface.cli.plain_table import table
-from protocol.api import Pending
+from protocol.api.approvals import Pending
 
 _HEADER = ["ID", "AGENT", "SPACE", "TOOL", "EXPIRES", "INPUT", "REASON"]
 

@@ -4,7 +4,7 @@ import msgspec
 
 from interface.cli.escape import escape
 from interface.cli.output import Screen
-from protocol.api import PromptReport
+from protocol.api.instructions import PromptReport
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:

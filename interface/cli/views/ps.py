@@ -5,7 +5,7 @@ import msgspec
 from interface.cli.output import Screen
 from interface.cli.plain_table import table
 from interface.cli.process_table import COLUMNS, cells
-from protocol.api import Ps
+from protocol.api.processes import Ps
 
 _RIGHT = frozenset(column.title for column in COLUMNS if column.right)
 

@@ -5,7 +5,7 @@ import msgspec
 from interface.cli.escape import escape
 from interface.cli.output import Screen
 from interface.cli.plain_table import table
-from protocol.api import QueueReport
+from protocol.api.instructions import QueueReport
 
 _HEADER = ["ID", "LANE", "STATUS", "ATTEMPT", "STEP", "PREEMPTED", "ENQUEUED", "WAITS FOR", "UNTIL"]
 

@@ -4,7 +4,7 @@ import msgspec
 
 from interface.cli.escape import one_line
 from interface.cli.output import Screen
-from protocol.api import RunReport
+from protocol.api.runs import RunReport
 from protocol.instruction import Usage
 
 _STYLE = {"done": "green", "running": "cyan"}

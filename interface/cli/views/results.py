@@ -8,7 +8,7 @@ import msgspec
 
 from interface.cli.escape import escape
 from interface.cli.output import Screen
-from protocol.api import InstructionResult, SendReceipt, SendReport
+from protocol.api.messages import InstructionResult, SendReceipt, SendReport
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:

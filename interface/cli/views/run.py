@@ -5,7 +5,7 @@ import msgspec
 from interface.cli.output import Screen
 from interface.cli.views import report
 from interface.cli.views.messages import message_lines
-from protocol.api import RunReport
+from protocol.api.runs import RunReport
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:

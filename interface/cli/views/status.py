@@ -5,7 +5,8 @@ import msgspec
 from interface.cli.escape import one_line
 from interface.cli.output import Screen
 from interface.cli.process_table import age
-from protocol.api import HeldAgent, StatusReport, WorkflowRow
+from protocol.api.kernel import HeldAgent, StatusReport
+from protocol.api.workflows import WorkflowRow
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:

@@ -12,7 +12,7 @@ from kernel.store import agents
 from kernel.store.commits import pause
 from kernel.store.commits.roster import AgentSpec, put_agents
 from kernel.store.transaction import Transaction
-from protocol.api import AgentChanged
+from protocol.api.agents import AgentChanged
 from protocol.names import AgentKey, InstructionId
 
 Change = Callable[[Transaction, AgentKey], tuple[InstructionId, ...] | None]

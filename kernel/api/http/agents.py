@@ -21,7 +21,9 @@ from kernel.store.commits.clear import delete_agent
 from kernel.store.commits.roster import AgentSpec, put_agent
 from kernel.store.transaction import Transaction
 from protocol.agent import AgentDefinition
-from protocol.api import AgentInfo, AgentList, AgentMade, AgentPatch, AgentRequest, AgentRow, Inbox, QueueReport
+from protocol.api.agents import AgentInfo, AgentList, AgentMade, AgentPatch, AgentRequest, AgentRow
+from protocol.api.instructions import QueueReport
+from protocol.api.messages import Inbox
 from protocol.errors import Refused
 from protocol.names import AgentKey, NameRejected, check_name, name_of, split_space
 

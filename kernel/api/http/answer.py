@@ -19,7 +19,7 @@ from kernel.api.problems import problem_reply, refusal_of
 from kernel.api.reply import Reply, json_reply
 from kernel.fault import fault_hook
 from kernel.store.requests import RequestKey
-from protocol.api import SendRequest
+from protocol.api.messages import SendRequest
 from protocol.errors import Refused
 
 ASKED: Final = "agent_worker.asked"

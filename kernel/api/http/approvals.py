@@ -10,7 +10,7 @@ from kernel.store import approvals
 from kernel.store.commits.approval import approve, deny, drop_rule
 from kernel.store.requests import RequestKey
 from kernel.store.transaction import Transaction
-from protocol.api import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
+from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
 from protocol.errors import Refused
 
 

@@ -4,7 +4,7 @@ from kernel.agents.backends import survey
 from kernel.agents.environment import worker_environment
 from kernel.api.context import Services
 from kernel.api.http.route import Call
-from protocol.api import BackendList
+from protocol.api.providers import BackendList
 
 
 async def backends(services: Services, _call: Call[None]) -> BackendList:

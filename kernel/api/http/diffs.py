@@ -3,7 +3,7 @@
 from kernel.api.context import Services
 from kernel.api.http.route import Call
 from kernel.store import workflows
-from protocol.api import DiffReport
+from protocol.api.worktrees import DiffReport
 from protocol.errors import Refused
 from protocol.names import split_space
 

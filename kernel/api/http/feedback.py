@@ -9,7 +9,7 @@ from kernel.api.reply import Reply
 from kernel.store import feedback
 from kernel.store.commits.feedback import say_of_work
 from kernel.store.transaction import Transaction
-from protocol.api import FeedbackAdded, FeedbackList, FeedbackRequest
+from protocol.api.feedback import FeedbackAdded, FeedbackList, FeedbackRequest
 from protocol.errors import Refused
 
 SHOWN: Final = 1000

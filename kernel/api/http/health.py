@@ -5,7 +5,7 @@ from typing import Final
 from kernel.api.context import Services
 from kernel.api.http.route import Call
 from kernel.api.reply import Reply, json_reply
-from protocol.api import Health, Ready
+from protocol.api.kernel import Health, Ready
 from protocol.errors import Refused
 from protocol.proof import prove
 

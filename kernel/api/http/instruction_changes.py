@@ -12,7 +12,7 @@ from kernel.store.commits.promote import promote
 from kernel.store.commits.retry import retry
 from kernel.store.requests import RequestKey
 from kernel.store.transaction import Transaction
-from protocol.api import InstructionInfo, RetryRequest
+from protocol.api.instructions import InstructionInfo, RetryRequest
 
 
 async def take_back(services: Services, call: Call[None]) -> Reply:

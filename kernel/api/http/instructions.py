@@ -8,7 +8,14 @@ from kernel.store.clock_text import optional_rfc3339
 from kernel.store.prompts import FrozenPrompt
 from kernel.workflows.assembled import assembled
 from kernel.workflows.member_definition import definition_for
-from protocol.api import Dead, InstructionInfo, InstructionList, InstructionRow, PromptMessage, PromptReport
+from protocol.api.instructions import (
+    Dead,
+    InstructionInfo,
+    InstructionList,
+    InstructionRow,
+    PromptMessage,
+    PromptReport,
+)
 from protocol.errors import Refused
 from protocol.names import name_of, split_space
 

@@ -7,7 +7,8 @@ from kernel.api.http.route import Call
 from kernel.api.http.workflows import rows_of_running
 from kernel.policy.boots import WAY_OUT
 from kernel.store import agents
-from protocol.api import Health, HeldAgent, KernelInfo, PsRow, ShutdownRequest, StatusReport
+from protocol.api.kernel import Health, HeldAgent, KernelInfo, ShutdownRequest, StatusReport
+from protocol.api.processes import PsRow
 from protocol.errors import Refused
 
 

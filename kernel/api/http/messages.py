@@ -12,7 +12,8 @@ from kernel.store import messages, standing
 from kernel.store.commits.append import Appended, append
 from kernel.store.commits.roster import AgentSpec, put_agents
 from kernel.store.requests import RequestKey
-from protocol.api import MessageReport, RunRequest, SendReceipt, SendRequest
+from protocol.api.messages import MessageReport, SendReceipt, SendRequest
+from protocol.api.runs import RunRequest
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import AgentKey, number_of

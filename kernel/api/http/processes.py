@@ -9,7 +9,8 @@ from kernel.api.context import Activity, Services
 from kernel.api.http.route import Call
 from kernel.api.process_table import Load
 from kernel.store import agents
-from protocol.api import DiffStat, Ps, PsRow
+from protocol.api.processes import Ps, PsRow
+from protocol.api.worktrees import DiffStat
 
 
 async def ps(services: Services, _call: Call[None]) -> Ps:

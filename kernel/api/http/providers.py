@@ -3,7 +3,7 @@
 from kernel.agents.providers import ALIASES, PROVIDERS
 from kernel.api.context import Services
 from kernel.api.http.route import Call
-from protocol.api import ProviderList, ProviderRow
+from protocol.api.providers import ProviderList, ProviderRow
 from protocol.project import ProviderEntry
 
 

@@ -21,7 +21,8 @@ from kernel.store import events, instructions, standing, workflows
 from kernel.store.commits.append import Appended
 from kernel.store.events import EventFilter
 from kernel.workflows.prepare import StartAsked
-from protocol.api import Accepted, InstructionResult, RunReport, RunRequest, SendReport
+from protocol.api.messages import InstructionResult, SendReport
+from protocol.api.runs import Accepted, RunReport, RunRequest
 from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.events import LIVE, Event

@@ -8,7 +8,7 @@ from kernel.store import finals, instructions, messages, workflows, worktrees
 from kernel.store.clock_text import optional_rfc3339, rfc3339
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows.answer import NotJson, read_output
-from protocol.api import RunList, RunReport, RunRow
+from protocol.api.runs import RunList, RunReport, RunRow
 from protocol.errors import Refused
 from protocol.instruction import ENDED
 from protocol.names import split_space

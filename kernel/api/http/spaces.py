@@ -6,7 +6,8 @@ from kernel.api.http.route import Call
 from kernel.api.reply import Reply
 from kernel.store import agents, messages, workflows
 from kernel.store.commits.clear import clear
-from protocol.api import Channel, MemberList, MemberRow
+from protocol.api.messages import Channel
+from protocol.api.workflows import MemberList, MemberRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, SpaceId, is_personal, split_space
 

@@ -5,7 +5,7 @@ from functools import partial
 from kernel.api.context import Services
 from kernel.api.http.route import Call
 from kernel.store.usage import by_agent
-from protocol.api import UsageReport
+from protocol.api.usage import UsageReport
 from protocol.names import split_space
 
 

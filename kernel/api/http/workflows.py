@@ -25,7 +25,7 @@ from kernel.store.workflows import WorkflowRecord
 from kernel.workflows.lock import pin
 from kernel.workflows.prepare import Prepared, StartAsked, prepare
 from kernel.workflows.start import start
-from protocol.api import StartRequest, WorkflowList, WorkflowRow
+from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, workflow_space
 from protocol.remote import is_remote

@@ -9,7 +9,7 @@ from kernel.api.context import Services
 from kernel.api.mcp.tool import Ask, Caller
 from kernel.store import deliveries
 from kernel.store.commits.acknowledge import acknowledge
-from protocol.api import InboxRow
+from protocol.api.messages import InboxRow
 from protocol.errors import Refused
 from protocol.names import message_id, number_of
 

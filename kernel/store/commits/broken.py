@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kernel.store.transaction import Transaction
-from protocol.api import FileError
+from protocol.api.problem import FileError
 
 
 def tell_broken(tx: Transaction, errors: Iterable[FileError]) -> None:

@@ -6,7 +6,7 @@ from kernel.store.commits.mirrored import mark_redo
 from kernel.store.commits.roster import remove_agent
 from kernel.store.commits.wipe import wipe
 from kernel.store.transaction import Transaction
-from protocol.api import Cleared
+from protocol.api.agents import Cleared
 from protocol.errors import Refused
 from protocol.names import AgentKey, personal_space
 

@@ -6,7 +6,7 @@ from kernel.rule.draft import Author
 from kernel.store.clock_text import rfc3339
 from kernel.store.fence import held
 from kernel.store.transaction import Transaction
-from protocol.api import FeedbackRow
+from protocol.api.feedback import FeedbackRow
 from protocol.message import USER
 from protocol.names import feedback_id
 

@@ -10,7 +10,7 @@ from kernel.agents.backends import survey
 from kernel.agents.programs import command_of
 from kernel.agents.providers import CauseError
 from protocol.agent import AgentDefinition, Backend
-from protocol.api import BackendRow
+from protocol.api.providers import BackendRow
 from protocol.backends import BACKENDS
 
 

@@ -8,7 +8,7 @@ import pytest
 from kernel.agents.catalog import Catalog, context_dir
 from kernel.source.problems import BadDefinition
 from protocol.agent import Action, AgentDefinition, MockError, MockExit, MockUsage, Rule
-from protocol.api import FileError
+from protocol.api.problem import FileError
 from protocol.budget import AgentBudget, InstructionBudget
 from protocol.errors import Refused
 

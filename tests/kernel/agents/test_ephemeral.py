@@ -5,7 +5,7 @@ import pytest
 from kernel.agents.ephemeral import agent_from_request
 from kernel.source.problems import BadDefinition
 from protocol.agent import Action, AgentDefinition, Prompt, Rule
-from protocol.api import AgentRequest
+from protocol.api.agents import AgentRequest
 from protocol.project import ProjectDefinition
 
 

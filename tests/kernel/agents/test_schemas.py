@@ -22,7 +22,7 @@ from kernel.source.problems import BadDefinition
 from kernel.workflows.load import load_workflow
 from protocol import yaml_text
 from protocol.agent import AgentDefinition
-from protocol.api import FileError
+from protocol.api.problem import FileError
 from protocol.project import ProjectDefinition
 from protocol.workflow import WorkflowDefinition
 from tests.kernel.agents.schemas import FREE, TEXTS, Site, Special, sites, values

@@ -11,7 +11,7 @@ from kernel.source.files import tree_of
 from kernel.source.located import Converter
 from kernel.source.problems import BadDefinition
 from protocol.agent import AgentDefinition
-from protocol.api import FileError
+from protocol.api.problem import FileError
 from protocol.project import ProjectDefinition
 
 _KEYS = [info.encode_name for info in msgspec.structs.fields(AgentDefinition)]

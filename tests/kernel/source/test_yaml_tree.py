@@ -6,7 +6,7 @@ from kernel.source.files import tree_of
 from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
 from kernel.source.problems import BadDefinition
 from kernel.source.yaml_tree import MAX_NODES
-from protocol.api import FileError
+from protocol.api.problem import FileError
 
 
 def tree(text: str) -> Node:

@@ -1,0 +1,87 @@
+"""Requests of agents that a person decides, and standing rules."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from protocol.api.document import Ask, Body, Document
+
+Reason = Annotated[str, msgspec.Meta(max_length=2000)]
+
+
+Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
+
+
+class ApproveRequest(Ask, frozen=True, kw_only=True):
+    """POST /approvals/:id/approve. ``always``: and every later call of the tool whose whole input has this pattern.
+
+    In a pattern ``*`` stands for any text. ``all_agents``: whichever agent makes it.
+    """
+
+    reason: Reason = ""
+    always: Pattern | None = None
+    all_agents: bool = False
+
+
+class DenyRequest(Ask, frozen=True, kw_only=True):
+    """POST /approvals/:id/deny. The agent is told the ``reason``."""
+
+    reason: Reason = ""
+
+
+class ApprovalRow(Body, frozen=True, kw_only=True):
+    """A call of a tool that waits for somebody to agree. ``reason`` is the agent's; ``cut``: ``input`` is not all."""
+
+    id: str
+    agent: str
+    space: str
+    tool: str
+    input: Any
+    requested_at: str
+    expires_at: str
+    instruction_id: str
+    reason: str = ""
+    cut: bool = False
+
+
+class Pending(Document, frozen=True, kw_only=True):
+    """``awk pending``: what waits for a decision."""
+
+    approvals: tuple[ApprovalRow, ...]
+    schema: str = "awk/pending/1"
+
+
+class ApprovalInfo(Document, frozen=True, kw_only=True):
+    """GET /approvals/:id: one request, with all of its input, and what became of it."""
+
+    id: str
+    agent: str
+    space: str
+    tool: str
+    input: Any
+    requested_at: str
+    expires_at: str
+    instruction_id: str
+    state: Literal["open", "granted", "denied", "expired"]
+    reason: str = ""
+    decided_at: str | None = None
+    decided_by: str | None = None
+    decision_reason: str = ""
+    schema: str = "awk/approval/1"
+
+
+class ApprovalRuleRow(Body, frozen=True, kw_only=True):
+    """What was agreed to once for all. ``agent`` null: whoever asks."""
+
+    id: str
+    agent: str | None
+    tool: str
+    pattern: str
+    created_at: str
+
+
+class ApprovalRules(Document, frozen=True, kw_only=True):
+    """``awk pending --rules``: calls that are granted without asking."""
+
+    rules: tuple[ApprovalRuleRow, ...]
+    schema: str = "awk/approval-rules/1"

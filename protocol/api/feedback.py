@@ -1,0 +1,33 @@
+"""What agents and people say about their tools."""
+
+from protocol.api.document import Ask, Body, Document
+
+
+class FeedbackRow(Body, frozen=True, kw_only=True):
+    """Something that was said about the work. ``author`` is an agent in ``space``, or the user."""
+
+    id: str
+    at: str
+    author: str
+    space: str | None
+    text: str
+
+
+class FeedbackAdded(Document, frozen=True, kw_only=True):
+    """``awk feedback add``."""
+
+    feedback: FeedbackRow
+    schema: str = "awk/feedback-add/1"
+
+
+class FeedbackList(Document, frozen=True, kw_only=True):
+    """``awk feedback list``: the newest, oldest first."""
+
+    feedback: tuple[FeedbackRow, ...]
+    schema: str = "awk/feedback-list/1"
+
+
+class FeedbackRequest(Ask, frozen=True, kw_only=True):
+    """POST /feedback."""
+
+    text: str

@@ -1,0 +1,157 @@
+"""Instructions: queued, shown with attempts and steps, tried again."""
+
+from typing import Literal
+
+import msgspec
+
+from protocol.api.document import Ask, Body, Document
+from protocol.errors import ErrorClass
+from protocol.instruction import Lane, Status, Usage
+
+
+class RetryRequest(Ask, frozen=True, kw_only=True):
+    """POST /instructions/:id/retry. ``fresh``: forget what its earlier attempts finished."""
+
+    fresh: bool = False
+
+
+class AttemptInfo(Body, frozen=True, kw_only=True):
+    """One attempt of an instruction. ``exit`` is a code or a signal's name."""
+
+    n: int
+    epoch: int
+    started_at: str
+    ended_at: str | None = None
+    outcome: str | None = None
+    exit: str | None = None
+    stderr_tail: str | None = None
+    """The last of what its worker complained, 64 KiB at most; where it failed."""
+
+
+class StepInfo(Body, frozen=True, kw_only=True):
+    """One step: the attempt that made it, and when."""
+
+    n: int
+    attempt: int
+    at: str
+
+
+class InstructionInfo(Document, frozen=True, kw_only=True):
+    """``awk show INSTRUCTION``."""
+
+    id: str
+    agent: str
+    space: str
+    status: Status
+    lane: Lane
+    attempts: tuple[AttemptInfo, ...]
+    steps: tuple[StepInfo, ...]
+    usage: Usage
+    text: str
+    error_class: ErrorClass | None = msgspec.field(default=None, name="class")
+    cause: str | None = None
+    prompt_manifest: tuple[str, ...] = ()
+    standing: Literal["ended", "runnable", "time", "person"] = "runnable"
+    """Whether it goes on: now, by itself at ``until``, or once a person ends what it waits for."""
+    waits_for: str | None = None
+    until: str | None = None
+    preempted: int = 0
+    promoted: bool = False
+    continues: str | None = None
+    """The incomplete instruction whose thread it took up."""
+    message_ids: tuple[str, ...] = ()
+    """What it was made of: several where mentions were joined."""
+    enqueued_at: str = ""
+    schema: str = "awk/show/1"
+
+
+class PromptMessage(Body, frozen=True, kw_only=True):
+    """One turn of a prompt."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+class PromptReport(Document, frozen=True, kw_only=True):
+    """GET /instructions/:id/prompt, ``awk show INSTRUCTION --prompt``: what the model is told before it begins.
+
+    ``frozen``: it was kept when the first entry was; else it is what a lease would assemble now.
+    """
+
+    id: str
+    frozen: bool
+    system: str
+    messages: tuple[PromptMessage, ...]
+    schema: str = "awk/prompt/1"
+
+
+class InstructionsChanged(Document, frozen=True, kw_only=True):
+    """``awk cancel``, ``retry`` and ``promote``: the instructions as they are now."""
+
+    instructions: tuple[InstructionInfo, ...]
+    schema: str = "awk/instructions/1"
+
+
+class QueueRow(Body, frozen=True, kw_only=True):
+    """One instruction that has not ended."""
+
+    id: str
+    lane: Lane
+    status: Status
+    attempt: int
+    step: int
+    preempted: int
+    enqueued_at: str
+    not_before: str | None = None
+    waits_for: str | None = None
+    """What keeps it, where it is not just its turn: its own wait, or its agent's."""
+    until: str | None = None
+    """When that ends by itself; null: a person has to do something."""
+    promoted: bool = False
+
+
+class QueueReport(Document, frozen=True, kw_only=True):
+    """``awk queue``."""
+
+    agent: str
+    instructions: tuple[QueueRow, ...]
+    schema: str = "awk/queue/1"
+
+
+class DeadRow(Body, frozen=True, kw_only=True):
+    """One instruction that was given up."""
+
+    id: str
+    agent: str
+    space: str
+    status: Status
+    cause: str
+    attempts: int
+    text: str
+    died_at: str
+    error_class: ErrorClass = msgspec.field(name="class")
+
+
+class Dead(Document, frozen=True, kw_only=True):
+    """``awk dead``: instructions that failed for good."""
+
+    instructions: tuple[DeadRow, ...]
+    schema: str = "awk/dead/1"
+
+
+class InstructionRow(Body, frozen=True, kw_only=True):
+    """One instruction that has not ended, in a list."""
+
+    id: str
+    agent: str
+    status: Status
+    not_before: str | None = None
+    waits_for: str | None = None
+
+
+class InstructionList(Document, frozen=True, kw_only=True):
+    """GET /instructions?space=: what has not ended there."""
+
+    space: str
+    instructions: tuple[InstructionRow, ...]
+    schema: str = "awk/instruction-list/1"

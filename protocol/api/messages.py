@@ -1,0 +1,97 @@
+"""Messages: sent, waited for, read in channels and inboxes, and their receipts."""
+
+import msgspec
+
+from protocol.api.document import Ask, Body, Document
+from protocol.instruction import DeliveryState, Status, Usage
+from protocol.message import Message
+
+
+class SendRequest(Ask, frozen=True, kw_only=True):
+    """POST /messages. ``trust``: the user vouches for what the agent's file would run."""
+
+    to: str
+    text: str
+    trust: bool = False
+    agree: tuple[str, ...] = ()
+    """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
+
+
+class InstructionResult(Body, frozen=True, kw_only=True):
+    """How one instruction ended, or what keeps it: status ``waiting`` is shown once only a person can end that.
+
+    ``cause`` is of a failure, ``waits_for`` of a wait.
+    """
+
+    instruction_id: str
+    agent: str
+    status: Status
+    text: str
+    usage: Usage = Usage()
+    cause: str | None = None
+    waits_for: str | None = None
+
+
+class SendReceipt(Document, frozen=True, kw_only=True):
+    """202 of POST /messages; with ``results`` once waited for."""
+
+    message_id: str
+    instruction_ids: tuple[str, ...]
+    not_woken: tuple[str, ...] = ()
+    """Mentioned over the limit of eight."""
+    held: dict[str, str] = {}
+    """Instructions that wait for a person already, and for what (as ``waits_for`` of a result)."""
+    schema: str = "awk/send/1"
+
+
+class SendReport(Document, frozen=True, kw_only=True):
+    """``send --wait``, ``ask``, ``serve``."""
+
+    message_id: str
+    instruction_ids: tuple[str, ...]
+    results: tuple[InstructionResult, ...]
+    schema: str = "awk/send/1"
+
+
+class Channel(Document, frozen=True, kw_only=True):
+    """``awk channel``, ``awk peek``."""
+
+    space: str
+    messages: tuple[Message, ...]
+    schema: str = "awk/channel/1"
+
+
+class Receipt(Body, frozen=True, kw_only=True):
+    """What became of a message for one recipient."""
+
+    agent: str
+    state: DeliveryState
+    instruction_id: str | None = None
+
+
+class MessageReport(Document, frozen=True, kw_only=True):
+    """GET /messages/:id."""
+
+    message: Message
+    receipts: tuple[Receipt, ...]
+    schema: str = "awk/message/1"
+
+
+class InboxRow(Body, frozen=True, kw_only=True):
+    """One delivery that is not handled yet."""
+
+    message_id: str
+    seq: int
+    sender: str = msgspec.field(name="from")
+    text: str
+    state: DeliveryState
+    flag: str | None = None
+
+
+class Inbox(Document, frozen=True, kw_only=True):
+    """``awk inbox``, GET /agents/:name/inbox: what the agent has not handled in one space."""
+
+    agent: str
+    space: str
+    deliveries: tuple[InboxRow, ...]
+    schema: str = "awk/inbox/1"

@@ -1,0 +1,47 @@
+"""The process table."""
+
+from typing import Literal
+
+from protocol.api.document import Body, Document
+from protocol.api.worktrees import DiffStat
+from protocol.instruction import Usage
+
+
+class Queue(Body, frozen=True, kw_only=True):
+    """How much waits in each lane."""
+
+    immediate: int = 0
+    normal: int = 0
+    background: int = 0
+
+
+class PsRow(Body, frozen=True, kw_only=True):
+    """One agent in the process table."""
+
+    name: str
+    space: str | None
+    state: Literal["idle", "running", "waiting", "backoff", "paused", "stopped", "error"]
+    reason: str | None = None
+    until: str | None = None
+    pid: int | None = None
+    backend: str = ""
+    model: str = ""
+    step: int = 0
+    doing: str = ""
+    queue: Queue = Queue()
+    unread: int = 0
+    restarts: int = 0
+    last_exit: str | None = None
+    cpu_percent: float = 0.0
+    rss_bytes: int = 0
+    usage: Usage = Usage()
+    last_event_at: str | None = None
+    diff: DiffStat | None = None
+    """Of its own working tree, where it has one and has done a step since the kernel began."""
+
+
+class Ps(Document, frozen=True, kw_only=True):
+    """``awk ps``."""
+
+    agents: tuple[PsRow, ...]
+    schema: str = "awk/ps/1"

@@ -1,0 +1,82 @@
+"""Runs of workflows: asked for, under way, reported."""
+
+from typing import Any, Literal
+
+from protocol.agent import Approval
+from protocol.api.document import Ask, Body, Document
+from protocol.budget import BudgetTokens, Usd
+from protocol.instruction import Usage
+from protocol.message import Message
+
+
+class RunRequest(Ask, frozen=True, kw_only=True):
+    """POST /run and /serve: a ``workflow`` (name, or path of a file in the project), or ``to`` and ``text``."""
+
+    workflow: str | None = None
+    tag: str = "main"
+    params: tuple[str, ...] = ()
+    """The words after ``--``."""
+    timeout_seconds: float | None = None
+    max_cost_usd: Usd | None = None
+    """Beside the budget of the workflow's file: the stricter holds."""
+    max_tokens: BudgetTokens | None = None
+    exit_code_from: str | None = None
+    """Only the work of this agent gives the run's exit code."""
+    approve: Approval | None = None
+    """Whether somebody is asked before a tool runs, whatever its agents' files say."""
+    attended: bool = False
+    """Somebody watches the run who may approve: it waits for that, and does not end."""
+    trust: bool = False
+    agree: tuple[str, ...] = ()
+    """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
+    update: bool = False
+    """Look up again what the ref of a remote workflow stands for."""
+    to: str | None = None
+    text: str | None = None
+
+
+class RunReport(Document, frozen=True, kw_only=True):
+    """``awk run --json``: what came of a run, and all that was said."""
+
+    run: str
+    status: Literal["running", "done", "failed", "incomplete", "rejected", "cancelled", "timeout"]
+    exit_code: int
+    instructions: dict[str, int]
+    usage: Usage
+    messages: tuple[Message, ...]
+    duration_seconds: float
+    verdict: str | None = None
+    output: Any = None
+    """The final answer as JSON, where the workflow has an ``output_schema`` and the answer fits."""
+    branches: dict[str, str] = {}
+    """Of agents with working trees of their own, as long as those are there: by name."""
+    schema: str = "awk/run/1"
+
+
+class RunRow(Body, frozen=True, kw_only=True):
+    """One run in a list."""
+
+    run: str
+    mode: Literal["start", "run"]
+    state: Literal["running", "stopped"]
+    status: str | None
+    exit_code: int | None
+    started_at: str
+    ended_at: str | None
+
+
+class RunList(Document, frozen=True, kw_only=True):
+    """GET /runs: the newest first."""
+
+    runs: tuple[RunRow, ...]
+    schema: str = "awk/runs/1"
+
+
+class Accepted(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """The first event of POST /run: what was accepted. Its client may go away now; the work goes on."""
+
+    run: str | None = None
+    message_id: str | None = None
+    instruction_ids: tuple[str, ...] = ()
+    seq: int = 0
+    """Events of this work come after it."""

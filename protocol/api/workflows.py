@@ -1,0 +1,55 @@
+"""Workflows that run, and who is in them."""
+
+from typing import Literal
+
+from protocol.api.document import Ask, Body, Document
+
+
+class StartRequest(Ask, frozen=True, kw_only=True):
+    """POST /workflows."""
+
+    workflow: str
+    tag: str = "main"
+    params: tuple[str, ...] = ()
+    trust: bool = False
+    agree: tuple[str, ...] = ()
+    """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
+    update: bool = False
+    """Look up again what the ref of a remote workflow stands for."""
+
+
+class WorkflowRow(Body, frozen=True, kw_only=True):
+    """One running workflow. ``waiting``: a limit (``reason``) holds it until somebody continues it."""
+
+    name: str
+    tag: str
+    state: Literal["running", "waiting", "stopped"]
+    members: tuple[str, ...]
+    started_at: str
+    run: str | None = None
+    reason: str | None = None
+    paused: bool = False
+
+
+class WorkflowList(Document, frozen=True, kw_only=True):
+    """GET /workflows."""
+
+    workflows: tuple[WorkflowRow, ...]
+    schema: str = "awk/workflow-list/1"
+
+
+class MemberRow(Body, frozen=True, kw_only=True):
+    """One member of a space, and what it does."""
+
+    name: str
+    state: str
+    agent: str = ""
+    """What its queue is called by: ``name``, or ``name@space`` where it lives inside the workflow."""
+
+
+class MemberList(Document, frozen=True, kw_only=True):
+    """GET /spaces/:space/members."""
+
+    space: str
+    members: tuple[MemberRow, ...]
+    schema: str = "awk/member-list/1"
