@@ -63,5 +63,6 @@ class Outcomes:
                     **{key: info[key] for key in ("agent", "status", "text", "usage")},
                     "cause": info.get("cause"),
                     "waits_for": None,
+                    "unasked": info.get("unasked"),
                     **({"status": "waiting", "waits_for": info.get("waits_for")} if held else {}),
                 }

@@ -81,6 +81,8 @@ class FrameReader(Generic[F]):
             self._dropping = True
 
     def _parse(self, line: bytes) -> F | Noise:
+        if not line.lstrip().startswith(b"{"):  # without an exception: there may be tens of thousands in a chunk
+            return Noise("not JSON", _show(line))
         try:
             return self._decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -153,7 +153,8 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     project_tools: dict[str, ProjectTool] = {}
     """Those of ``tools`` that are the project's own."""
     pinned: dict[str, str] = {}
-    """Files of the project that commands of these and of ``mcp_servers`` name, and the SHA-256 of what was trusted.
+    """Files of the project that ``command`` and commands of these and of ``mcp_servers`` name, and the SHA-256 of what
+    was trusted.
 
     "" for a word that may name one, and named none: a file that is there by now was trusted by nobody."""
     skills: tuple[Skill, ...] = ()

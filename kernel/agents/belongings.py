@@ -1,4 +1,4 @@
-"""What the keys of an agent bring along from files of the project: skills, MCP servers, tools; and what that demands.
+"""What an agent brings along from files of the project: its program, skills, MCP servers, tools; and what that demands.
 
 Read anew for every attempt, once: what is judged is what is used.
 """
@@ -16,7 +16,9 @@ from typing import Final, NamedTuple
 from kernel.agents.servers import servers_of
 from kernel.agents.skills import FoundSkill, home_skills, skills_of
 from kernel.source.files import FileMissing, read_bytes
+from kernel.source.problems import BadDefinition
 from protocol.agent import AgentDefinition, McpServer
+from protocol.backends import EXEC
 from protocol.project import ProjectDefinition
 from protocol.tools import ProjectTool, Skill, placeholders
 
@@ -50,7 +52,8 @@ NOTHING: Final = Belongings()
 def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> Belongings:
     """What ``definition`` brings along now. Raises BadDefinition for a file that is wrong, or gone."""
     tools = {name: project.tools[name] for name in definition.tools if name in project.tools}
-    if not (tools or definition.mcp_servers or definition.skills or SKILLS in definition.tools):
+    program = definition.command if definition.backend == EXEC else ()
+    if not (tools or program or definition.mcp_servers or definition.skills or SKILLS in definition.tools):
         return NOTHING
     servers = servers_of(definition.mcp_servers, root)
     skills = skills_of(definition.skills, root) if definition.skills else ()
@@ -58,8 +61,9 @@ def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Pa
         skills = home_skills(root)
     commands = [tool.command for tool in tools.values() if tool.mock is None and tool.command]
     commands += [(server.command or "", *server.args) for server in servers.values()]
+    commands += [program] if program else []
     pinned = _pinned(commands, root)
-    found = (*_of_tools(tools, pinned), *_of_servers(servers, pinned), *_of_skills(skills))
+    found = (*_of_program(program, pinned), *_of_tools(tools, pinned), *_of_servers(servers, pinned), *_of_skills(skills))
     return Belongings(
         servers=servers,
         tools=tools,
@@ -67,6 +71,21 @@ def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Pa
         demands=tuple(f"{definition.name} {demand}" for demand in found),
         pinned=pinned,
     )
+
+
+def is_as_pinned(path: Path, digest: str) -> bool:
+    """Whether ``path`` holds what ``digest`` is of; of ABSENT, whether nothing is there. Blocks while it is read."""
+    if digest == ABSENT:
+        return not os.path.lexists(path)
+    try:
+        return _sha256(read_bytes(path, path.name, MAX_PROGRAM_BYTES)) == digest
+    except (BadDefinition, FileMissing, OSError):
+        return False
+
+
+def _of_program(command: tuple[str, ...], pinned: Mapping[str, str]) -> Iterator[str]:
+    if command:
+        yield f"is run by: {_shown(command, pinned)}"
 
 
 def _of_tools(tools: Mapping[str, ProjectTool], pinned: Mapping[str, str]) -> Iterator[str]:

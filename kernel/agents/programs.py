@@ -1,15 +1,17 @@
 """Programs that do a worker's work: where they are on the workers' PATH, and what to say where they are not.
 
-It runs none of them; whether they are what their name says is for ``kernel.agents.backends`` to find out.
+And whether an agent's own is still what was trusted. It runs none of them; whether they are what their name says is for ``kernel.agents.backends`` to find out.
 """
 
 import os
 import shutil
 from pathlib import Path
 
+from kernel.agents.belongings import is_as_pinned
 from kernel.agents.providers import CauseError
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS, EXEC, BackendSpec
+from protocol.ipc import Start
 
 
 def find_program(spec: BackendSpec, path: str) -> str | None:
@@ -36,6 +38,21 @@ def command_of(definition: AgentDefinition, root: Path, path: str) -> tuple[str,
     if found is None:
         raise CauseError("spawn_permanent", f"{spec.title} is not installed: {absence(spec, path)}")
     return (found,)
+
+
+def check_own_command(definition: AgentDefinition, start: Start) -> None:
+    """Raise CauseError(untrusted) where a file that its own command names is not what was trusted. Blocks: it reads.
+
+    A program with a slash is the project's; the other words are of the working directory, which may be a tree that
+    the agent writes to.
+    """
+    for number, (word, used) in enumerate(zip(definition.command, start.command, strict=True)):
+        trusted = start.pinned.get(word)
+        on_path = number == 0 and os.sep not in word
+        if trusted is None or on_path or is_as_pinned(Path(start.cwd, used), trusted):
+            continue
+        text = f"{word} of the command of {definition.name} is not what was trusted (seen from {start.cwd})"
+        raise CauseError("untrusted", f"{text}: look at it, and try again; a working tree has only what is committed")
 
 
 def _own_command(definition: AgentDefinition, root: Path, path: str) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ pass for a heading, a system notice or somebody else's message (XF07). Only in a
 the user stand by itself.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -42,7 +42,8 @@ class Prompt:
 class Scene:
     """Where the agent is: its name there, the space, and who is in it.
 
-    ``alone``: nobody there hears it. ``answer_schema``: JSON Schema that its final answer has to fit.
+    ``alone``: nobody there hears it. ``answer_schema``: JSON Schema that its final answer has to fit. ``in_hand``: which
+    messages there (by number) are other work of the agent's own that has not ended, and how that stands, in words.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Scene:
     members: tuple[str, ...] = ()
     alone: bool = False
     answer_schema: str = ""
+    in_hand: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
 def assemble(
@@ -75,7 +77,7 @@ def assemble(
     )
     return Prompt(
         system="\n\n".join(text for _, text in sections),
-        messages=tuple(Turn(role=role, text=_turn_text(role, group)) for role, group in groups),
+        messages=tuple(Turn(role=role, text=_turn_text(role, group, scene)) for role, group in groups),
         message=_message(unanswered, (message, *joined), scene),
         manifest=manifest,
     )
@@ -166,23 +168,30 @@ def _groups(recent: Sequence[Message], name: str) -> list[tuple[Role, list[Messa
     return groups[1:] if groups and groups[0][0] == "assistant" else groups
 
 
-def _turn_text(role: Role, group: Sequence[Message]) -> str:
+def _turn_text(role: Role, group: Sequence[Message], scene: Scene) -> str:
     if role == "assistant":
         return "\n\n".join(_shortened(said.text, THREAD_CHARACTERS) for said in group)
-    return "\n\n".join(_shown(said, THREAD_CHARACTERS) for said in group)
+    return "\n\n".join(_earlier(said, scene) for said in group)
 
 
 def _message(unanswered: Sequence[Message], messages: Sequence[Message], scene: Scene) -> str:
     if not unanswered and len(messages) == 1 and is_personal(scene.space) and messages[0].sender == USER:
         return _shortened(messages[0].text, MESSAGE_CHARACTERS)
-    earlier = [_shown(said, THREAD_CHARACTERS) for said in unanswered]
+    earlier = [_earlier(said, scene) for said in unanswered]
     opening = ["Said since you last spoke:", *earlier, "And now, for you:"] if earlier else []
     return "\n\n".join([*opening, *(_shown(one, MESSAGE_CHARACTERS) for one in messages)])
 
 
-def _shown(said: Message, limit: int) -> str:
+def _earlier(said: Message, scene: Scene) -> str:
+    """What was said before; a model that is not told that it is at work on it already does that once more."""
+    stands = scene.in_hand.get(said.seq)
+    remark = f" (you are at this already: {stands}; do not begin it here)" if stands else ""
+    return _shown(said, THREAD_CHARACTERS, remark)
+
+
+def _shown(said: Message, limit: int, remark: str = "") -> str:
     speaker = f"{said.sender} (your schedule)" if said.kind == "due" else said.sender
-    return f"[{message_id(said.seq)}] {speaker}\n{quoted(_shortened(said.text, limit))}"
+    return f"[{message_id(said.seq)}] {speaker}{remark}\n{quoted(_shortened(said.text, limit))}"
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -3,7 +3,6 @@
 Pure: who grants trust, and where it is kept, is not known here.
 """
 
-import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from kernel.agents.belongings import NOTHING, Belongings
 from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, Route, route
 from protocol.agent import AgentDefinition
-from protocol.backends import CLIS, EXEC
+from protocol.backends import CLIS
 from protocol.errors import Refused
 from protocol.project import ProjectDefinition
 from protocol.remote import is_remote
@@ -57,8 +56,6 @@ def demands(definition: AgentDefinition, project: ProjectDefinition, own: Belong
         if way is not None:
             found += _of_route(definition.name, way)
     found += [f"{definition.name} gets ${name} of your environment" for name in definition.env]
-    if definition.backend == EXEC:
-        found.append(f"{definition.name} is run by: {shlex.join(definition.command)}")
     if _plays(definition):
         shells = [action.shell for rule in definition.mock for action in rule.do if action.shell is not None]
         found += [f"{definition.name} runs: {shell}" for shell in shells]

@@ -67,7 +67,7 @@ BY_REASON: Final[Mapping[Reason | None, Verdict]] = MappingProxyType(
         "paused": _PAUSED,
         "answer": Verdict("failed", 1, "an answer did not come"),
         "credentials": Verdict(
-            "incomplete", 4, "credentials are missing or refused; once they are right: awk reset AGENT"
+            "incomplete", 4, "credentials are missing or refused; set them, then awk restart --kernel from that shell"
         ),
         "quota": Verdict("incomplete", 4, "a quota is used up; once there is more: awk reset AGENT"),
         "approval": Verdict("incomplete", 7, "an approval is needed, and nobody is here to give it"),

@@ -14,6 +14,8 @@ from kernel.procs.process_table import ProcessId, family, identify, table
 
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 _LOCAL, _REMOTE, _INODE = 1, 2, 9
+_LOOKS: Final = 2
+"""A table that changes while it is read may lack a row."""
 _NOBODYS: Final = "0"
 """The inode of a connection that was closed on its side."""
 
@@ -24,13 +26,15 @@ def comes_from_below(client_port: int, server_port: int, pid: int) -> bool:
     True, too, for a connection that nobody has, where the table names owners at all: that of who listens.
     """
     root = identify(pid)
-    rows = tuple(_rows())
-    inodes = {row.inode for row in rows if (row.local, row.remote) == (client_port, server_port)} - {_NOBODYS}
     if root is None:
         return False
-    if inodes:
-        return _one_has({f"socket:[{inode}]" for inode in inodes}, family([root], table()))
-    return any((row.local, row.remote) == (server_port, 0) and row.inode != _NOBODYS for row in rows)
+    rows: tuple[_Row, ...] = ()
+    for _ in range(_LOOKS):
+        rows = tuple(_rows())
+        sockets = _sockets(rows, client_port, server_port)
+        if sockets:
+            return _one_has(sockets, family([root], table()))
+    return bool(_sockets(rows, server_port, 0))
 
 
 class _Row(NamedTuple):
@@ -39,6 +43,12 @@ class _Row(NamedTuple):
     local: int
     remote: int
     inode: str
+
+
+def _sockets(rows: Iterable[_Row], local: int, remote: int) -> set[str]:
+    """Those that somebody has, as they are called among what a process has open."""
+    sides = (row for row in rows if (row.local, row.remote) == (local, remote))
+    return {f"socket:[{row.inode}]" for row in sides if row.inode != _NOBODYS}
 
 
 def _rows() -> Iterator[_Row]:

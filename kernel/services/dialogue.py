@@ -45,11 +45,13 @@ LOG_LINES: Final = 1000
 """How many lines a worker may log per attempt: each is a commit (fault IF15)."""
 
 PACE_FRAMES: Final = 1000
-"""How many words of what it writes or does a worker may say within PACE_SECONDS (fault IF15)."""
+"""How many things a worker may say within PACE_SECONDS, frames or not (fault IF15)."""
 PACE_SECONDS: Final = 0.1
 
 NOISE_LINES: Final = 20
 """How many lines that are no frames are logged per attempt; the rest are dropped."""
+NOISE_LIMIT: Final = 1000
+"""How many such lines may come with no frame between them: whoever says more does not speak frames at all."""
 
 LATE_SECONDS: Final = 5.0
 """A kernel that wakes up so late was stopped or suspended, and its workers maybe with it: they get their time again."""
@@ -97,6 +99,7 @@ class Dialogue:
         self._paced = 0
         self._logged = 0
         self._noise = 0
+        self._noise_in_a_row = 0
 
     async def run(self) -> Ending | None:
         """Talk until the worker's terminal frame, its end of output, or a deadline."""
@@ -122,6 +125,8 @@ class Dialogue:
                 self._forgive(trio.current_time() - now)
             if ending is not None:
                 return ending
+            if frame is not None:
+                await self._pace(trio.current_time())
 
     def _patience_seconds(self) -> float:
         if not self._ready:
@@ -163,6 +168,8 @@ class Dialogue:
             self._pulse.pong(frame.n, now)
             return
         self._pulse.heard(now)
+        if not isinstance(frame, Noise):
+            self._noise_in_a_row = 0
         if isinstance(frame, Ready | Entry | Delta | Progress):
             self._progress_at = now
             self._tool_runs = isinstance(frame, Progress) and frame.tool
@@ -185,11 +192,10 @@ class Dialogue:
                     await self._link.send(answer)
             case Delta() | Progress():
                 self._ears.live(frame)
-                await self._pace(trio.current_time())
             case Log():
                 await self._log(frame)
             case Noise():
-                await self._note(frame)
+                return await self._note(frame)
             case Pong():
                 pass
             case _:
@@ -223,7 +229,12 @@ class Dialogue:
         if self._logged <= LOG_LINES:
             await self._ears.log(line)
 
-    async def _note(self, noise: Noise) -> None:
+    async def _note(self, noise: Noise) -> Ending | None:
         self._noise += 1
+        self._noise_in_a_row += 1
         if self._noise <= NOISE_LINES:
             await self._ears.log(Log(level="warning", text=f"not a frame ({noise.why}): {noise.text}"))
+        if self._noise_in_a_row <= NOISE_LIMIT:
+            return None
+        text = f"it prints lines that are no frames, more than {NOISE_LIMIT} in a row: the last was {noise.text[:80]!r}"
+        return Ending("failed", text, cause="protocol")

@@ -9,6 +9,7 @@ import msgspec
 from kernel.store.clock_text import optional_rfc3339, rfc3339
 from kernel.store.instructions import usage_of
 from kernel.store.standing import of_row
+from kernel.store.unasked import unasked
 from protocol.api.instructions import AttemptInfo, InstructionInfo, QueueReport, QueueRow, StepInfo
 from protocol.errors import ErrorClass
 from protocol.instruction import LANES, Status
@@ -89,6 +90,7 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         prompt_manifest=() if row.manifest is None else _manifest.decode(row.manifest),
         standing=stands.kind,
         waits_for=stands.reason,
+        unasked=unasked(conn, id) if stands.reason == "credentials" else None,
         until=optional_rfc3339(stands.until_ms),
         preempted=row.preempted,
         promoted=bool(row.promoted),

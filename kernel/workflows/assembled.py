@@ -1,18 +1,41 @@
 """Today's prompt for an instruction: its messages, what was said before them, and who is there."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Protocol
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.prompt import Prompt, Scene, assemble
 from kernel.store import agents, finals, messages
+from kernel.store.in_hand import InHand, in_hand
 from kernel.store.reader import Reader
 from protocol.agent import AgentDefinition
+from protocol.instruction import WaitReason
+from protocol.message import Message
 from protocol.names import is_personal
+
+_WAITS: Final[Mapping[WaitReason, str]] = MappingProxyType(
+    {
+        "provider": "it waits for the provider",
+        "credentials": "it waits for credentials",
+        "quota": "it waits for a quota",
+        "approval": "it waits for approval",
+        "budget": "it waits for a budget",
+        "hops": "a limit of the workflow keeps it",
+        "answer": "it waits for an answer",
+        "paused": "it is paused",
+    }
+)
+"""What keeps other work of the agent, as its model is told."""
 
 
 class Told(Protocol):
     """What is asked, of whom, where: leased already or not."""
+
+    @property
+    def agent(self) -> str:
+        """Its key."""
+        ...
 
     @property
     def name(self) -> str:
@@ -39,15 +62,25 @@ def assembled(told: Told, definition: AgentDefinition, catalog: Catalog, reader:
     """The prompt that an attempt would begin with now. Raises BadDefinition where a ``system_file`` cannot be read."""
     message, *joined = reader.now(messages.these, (told.message_seq, *told.joined))
     thread = reader.now(messages.thread, told.space, told.message_seq, definition.context.thin_thread)
-    scene = _scene(told, reader)
+    scene = _scene(told, reader, _in_hand(told, thread, reader))
     if scene.alone:
         thread = tuple(said for said in thread if scene.name in (said.sender, *said.to))
     return assemble(definition, catalog.system_text(definition), scene, thread, message, joined)
 
 
-def _scene(told: Told, reader: Reader) -> Scene:
+def _in_hand(told: Told, thread: Sequence[Message], reader: Reader) -> dict[int, str]:
+    """What was said and the agent is at already: work of its own that makes room for this."""
+    found = reader.now(in_hand, told.agent, tuple(said.seq for said in thread))
+    return {seq: f"{one.instruction}, {_stands(one)}" for seq, one in found.items()}
+
+
+def _stands(one: InHand) -> str:
+    return "its turn comes" if one.waits_for is None else _WAITS[one.waits_for]
+
+
+def _scene(told: Told, reader: Reader, at_work: Mapping[int, str]) -> Scene:
     if is_personal(told.space):
-        return Scene(name=told.name, space=told.space)
+        return Scene(name=told.name, space=told.space, in_hand=at_work)
     here = reader.now(finals.expected_in, told.space)
     members = tuple(member.name for member in reader.now(agents.members, told.space))
     answers = here.exit_from in (None, told.name) and here.schema is not None
@@ -57,4 +90,5 @@ def _scene(told: Told, reader: Reader) -> Scene:
         members=members,
         alone=not here.has_channel,
         answer_schema=(here.schema or b"").decode() if answers else "",
+        in_hand=at_work,
     )

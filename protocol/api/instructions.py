@@ -54,6 +54,8 @@ class InstructionInfo(Document, frozen=True, kw_only=True):
     standing: Literal["ended", "runnable", "time", "person"] = "runnable"
     """Whether it goes on: now, by itself at ``until``, or once a person ends what it waits for."""
     waits_for: str | None = None
+    unasked: str | None = None
+    """The key that is missing, where it waits for one."""
     until: str | None = None
     preempted: int = 0
     promoted: bool = False

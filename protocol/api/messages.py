@@ -20,7 +20,7 @@ class SendRequest(Ask, frozen=True, kw_only=True):
 class InstructionResult(Body, frozen=True, kw_only=True):
     """How one instruction ended, or what keeps it: status ``waiting`` is shown once only a person can end that.
 
-    ``cause`` is of a failure, ``waits_for`` of a wait.
+    ``cause`` is of a failure, ``waits_for`` of a wait. ``unasked``: it waits for a key that is missing, and which.
     """
 
     instruction_id: str
@@ -30,6 +30,7 @@ class InstructionResult(Body, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cause: str | None = None
     waits_for: str | None = None
+    unasked: str | None = None
 
 
 class SendReceipt(Document, frozen=True, kw_only=True):
@@ -41,6 +42,8 @@ class SendReceipt(Document, frozen=True, kw_only=True):
     """Mentioned over the limit of eight."""
     held: dict[str, str] = {}
     """Instructions that wait for a person already, and for what (as ``waits_for`` of a result)."""
+    unasked: dict[str, str] = {}
+    """Those of them that wait for a key that is missing, and which."""
     schema: str = "awk/send/1"
 
 

@@ -33,7 +33,7 @@ def run(context: Context) -> int:
     receipt = json.loads(answer)
     _tell_unwoken(context, receipt)
     if not context.args.wait:
-        context.out.notes(view.held_lines(receipt.get("held", {})))
+        context.out.notes(view.held_lines(receipt.get("held", {}), receipt.get("unasked", {})))
         context.out.document(answer) if context.args.json else context.out.lines(view.receipt_lines(answer))
         return Exit.OK
     outcomes = delivery.await_outcomes(context, receipt["instruction_ids"], context.args.timeout)

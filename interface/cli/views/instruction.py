@@ -37,6 +37,8 @@ def _waits(info: InstructionInfo) -> str:
     """What keeps it, if anything does, and for how long."""
     if info.standing not in ("time", "person"):
         return info.waits_for or ""
+    if info.unasked:
+        return f"{info.waits_for}: {info.unasked}, then restart --kernel from that shell"
     return f"{info.waits_for} until {info.until or 'somebody ends that'}"
 
 

@@ -37,21 +37,25 @@ def _complaint(result: InstructionResult) -> str:
     if result.status != "waiting":
         why = f" ({escape(result.cause)})" if result.cause and result.cause != result.status else ""
         return f"{who} ended {result.status}{why}"
-    return f"{who} waits: {_wait(str(result.waits_for))}"
+    return f"{who} waits: {_wait(str(result.waits_for), result.unasked)}"
 
 
-def held_lines(held: Mapping[str, str]) -> list[str]:
-    """What a message became that only a person can let go on."""
-    return [f"note: {escape(one)} waits: {_wait(reason)}" for one, reason in held.items()]
+def held_lines(held: Mapping[str, str], unasked: Mapping[str, str]) -> list[str]:
+    """What a message became that only a person can let go on. ``unasked``: of those, who waits for which key."""
+    return [f"note: {escape(one)} waits: {_wait(reason, unasked.get(one))}" for one, reason in held.items()]
 
 
-def _wait(reason: str) -> str:
-    return escape(_WAITS.get(reason, reason))
+def _wait(reason: str, unasked: str | None) -> str:
+    return escape(f"{unasked}; {_KEYLESS}" if unasked else _WAITS.get(reason, reason))
+
+
+_KEYLESS: Final = "restart --kernel, from a shell where it is set, hands it on"
+"""A kernel has the environment of whoever started it, for as long as it lives."""
 
 
 _WAITS: Final = MappingProxyType(
     {
-        "credentials": "its provider refused the key; set another one, then resume the agent",
+        "credentials": "its provider refused the key; set another one, then restart --kernel from that shell",
         "quota": "its provider's quota is used up; resume the agent once there is more",
         "approval": "you have to approve what it wants to do; pending lists it",
         "budget": "its budget is used up; continue grants it once more",

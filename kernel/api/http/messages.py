@@ -12,6 +12,7 @@ from kernel.store import messages, standing
 from kernel.store.commits.append import Appended, append
 from kernel.store.commits.roster import AgentSpec, put_agents
 from kernel.store.requests import RequestKey
+from kernel.store.unasked import all_unasked
 from protocol.api.messages import MessageReport, SendReceipt, SendRequest
 from protocol.api.runs import RunRequest
 from protocol.errors import Refused
@@ -25,11 +26,14 @@ async def send(services: Services, call: Call[SendRequest]) -> SendReceipt:
     body = call.body
     appended = await say(services, body.to, body.text, call.request_key, say_of(services, body))
     stands = services.reader.now(standing.of, appended.instruction_ids, services.now_ms())
+    held = {one: str(how.reason) for one, how in stands.items() if how.kind == "person"}
+    keyless = [one for one, reason in held.items() if reason == "credentials"]
     return SendReceipt(
         message_id=appended.message_id,
         instruction_ids=appended.instruction_ids,
         not_woken=appended.not_woken,
-        held={one: str(how.reason) for one, how in stands.items() if how.kind == "person"},
+        held=held,
+        unasked=services.reader.now(all_unasked, keyless) if keyless else {},
     )
 
 

@@ -3,7 +3,7 @@
 A run of a workflow is ended by the service that watches runs; here it is only followed.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +20,7 @@ from kernel.policy.standing import Standing
 from kernel.store import events, instructions, standing, workflows
 from kernel.store.commits.append import Appended
 from kernel.store.events import EventFilter
+from kernel.store.unasked import all_unasked
 from kernel.workflows.prepare import StartAsked
 from protocol.api.messages import InstructionResult, SendReport
 from protocol.api.runs import Accepted, RunReport, RunRequest
@@ -201,12 +202,14 @@ def _sent(services: Services, appended: Appended) -> SendReport | None:
     if any(one.kind not in ("ended", "person") for one in stands.values()):
         return None
     results = services.reader.now(instructions.results, ids)
-    shown = tuple(_held(result, stands[InstructionId(result.instruction_id)]) for result in results)
+    missing = services.reader.now(all_unasked, [one for one, how in stands.items() if how.reason == "credentials"])
+    shown = tuple(_held(result, stands[InstructionId(result.instruction_id)], missing) for result in results)
     return SendReport(message_id=appended.message_id, instruction_ids=ids, results=shown)
 
 
-def _held(result: InstructionResult, stands: Standing) -> InstructionResult:
+def _held(result: InstructionResult, stands: Standing, missing: Mapping[str, str]) -> InstructionResult:
     """The result of what only a person can let go on: it waits, and for what."""
     if stands.kind == "ended":
         return result
-    return msgspec.structs.replace(result, status="waiting", waits_for=stands.reason)
+    why = missing.get(result.instruction_id)
+    return msgspec.structs.replace(result, status="waiting", waits_for=stands.reason, unasked=why)

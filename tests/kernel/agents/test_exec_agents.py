@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from kernel.agents.belongings import ABSENT, Belongings, belongings
 from kernel.agents.catalog import Catalog
 from kernel.agents.prices import has_price
-from kernel.agents.providers import resolve
+from kernel.agents.programs import check_own_command, command_of
+from kernel.agents.providers import CauseError, resolve
 from kernel.agents.trust import demands
 from kernel.source.problems import BadDefinition
 from protocol.project import ProjectDefinition
@@ -24,7 +27,8 @@ def test_it_needs_a_command_and_may_do_without_a_model_and_a_prompt(tmp_path: Pa
     alice = catalog(tmp_path, "backend: exec\ncommand: [python3, mine.py]\n").agent("alice").definition
     found = resolve(alice, ProjectDefinition(), {})
     assert (found.provider, has_price(alice, ProjectDefinition())) == (None, True)
-    assert demands(alice, ProjectDefinition()) == ("alice is run by: python3 mine.py",)
+    own = belongings(alice, ProjectDefinition(), tmp_path)
+    assert demands(alice, ProjectDefinition(), own) == ("alice is run by: python3 mine.py",)
 
 
 def test_a_model_that_it_names_is_resolved_for_it(tmp_path: Path) -> None:
@@ -50,6 +54,40 @@ def test_what_does_not_go_together_is_a_mistake_of_the_file(tmp_path: Path, text
     with pytest.raises(BadDefinition) as caught:
         catalog(tmp_path, text).agent("alice")
     assert [error.where for error in caught.value.errors] == [where]
+
+
+def test_another_content_of_its_program_is_another_program(tmp_path: Path) -> None:
+    """P19: agreed to is what is in the files that its command names, and that one which is not there yet is not."""
+    write(tmp_path, {"tools/echo.py": "one", "more.py": "x"})
+    alice = catalog(tmp_path, "backend: exec\ncommand: [tools/echo.py, more.py, gone.py]\n").agent("alice").definition
+
+    def found() -> Belongings:
+        return belongings(alice, ProjectDefinition(), tmp_path)
+
+    (before,) = found().demands
+    assert before.startswith("alice is run by: tools/echo.py more.py gone.py (tools/echo.py: sha256:")
+    assert found().pinned["gone.py"] == ABSENT
+    for name in ("tools/echo.py", "more.py", "gone.py"):
+        write(tmp_path, {name: "another"})
+        (after,) = found().demands
+        assert after != before
+        before = after
+
+
+def test_a_program_that_changed_since_is_not_run(tmp_path: Path) -> None:
+    """P19: an agent's own tree is its to write; what runs there is what somebody agreed to."""
+    write(tmp_path, {"run": "one", "more.py": "x", "tree/more.py": "x"})
+    (tmp_path / "run").chmod(0o755)
+    alice = catalog(tmp_path, "backend: exec\ncommand: [./run, more.py, --fast]\n").agent("alice").definition
+    pinned = dict(belongings(alice, ProjectDefinition(), tmp_path).pinned)
+    command = command_of(alice, tmp_path, "/usr/bin")
+    start = msgspec.structs.replace(start_frame(), command=command, pinned=pinned, cwd=str(tmp_path / "tree"))
+    check_own_command(alice, start)
+    for name, text in (("tree/more.py", "mine"), ("run", "two")):
+        write(tmp_path, {"tree/more.py": "x", name: text})
+        with pytest.raises(CauseError, match="is not what was trusted") as caught:
+            check_own_command(alice, start)
+        assert caught.value.cause == "untrusted"
 
 
 def test_a_workflow_may_have_its_program_played_by_a_script(tmp_path: Path) -> None:

@@ -9,7 +9,16 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.services.dialogue import DUMP_SECONDS, LOG_LINES, PACE_FRAMES, PACE_SECONDS, Dialogue, Ears
+from kernel.services.dialogue import (
+    DUMP_SECONDS,
+    LOG_LINES,
+    NOISE_LIMIT,
+    NOISE_LINES,
+    PACE_FRAMES,
+    PACE_SECONDS,
+    Dialogue,
+    Ears,
+)
 from kernel.services.link import Link
 from kernel.services.outcome import Ending
 from kernel.services.pulse import EVERY_SECONDS, WITHIN_SECONDS
@@ -165,6 +174,46 @@ async def test_noise_is_logged_with_a_limit_and_ends_nothing() -> None:
     ending = await scene.run()
     assert ending is not None and ending.ended_as == "done"
     assert len(scene.heard) == 21
+
+
+async def test_who_prints_no_frames_without_end_is_ended_for_that() -> None:
+    """Fault IF14: `yes` in a worker's place is no matter for the startup deadline."""
+    scene = Scene()
+    await scene.worker_out.send_all(b"y\n" * 100_000)
+    ending = await scene.run()
+    assert ending is not None and (ending.ended_as, ending.cause) == ("failed", "protocol")
+    assert "no frames" in ending.text
+    assert len(scene.heard) == NOISE_LINES
+
+
+async def test_noise_between_frames_may_add_up(autojump_clock: trio.testing.MockClock) -> None:
+    """Fault IF14: a program may print what it likes beside its frames, for as long as it runs."""
+    scene = Scene()
+    await scene.say(READY)
+    for _ in range(5):
+        await scene.worker_out.send_all(b"compiling\n" * NOISE_LIMIT)
+        await scene.say(Progress(what="x"))
+    await scene.say(Result(status="done"))
+    ending = await scene.run()
+    assert ending is not None and ending.ended_as == "done"
+
+
+@pytest.mark.parametrize("said", [encode(Pong(n=9)), encode(Log(level="info", text="x"))])
+async def test_others_get_their_turn_while_a_worker_floods(said: bytes, autojump_clock: trio.testing.MockClock) -> None:
+    """Fault IF15: whatever it says, it says no more at once than the loop can take."""
+    scene = Scene(timeouts=Timeouts(startup=0.9))
+    await scene.worker_out.send_all(said * PACE_FRAMES * 5)
+    turns: list[float] = []
+
+    async def others() -> None:
+        while True:
+            await trio.sleep(PACE_SECONDS)
+            turns.append(trio.current_time())
+
+    ending = await scene.run_beside(others)
+    assert ending is not None and ending.cause == "startup_timeout"
+    assert trio.current_time() == pytest.approx(0.9)
+    assert len(turns) >= 5
 
 
 async def test_a_flood_of_log_lines_is_cut_and_the_work_goes_on() -> None:
