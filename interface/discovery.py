@@ -40,6 +40,8 @@ class Endpoint(NamedTuple):
     pid: int
     origin: str
     """The file or variable that says so, for messages."""
+    start_time: int = 0
+    """Of ``pid``, in clock ticks since boot; 0 where it is not known."""
 
 
 class Proof(NamedTuple):
@@ -107,7 +109,8 @@ def recorded_endpoint(project: Project) -> Endpoint | None:
     try:
         record = json.loads(_read_private(path))
         address = parse_address(str(record["url"]))
-        return Endpoint(address, str(record["token"]), int(record["pid"]), path) if address else None
+        started = int(record.get("start_time", 0))
+        return Endpoint(address, str(record["token"]), int(record["pid"]), path, started) if address else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

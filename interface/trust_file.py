@@ -1,6 +1,7 @@
 """The file of what the user keeps to trust in a project: read, added to and taken from, by commands alone.
 
-It lies in the user's state directory, never in the project, so that no repository can bring its own consent.
+It lies in the user's state directory, never in the project, so that no repository can bring its own consent. What an
+agent runs cannot change it by these commands; a shell that is not confined can write the file itself.
 """
 
 import fcntl
@@ -13,8 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
+from interface.ancestry import Running, is_below
 from interface.autostart import make_private
-from interface.discovery import HOME, Project
+from interface.discovery import HOME, Project, recorded_endpoint
 from interface.failure import Failure
 from protocol.trust import TRUST, TRUST_LIMIT_BYTES, TRUST_LOCK, Consent, Consents, digest_of
 
@@ -68,7 +70,15 @@ class TrustFile:
         self._change(without)
         return tuple(gone)
 
+    def _check_person(self) -> None:
+        """Raise Failure (forbidden) for what an agent runs: it would agree to what it wrote itself."""
+        kernel = recorded_endpoint(self._project)
+        if kernel is not None and is_below(Running(kernel.pid, kernel.start_time)):
+            text = "what is trusted is for people to say: this was run by an agent, below the kernel of the project"
+            raise Failure("forbidden", text, "have a person do it, in a terminal of their own")
+
     def _change(self, change: Callable[[tuple[Consent, ...]], tuple[Consent, ...]]) -> None:
+        self._check_person()
         with self._locked():
             before = self.kept()
             after = change(before)

@@ -37,6 +37,10 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     args: Json = Json(b"{}")
 
 
+Refusal = Literal["denied", "expired"]
+"""Why a call was not run: somebody said no, or nobody said yes in time."""
+
+
 class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
     """Something durable: committed and answered before the next thing happens.
 
@@ -56,6 +60,8 @@ class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
     call_id: str | None = None
     name: str | None = None
     is_error: bool = False
+    refused: Refusal | None = None
+    """Of a call that needed an approval and has none; it is an error, too."""
     session: str | None = None
     note: str | None = None
     """Bookkeeping of the worker that wrote it (the mock keeps here what it did); opaque to the kernel."""

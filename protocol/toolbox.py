@@ -79,12 +79,13 @@ class FetchedSkill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchedSkills(_Document, frozen=True, kw_only=True):
-    """What a source holds. ``source`` is its name in one spelling."""
+    """What a source holds. ``source`` is its name in one spelling, ``skipped`` what is wrong with skills left out."""
 
     schema: str = "awk/fetched-skills/1"
     source: str
     commit: str
     skills: tuple[FetchedSkill, ...]
+    skipped: tuple[str, ...] = ()
 
 
 class SkillPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

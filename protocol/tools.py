@@ -136,6 +136,11 @@ def placeholders(command: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(match[1] for word in command if (match := _PLACEHOLDER.fullmatch(word)))
 
 
+def part_placeholders(word: str) -> tuple[str, ...]:
+    """What looks like arguments in ``word``, and is only a part of it: nothing is put in their place."""
+    return () if _PLACEHOLDER.fullmatch(word) else tuple(_PLACEHOLDER.findall(word))
+
+
 def filled(command: tuple[str, ...], args: Mapping[str, Any]) -> list[str]:
     """``command`` with its placeholders replaced, each by one word; one whose argument is not given is left out."""
     words: list[str] = []

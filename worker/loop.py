@@ -112,6 +112,7 @@ async def _next(
             call_id=call.id,
             name=call.name,
             is_error=outcome.is_error,
+            refused=outcome.refused,
         )
     reply = await model.reply(conversation, allowance, live)
     return Entry(

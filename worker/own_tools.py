@@ -37,12 +37,16 @@ async def _opened(start: Start, programs: Programs, link: Link) -> AsyncGenerato
     servers = import_module("worker.servers")
     with suppress(LinkLost):
         await link.progress(f"starting {', '.join(start.mcp_servers)}"[:200])
-    async with servers.running(start.mcp_servers, programs) as running:
+
+    async def tell(text: str) -> None:
+        with suppress(LinkLost):
+            await link.log("warning", text)
+
+    async with servers.running(start.mcp_servers, programs, tell) as running:
         for server in running:
             own |= servers.tools_of(server, start.idempotency_key)
             if server.fault:
-                with suppress(LinkLost):
-                    await link.log("warning", f"the MCP server {server.name} is not there: {server.fault}")
+                await tell(f"the MCP server {server.name} is not there: {server.fault}")
         yield own
 
 

@@ -12,11 +12,14 @@ from typing import Any, Final
 import msgspec
 
 from protocol.agent import Approval
+from protocol.ipc import Refusal
 from protocol.tools import AUTH_REQUEST
 from worker.tool import Granted, Hand, Outcome
 
-_REFUSED: Final[Mapping[str, str]] = MappingProxyType({"denied": "it was denied", "expired": "it was not approved"})
-"""What a model reads of a call that may not be made."""
+_REFUSED: Final[Mapping[str, tuple[Refusal, str]]] = MappingProxyType(
+    {"denied": ("denied", "it was denied"), "expired": ("expired", "it was not approved")}
+)
+"""What is kept of a call that may not be made, and what a model reads of it."""
 
 
 def _plain(args: dict[str, Any]) -> dict[str, Any]:
@@ -56,8 +59,9 @@ class Permission:
         answer = _decode(asked.text)
         if answer.decision == "granted":
             return Granted(first=answer.first)
-        words = f"{name} was not run: {_REFUSED.get(answer.decision, answer.decision)}"
-        return Outcome(f"{words}: {answer.reason}" if answer.reason else words, is_error=True)
+        refused, why = _REFUSED.get(answer.decision, (None, answer.decision))
+        words = f"{name} was not run: {why}"
+        return Outcome(f"{words}: {answer.reason}" if answer.reason else words, is_error=True, refused=refused)
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """Ask as a tool, which a model may do by itself too: no call waits here for a person."""

@@ -7,8 +7,7 @@ nothing else: the model is told in their place, and the log is. Importing this i
 import logging
 import math
 import re
-import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -26,6 +25,7 @@ from mcp.shared.exceptions import MCPError
 from protocol.agent import McpServer
 from protocol.ipc import Json
 from protocol.tools import SERVER_PREFIX
+from worker.last_words import LastWords, watched
 from worker.programs import Programs
 from worker.tool import UNKNOWN, Outcome, Own, ToolSpec
 
@@ -48,15 +48,25 @@ _SECRET_LENGTH: Final = 6
 """Characters of a word that is left out of what is told: shorter ones are in every other word."""
 
 
+Tell = Callable[[str], Awaitable[None]]
+"""Log a line. Raises nothing."""
+
+
+async def _nowhere(_: str) -> None:
+    pass
+
+
 class Server:
     """One of them. ``tools`` is what it listed; ``fault`` why it is not there, "" while it is."""
 
-    def __init__(self, name: str, config: McpServer, programs: Programs) -> None:
+    def __init__(self, name: str, config: McpServer, programs: Programs, tell: Tell = _nowhere) -> None:
         self.name = name
         self.tools: tuple[types.Tool, ...] = ()
         self.fault = "it is not started"
         self._config = config
         self._programs = programs
+        self._tell = tell
+        self._words: LastWords | None = None
         self._client: Client | None = None
         self._leaving = trio.Event()
 
@@ -74,19 +84,40 @@ class Server:
                     patience.deadline = math.inf
                     came = True
                     task_status.started()
-                    await self._leaving.wait()
+                    await self._stay()
                     patience.deadline = trio.current_time() + LEAVE_SECONDS
             if patience.cancelled_caught:
-                self.fault = f"it did not answer within {START_SECONDS:g} s"
+                self.fault = self._with_words(f"it did not answer within {START_SECONDS:g} s")
         except Exception as error:  # noqa: BLE001 - the boundary: somebody else's program
-            self.fault = self._reason(error)
+            await self._gone(self._reason(error))
+        finally:
+            if self._words is not None:
+                self._words.close()
         self._client = None
-        if not came:  # one that came and left later has told so before
+        if not came:
             task_status.started()
 
     def leave(self) -> None:
         """Let it go."""
         self._leaving.set()
+
+    async def _stay(self) -> None:
+        """Until it is left. Where its program goes before, that is told at once, not when it is called next."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch)
+            await self._leaving.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _watch(self) -> None:
+        if self._words is not None:
+            await self._words.ended.wait()
+            await self._gone("its program has ended")
+
+    async def _gone(self, why: str) -> None:
+        was_there, self._client = self._client is not None, None
+        self.fault = self._with_words(why)
+        if was_there and not self._leaving.is_set():
+            await self._tell(f"the MCP server {self.name} has gone: {self.fault}")
 
     async def call(self, tool: str, args: dict[str, Any], key: str) -> Outcome:
         """Call one of its tools. What goes wrong is a result. Cancellation tells the server."""
@@ -104,12 +135,18 @@ class Server:
 
     def _reason(self, error: BaseException) -> str:
         """What went wrong, without what the server was given: clients quote the header that they do not send."""
-        said = _reason(error)
+        return self._redacted(_reason(error))[:_REASON_LIMIT]
+
+    def _with_words(self, why: str) -> str:
+        said = "" if self._words is None else self._redacted(self._words.text())
+        return f"{why}; the end of its standard error:\n{said}" if said else why
+
+    def _redacted(self, said: str) -> str:
         values = (*self._config.env.values(), *self._config.headers.values())
         for word in sorted({word for value in values for word in value.split()}, key=len, reverse=True):
             if len(word) >= _SECRET_LENGTH:
                 said = said.replace(word, "[...]")
-        return said[:_REASON_LIMIT]
+        return said
 
     @asynccontextmanager
     async def _connected(self) -> AsyncGenerator[Client]:
@@ -119,7 +156,7 @@ class Server:
             changed = await trio.to_thread.run_sync(self._programs.changed, words)
             if changed is not None:
                 raise PermissionError(f"{changed} is not what was trusted")
-            argv = self._programs.argv(words)
+            argv = watched(self._programs.argv(words))
             variables = self._programs.env(config.env)
             program = StdioServerParameters(
                 command=argv[0],
@@ -128,8 +165,12 @@ class Server:
                 cwd=self._programs.cwd,
                 encoding_error_handler="replace",  # or one wrong byte leaves every call without an answer
             )
-            async with Client(stdio_client(program, sys.stderr)) as client:
-                yield client
+            self._words = LastWords()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._words.hear)
+                async with Client(_streams(program, self._words)) as client:
+                    yield client
+                nursery.cancel_scope.cancel()
             return
         secure = not config.url.startswith("http://")  # a context that nobody uses takes 50 ms to make
         timeout = httpx2.Timeout(START_SECONDS, read=None)
@@ -141,10 +182,20 @@ class Server:
 
 
 @asynccontextmanager
-async def running(configured: Mapping[str, McpServer], programs: Programs) -> AsyncGenerator[tuple[Server, ...]]:
-    """Servers that were started, or were tried to be; they end with the block."""
+async def _streams(program: StdioServerParameters, words: LastWords) -> AsyncGenerator[Any]:
+    """As ``stdio_client``, whose type for this is private."""
+    async with stdio_client(program, words.file) as streams:
+        words.file.close()
+        yield streams
+
+
+@asynccontextmanager
+async def running(
+    configured: Mapping[str, McpServer], programs: Programs, tell: Tell = _nowhere
+) -> AsyncGenerator[tuple[Server, ...]]:
+    """Servers that were started, or were tried to be; they end with the block. ``tell``: of one that goes before."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it writes a traceback for every line that is no message
-    servers = tuple(Server(name, config, programs) for name, config in configured.items())
+    servers = tuple(Server(name, config, programs, tell) for name, config in configured.items())
     async with trio.open_nursery() as nursery:
         async with trio.open_nursery() as starting:
             for server in servers:

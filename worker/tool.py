@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from protocol.ipc import Json, ToolCall
+from protocol.ipc import Json, Refusal, ToolCall
 from protocol.tools import CONTEXT_FAMILIES
 from worker.fit import TOOL_RESULT_LIMIT_BYTES, shorten
 from worker.waits import Waits
@@ -29,6 +29,8 @@ class Outcome:
     is_error: bool = False
     pending: bool = False
     """It has none yet: somebody has to decide whether it may be run. It is asked for again later."""
+    refused: Refusal | None = None
+    """It was not run, for want of an approval."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from interface.cli.parsing import json_flag
 from interface.client import new_key, quoted
 from interface.failure import Failure
 
+_REQUEST: Final = re.compile(r"a\d+", re.ASCII)
 NOTHING: Final[Mapping[str, object]] = {}
 
 
@@ -21,13 +23,21 @@ def decision_arguments(parser: argparse.ArgumentParser, ids: str) -> None:
     json_flag(parser)
 
 
+def checked(name: str) -> str:
+    """``name`` as that of a request. Raises Failure (usage)."""
+    if not _REQUEST.fullmatch(name):
+        raise Failure("usage", f"{name!r} is not a request for approval: ids look like a3", "awk pending lists them")
+    return name
+
+
 def decide(context: Context, what: str, more: Mapping[str, object]) -> int:
-    """``what`` (approve, deny) of each request; all are tried, the first refusal is told at the end."""
+    """``what`` (approve, deny) of each request; all are tried, the first refusal is told at the end. Raises Failure."""
+    names = [checked(name) for name in dict.fromkeys(context.args.ids)]
     body = {"reason": context.args.reason, **more}
     client = context.kernel()
     decided: list[dict[str, Any]] = []
     refusals: list[Failure] = []
-    for name in dict.fromkeys(context.args.ids):
+    for name in names:
         try:
             decided.append(json.loads(client.post(f"/approvals/{quoted(name)}/{what}", body, key=new_key())))
         except Failure as failure:

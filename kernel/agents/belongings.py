@@ -7,7 +7,7 @@ import hashlib
 import os
 import shlex
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +25,8 @@ from protocol.tools import ProjectTool, Skill, placeholders
 SKILLS: Final = "skills"
 """The word in ``tools:``."""
 MAX_PROGRAM_BYTES: Final = 64 * 1024 * 1024
+MAX_VALUE: Final = 140
+"""Characters of a variable's value that are shown."""
 SHORT: Final = 16
 """Characters of a digest that are shown."""
 
@@ -63,7 +65,12 @@ def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Pa
     commands += [(server.command or "", *server.args) for server in servers.values()]
     commands += [program] if program else []
     pinned = _pinned(commands, root)
-    found = (*_of_program(program, pinned), *_of_tools(tools, pinned), *_of_servers(servers, pinned), *_of_skills(skills))
+    found = (
+        *_of_program(program, pinned),
+        *_of_tools(tools, pinned),
+        *_of_servers(servers, pinned),
+        *_of_skills(skills),
+    )
     return Belongings(
         servers=servers,
         tools=tools,
@@ -99,9 +106,9 @@ def _of_servers(servers: Mapping[str, McpServer], pinned: Mapping[str, str]) -> 
     for name, server in servers.items():
         if server.url is None:
             words = (server.command or "", *server.args)
-            yield f"runs the MCP server {name}: {_shown(words, pinned)}{_values(server.env)}"
+            yield f"runs the MCP server {name}: {_shown(words, pinned)}{_with(server.env, _value)}"
         else:
-            yield f"sends what it likes to the MCP server {name} at {server.url}{_values(server.headers)}"
+            yield f"sends what it likes to the MCP server {name} at {server.url}{_with(server.headers, _secret)}"
 
 
 def _of_skills(skills: Iterable[FoundSkill]) -> Iterator[str]:
@@ -109,10 +116,21 @@ def _of_skills(skills: Iterable[FoundSkill]) -> Iterator[str]:
         yield f"reads the skill {one.skill.name} in {one.path}, content sha256:{one.digest}"
 
 
-def _values(values: Mapping[str, str]) -> str:
-    """Names, with what they are set to: variables of the user's by name, anything else by its digest."""
-    said = [f"{name}={value if '${' in value else _short(_sha256(value.encode()))}" for name, value in values.items()]
+def _with(values: Mapping[str, str], show: Callable[[str], str]) -> str:
+    """Names, with what they are set to: variables of the user's by name."""
+    said = [f"{name}={value if '${' in value else show(value)}" for name, value in values.items()]
     return f", with {', '.join(said)}" if said else ""
+
+
+def _value(value: str) -> str:
+    """As it is; of a long one its beginning, and the digest of all."""
+    cut = "" if len(value) <= MAX_VALUE else f"... ({_secret(value)})"
+    return f"{shlex.quote(value[:MAX_VALUE])}{cut}"
+
+
+def _secret(value: str) -> str:
+    """By its digest: most headers that are written out are keys."""
+    return _short(_sha256(value.encode()))
 
 
 def _shown(words: Iterable[str], pinned: Mapping[str, str]) -> str:

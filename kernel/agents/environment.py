@@ -12,6 +12,10 @@ _ALLOWED: Final = frozenset(
 _ALLOWED_PREFIX: Final = "LC_"
 _DENIED: Final = re.compile(r"(PYTHON|LD_|DYLD_|GIT_|NODE_OPTIONS$|AGENT_WORKER_|AWK_|BASH_ENV$|ENV$|IFS$|PATH$)")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+_STEERING: Final = re.compile(
+    r"LD_|DYLD_|AGENT_WORKER_|AWK_|(PATH|ENV|BASH_ENV|IFS|NODE_OPTIONS|PYTHON(PATH|HOME|STARTUP))$"
+)
+"""What has a program be another one, or load what its command line does not name."""
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -19,8 +23,19 @@ def name_fault(name: str) -> str | None:
     """Why ``name`` may not be let through by an agent's ``env``; None where it may."""
     if not _NAME.fullmatch(name):
         return f"{name[:60]!r} is not the name of a variable"
+    if name == "PATH":
+        return "PATH is passed on by itself, without folders that are relative or ours: it changes how programs are run"
     if _DENIED.match(name):
         return f"{name} is never passed on: it changes how programs are run"
+    return None
+
+
+def own_name_fault(name: str) -> str | None:
+    """Why a program's own ``env`` may not set ``name``; None where it may."""
+    if not _NAME.fullmatch(name):
+        return f"{name[:60]!r} is not the name of a variable"
+    if _STEERING.match(name):
+        return f"{name} is never set: it changes which program is run, or what it loads"
     return None
 
 

@@ -1,6 +1,7 @@
 """Programs that do a worker's work: where they are on the workers' PATH, and what to say where they are not.
 
-And whether an agent's own is still what was trusted. It runs none of them; whether they are what their name says is for ``kernel.agents.backends`` to find out.
+And whether an agent's own is still what was trusted. It runs none of them; whether they are what their name says is for
+``kernel.agents.backends`` to find out.
 """
 
 import os

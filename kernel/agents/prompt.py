@@ -42,8 +42,8 @@ class Prompt:
 class Scene:
     """Where the agent is: its name there, the space, and who is in it.
 
-    ``alone``: nobody there hears it. ``answer_schema``: JSON Schema that its final answer has to fit. ``in_hand``: which
-    messages there (by number) are other work of the agent's own that has not ended, and how that stands, in words.
+    ``alone``: nobody there hears it. ``answer_schema``: JSON Schema that its final answer has to fit.
+    ``in_hand``: which messages (by number) are other work of its own that has not ended, and how that stands.
     """
 
     name: str

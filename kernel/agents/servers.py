@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from kernel.agents.environment import own_name_fault
 from kernel.agents.key_fault import KeyFault
 from kernel.source.files import FileMissing, inside, read_bytes, tree_of
 from kernel.source.located import Converter, Shapes
@@ -32,12 +33,9 @@ PROJECT: Final = "project"
 _KEY: Final = "mcp_servers"
 _FILE_KEY: Final = "mcpServers"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", re.ASCII)
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", re.ASCII)
 _OURS: Final = "AGENT_WORKER_"
 """How variables begin that say where the kernel is, and what lets one in."""
-_OF_THE_LOADER: Final = ("LD_", "DYLD_")
-"""How variables begin that have every program load what they name: also the one that is to confine the server."""
 _FORMS: Final = f"write its name with command: or url: under it, a list of names of {MCP_FILE}, or {MCP_FILE} for all"
 
 Servers = Mapping[str, McpServer]
@@ -63,7 +61,10 @@ def server_faults(servers: Servers) -> Iterator[KeyFault]:
 
 
 def servers_of(servers: Servers, root: Path) -> dict[str, McpServer]:
-    """``servers`` with those of the project's file in full. Raises BadDefinition for that file."""
+    """``servers`` with those of the project's file in full. Raises BadDefinition for that file.
+
+    Of all of them, which nobody named, one that is written for another program is left out.
+    """
     if not any(server.type == PROJECT for server in servers.values()):
         return dict(servers)
     entries, problems = _entries(root)
@@ -72,11 +73,31 @@ def servers_of(servers: Servers, root: Path) -> dict[str, McpServer]:
     for name in sorted(named - {EVERY}):
         if name not in there:
             raise fail(MCP_FILE, f"{MCP_FILE} has no server {name[:60]}", suggest(name, there), where=_KEY)
-    wanted = there.keys() if EVERY in named else named
-    found = {name: _entry(name, there[name], problems) for name in there if name in wanted}
+    found = {name: _entry(name, there[name], problems) for name in there if name in named}
     problems.check()
+    if EVERY in named:
+        found |= {name: _judged(name, there[name], problems)[0] for name in there if name not in named}
     own = {name: server for name, server in servers.items() if server.type != PROJECT}
-    return {**{name: server for name, server in found.items() if server is not None}, **own}
+    return {**{name: server for name in there if (server := found.get(name)) is not None}, **own}
+
+
+def left_out(servers: Servers, root: Path) -> Iterator[str]:
+    """Which servers of the project's file an agent that has all of them has not, and why."""
+    if EVERY not in servers:
+        return
+    entries, problems = _entries(root)
+    for key, node in entries.entries:
+        fault = None if key.text in servers else _judged(key.text, node, problems)[1]
+        if fault is not None:
+            yield f"{key.text[:60]} of {MCP_FILE} is left out: {fault}"
+
+
+def _judged(name: str, node: Node, problems: Problems) -> tuple[McpServer | None, str | None]:
+    """One server of the file, or what keeps it from being one of ours."""
+    own = Problems(problems.path, problems.text)
+    server = _entry(name, node, own)
+    fault = next((f"{error.where.rpartition('.')[2]} {error.message}" for error in own.errors), None)
+    return (server, None) if fault is None else (None, fault)
 
 
 def filled(servers: Servers, environ: Mapping[str, str]) -> dict[str, McpServer]:
@@ -173,8 +194,9 @@ def _value_faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
         if not _HEADER.fullmatch(name):
             yield "headers", f"{name[:60]!r} is no name for a header", "for example Authorization"
     for name in server.env:
-        if not _NAME.fullmatch(name) or name.startswith((_OURS, *_OF_THE_LOADER)):
-            yield f"env.{name}", f"{name[:60]!r} is no name for a variable of it", None
+        fault = own_name_fault(name)
+        if fault is not None:
+            yield f"env.{name}", fault, "name the program by its path, and what it is to load as its arguments"
 
 
 def _entries(root: Path) -> tuple[MapNode, Problems]:

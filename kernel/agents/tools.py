@@ -4,7 +4,15 @@ from collections.abc import Iterator, Mapping
 
 from kernel.agents.key_fault import KeyFault
 from kernel.source.spelling import nearest
-from protocol.tools import BUILT_IN, SWITCHES, ProjectTool, input_schema, placeholders, tool_name_fault
+from protocol.tools import (
+    BUILT_IN,
+    SWITCHES,
+    ProjectTool,
+    input_schema,
+    part_placeholders,
+    placeholders,
+    tool_name_fault,
+)
 
 
 def name_faults(names: tuple[str, ...], own: Mapping[str, ProjectTool]) -> Iterator[KeyFault]:
@@ -41,8 +49,18 @@ def tool_faults(name: str, tool: ProjectTool) -> Iterator[KeyFault]:
         text = str(error) if isinstance(error, ValueError) else "has no properties"
         yield KeyFault(f"{at}.input", text, "write name: type for each argument, or a JSON Schema")
         return
+    for word in tool.command:
+        part = next((name for name in part_placeholders(word) if name in known or not _is_line(word)), None)
+        if part is not None:
+            message = f"{word[:60]!r} holds ${{{part}}}: an argument is a word of its own, and no part of one"
+            yield KeyFault(f"{at}.command", message, f'write "${{{part}}}", or read it from standard input')
     for argument in placeholders(tool.command):
         if argument not in known:
             yield KeyFault(
                 f"{at}.command", f"${{{argument}}} is no argument of it", f"add {argument}: string to input:"
             )
+
+
+def _is_line(word: str) -> bool:
+    """Whether it may be a line for a shell, which has variables of its own."""
+    return any(letter.isspace() for letter in word)

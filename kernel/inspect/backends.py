@@ -10,7 +10,7 @@ import trio
 
 from kernel.agents.backends import survey
 from kernel.agents.environment import worker_environment
-from kernel.procs.exec import ExecLauncher
+from kernel.inspect.launching import launching
 from kernel.procs.probe import Probes
 from protocol.api.providers import BackendList
 
@@ -23,9 +23,5 @@ def backends(environ: Mapping[str, str]) -> BackendList:
 
 async def _survey(env: dict[str, str]) -> BackendList:
     with TemporaryDirectory(prefix="agent-worker-") as folder:
-        launcher = ExecLauncher(run_dir=Path(folder), environ=env)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(launcher.run)
-            rows = await survey(env, Probes(launcher, Path(folder)).ask)
-            nursery.cancel_scope.cancel()
-    return BackendList(backends=rows)
+        async with launching(Path(folder), env) as launcher:
+            return BackendList(backends=await survey(env, Probes(launcher, Path(folder)).ask))

@@ -11,7 +11,7 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.agents.skills import INSTRUCTIONS, read_skill
-from kernel.procs.exec import ExecLauncher
+from kernel.inspect.launching import launching
 from kernel.source.folder import MAX_BYTES, MAX_FILES, FolderFile
 from kernel.workflows.git import Git
 from kernel.workflows.snapshot import BadObjects, File, files_of, parse_objects
@@ -23,7 +23,7 @@ from protocol.toolbox import FetchedSkill, FetchedSkills, SkillFile
 def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
     """The skill, or all skills, in the folder that ``asked`` names: ``github:owner/repo@ref/path``.
 
-    Raises Refused (bad_request, fetch_failed), BadDefinition for a skill that is wrong.
+    Raises Refused (bad_request, fetch_failed), BadDefinition where its only skill is wrong.
     """
     try:
         remote = parse_remote_folder(asked)
@@ -31,7 +31,9 @@ def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
     except RemoteRejected as error:
         raise Refused("bad_request", str(error), error.hint) from error
     commit, files = trio.run(_fetch, remote, url, environ)
-    skills = tuple(_skill(path, found) for path, found in _folders(remote, files).items())
+    skills, wrong = _sorted_out(_folders(remote, files))
+    if wrong and not skills:
+        raise wrong[0]
     if not skills:
         hint = f"a skill is a folder with a {INSTRUCTIONS}"
         raise Refused("not_found", f"{remote} holds no skill", hint)
@@ -39,7 +41,20 @@ def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise Refused("fetch_failed", f"{remote} has two skills called {twice}", "name the folder of one of them")
-    return FetchedSkills(source=str(remote), commit=commit, skills=skills)
+    skipped = tuple(error.text for error in wrong)
+    return FetchedSkills(source=str(remote), commit=commit, skills=skills, skipped=skipped)
+
+
+def _sorted_out(folders: Mapping[str, list[FolderFile]]) -> tuple[tuple[FetchedSkill, ...], tuple[Refused, ...]]:
+    """Those that are right, and what is wrong with the others: nobody may have asked for them."""
+    skills: list[FetchedSkill] = []
+    wrong: list[Refused] = []
+    for path, files in folders.items():
+        try:
+            skills.append(_skill(path, files))
+        except Refused as error:
+            wrong.append(error)
+    return tuple(skills), tuple(wrong)
 
 
 async def _fetch(remote: Remote, url: str, environ: Mapping[str, str]) -> tuple[str, tuple[File, ...]]:
@@ -47,15 +62,12 @@ async def _fetch(remote: Remote, url: str, environ: Mapping[str, str]) -> tuple[
         folder = Path(name)
         (folder / "git").mkdir()
         (folder / "run").mkdir(mode=0o700)
-        launcher = ExecLauncher(run_dir=folder / "run", environ=worker_environment(environ))
-        git = Git(folder / "git", launcher=launcher, environ=environ, own_bin=frozenset())
-        async with trio.open_nursery() as nursery:
-            await nursery.start(launcher.run)
+        async with launching(folder / "run", worker_environment(environ)) as launcher:
+            git = Git(folder / "git", launcher=launcher, environ=environ, own_bin=frozenset())
             commit = await git.fetch(url, remote.ref)
             if not is_commit(commit) or (is_commit(remote.ref) and commit != remote.ref):
                 raise Refused("fetch_failed", f"{url} gave another commit than was asked for: {commit[:40]!a}")
             objects = await git.objects()
-            nursery.cancel_scope.cancel()
     try:
         return commit, files_of(commit, parse_objects(objects))
     except BadObjects as error:

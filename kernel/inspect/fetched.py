@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trio
 
-from kernel.procs.exec import ExecLauncher
+from kernel.inspect.launching import launching
 from kernel.workflows.checkout import Checkout
 from kernel.workflows.remote import Remotes
 from protocol.errors import Refused
@@ -30,10 +30,6 @@ def fetched(root: Path, state: Path | None, asked: str, environ: Mapping[str, st
 
 async def _fetch(root: Path, state: Path, asked: str, environ: Mapping[str, str]) -> Checkout:
     with tempfile.TemporaryDirectory(prefix="awk-fetch-") as run_dir:
-        launcher = ExecLauncher(run_dir=Path(run_dir), environ=environ)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(launcher.run)
+        async with launching(Path(run_dir), environ) as launcher:
             remotes = Remotes(state, root, launcher=launcher, environ=environ, own_bin=frozenset())
-            found = await remotes.checkout(asked)
-            nursery.cancel_scope.cancel()
-    return found
+            return await remotes.checkout(asked)

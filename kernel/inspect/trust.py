@@ -40,7 +40,7 @@ def demanded(
             units += _of_agent(loaded.definition, catalog)
         except BadDefinition as error:
             skipped.append(f"agent {loaded.definition.name}: {error.text}")
-    skipped += dict.fromkeys(f"{error.path}: {error.message}" for error in survey.errors)
+    skipped += dict.fromkeys(f"{error.path}: {error.where} {error.message}" for error in survey.errors)
     return Demanded(units=_distinct(units), skipped=tuple(skipped))
 
 

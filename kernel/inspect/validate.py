@@ -81,7 +81,8 @@ class _Checking:
         workflow = self._workflows.get(path)
         own = () if workflow is None else workflow_warnings(workflow, self._root, self._environ)
         loaded = (one.definition for one in self._catalog.survey().loaded if one.path == path)
-        agents = (warning for one in loaded for warning in agent_warnings(one, self._environ))
+        project = self._catalog.project()
+        agents = (warning for one in loaded for warning in agent_warnings(one, project, self._root, self._environ))
         return located(self._root, path, (*own, *agents))
 
     def file(self, name: str) -> None:

@@ -1,5 +1,6 @@
 """What is right in a file and would be refused here, on this machine: for ``validate`` to warn of."""
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from kernel.agents.bubblewrap import find_bubblewrap
 from kernel.agents.definition import place_at
 from kernel.agents.providers import CauseError, ModelRejected, resolve
+from kernel.agents.servers import Servers, left_out
 from kernel.source.files import read_tree
 from kernel.workflows.load import LoadedWorkflow
 from kernel.workflows.tree_terms import wants_worktrees
@@ -16,18 +18,32 @@ from protocol.project import ProjectDefinition
 
 
 def agent_warnings(
-    definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str], where: str = ""
+    definition: AgentDefinition, project: ProjectDefinition, root: Path, environ: Mapping[str, str], where: str = ""
 ) -> Iterator[tuple[str, str]]:
     """Keys of ``definition``, and what this machine lacks for them."""
     try:
         resolve(definition, project, environ)
     except CauseError as error:
-        yield f"{where}.model" if where else "model", f"{error.text}; in this shell it is not"
+        yield _key(where, "model"), f"{error.text}; in this shell it is not"
     except ModelRejected:
         pass  # a mistake of the file, told as one
+    yield from ((_key(where, key), message) for key, message in _server_warnings(definition.mcp_servers, root))
     if definition.sandbox == "on" and find_bubblewrap(environ) is None:
-        key = f"{where}.sandbox" if where else "sandbox"
-        yield key, "bubblewrap (bwrap) is not installed here: all work of this agent will be refused"
+        yield _key(where, "sandbox"), "bubblewrap (bwrap) is not installed here: all work of this agent will be refused"
+
+
+def _server_warnings(servers: Servers, root: Path) -> Iterator[tuple[str, str]]:
+    for name, server in servers.items():
+        words = (server.command or "").split()
+        if len(words) > 1 and not os.path.exists(root / str(server.command)):
+            args = ", ".join(json.dumps(word) for word in (*words[1:], *server.args))
+            message = f"is the name of one program, spaces included: write command: {words[0]}, args: [{args}]"
+            yield f"mcp_servers.{name}.command", message
+    yield from (("mcp_servers", message) for message in left_out(servers, root))
+
+
+def _key(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
 
 
 def workflow_warnings(loaded: LoadedWorkflow, root: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -36,7 +52,7 @@ def workflow_warnings(loaded: LoadedWorkflow, root: Path, environ: Mapping[str, 
         yield "workspace.git", "this project is in no git repository: a start will be refused"
     for member in loaded.members:
         if member.ref is None:
-            yield from agent_warnings(member.definition, loaded.project, environ, f"agents.{member.name}")
+            yield from agent_warnings(member.definition, loaded.project, root, environ, f"agents.{member.name}")
 
 
 def located(root: Path, path: str, warnings: Iterable[tuple[str, str]]) -> tuple[FileError, ...]:

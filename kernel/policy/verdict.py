@@ -70,7 +70,12 @@ BY_REASON: Final[Mapping[Reason | None, Verdict]] = MappingProxyType(
             "incomplete", 4, "credentials are missing or refused; set them, then awk restart --kernel from that shell"
         ),
         "quota": Verdict("incomplete", 4, "a quota is used up; once there is more: awk reset AGENT"),
-        "approval": Verdict("incomplete", 7, "an approval is needed, and nobody is here to give it"),
+        "approval": Verdict(
+            "incomplete",
+            7,
+            "an approval is needed, and nobody is here to give it: run it on a terminal, with --detach, "
+            "or with --approve auto or deny; or awk start it",
+        ),
         "budget": _BUDGET,
         "hops": _LIMITED,
         "provider": _TIMEOUT,

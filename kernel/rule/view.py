@@ -55,6 +55,8 @@ class Request:
     input: str
     state: State
     decided_by: str | None
+    reason: str = ""
+    """Of the decision."""
 
 
 class View(Protocol):

@@ -236,5 +236,5 @@ class Dialogue:
             await self._ears.log(Log(level="warning", text=f"not a frame ({noise.why}): {noise.text}"))
         if self._noise_in_a_row <= NOISE_LIMIT:
             return None
-        text = f"it prints lines that are no frames, more than {NOISE_LIMIT} in a row: the last was {noise.text[:80]!r}"
+        text = f"the worker prints lines that are no frames: over {NOISE_LIMIT} in a row, the last {noise.text[:80]!r}"
         return Ending("failed", text, cause="protocol")

@@ -91,6 +91,15 @@ def info(conn: apsw.Connection, approval: str) -> ApprovalInfo | None:
     )
 
 
+EXPIRES: Final = "SELECT expires_ms FROM approvals WHERE id = ?"
+
+
+def expires_at(conn: apsw.Connection, approval: str) -> str | None:
+    """When one request is given up, or was."""
+    found = conn.execute(EXPIRES, (number_of(approval, "a"),)).fetchone()
+    return None if found is None else rfc3339(int(found[0]))
+
+
 RULES: Final = "SELECT id, agent, tool, pattern, created_ms FROM approval_rules ORDER BY id LIMIT ?"
 
 

@@ -6,7 +6,9 @@ from typing import Any, Final, NamedTuple, cast
 import apsw
 import msgspec
 
+from kernel.store.approvals import expires_at
 from kernel.store.clock_text import optional_rfc3339, rfc3339
+from kernel.store.failed_calls import failed_calls
 from kernel.store.instructions import usage_of
 from kernel.store.standing import of_row
 from kernel.store.unasked import unasked
@@ -73,7 +75,10 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         return None
     row = _Row(*found[:_WIDTH])
     stands = of_row(conn, found[_WIDTH:], now_ms)
+    _, waits_for, *_, wait_key = found[_WIDTH:]
+    approval = wait_key if waits_for == "approval" else None
     steps = cast("list[tuple[int, int, int]]", conn.execute(STEPS, (number,)).fetchall())
+    failed = failed_calls(conn, number)
     joined = tuple(message_id(seq) for (seq,) in conn.execute(MESSAGES, (number,)))
     return InstructionInfo(
         id=id,
@@ -82,7 +87,9 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         status=found[_WIDTH],
         lane=LANES[row.lane],
         attempts=tuple(_attempt(one) for one in conn.execute(ATTEMPTS, (number,))),
-        steps=tuple(StepInfo(n=n, attempt=attempt, at=rfc3339(at)) for n, attempt, at in steps),
+        steps=tuple(
+            StepInfo(n=n, attempt=attempt, at=rfc3339(at), failed=failed.get(n, ())) for n, attempt, at in steps
+        ),
         usage=usage_of(row.input_tokens, row.output_tokens, row.cache_read_tokens, row.cost_usd),
         text=row.text,
         error_class=row.error_class,
@@ -90,6 +97,8 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         prompt_manifest=() if row.manifest is None else _manifest.decode(row.manifest),
         standing=stands.kind,
         waits_for=stands.reason,
+        approval=approval,
+        approval_expires=None if approval is None else expires_at(conn, approval),
         unasked=unasked(conn, id) if stands.reason == "credentials" else None,
         until=optional_rfc3339(stands.until_ms),
         preempted=row.preempted,

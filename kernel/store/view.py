@@ -49,8 +49,8 @@ class TransactionView:
         row = self._conn.execute(REQUEST, (approval,)).fetchone()
         if row is None:
             return None
-        agent, tool, given, state, by = row
-        return Request(AgentKey(agent), tool, bytes(given).decode(), state, by)
+        agent, tool, given, *decision = row
+        return Request(AgentKey(agent), tool, bytes(given).decode(), *decision)
 
     def open_requests(self, agent: AgentKey | None, tool: str) -> tuple[tuple[int, str], ...]:
         """See View."""
@@ -93,7 +93,8 @@ WHERE m.cause = ? AND m.kind = 'said' LIMIT 256
 """
 
 REQUEST: Final = """
-SELECT a.agent, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END, a.state, a.decided_by
+SELECT a.agent, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END, a.state, a.decided_by,
+  a.reason
 FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob WHERE a.id = ?
 """
 

@@ -115,7 +115,8 @@ async def run_steps(
         fault = command_fault(result, step.timeout, _OUTPUT_BYTES)
         if fault is not None:
             shown = " ".join(step.shell.split())[:100]
-            said = result.stderr_tail.decode("utf-8", "replace").strip().splitlines()[-_TAIL_LINES:]
+            printed = result.stderr_tail.strip() or result.stdout  # some say on standard output why they fail
+            said = printed.decode("utf-8", "replace").strip().splitlines()[-_TAIL_LINES:]
             text = f"workspace.{what}[{index}] of {furnishing.tree.name} failed: {fault}: {shown}"
             raise Refused("setup_failed", text, "\n".join(["it said:", *said]) if said else None)
 

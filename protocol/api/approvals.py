@@ -13,9 +13,10 @@ Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
 
 
 class ApproveRequest(Ask, frozen=True, kw_only=True):
-    """POST /approvals/:id/approve. ``always``: and every later call of the tool whose whole input has this pattern.
+    """POST /approvals/:id/approve. ``always``: and every call of the tool whose whole input has this pattern.
 
-    In a pattern ``*`` stands for any text. ``all_agents``: whichever agent makes it.
+    Calls that wait already are granted with it. In a pattern ``*`` stands for any text. ``all_agents``: whichever agent
+    makes it.
     """
 
     reason: Reason = ""
@@ -52,7 +53,10 @@ class Pending(Document, frozen=True, kw_only=True):
 
 
 class ApprovalInfo(Document, frozen=True, kw_only=True):
-    """GET /approvals/:id: one request, with all of its input, and what became of it."""
+    """GET /approvals/:id: one request, with all of its input, and what became of it.
+
+    ``also_granted``: in the answer to an approval once for all, the others that waited and are granted with it.
+    """
 
     id: str
     agent: str
@@ -67,6 +71,7 @@ class ApprovalInfo(Document, frozen=True, kw_only=True):
     decided_at: str | None = None
     decided_by: str | None = None
     decision_reason: str = ""
+    also_granted: tuple[str, ...] = ()
     schema: str = "awk/approval/1"
 
 

@@ -28,12 +28,21 @@ class AttemptInfo(Body, frozen=True, kw_only=True):
     """The last of what its worker complained, 64 KiB at most; where it failed."""
 
 
+class FailedCall(Body, frozen=True, kw_only=True):
+    """A call that gave an error, or was not run for want of an approval; and what the model read of it, shortened."""
+
+    tool: str
+    why: Literal["failed", "denied", "expired"]
+    text: str
+
+
 class StepInfo(Body, frozen=True, kw_only=True):
-    """One step: the attempt that made it, and when."""
+    """One step: the attempt that made it, when, and which of its calls failed."""
 
     n: int
     attempt: int
     at: str
+    failed: tuple[FailedCall, ...] = ()
 
 
 class InstructionInfo(Document, frozen=True, kw_only=True):
@@ -54,6 +63,9 @@ class InstructionInfo(Document, frozen=True, kw_only=True):
     standing: Literal["ended", "runnable", "time", "person"] = "runnable"
     """Whether it goes on: now, by itself at ``until``, or once a person ends what it waits for."""
     waits_for: str | None = None
+    approval: str | None = None
+    """The request (a3) that it waits for, and when that is given up."""
+    approval_expires: str | None = None
     unasked: str | None = None
     """The key that is missing, where it waits for one."""
     until: str | None = None

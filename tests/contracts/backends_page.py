@@ -34,6 +34,14 @@ _ABLE: Final = """
 before a tool runs (`approval:`); who cannot ask refuses instead. *notices*: it tells by itself where it could not
 connect to Daemon MCP. An attempt whose token never came there has failed in any case.
 """
+_KEYS: Final = """
+## What they show their provider
+
+The key in its variable (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, `CURSOR_API_KEY`, ...: `awk config AGENT` names it) in
+the environment of the kernel, which is that of the shell it was started from: `awk validate` warns where it is not set,
+and `awk restart --kernel` from a shell that has it hands it on. Programs are given that key and nothing else: a login that
+`claude`, `codex`, `opencode` or `cursor` keeps in your home is not used, and neither is `CLAUDE_CODE_OAUTH_TOKEN`.
+"""
 _PROVED: Final = """
 ## What the contract suite found
 
@@ -45,7 +53,8 @@ What is *weaker* does less, and safely. A *no* is insisted on, too: where its ch
 
 def page() -> str:
     """The page."""
-    return "\n".join([_OPENING, _ABLE, *_able(), *_notes(), _PROVED, *_proved(), *_remarks()]).replace("\n\n\n", "\n\n")
+    parts = [_OPENING, _ABLE, *_able(), *_notes(), _KEYS, _PROVED, *_proved(), *_remarks()]
+    return "\n".join(parts).replace("\n\n\n", "\n\n")
 
 
 def _able() -> Iterator[str]:

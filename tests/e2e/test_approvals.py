@@ -100,9 +100,23 @@ def test_a_run_without_anybody_to_ask_ends_where_only_approvals_are_left(project
     project.write(".workflows/go.yaml", 'agents: { alice: { ref: alice } }\nkickoff: "@alice go"\n')
     stopped = project.awk("run", "go", "--trust")
     assert stopped.code == 7
-    assert "alice waits for your approval to call bash" in stopped.err
+    assert "alice needs an approval to call bash" in stopped.err
+    assert "--approve auto or deny" in stopped.out
     assert pending(project) == []
     assert project.awk("run", "go", "--trust", "--approve", "deny").code == 0
     assert ran(project) == []
     assert project.awk("run", "go", "--trust", "--approve", "auto").code == 0
     assert ran(project) == ["ran"]
+
+
+def test_a_run_that_is_left_alone_waits_for_its_approvals(project: Project) -> None:
+    """run --detach: whoever left it comes back to it; it does not end before anybody could approve."""
+    coder(project, "alice", "echo ran >> ran.log")
+    project.write(".workflows/go.yaml", 'agents: { alice: { ref: alice } }\nkickoff: "@alice go"\n')
+    assert project.awk("run", "go", "--detach", "--trust").code == 0
+    project.until("approval.requested")
+    assert project.awk("send", "alice@go", "and then?").code == 0
+    assert "(you are at this already: i1, " in project.awk("show", "i2", "--prompt").out
+    assert project.awk("approve", "a1").code == 0
+    project.until("instruction.ended", holds=lambda one: one["instruction"] == "i1")
+    assert "ran" in ran(project)

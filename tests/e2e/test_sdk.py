@@ -107,6 +107,26 @@ def test_a_refused_key_and_a_spent_account_wait_for_a_person(sdk_project: Projec
     assert len(api.requests) == 1
 
 
+def test_a_key_that_the_kernel_has_not_got_is_told_and_a_new_kernel_has_it(project: Project) -> None:
+    """promises.md 4.3: nobody was asked, so nobody refused: which key it is, and a way out that works."""
+    trusts = {"AGENT_WORKER_TRUST": "1"}
+    assert project.awk("start", "--trust").code == 0
+    with ScriptedApi([Say(text="let in"), Say(text="me too")]) as api:
+        agent(project, "alice", "anthropic", api.anthropic_url)
+        sent = project.awk("send", "alice", "hello", "--wait", env=trusts)
+        missing = "no key for scripted: set SCRIPTED_KEY where the kernel starts"
+        assert (sent.code, missing in sent.err, "refused" in sent.err) == (4, True, False), sent.err
+        behind = project.awk("send", "alice", "you too", env=trusts)
+        assert f"i2 waits: {missing}; restart --kernel" in behind.err
+        assert f"credentials: {missing}" in project.awk("show", "i2").out
+        assert project.awk("ask", "alice", "and you?", "--json", env=trusts).json()["results"][0]["unasked"] == missing
+        assert project.awk("cancel", "i3").code == 0
+        assert api.requests == []
+        project.awk("restart", "--kernel", "--trust", env={"SCRIPTED_KEY": KEY})
+        project.until("instruction.ended", holds=lambda event: event["instruction"] == "i2")
+        assert project.awk("show", "i1", "--json").json()["text"] == "let in"
+
+
 def test_max_steps_ends_incomplete(sdk_project: Project) -> None:
     """decisions.md: max_steps is incomplete, not failed; exit 6."""
     call = Say(calls=(Call("team_members"),))

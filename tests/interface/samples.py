@@ -9,6 +9,7 @@ from protocol.api.instructions import (
     AttemptInfo,
     Dead,
     DeadRow,
+    FailedCall,
     InstructionInfo,
     PromptMessage,
     PromptReport,
@@ -86,7 +87,7 @@ def instruction(name: str = "i7", status: Any = "done", text: str = "the answer"
     attempts = (AttemptInfo(n=1, epoch=1, started_at=AT, ended_at=AT, outcome="done", exit=text, stderr_tail=text),)
     return InstructionInfo(
         id=name, agent="alice", space="dm:alice", status=status, lane="normal", attempts=attempts,
-        steps=(StepInfo(n=1, attempt=1, at=AT),), usage=Usage(input_tokens=5), text=text, **more,
+        steps=(StepInfo(n=1, attempt=1, at=AT, failed=(FailedCall(tool=text, why="denied", text=text),)),), usage=Usage(input_tokens=5), text=text, **more,
     )  # fmt: skip
 
 

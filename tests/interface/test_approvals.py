@@ -2,6 +2,7 @@
 
 from typing import Any, get_args
 
+import msgspec
 import pytest
 
 from interface.cli.commands.run import APPROVALS
@@ -11,7 +12,7 @@ from protocol.api.runs import Accepted
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, problem, sse
-from tests.interface.samples import AT, event, report
+from tests.interface.samples import AT, event, instruction, report
 
 ROW: dict[str, Any] = {
     "id": "a3", "agent": "coder", "space": "review:main", "tool": "bash", "requested_at": AT, "expires_at": AT,
@@ -103,11 +104,42 @@ def test_a_run_says_what_it_waits_for_and_how_to_grant_it(cli: Cli, kernel: Kern
     kernel.answers["POST /run"] = Stream([accepted, sse("approval.requested", wanted, 5), result])
     ran = cli("run", "review", "--approve", "all")
     assert ran.code == 7
-    assert "waits for your approval to call bash: awk pending a3, awk approve a3" in ran.err
-    cli("run", "review", terminal=True)
-    cli("run", "review", "--detach", terminal=True)
+    assert ("note: coder needs an approval to call bash\n" in ran.err, "awk approve" in ran.err) == (True, False)
+    watched = cli("run", "review", terminal=True)
+    assert "waits for your approval to call bash: awk pending a3, awk approve a3" in watched.err
+    cli("run", "review", "--detach")
     bodies = [asked.body for asked in kernel.of("POST", "/run")]
-    assert [(body["approve"], body["attended"]) for body in bodies] == [("all", False), (None, True), (None, False)]
+    assert [(body["approve"], body["attended"]) for body in bodies] == [("all", False), (None, True), (None, True)]
+
+
+def test_what_a_pattern_granted_with_it_is_said(cli: Cli, kernel: KernelDouble) -> None:
+    """approve --always: nobody grants silently what was not asked about."""
+    kernel.answers["POST /approvals/a3/approve"] = msgspec.structs.replace(GRANTED, also_granted=("a4", "a9"))
+    ran = cli("approve", "a3", "--always", "*")
+    assert ran.out.splitlines()[1:] == ["granted with it: a4, a9"]
+
+
+@pytest.mark.parametrize("words", [("approve", "xyz"), ("approve", "a1", "i3"), ("deny", "rubbish"), ("pending", "3")])
+def test_an_id_of_something_else_is_told_as_that(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: exit 2, and nothing is decided."""
+    ran = cli(*words)
+    assert (ran.code, "ids look like a3" in ran.err) == (2, True)
+    assert kernel.asked == []
+
+
+def test_a_request_that_nobody_decided_is_not_said_to_be_decided(cli: Cli, kernel: KernelDouble) -> None:
+    """Withdrawn with its work, or too late."""
+    gone = ApprovalInfo(**ROW, input=PUSH, state="expired", decided_at=AT, decision_reason="i7 ended cancelled")
+    kernel.answers["GET /approvals/a3"] = gone
+    assert cli("pending", "a3").out.endswith(f"a3 is no longer open since {AT}: i7 ended cancelled\n")
+
+
+def test_an_instruction_says_which_approval_it_waits_for(cli: Cli, kernel: KernelDouble) -> None:
+    """awk show: what to do, and until when."""
+    kernel.answers["GET /instructions/i7"] = instruction(
+        status="waiting", standing="person", waits_for="approval", approval="a3", approval_expires=AT
+    )
+    assert f"  waits     approval a3 until {AT}: awk pending a3, awk approve a3\n" in cli("show", "i7").out
 
 
 def test_the_words_of_run_are_the_protocols() -> None:

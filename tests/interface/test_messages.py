@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from protocol.api.messages import InstructionResult, SendReceipt, SendReport
@@ -61,6 +62,7 @@ def test_the_receipt_is_a_document(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["POST /messages"] = RECEIPT
     assert cli("send", "alice", "hi", "--json").json() == {
         "schema": "awk/send/1", "message_id": "m1", "instruction_ids": ["i7"], "not_woken": [], "held": {},
+        "unasked": {},
     }  # fmt: skip
 
 
@@ -130,6 +132,17 @@ def test_a_message_to_an_agent_that_does_no_work_is_kept_and_says_so(cli: Cli, k
     ran = cli("send", "alice", "hi")
     assert (ran.code, ran.out) == (0, "m1 i7\n")
     assert ran.err == "note: i7 waits: its agent was stopped; resume lets it go on\n"
+
+
+def test_a_missing_key_is_not_called_a_refused_one(cli: Cli, kernel: KernelDouble) -> None:
+    """promises 4.3: nobody was asked; whoever sends something learns which key, and what hands it to the kernel."""
+    why = "no key for anthropic: set ANTHROPIC_API_KEY where the kernel starts"
+    held = SendReceipt(message_id="m1", instruction_ids=("i7",), held={"i7": "credentials"}, unasked={"i7": why})
+    kernel.answers["POST /messages"] = held
+    told = cli("send", "alice", "hi").err
+    assert told == f"note: i7 waits: {why}; restart --kernel, from a shell where it is set, hands it on\n"
+    kernel.answers["POST /messages"] = msgspec.structs.replace(held, unasked={})
+    assert "its provider refused the key" in cli("send", "alice", "hi").err
 
 
 @pytest.mark.parametrize(

@@ -273,6 +273,20 @@ def test_one_mistake_in_a_file_is_told_once(cli: Cli, kernel: KernelDouble) -> N
     ]
 
 
+def test_logs_tell_a_call_that_was_refused_from_one_that_was_run(cli: Cli, kernel: KernelDouble) -> None:
+    """logs: what the model was told of a call is seen from outside."""
+    ran = {"k": 1, "kind": "tool", "step": 1, "name": "write"}
+    refused = {**ran, "k": 2, "is_error": True, "refused": "denied"}
+    broken = {**ran, "k": 3, "is_error": True, "refused": None}
+    told = [event("instruction.step", n, data=data) for n, data in enumerate((ran, refused, broken), 1)]
+    kernel.answers["GET /events"] = Stream([sse("instruction.step", one, one["seq"]) for one in told])
+    assert [line.partition("name=write")[2] for line in cli("logs").out.splitlines()] == [
+        "",
+        " is_error=true refused=denied",
+        " is_error=true",
+    ]
+
+
 def test_logs_of_a_name_that_nobody_has_are_an_error(cli: Cli, kernel: KernelDouble) -> None:
     """contracts 7: exit 5; silence would look like an agent that did nothing."""
     kernel.answers |= {

@@ -6,9 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from protocol.api.runs import RunReport
+from protocol.api.worktrees import DiffReport, DiffStat, WorktreeDiff
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Asked, KernelDouble, Stream, problem, sse
 from tests.interface.samples import event, message, message_event, report
@@ -31,6 +33,27 @@ def test_the_conversation_goes_to_stdout_and_the_summary_to_stderr(cli: Cli, ker
     assert ran.out == "reviewer: @coder fix\n  this\n"
     assert ran.err == "review:main done in 1.2 s; instructions: 2 done; 1,200 tokens in, 30 out\n"
     assert ran.code == 0
+
+
+def test_why_work_failed_is_said_beside_the_conversation(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: who runs it reads what a setup command printed, and not its cause alone."""
+    text = "workspace.setup[0] of coder failed: exit code 3: npm ci (it said:\nno such package)"
+    data = {"status": "failed", "cause": "spawn_permanent", "text": text}
+    ended = event("instruction.ended", 5, agent="coder", instruction="i1", data=data)
+    kernel.answers["POST /run"] = Stream([ACCEPTED, sse("instruction.ended", ended, 5), _result()])
+    assert f"error: coder: i1 failed: {text}\n" in cli("run", "review").err
+
+
+@pytest.mark.parametrize("commits", [0, 1])
+def test_working_trees_are_told_of_where_something_is_in_them(commits: int, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 1: one in which nothing was done goes with its run."""
+    branches = {"coder": "awk/review/main/coder"}
+    kernel.answers["POST /run"] = Stream([ACCEPTED, _result(msgspec.structs.replace(report(), branches=branches))])
+    tree = WorktreeDiff(
+        agent="coder", state="made", branch=branches["coder"], base="0", path="/t", stat=DiffStat(commits=commits)
+    )
+    kernel.answers["GET /spaces/review:main/diff"] = DiffReport(space="review:main", worktrees=(tree,))
+    assert ("awk diff @review:main" in cli("run", "review").err) == bool(commits)
 
 
 def test_verbose_tells_the_steps(cli: Cli, kernel: KernelDouble) -> None:

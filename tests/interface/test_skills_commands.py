@@ -54,6 +54,22 @@ def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> No
     assert cli("skills", "list").err == "", "an empty home is nothing that was skipped"
 
 
+def test_a_skill_that_is_wrong_blocks_no_other(cli: Cli, tmp_path: Path) -> None:
+    """XF05: a repository of others is as it is; what is left out is said where it matters."""
+    with git_host(tmp_path / "host") as host:
+        cli.environ |= host.environ
+        host.write("all/counting/SKILL.md", COUNTING)
+        host.write("all/notes/SKILL.md", "no front matter\n")
+        host.publish("v1")
+        one = cli("skills", "import", f"github:{SERVED}@v1/all", "counting")
+        assert (one.code, one.err) == (0, "")
+        asked = cli("skills", "import", f"github:{SERVED}@v1/all", "notes")
+        assert (asked.code, "notes/SKILL.md" in asked.err, "no front matter" in asked.err) == (5, True, True)
+        rest = cli("skills", "import", f"github:{SERVED}@v1/all", "--force")
+        assert (rest.code, "skipped: " in rest.err) == (0, True)
+        assert cli("skills", "import", f"github:{SERVED}@v1/all/notes").code == 78
+
+
 @pytest.mark.parametrize(
     "source",
     ["github:../x@v1/a", "github:o/r", "github:o/r@--upload-pack=x/a", "github:o/r@v1/../..", "file:///etc", "ext::sh"],
@@ -102,6 +118,24 @@ def test_a_folder_without_a_skill_is_told(cli: Cli, tmp_path: Path) -> None:
         wrong = cli("skills", "import", f"github:{SERVED}@v1/bad")
         assert (wrong.code, "bad/SKILL.md:1:1" in wrong.err) == (78, True)
     assert not (cli.root / ".agents/skills").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "gone"),
+    [(f"github:{SERVED}@v9/all", False), ("github:owner/none@v1/all", False), (f"github:{SERVED}@v1/all", True)],
+)
+def test_what_cannot_be_fetched_is_said_and_what_to_do(cli: Cli, tmp_path: Path, source: str, gone: bool) -> None:
+    """XF04: a ref, a repository or a host that is not there is the user's to see, and no end of the loader's."""
+    with git_host(tmp_path / "host") as host:
+        cli.environ |= {"AGENT_WORKER_GITHUB_URL": "http://127.0.0.1:1"} if gone else host.environ
+        host.publish("v1")
+        (cli.root / ".agents/skills").mkdir(parents=True)
+        pin = {"source": source, "commit": "0" * 40, "digest": "0"}
+        (cli.root / ".agents/skills/skills.lock").write_text(json.dumps({"counting": pin}))
+        for words in (("import", source), ("update",)):
+            refused = cli("skills", *words)
+            assert (refused.code, refused.err.splitlines()[0][:24]) == (1, "error: git fetch failed:")
+            assert "hint: is the name right?" in refused.err and "|" not in refused.err
 
 
 def test_a_link_in_place_of_the_folder_is_not_followed(cli: Cli, tmp_path: Path) -> None:

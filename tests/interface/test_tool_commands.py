@@ -22,10 +22,13 @@ def test_a_tool_is_added_mocked_and_run_again(cli: Cli) -> None:
         "input": {"path": "string", "all": "boolean?"}, "read_only": True, "timeout": "10s",
     }  # fmt: skip
     assert yaml.safe_load(text)["tools"] == {"count": count}
-    assert cli("tool", "mock", "count", "-", stdin="42\nlines\n").code == 0
+    mocked = cli("tool", "mock", "count", "-", stdin="42\nlines\n")
+    assert (mocked.code, "trust is for exactly what they run" in mocked.err) == (0, True)
+    assert "trust" not in cli("tool", "mock", "count", "42\nlines\n").err
     assert yaml.safe_load(file.read_text())["tools"]["count"]["mock"] == "42\nlines\n"
     assert cli("tool", "mock", "count", "--off").code == 0
     assert file.read_text() == text
+    assert "trust" not in cli("tool", "add", "canned", "-d", "x", "--mock", "y").err
 
 
 def test_what_would_be_wrong_is_not_written(cli: Cli) -> None:
@@ -33,7 +36,16 @@ def test_what_would_be_wrong_is_not_written(cli: Cli) -> None:
     file = cli.root / "moniro.yaml"
     file.write_text(PROJECT)
     wrong = cli("tool", "add", "bash", "-d", "x", "--", "ls")
-    assert (wrong.code, "bash is built in; the file is as it was" in wrong.err) == (78, True)
+    assert (wrong.code, wrong.err.splitlines()[0]) == (2, "error: NAME: bash is built in")
+    for words, flag in (
+        (["x", "-d", "y"], "the command after --: is missing"),
+        (["x", "-d", "y", "--timeout", "soon", "--", "ls"], "--timeout: "),
+        (["x", "-d", " ", "--", "ls"], "--description: is empty"),
+        (["x", "-d", "y", "-a", "n:text", "--", "ls"], "--argument: n: 'text' is no type"),
+        (["x", "-d", "y", "-a", "n", "--", "ls", "a${n}b"], "the command after --: 'a${n}b' holds ${n}"),
+    ):
+        wrong = cli("tool", "add", *words)
+        assert (wrong.code, f"error: {flag}" in wrong.err, "moniro.yaml:" in wrong.err) == (2, True, False), wrong.err
     assert cli("tool", "add", "x", "-d", "y", "-a", "a:b:c", "--", "ls").code == 2
     assert cli("tool", "mock", "nothing", "x").code == 5
     assert file.read_text() == PROJECT

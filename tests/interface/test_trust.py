@@ -1,5 +1,6 @@
 """``awk trust``, and the question that commands ask where a person is there to answer."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,14 @@ def test_a_person_sees_what_the_files_would_do_and_keeps_it(cli: Cli) -> None:
     assert list(cli.home.rglob("daemon.*")) == []
 
 
+def test_a_file_that_is_wrong_is_left_out_by_its_key_and_is_no_success(cli: Cli) -> None:
+    """contracts 7: exit 78 once nothing else is missing; what can be trusted is."""
+    (cli.root / ".agents/alice.yaml").write_text(ALICE)
+    (cli.root / ".agents/li.yaml").write_text("model: sonnet\n")
+    ran = cli("trust", "--yes")
+    assert (ran.code, "skipped .agents/li.yaml: prompt is missing" in ran.err, "kept: 1" in ran.err) == (78, True, True)
+
+
 def test_a_workflow_of_another_repository_is_seen_and_trusted_before_it_ever_ran(cli: Cli, tmp_path: Path) -> None:
     """T50, P19: fetched to be looked at, by commit and content; not pinned, nothing run, no kernel."""
     with git_host(tmp_path / "host") as host:
@@ -145,9 +154,30 @@ def test_a_workflow_of_another_repository_is_seen_and_trusted_before_it_ever_ran
         assert cli("trust", f"github:{SERVED}@{commit}/review.yaml", "--json").code == 7  # by another name
         assert host.asked == []  # it is here already
         gone = cli("trust", f"github:{SERVED}@v9/review.yaml")
-        assert (gone.code, "git fetch failed" in gone.err) == (1, True)
+        assert (gone.code, gone.err.startswith("error: git fetch failed")) == (1, True), gone.err
     assert not (cli.root / ".workflows").exists()
     assert list(cli.home.rglob("daemon.*")) == []
+
+
+def test_what_an_agent_runs_agrees_to_nothing(cli: Cli, kernel: KernelDouble) -> None:
+    """P19, XF19: below the project's kernel nothing is kept and nothing taken back, whoever seems to sit there."""
+    (cli.root / ".agents/alice.yaml").write_text(ALICE)
+    assert cli("trust", "--yes").code == 0
+    kernel.publish(cli.home, cli.root, pid=os.getppid())
+    (cli.root / ".agents/alice.yaml").write_text(ALICE.replace("make all", "id"))
+    for words, stdin in ((("trust", "--yes"), ""), (("trust",), "y\n"), (("trust", "revoke", "--all"), "")):
+        refused = cli(*words, stdin=stdin, terminal=True)
+        assert (refused.code, "for people to say" in refused.err, "a person" in refused.err) == (4, True, True)
+    asks(kernel, ("alice runs: id",))
+    assert cli("send", "alice", "hi", stdin="a\n", terminal=True).code == 4
+    assert [one["digest"] for one in cli("trust", "list", "--json").json()["consents"]] == [DIGEST]
+
+
+def test_a_process_with_the_number_of_a_kernel_that_is_gone_is_no_kernel(cli: Cli, kernel: KernelDouble) -> None:
+    """PF11: a record may be left over, and its pid somebody else's by now."""
+    kernel.publish(cli.home, cli.root, pid=os.getppid(), start_time=1)
+    (cli.root / ".agents/alice.yaml").write_text(ALICE)
+    assert cli("trust", "--yes").code == 0
 
 
 def test_what_changed_since_is_marked(cli: Cli) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from protocol.agent import Approval
-from protocol.ipc import Entry, Go, Json, Limits, Result, ToolCall
+from protocol.ipc import Entry, Go, Json, Limits, Refusal, Result, ToolCall
 from protocol.tools import AUTH_REQUEST
 from tests.worker.fake_kernel import script
 from worker.conversation import Conversation
@@ -81,19 +81,21 @@ async def test_what_is_asked_is_bound_to_exactly_this_call_and_waits_for_nobody(
 
 
 @pytest.mark.parametrize(
-    ("answer", "text"),
+    ("answer", "text", "refused"),
     [
-        ({"decision": "denied", "id": "a1"}, "bash was not run: it was denied"),
-        ({"decision": "denied", "reason": "too risky"}, "bash was not run: it was denied: too risky"),
-        ({"decision": "expired"}, "bash was not run: it was not approved"),
-        ({"decision": "of another version"}, "bash was not run: of another version"),
+        ({"decision": "denied", "id": "a1"}, "bash was not run: it was denied", "denied"),
+        ({"decision": "denied", "reason": "too risky"}, "bash was not run: it was denied: too risky", "denied"),
+        ({"decision": "expired"}, "bash was not run: it was not approved", "expired"),
+        ({"decision": "of another version"}, "bash was not run: of another version", None),
     ],
 )
-async def test_a_refusal_is_a_result_that_the_model_reads(answer: dict[str, Any], text: str) -> None:
-    """The model goes on; the tool did not run."""
+async def test_a_refusal_is_a_result_that_the_model_reads(
+    answer: dict[str, Any], text: str, refused: Refusal | None
+) -> None:
+    """The model goes on; the tool did not run; who looks on is told why."""
     bash = Bash()
     outcome = await hands(Kernel([answer]), bash).run(CALL, KEY)
-    assert (outcome, bash.ran) == (Outcome(text, is_error=True), [])
+    assert (outcome, bash.ran) == (Outcome(text, is_error=True, refused=refused), [])
 
 
 async def test_a_request_that_the_kernel_refuses_runs_nothing() -> None:

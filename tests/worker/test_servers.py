@@ -18,6 +18,7 @@ from tests.worker.fake_daemon import FakeDaemon
 from tests.worker.tools.conftest import use
 from worker import servers
 from worker.blank import BLANK
+from worker.last_words import KEPT_BYTES
 from worker.programs import Programs
 from worker.tool import Own
 
@@ -75,6 +76,50 @@ async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
     assert "/no/such/server" in said["mcp__missing__unavailable"]
     assert "did not answer within 0.5 s" in said["mcp__mute__unavailable"]
     assert all(tool.read_only for tool in own.values())
+
+
+async def test_a_server_that_ends_at_once_is_told_with_its_last_words(programs: Programs) -> None:
+    """P9, P18: its exit code and the end of its standard error, without what it was given."""
+    script = 'head -c 5000 /dev/zero | tr "\\0" x >&2; echo " no such table: $KEY" >&2; exit 3'
+    config = McpServer(command="/bin/sh", args=("-c", script), env={"KEY": "s3cr3t-key"})
+    with trio.fail_after(20):
+        async with servers.running({"dead": config}, programs) as running:
+            said = (await use(tools(running)["mcp__dead__unavailable"])).text
+    assert said.endswith("no such table: [...]\n\nexit code 3")
+    assert "s3cr3t" not in said
+    assert len(said) < KEPT_BYTES
+
+
+async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(programs: Programs) -> None:
+    """P9: in the log, once, whether it is called again or not."""
+    told: list[str] = []
+    gone = trio.Event()
+
+    async def tell(text: str) -> None:
+        told.append(text)
+        gone.set()
+
+    with trio.fail_after(20):
+        async with servers.running({"one": LOCAL}, programs, tell) as running:
+            own = tools(running)
+            await use(own["mcp__one__die"])
+            await gone.wait()
+            assert "exit code 137" in (await use(own["mcp__one__add"], a=1, b=2)).text
+    assert len(told) == 1
+    assert told[0].startswith("the MCP server one has gone: its program has ended")
+
+
+async def test_a_server_that_is_left_is_told_of_by_nobody(programs: Programs) -> None:
+    """P9: its end with the attempt is no fault."""
+    told: list[str] = []
+
+    async def tell(text: str) -> None:
+        told.append(text)
+
+    with trio.fail_after(20):
+        async with servers.running({"one": LOCAL}, programs, tell) as running:
+            assert (await use(tools(running)["mcp__one__add"], a=1, b=2)).text == "3"
+    assert told == []
 
 
 async def test_a_server_over_http_gets_its_headers(programs: Programs, daemon: FakeDaemon) -> None:
@@ -166,9 +211,15 @@ class Breaks:
             raise self._later
 
 
-def _server(programs: Programs, connection: Breaks, monkeypatch: pytest.MonkeyPatch) -> servers.Server:
+async def _nobody(_: str) -> None:
+    pass
+
+
+def _server(
+    programs: Programs, connection: Breaks, monkeypatch: pytest.MonkeyPatch, tell: servers.Tell = _nobody
+) -> servers.Server:
     config = McpServer(url="http://127.0.0.1:9/mcp", headers={"Authorization": "Bearer s3cr3t-key"})
-    server = servers.Server("web", config, programs)
+    server = servers.Server("web", config, programs, tell)
     monkeypatch.setattr(server, "_connected", connection.connected)
     return server
 
@@ -187,13 +238,19 @@ async def test_a_connection_that_breaks_later_is_told_and_ends_nothing_else(
 ) -> None:
     """P9: it had come, so nobody waits for it to come; the attempt goes on without it."""
     connection = Breaks(later=OSError("broken"))
-    server = _server(programs, connection, monkeypatch)
+    told: list[str] = []
+
+    async def tell(text: str) -> None:
+        told.append(text)
+
+    server = _server(programs, connection, monkeypatch, tell)
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             await nursery.start(server.run)
             assert server.fault == ""
             connection.up.set()
     assert server.fault == "broken"
+    assert told == ["the MCP server web has gone: broken"]
     assert (await server.call("t", {}, "k")).text == "the server web is not there: broken"
 
 

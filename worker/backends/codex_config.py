@@ -49,7 +49,7 @@ def config(start: Start) -> str:
         "approval_policy": "never",
         "sandbox_mode": SANDBOXES[start.approval],
         "mcp_servers": {**_servers(start), DAEMON: _daemon(start)},
-        "shell_environment_policy": {"inherit": "all", "ignore_default_excludes": True, "exclude": _private(start)},
+        "shell_environment_policy": {"inherit": "all", "ignore_default_excludes": True, "exclude": [PRIVATE]},
         "features": _features(start),
         "agents": {"enabled": False},
         "project_doc_max_bytes": 0,
@@ -68,11 +68,6 @@ def secrets(start: Start) -> dict[str, str]:
     key = start.provider.api_key if start.provider is not None else None
     servers = codex_servers(start.mcp_servers, start.limits.tool_seconds).variables
     return {**servers, TOKEN: start.token, **({KEY: key} if key else {})}
-
-
-def _private(start: Start) -> list[str]:
-    """Names that its shells do not get: ours, and what the user's own environment has not."""
-    return [PRIVATE, *sorted(secrets(start).keys() - start.env.keys() - {TOKEN, KEY})]
 
 
 def _provider(provider: Provider) -> dict[str, toml.Value]:

@@ -11,7 +11,9 @@ from protocol.agent import McpServer
 from worker.backends import toml
 
 VARIABLE: Final = "AGENT_WORKER_PRIVATE_SERVER_{}"
-"""Name of a header's value, for codex."""
+"""Name of a value in codex's environment: no two servers share one, and none of them is codex's to follow."""
+_SHELL: Final = "/bin/sh"
+_RENAMED: Final = 'export {0}="${1}"; unset {1}; '
 
 
 class CodexServers(NamedTuple):
@@ -28,8 +30,10 @@ def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> Code
     for name, server in servers.items():
         table: dict[str, toml.Value] = {"tool_timeout_sec": tool_seconds}
         if server.url is None:
-            table |= {"command": server.command or "", "args": list(server.args), "env_vars": list(server.env)}
-            variables |= server.env
+            own = {VARIABLE.format(len(variables) + number): key for number, key in enumerate(server.env)}
+            variables |= {variable: server.env[key] for variable, key in own.items()}
+            program, *args = _renaming(own, (server.command or "", *server.args))
+            table |= {"command": program, "args": args, "env_vars": list(own)}
         else:
             headers: dict[str, toml.Value] = {}
             for header, value in server.headers.items():
@@ -38,6 +42,14 @@ def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> Code
             table |= {"url": server.url, "env_http_headers": headers}
         tables[name] = table
     return CodexServers(tables, variables)
+
+
+def _renaming(names: Mapping[str, str], words: tuple[str, ...]) -> tuple[str, ...]:
+    """``words`` with variables under other names: codex hands them on under their own. Names alone are in the argv."""
+    if not names:
+        return words
+    renamed = "".join(_RENAMED.format(name, variable) for variable, name in names.items())
+    return (_SHELL, "-c", f'{renamed}exec "$@"', _SHELL, *words)
 
 
 def opencode_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> dict[str, dict[str, Any]]:

@@ -1,10 +1,16 @@
 """``awk approve``: calls of tools that wait for it are made; with ``--always`` later ones like it too."""
 
 import argparse
+from typing import Final
 
 from interface.cli.context import Context
 from interface.cli.deciding import decide, decision_arguments
 from interface.failure import Failure
+
+_ALWAYS: Final = (
+    "grant every call of this tool by this agent, now and from now on, whose whole input, as pending shows it, fits"
+    """ PATTERN: '{"command":"git *"}'; * is any text, and here covers 'git x; rm -rf ~' too"""
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -13,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--always",
         metavar="PATTERN",
-        help="from now on grant every call of this tool by this agent whose whole input has PATTERN; * is any text",
+        help=_ALWAYS,
     )
     parser.add_argument("--all-agents", action="store_true", help="with --always: whichever agent makes it")
 

@@ -1,6 +1,7 @@
 """``awk deny``: calls of tools are not made, and their agents are told; a standing rule is taken back."""
 
 import argparse
+import re
 from typing import Final
 
 from interface.cli.context import Context
@@ -8,7 +9,7 @@ from interface.cli.deciding import NOTHING, decide, decision_arguments
 from interface.client import quoted
 from interface.failure import Failure
 
-_RULE: Final = "r"
+_RULE: Final = re.compile(r"r\d+", re.ASCII)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     """Refuse each of them."""
     ids: list[str] = context.args.ids
-    if not any(one.startswith(_RULE) for one in ids):
+    if not any(_RULE.fullmatch(one) for one in ids):
         return decide(context, "deny", NOTHING)
     if len(ids) > 1:
         raise Failure("usage", "one standing rule is taken back at a time")

@@ -18,6 +18,7 @@ SHOWN: Final = (
     "approval.",
     "agent.",
     "workflow.",
+    "worktree.",
     "kernel.",
     "lagged",
     "gap",

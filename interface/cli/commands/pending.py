@@ -3,8 +3,8 @@
 import argparse
 
 from interface.cli.context import Context
+from interface.cli.deciding import checked
 from interface.cli.parsing import json_flag
-from interface.client import quoted
 from interface.failure import Failure
 
 
@@ -20,9 +20,8 @@ def run(context: Context) -> int:
     asked: str | None = context.args.id
     if context.args.rules and asked is not None:
         raise Failure("usage", "--rules lists them all")
+    path = "/approvals" if asked is None else f"/approvals/{checked(asked)}"
     client = context.kernel()
     if context.args.rules:
         return context.answer(client.get("/approvals/rules"), "approval_rules")
-    if asked is not None:
-        return context.answer(client.get(f"/approvals/{quoted(asked)}"), "approval")
-    return context.answer(client.get("/approvals"), "pending")
+    return context.answer(client.get(path), "pending" if asked is None else "approval")

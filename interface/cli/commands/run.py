@@ -7,7 +7,7 @@ import argparse
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from interface.cli.amount import tokens, usd
 from interface.cli.asking import can_ask
@@ -19,6 +19,7 @@ from interface.cli.parsing import json_flag, jsonl_flag, tag_flag, trust_flag, u
 from interface.cli.rehearsal import rehearse
 from interface.cli.running import Run
 from interface.cli.signals import interruptible
+from interface.client import quoted
 from interface.failure import Failure, Unreachable
 from interface.follow import Expired
 from interface.sse import ServerEvent
@@ -52,7 +53,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=APPROVALS,
         help="whether you are asked before a tool runs, whatever the agents' files say",
     )
-    parser.add_argument("--detach", action="store_true", help="return once it runs")
+    parser.add_argument(
+        "--detach", action="store_true", help="return once it runs; what needs your approval waits for it (pending)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only say what would start; runs and asks nothing")
     json_flag(parser)
     jsonl_flag(parser)
@@ -71,7 +74,7 @@ def run(context: Context) -> int:
         "max_tokens": context.args.max_tokens,
         "exit_code_from": context.args.exit_code_from,
         "approve": context.args.approve,
-        "attended": can_ask(context) and not context.args.detach,
+        "attended": _can_be_approved(context),
         "trust": context.trusts,
         **({"update": True} if context.args.update else {}),
     }
@@ -83,6 +86,11 @@ def run(context: Context) -> int:
             return _follow(context, running.begin(request))
         except Interrupted as interrupted:
             return _cancel(context, running, interrupted)
+
+
+def _can_be_approved(context: Context) -> bool:
+    """Whether what needs an approval waits for one: somebody is here to give it, or comes back to a run left alone."""
+    return bool(context.args.detach) or can_ask(context)
 
 
 def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
@@ -100,13 +108,14 @@ def _show(context: Context, event: ServerEvent) -> None:
         return
     if event.type == "accepted":
         return
-    from interface.cli.views.events import approval_line, decode, event_line, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
+    from interface.cli.views.events import approval_line, decode, event_line, failure_lines, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
     from interface.cli.views.messages import message_lines  # noqa: PLC0415  (as above)
 
     decoded = decode(event.data)
-    wanted = approval_line(decoded, context.program)
+    wanted = approval_line(decoded, context.program, attended=_can_be_approved(context))
     if wanted is not None:
         context.out.note(wanted)
+    context.out.notes(failure_lines(decoded))
     message = message_of(decoded)
     if message is None:
         if context.args.verbose and decoded.seq is not None:
@@ -125,8 +134,21 @@ def _conclude(context: Context, report: bytes) -> int:
     else:
         from interface.cli.views.report import lines  # noqa: PLC0415  (JSON needs no msgspec)
 
-        context.out.notes(lines(report, context.out.error_screen))
+        left = _left_something(context, json.loads(report))
+        context.out.notes(lines(report, context.out.error_screen, left=left))
     return int(json.loads(report)["exit_code"])
+
+
+def _left_something(context: Context, report: Mapping[str, Any]) -> bool:
+    """Whether anything was done in working trees of the run: the others are about to be removed."""
+    branches = set(report["branches"].values())
+    if not branches:
+        return False
+    try:
+        found = json.loads(context.find_kernel().get(f"/spaces/{quoted(report['run'])}/diff"))["worktrees"]
+    except (Failure, Unreachable):
+        return True  # nobody can say; the command that is named will
+    return any(tree["branch"] in branches and any(tree["stat"].values()) for tree in found)
 
 
 def _cancel(context: Context, running: Run, interrupted: Interrupted) -> int:

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context) -> int:
-    """Exit code 7 where something is not trusted in the end."""
+    """Exit code 7 where something is not trusted in the end, 78 where a file is wrong and was left out."""
     words: list[str] = context.args.words
     if context.args.all and words[:1] != [REVOKE]:
         raise Failure("usage", "--all goes with revoke")
@@ -64,7 +64,9 @@ def _trust(context: Context, asked: list[str]) -> int:
         missing = []
     if context.args.json:
         context.out.document(msgspec.json.encode(TrustReport(units=rows)))
-    return Exit.UNTRUSTED if missing else Exit.OK
+    if missing:
+        return Exit.UNTRUSTED
+    return Exit.BAD_CONFIGURATION if found.skipped else Exit.OK
 
 
 def _rows(units: tuple[Unit, ...], kept: tuple[Consent, ...]) -> tuple[TrustRow, ...]:

@@ -4,6 +4,7 @@ import argparse
 import os
 
 from interface.cli.context import Context
+from interface.cli.escape import one_line
 from interface.cli.skill_verbs.report import fetch, show
 from interface.failure import Failure
 from interface.skill_folder import path_of, pins, put
@@ -22,6 +23,8 @@ def run(context: Context) -> int:
     names: list[str] = context.args.names
     found = fetch(context, context.args.source)
     unknown = [name for name in names if all(skill.name != name for skill in found.skills)]
+    if unknown or not names:
+        context.out.notes(f"skipped: {one_line(line)}" for line in found.skipped)
     if unknown:
         there = ", ".join(skill.name for skill in found.skills)
         raise Failure("not_found", f"{found.source} has no skill {unknown[0][:80]!r}", f"it has {there}")

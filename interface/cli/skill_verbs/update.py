@@ -3,6 +3,7 @@
 import argparse
 
 from interface.cli.context import Context
+from interface.cli.escape import one_line
 from interface.cli.skill_verbs.report import changed_here, fetch, imported, is_there, show
 from interface.failure import Failure
 from interface.skill_folder import put
@@ -28,6 +29,7 @@ def run(context: Context) -> int:
         found = sources[pin.source]
         new = next((skill for skill in found.skills if skill.name == name), None)
         if new is None:
+            context.out.notes(f"skipped: {one_line(line)}" for line in found.skipped)
             context.out.note(f"note: {found.source} has no {name} any more; it is kept as it is")
         elif found.commit != pin.commit or name in edited or not is_there(context, name):
             put(context.project.root, found.source, found.commit, new)

@@ -10,6 +10,11 @@ from interface.cli.tool_verbs.changing import KEY, own_tools, written
 from interface.failure import Failure
 from interface.yaml_edit import with_value
 
+_FLAGS: Final = {"": "NAME", "description": "--description", "input": "--argument", "command": "the command after --"} | {
+    key: f"--{key}" for key in ("timeout", "mock")
+}
+"""Where a key of the file comes from."""
+_WORDS: Final = {("command", "is missing"): ("is missing", "end with -- PROGRAM ARGUMENT..., or give --mock TEXT")}
 _ARGUMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::([a-z]+\??))?", re.ASCII)
 
 
@@ -38,9 +43,23 @@ def run(context: Context) -> int:
     if name in own_tools(context):
         hint = f"remove it first: {context.program} tool rm {name}"
         raise Failure("already_exists", f"the project has a tool {name} already", hint)
-    code = written(context, (name,), partial(with_value, path=[KEY, name], value=_tool(args, context.params)))
-    context.out.note(f"note: agents that have {name} in tools: can call it; what it runs needs trust")
+    try:
+        code = written(context, (name,), partial(with_value, path=[KEY, name], value=_tool(args, context.params)))
+    except Failure as failure:
+        raise _of_flag(failure, name) from failure
+    trust = "" if args.mock is not None else "; what it runs needs trust"
+    context.out.note(f"note: agents that have {name} in tools: can call it{trust}")
     return code
+
+
+def _of_flag(failure: Failure, name: str) -> Failure:
+    """A mistake in what was typed, by its flag: the file that it would be in is not there."""
+    own = [place for place in failure.places if f"{place.where}.".startswith(f"{KEY}.{name}.")]
+    if not own or own != list(failure.places):
+        return failure
+    key = own[0].where.removeprefix(f"{KEY}.{name}").lstrip(".").partition(".")[0]
+    message, hint = _WORDS.get((key, own[0].message), (own[0].message, own[0].hint))
+    return Failure("usage", f"{_FLAGS.get(key, key)}: {message}", hint)
 
 
 def _tool(args: argparse.Namespace, command: tuple[str, ...]) -> dict[str, Any]:

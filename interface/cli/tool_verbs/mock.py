@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 
 from interface.cli.context import Context
-from interface.cli.tool_verbs.changing import KEY, require, written
+from interface.cli.tool_verbs.changing import KEY, own_tools, require, written
 from interface.failure import Failure
 from interface.yaml_edit import with_value, without_value
 
@@ -26,9 +26,15 @@ def run(context: Context) -> int:
     name: str = args.name
     require(context, name)
     path = [KEY, name, MOCK]
+    before = own_tools(context)[name]
     if args.message is not None:
-        return written(context, (name,), partial(with_value, path=path, value=context.message()))
-    return written(context, (name,), partial(_unmocked, path=path))
+        code = written(context, (name,), partial(with_value, path=path, value=context.message()))
+    else:
+        code = written(context, (name,), partial(_unmocked, path=path))
+    if before.get("command") and (MOCK in before) == args.off:
+        again = f"trust is for exactly what they run, so it is asked for again ({context.program} trust)"
+        context.out.note(f"note: agents that have {name} in tools: run something else now; {again}")
+    return code
 
 
 def _unmocked(text: str, path: list[str]) -> str:

@@ -22,4 +22,6 @@ def decision_lines(one: ApprovalInfo) -> list[str]:
     if one.decided_at is None:
         return []
     why = f": {one.decision_reason}" if one.decision_reason else ""
+    if one.state == "expired":  # its time was over, or its work ended: nobody decided
+        return [one_line(f"{one.id} is no longer open since {one.decided_at}{why}")]
     return [one_line(f"{one.id} was {one.state} by {one.decided_by} at {one.decided_at}{why}")]

@@ -4,14 +4,14 @@ from typing import Any
 
 import msgspec
 
-from interface.cli.escape import one_line
+from interface.cli.escape import escape, one_line
 from interface.cli.output import Screen
 from protocol.events import Event
 from protocol.message import Message
 
 _SHOWN: dict[str, tuple[str, ...]] = {
     "message": ("from", "text"),
-    "instruction.step": ("step", "kind", "name"),
+    "instruction.step": ("step", "kind", "name", "is_error", "refused"),
     "instruction.ended": ("status", "cause", "text"),
     "attempt.started": ("attempt", "pid", "backend", "model"),
     "attempt.ended": ("attempt", "outcome", "exit", "stderr"),
@@ -19,7 +19,8 @@ _SHOWN: dict[str, tuple[str, ...]] = {
     "worker.log": ("level", "text"),
 }
 """The data that a line shows, where that is not all of it."""
-_BAD = frozenset({"failed", "dead", "error", "crash"})
+_FAILED = frozenset({"failed", "dead"})
+_BAD = _FAILED | {"error", "crash"}
 
 
 def event_line(event: Event, screen: Screen) -> str:
@@ -47,12 +48,26 @@ def _value(value: object) -> str:
     return f'"{one_line(text)}"' if " " in text or "\n" in text else one_line(text)
 
 
-def approval_line(event: Event, program: str) -> str | None:
-    """Who waits for the approval of what, and how to give it, in an event that tells of that."""
+def approval_line(event: Event, program: str, *, attended: bool) -> str | None:
+    """Who waits for the approval of what, and how to give it, in an event that tells of that.
+
+    Not how where the run is not ``attended``: it ends before anybody could.
+    """
     if event.type != "approval.requested":
         return None
     who, what, name = (one_line(str(part)) for part in (event.agent, event.data.get("tool"), event.data.get("id")))
+    if not attended:
+        return f"note: {who} needs an approval to call {what}"
     return f"note: {who} waits for your approval to call {what}: {program} pending {name}, {program} approve {name}"
+
+
+def failure_lines(event: Event) -> list[str]:
+    """Why work failed, in an event that tells of that: its message to the others names the cause alone."""
+    text = str(event.data.get("text") or "").strip()
+    if event.type != "instruction.ended" or event.data.get("status") not in _FAILED or not text:
+        return []
+    who = one_line(f"{event.agent}: {event.instruction}")
+    return f"error: {who} failed: {escape(text)}".split("\n")
 
 
 def message_of(event: Event) -> Message | None:

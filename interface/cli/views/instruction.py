@@ -1,5 +1,7 @@
 """One instruction: what became of it, attempt by attempt."""
 
+from typing import Final
+
 import msgspec
 
 from interface.cli.escape import escape, one_line
@@ -7,6 +9,9 @@ from interface.cli.output import Screen
 from interface.cli.plain_table import table
 from interface.cli.views.report import usage
 from protocol.api.instructions import AttemptInfo, InstructionInfo
+
+FAILED_CALLS: Final = 20
+"""How many are shown; ``--json`` has all."""
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:
@@ -28,18 +33,29 @@ def lines(body: bytes, screen: Screen) -> list[str]:
         screen.style(one_line(info.id), "bold"),
         *(f"  {name:<9} {one_line(value)}" for name, value in facts.items() if value),
         *_attempts(info, screen),
+        *_failed_calls(info),
         *_complaint(info),
         *(["", *escape(info.text).rstrip("\n").split("\n")] if info.text else []),
     ]
 
 
 def _waits(info: InstructionInfo) -> str:
-    """What keeps it, if anything does, and for how long."""
+    """What keeps it, if anything does, for how long, and what to do about it."""
+    if info.approval and info.waits_for == "approval":
+        name = info.approval
+        return f"approval {name} until {info.approval_expires}: awk pending {name}, awk approve {name}"
     if info.standing not in ("time", "person"):
         return info.waits_for or ""
     if info.unasked:
         return f"{info.waits_for}: {info.unasked}, then restart --kernel from that shell"
     return f"{info.waits_for} until {info.until or 'somebody ends that'}"
+
+
+def _failed_calls(info: InstructionInfo) -> list[str]:
+    """Calls that gave an error or were not run, the last of them, with what the model read."""
+    calls = [(step.n, call) for step in info.steps for call in step.failed]
+    told = [f"  step {n}  {one_line(call.tool)}  {call.why}: {one_line(call.text)}" for n, call in calls]
+    return ["", "calls that failed:", *told[-FAILED_CALLS:]] if told else []
 
 
 def _complaint(info: InstructionInfo) -> list[str]:

@@ -10,14 +10,14 @@ from protocol.instruction import Usage
 _STYLE = {"done": "green", "running": "cyan"}
 
 
-def lines(body: bytes, screen: Screen) -> list[str]:
-    """The summary of a run."""
+def lines(body: bytes, screen: Screen, *, left: bool = False) -> list[str]:
+    """The summary of a run. ``left``: agents did something in working trees of their own, which stay."""
     report = msgspec.json.decode(body, type=RunReport)
     status = screen.style(report.status, _STYLE.get(report.status, "red"))
     counts = ", ".join(f"{count} {name}" for name, count in report.instructions.items() if count)
     verdict = [f"verdict {one_line(report.verdict)}"] if report.verdict else []
     parts = [f"instructions: {counts or 'none'}", *verdict, usage(report.usage)]
-    trees = [f"in working trees of their own: awk diff @{one_line(report.run)}"] if report.branches else []
+    trees = [f"in working trees of their own: awk diff @{one_line(report.run)}"] if left else []
     return [f"{one_line(report.run)} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}", *trees]
 
 

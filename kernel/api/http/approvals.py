@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from kernel.api.context import Services
 from kernel.api.http.once import once
 from kernel.api.http.route import Call
@@ -31,8 +33,8 @@ async def grant(services: Services, call: Call[ApproveRequest]) -> Reply:
     """POST /approvals/:id/approve."""
     asked = call.body
 
-    def change(tx: Transaction, approval: str) -> None:
-        approve(tx, approval, reason=asked.reason, always=asked.always, everybody=asked.all_agents)
+    def change(tx: Transaction, approval: str) -> tuple[str, ...]:
+        return approve(tx, approval, reason=asked.reason, always=asked.always, everybody=asked.all_agents)
 
     return await _decide(services, call.args["id"], call.request_key, change)
 
@@ -41,20 +43,21 @@ async def refuse(services: Services, call: Call[DenyRequest]) -> Reply:
     """POST /approvals/:id/deny."""
     reason = call.body.reason
 
-    def change(tx: Transaction, approval: str) -> None:
+    def change(tx: Transaction, approval: str) -> tuple[str, ...]:
         deny(tx, approval, reason=reason)
+        return ()
 
     return await _decide(services, call.args["id"], call.request_key, change)
 
 
 async def _decide(
-    services: Services, approval: str, key: RequestKey | None, change: Callable[[Transaction, str], None]
+    services: Services, approval: str, key: RequestKey | None, change: Callable[[Transaction, str], tuple[str, ...]]
 ) -> Reply:
     def make(tx: Transaction) -> ApprovalInfo:
-        change(tx, approval)
+        also = change(tx, approval)
         found = approvals.info(tx.conn, approval)
         assert found is not None, approval
-        return found
+        return msgspec.structs.replace(found, also_granted=also)
 
     return Reply(200, await services.writer.commit(once, key, make, status=200))
 

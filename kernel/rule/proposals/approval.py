@@ -79,8 +79,11 @@ def _always(decided: ApprovalDecided, pattern: str, request: Request, view: View
 
 
 def _too_late(decided: ApprovalDecided, request: Request) -> Refuse:
+    name = approval_id(decided.approval)
+    if request.state == "expired":
+        return Refuse("conflict", f"{name} is no longer open: {request.reason or 'its time is over'}")
     by = f" by {request.decided_by}" if request.decided_by else ""
-    return Refuse("conflict", f"{approval_id(decided.approval)} is {request.state} already{by}")
+    return Refuse("conflict", f"{name} is {request.state} already{by}")
 
 
 APPROVAL: Final = Proposal(name="approval", kinds=frozenset({"approval"}), decide=decide)

@@ -40,7 +40,7 @@ class Asked(msgspec.Struct, frozen=True):
     state: State
     reason: str
     first: bool = False
-    """Nobody who asked has learned its decision before: what it is about has not begun."""
+    """What it is about has not begun: nobody who asked has learned its decision before, nor broke off unasked."""
 
     @property
     def id(self) -> ApprovalId:
@@ -51,13 +51,13 @@ class Asked(msgspec.Struct, frozen=True):
 # By its key; else one that nobody has learned the decision of, and whose own call waits no more: a worker that was
 # ended meanwhile asks again by another key. A decision belongs to the call that waits for it until that has it.
 FIND: Final = """
-SELECT id, state, reason FROM approvals
+SELECT id, state, reason, epoch FROM approvals
 WHERE instruction = :instruction AND tool = :tool AND digest = :digest
   AND (call_key = :key OR (told = 0 AND NOT (held = 1 AND epoch = :epoch)))
 ORDER BY call_key IS NOT :key, id LIMIT 1
 """
 
-NEWEST: Final = "SELECT id, state, reason FROM approvals WHERE instruction = ? ORDER BY id DESC LIMIT 1"
+NEWEST: Final = "SELECT id, state, reason, epoch FROM approvals WHERE instruction = ? ORDER BY id DESC LIMIT 1"
 
 TAKE_OVER: Final = """
 UPDATE approvals SET call_key = :key, epoch = :epoch, held = :held WHERE id = :id RETURNING expires_ms
@@ -83,7 +83,8 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
         _record(tx, instruction, author, call, digest, expires_ms)
         row = tx.conn.execute(NEWEST, (instruction.number,)).fetchone()
         assert row is not None, "it was just written"
-    asked = Asked(*row)
+    *seen, asker = row
+    asked = Asked(*seen)
     holds = call.held and asked.state == "open"
     taken = {"id": asked.number, "key": call.key, "epoch": author.epoch, "held": holds}
     (until_ms,) = cast("tuple[int]", tx.conn.execute(TAKE_OVER, taken).fetchone())
@@ -91,7 +92,7 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
     if holds and found is not None:  # nothing is new but that its work stands still again
         one = Named(instruction.number, instruction.name, instruction.space, call.tool)
         tell_request(tx, asked.number, one, until_ms)
-    return _told(tx, asked)
+    return _told(tx, asked, instruction, asker)
 
 
 def _record(tx: Transaction, instruction: Held, author: Author, call: Call, digest: bytes, expires_ms: int) -> None:
@@ -123,18 +124,33 @@ TOLD: Final = "UPDATE approvals SET told = 1 WHERE id = ? AND told = 0 RETURNING
 
 def learn(tx: Transaction, author: Author, approval: int) -> Asked:
     """What became of the request whose call is kept waiting. Raises Refused (stale_attempt)."""
-    held(tx.conn, author.instruction, author.epoch)
+    instruction = held(tx.conn, author.instruction, author.epoch)
     row = tx.conn.execute(ONE, (approval,)).fetchone()
     assert row is not None, "an approval is kept as long as its work goes on"
-    return _told(tx, Asked(*row))
+    return _told(tx, Asked(*row), instruction, author.epoch)
 
 
-def _told(tx: Transaction, asked: Asked) -> Asked:
-    """Its decision is used up with this, if it has one."""
+# An attempt may have begun the call if it broke off since the last entry (as kernel.store.commits.lease tells a
+# worker), but for the one that asked last: that found the request open. One that did not ask may have been allowed to.
+BEGUN: Final = """
+SELECT 1 FROM instructions AS i WHERE i.id = :instruction AND (
+  (i.continues IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM entries AS own WHERE own.instruction = i.id AND own.epoch > 0))
+  OR EXISTS (
+    SELECT 1 FROM attempts AS p WHERE p.instruction = i.id AND p.epoch < i.epoch AND p.epoch <> :asker
+      AND p.epoch >= coalesce(
+        (SELECT e.epoch FROM entries AS e WHERE e.instruction = i.id ORDER BY e.k DESC LIMIT 1), 0)
+      AND p.outcome NOT IN ('yielded', 'held back', 'over budget')))
+"""
+
+
+def _told(tx: Transaction, asked: Asked, instruction: Held, asker: int) -> Asked:
+    """Its decision is used up with this, if it has one. ``asker``: the attempt that asked for it last, until now."""
     if asked.state == "open":
         return asked
-    first = tx.conn.execute(TOLD, (asked.number,)).fetchone() is not None
-    return msgspec.structs.replace(asked, first=first)
+    unheard = tx.conn.execute(TOLD, (asked.number,)).fetchone() is not None
+    begun = tx.conn.execute(BEGUN, {"instruction": instruction.number, "asker": asker}).fetchone() is not None
+    return msgspec.structs.replace(asked, first=unheard and not begun)
 
 
 LET_GO: Final = "UPDATE approvals SET held = 0 WHERE id = ? AND held = 1 AND epoch = ? RETURNING instruction"
@@ -149,17 +165,28 @@ def let_go(tx: Transaction, author: Author, approval: int) -> None:
 
 def approve(
     tx: Transaction, approval: str, *, reason: str = "", always: str | None = None, everybody: bool = False
-) -> None:
-    """A person agrees. ``always``: and to every later call of the tool whose whole input has this pattern.
+) -> tuple[ApprovalId, ...]:
+    """A person agrees. ``always``: and to every other call of the tool whose whole input has this pattern.
 
-    ``everybody``: whichever agent makes it. Raises Refused: not_found; conflict where it is decided otherwise, or its
-    time is over; bad_request for a pattern that the request itself does not have.
+    ``everybody``: whichever agent makes it. Returns which others that waited are granted with it. Raises Refused:
+    not_found; conflict where it is decided otherwise, or is no longer open; bad_request for a pattern that the request
+    itself does not have.
     """
     decided = ApprovalDecided(
         approval=_number(approval), decision="granted", by=USER, reason=reason, always=always, everybody=everybody
     )
     expire(tx)  # though no alarm has come yet
+    waited = cast("list[tuple[int]]", [] if always is None else tx.conn.execute(OTHERS, (decided.approval,)).fetchall())
     _decide(tx, decided)
+    return tuple(approval_id(number) for (number,) in waited if _is_granted(tx, number))
+
+
+OTHERS: Final = "SELECT id FROM approvals WHERE state = 'open' AND id <> ? ORDER BY id"
+
+
+def _is_granted(tx: Transaction, number: int) -> bool:
+    row = tx.conn.execute(ONE, (number,)).fetchone()
+    return row is not None and row[1] == "granted"
 
 
 def deny(tx: Transaction, approval: str, *, reason: str = "") -> None:
@@ -200,4 +227,7 @@ def drop_rule(tx: Transaction, rule: str) -> None:
 
 
 def _number(approval: str) -> int:
-    return number_of(approval, "a") or 0
+    number = number_of(approval, "a")
+    if number is None:
+        raise Refused("not_found", f"there is no request {approval[:40]!r}", "ids look like a3: awk pending lists them")
+    return number

@@ -82,6 +82,8 @@ def journal(
         if frozen is not None and number is not None:
             freeze(tx, number, frozen)
     data = {"k": entry.k, "kind": entry.kind, "step": steps, "name": entry.name}
+    if entry.is_error:
+        data |= {"is_error": True, "refused": entry.refused}
     tx.emit("instruction.step", space=space, agent=name, instruction=number, data=data)
     spend(tx, agent=agent, run=run, usage=usage)
     if entry.last:

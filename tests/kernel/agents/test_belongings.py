@@ -1,5 +1,6 @@
 """What an agent brings along from files of the project, and that each byte of it needs trust (promise P19)."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ import pytest
 
 from kernel.agents.belongings import ABSENT, MAX_PROGRAM_BYTES, belongings
 from kernel.agents.catalog import Catalog
-from kernel.agents.servers import filled
+from kernel.agents.servers import filled, left_out, servers_of
 from kernel.agents.skills import told
 from kernel.agents.trust import agent_units
 from kernel.source.folder import MAX_FILES
@@ -71,7 +72,7 @@ def test_all_that_it_runs_reaches_and_reads_is_told(root: Path) -> None:
     """decisions (Trust): commands verbatim, addresses, names of variables, never their values; a mock runs nothing."""
     tool, github, own, skill = unit_of(root, "alice").demands
     assert tool.startswith("alice runs, as its tool count: tools/count.sh '${path}' (tools/count.sh: sha256:")
-    assert github.startswith("alice runs the MCP server github: npx -y gh, with TOKEN=${GH_TOKEN}, MODE=sha256:")
+    assert github.startswith("alice runs the MCP server github: npx -y gh, with TOKEN=${GH_TOKEN}, MODE=ro")
     assert own.startswith("alice runs the MCP server own: python3 serve.py (serve.py: sha256:")
     assert skill.startswith("alice reads the skill counting in skills/counting, content sha256:")
     web = (
@@ -81,6 +82,20 @@ def test_all_that_it_runs_reaches_and_reads_is_told(root: Path) -> None:
     assert [one.partition(" ")[2][:20] for one in unit_of(root, "bob").demands] == [
         "runs the MCP server ", "sends what it likes ", "reads the skill cook",
     ]  # fmt: skip
+
+
+def test_what_a_servers_variables_are_set_to_is_shown(root: Path) -> None:
+    """P19: who agrees sees it; of a long one its beginning, and all of it counts. A header is not."""
+    plain, long = "x, TOKEN=y", "v" * 150
+    env = f"env: {{ A: '{plain}', B: {long}, C: '${{HOME}}/x' }}"
+    (root / ".agents/dora.yaml").write_text(
+        f"backend: mock\nmock: [{{ text: x }}]\nmcp_servers:\n  own: {{ command: serve, {env} }}\n"
+        "  web: { url: 'https://x.example', headers: { Authorization: Bearer s3cr3t } }\n"
+    )
+    own, web = unit_of(root, "dora").demands
+    digest = hashlib.sha256(long.encode()).hexdigest()[:16]
+    assert own.endswith(f"with A='{plain}', B={'v' * 140}... (sha256:{digest}), C=${{HOME}}/x")
+    assert "s3cr3t" not in web and "Authorization=sha256:" in web
 
 
 def _append(path: Path) -> None:
@@ -285,11 +300,15 @@ def test_what_is_wrong_is_told_where_it_is(root: Path, files: dict[str, str], pl
 
 
 def test_what_other_programs_have_in_mcp_json_is_theirs(root: Path) -> None:
-    """A server that no agent names may be of a kind that we do not speak."""
+    """A server that no agent names may be of a kind that we do not speak; who has all has the others, and is told."""
     _replace(root / ".mcp.json", '"web":', '"old": {"type": "sse", "url": "${X}"}, "web":')
     assert "github" in unit_of(root, "alice").demands[1]
+    servers = Catalog(root).agent("bob").definition.mcp_servers
+    assert list(servers_of(servers, root)) == ["github", "web"]
+    assert list(left_out(servers, root)) == ["old of .mcp.json is left out: type 'sse' is not allowed"]
+    (root / ".agents/erin.yaml").write_text("backend: mock\nmcp_servers: [old]\nmock: [{ text: hi }]\n")
     with pytest.raises(BadDefinition, match=r"mcpServers\.old"):
-        Catalog(root).agent("bob")
+        Catalog(root).agent("erin")
 
 
 def test_two_skills_of_one_name_are_told(root: Path) -> None:

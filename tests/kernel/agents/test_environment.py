@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.agents.environment import name_fault, worker_environment
+from kernel.agents.environment import name_fault, own_name_fault, worker_environment
 
 KERNEL = {
     "PATH": "/usr/bin:/bin",
@@ -53,6 +53,18 @@ def test_there_is_always_a_path() -> None:
 def test_what_changes_how_programs_run_is_never_let_through(name: str) -> None:
     """XF22."""
     assert name_fault(name) is not None
+
+
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "PATH", "NODE_OPTIONS", "PYTHONPATH", "AWK_X", "BASH_ENV", "A B"])
+def test_what_has_a_program_load_another_is_never_set_for_it(name: str) -> None:
+    """P19: agreed to was what the command line names."""
+    assert own_name_fault(name) is not None
+
+
+@pytest.mark.parametrize("name", ["PYTHONUNBUFFERED", "GIT_AUTHOR_NAME", "NODE_ENV", "PATHS", "TOKEN"])
+def test_what_a_server_is_told_by_is_set(name: str) -> None:
+    """P19 the other way round."""
+    assert own_name_fault(name) is None
 
 
 @pytest.mark.parametrize("name", ["CI", "ENVIRONMENT", "PATHS", "_X", "GITHUB_TOKEN"])

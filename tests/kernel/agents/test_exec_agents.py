@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from kernel.agents.belongings import ABSENT, Belongings, belongings
@@ -14,6 +13,7 @@ from kernel.agents.trust import demands
 from kernel.source.problems import BadDefinition
 from protocol.project import ProjectDefinition
 from tests.kernel.inspect.files import write
+from tests.worker.fake_kernel import make_start
 
 
 def catalog(root: Path, text: str) -> Catalog:
@@ -81,7 +81,7 @@ def test_a_program_that_changed_since_is_not_run(tmp_path: Path) -> None:
     alice = catalog(tmp_path, "backend: exec\ncommand: [./run, more.py, --fast]\n").agent("alice").definition
     pinned = dict(belongings(alice, ProjectDefinition(), tmp_path).pinned)
     command = command_of(alice, tmp_path, "/usr/bin")
-    start = msgspec.structs.replace(start_frame(), command=command, pinned=pinned, cwd=str(tmp_path / "tree"))
+    start = make_start(command=command, pinned=pinned, cwd=str(tmp_path / "tree"))
     check_own_command(alice, start)
     for name, text in (("tree/more.py", "mine"), ("run", "two")):
         write(tmp_path, {"tree/more.py": "x", name: text})

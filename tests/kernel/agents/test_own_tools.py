@@ -51,13 +51,15 @@ def agent(root: Path, keys: str, project: str = "") -> Catalog:
         (
             "mcp_servers: { a: { command: x, env: { AGENT_WORKER_COOKIE: y } } }",
             "3:40 mcp_servers.a.env.AGENT",
-            "is no name for a variable",
+            "is never set: it changes",
             None,
         ),
+        ("mcp_servers: { a: { command: x, env: { PATH: ./bin } } }", "3:40 mcp_servers.a.env.PATH", "never set", None),
+        ("mcp_servers: { a: { command: x, env: { 'A B': y } } }", "3:40 mcp_servers.a.env.A B", "not the name", None),
         (
             "mcp_servers: { a: { command: x, env: { LD_PRELOAD: ./x.so } } }",
             "3:40 mcp_servers.a.env.LD_PRELOAD",
-            "is no name for a variable",
+            "is never set: it changes",
             None,
         ),
         (
@@ -88,7 +90,7 @@ def test_what_is_wrong_is_told_at_its_place(
 def test_what_is_right_is_taken(tmp_path: Path) -> None:
     """contracts 1."""
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"x": {"command": "y"}}}')
-    project = "tools: { count: { description: Count, command: [wc] } }"
+    project = "tools: { count: { description: Count, command: [sh, -c, 'wc ${HOME}'] } }"
     keys = "tools: [bash, files, skills, feedback, count]\nmcp_servers: [x]\napproval: all"
     definition = agent(tmp_path, keys, project).agent("alice").definition
     assert definition.tools == ("bash", "files", "skills", "feedback", "count")
@@ -106,6 +108,12 @@ def test_what_is_right_is_taken(tmp_path: Path) -> None:
         ("count: { description: '', mock: y }", "tools.count.description", "is empty"),
         ("count: { description: x }", "tools.count.command", "is missing"),
         ("count: { description: x, command: [wc, '${a}'] }", "tools.count.command", "${a} is no argument of it"),
+        ("count: { description: x, command: [wc, 'a${b}'] }", "tools.count.command", "holds ${b}: an argument is a"),
+        (
+            "count: { description: x, command: [sh, -c, 'wc ${a}'], input: { a: string } }",
+            "tools.count.command",
+            "holds ${a}: an argument is a word of its own",
+        ),
         ("count: { description: x, command: [wc], input: { a: text } }", "tools.count.input", "'text' is no type"),
         ("count: { description: x, command: wc }", "tools.count.command", ""),
     ],

@@ -61,6 +61,25 @@ async def test_what_failed_shows_its_last_words_and_is_retried(kernel: House) ->
     assert (await kernel.ask("GET", "/dead")).json["instructions"] == []
 
 
+async def test_calls_that_failed_are_shown_with_what_they_gave(kernel: House) -> None:
+    """contracts 7: a refusal is told from a success, in the events and afterwards; also where it is long."""
+    instruction = await kernel.attempt()
+    for entry in (
+        Entry(k=0, kind="reply"),
+        Entry(k=1, kind="tool", name="read", text="fine"),
+        Entry(k=2, kind="reply"),
+        Entry(k=3, kind="tool", name="write", text="not allowed", is_error=True, refused="denied"),
+        Entry(k=4, kind="tool", name="bash", text="x" * 100_000, is_error=True),
+    ):
+        await kernel.services.writer.commit(journal, instruction, 1, entry)
+    first, second = (await shown(kernel, instruction))["steps"]
+    assert first["failed"] == []
+    assert [(call["tool"], call["why"], call["text"][:11]) for call in second["failed"]] == [
+        ("write", "denied", "not allowed"),
+        ("bash", "failed", "x" * 11),
+    ]
+
+
 async def test_a_fresh_retry_forgets_the_steps(kernel: House) -> None:
     """contracts 7: retry ID --fresh."""
     instruction = await failed(kernel)

@@ -184,6 +184,35 @@ def test_agents_that_a_broken_project_file_declares_are_not_missed(tmp_path: Pat
     }
 
 
+def test_a_key_that_is_not_set_is_warned_of(tmp_path: Path) -> None:
+    """promises 4.3, XF19: whoever checks a project learns of it before work waits for it."""
+    write(
+        tmp_path,
+        {
+            ".agents/alice.yaml": "prompt: {system: hi}\nmodel: sonnet\n",
+            ".workflows/review.yaml": "agents: {bob: {model: openai/m, prompt: {system: s}}, alice: {ref: alice}}\n",
+        },
+    )
+
+    def warned(environ: dict[str, str]) -> list[tuple[int, str, str]]:
+        found = validate(tmp_path, tmp_path, (), {"PATH": "/bin", **environ}).files
+        return [(one.line, one.where, one.message) for file in found for one in file.warnings]
+
+    missing = "no key for anthropic: set ANTHROPIC_API_KEY where the kernel starts; in this shell it is not"
+    other = missing.replace("anthropic", "openai").replace("ANTHROPIC", "OPENAI")
+    assert warned({}) == [(2, "model", missing), (1, "agents.bob.model", other)]
+    assert warned({"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}) == []
+
+
+def test_a_command_line_in_place_of_a_program_is_warned_of(tmp_path: Path) -> None:
+    """XF19: right as it stands, since a program may be called so; with the form that was meant."""
+    keys = 'mcp_servers: {s: {command: "python3 srv.py", args: [-x]}}'
+    write(tmp_path, {".agents/alice.yaml": f"backend: mock\nmock: [{{text: hi}}]\n{keys}\n"})
+    (warning,) = (one for file in validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files for one in file.warnings)
+    assert warning.where == "mcp_servers.s.command"
+    assert 'write command: python3, args: ["srv.py", "-x"]' in warning.message
+
+
 def test_what_is_right_and_not_possible_on_this_machine_is_warned_of(tmp_path: Path) -> None:
     """XF19: a sandbox or working trees that would be refused; at their places, and the file is sound."""
     write(

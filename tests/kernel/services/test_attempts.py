@@ -7,7 +7,7 @@ import apsw
 import pytest
 import trio
 
-from kernel.agents.belongings import NOTHING
+from kernel.agents.belongings import NOTHING, belongings
 from kernel.agents.trust import agent_units
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.spec import Spec
@@ -99,6 +99,26 @@ async def test_an_edit_that_needs_trust_is_not_run_for_a_message_that_was_sent_b
         await worker.say(DONE)
         await worker.leave(Exited(code=0))
         assert await it.until(first, lambda status: status == "done")
+        assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
+        assert len(it.launcher.spawned) == 1
+
+
+async def test_a_program_that_was_written_anew_is_not_run_for_what_was_kept(tmp_path: Path) -> None:
+    """Promise P19: consent to ``backend: exec`` is to the content of its program too."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        (tmp_path / ".agents/alice.yaml").write_text("backend: exec\ncommand: [./run]\n")
+        (tmp_path / "run").write_text("#!/bin/sh\n")
+        (tmp_path / "run").chmod(0o755)
+        definition, project = it.catalog.agent("alice").definition, it.catalog.project()
+        (found,) = agent_units(definition, project, belongings(definition, project, tmp_path))
+        it.kept.append(Consent(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+        first = await it.send()
+        worker = await it.launcher.next()
+        (tmp_path / "run").write_text("#!/bin/sh\ntouch pwned\n")
+        await worker.say(DONE)
+        await worker.leave(Exited(code=0))
+        assert await it.until(first, lambda status: status == "done")
+        second = await it.send()
         assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
         assert len(it.launcher.spawned) == 1
 

@@ -10,7 +10,7 @@ from kernel.policy.approval import Decision
 from kernel.policy.standing import Standing
 from kernel.policy.verdict import Verdict, verdict
 from kernel.rule.draft import Author
-from kernel.store import agents, approvals, instructions, old, standing
+from kernel.store import agents, approvals, instructions, old, shown, standing
 from kernel.store.commits.approval import Asked, Call, approve, ask, deny, drop_rule, learn, let_go
 from kernel.store.commits.cancel import cancel
 from kernel.store.commits.clear import clear
@@ -136,6 +136,58 @@ async def test_of_calls_that_waited_when_the_kernel_died_the_one_that_waits_agai
     assert stands(house).kind == "runnable"
 
 
+async def crashed(house: House, epoch: int) -> None:
+    """The worker of that attempt is gone, and another one has the work."""
+    await house.writer.commit(park, "i1", epoch, Parking(status="queued", outcome="crash"))
+    house.clock.now_ms += 60_000
+
+
+async def test_what_an_attempt_may_have_begun_that_asked_nobody_is_not_as_good_as_new(house: House) -> None:
+    """P4: begun under auto, broken off, then granted under ask: it would have run twice."""
+    await at_work(house)
+    await crashed(house, 1)
+    await take(house)
+    assert (await ask_for(house, epoch=2)).state == "open"
+    await house.writer.commit(park, "i1", 2, YIELDED)
+    await house.writer.commit(approve, "a1")
+    await take(house)
+    assert await ask_for(house, epoch=3) == Asked(1, "granted", "")
+
+
+async def test_what_was_granted_once_for_all_is_not_as_good_as_new_either(house: House) -> None:
+    """P4: the grant is there at once, and what broke off was asked nothing."""
+    await at_work(house)
+    await ask_for(house, Call(key="9.9:c", tool="bash", input=PUSH.input))
+    await house.writer.commit(approve, "a1", always="*")
+    await ask_for(house, Call(key="9.9:c", tool="bash", input=PUSH.input))
+    await crashed(house, 1)
+    await take(house)
+    assert await ask_for(house, epoch=2) == Asked(2, "granted", "")
+
+
+async def test_what_is_allowed_meanwhile_and_breaks_off_is_in_doubt(house: House) -> None:
+    """P4: asked, then run under auto by an attempt that did not ask, then asked again."""
+    await parked(house)
+    await house.writer.commit(approve, "a1")
+    await take(house)
+    await crashed(house, 2)
+    await take(house)
+    assert await ask_for(house, epoch=3) == Asked(1, "granted", "")
+
+
+async def test_an_attempt_that_broke_off_while_it_was_asked_for_has_begun_nothing(house: House) -> None:
+    """The request was open when it ended: a grant is good, once."""
+    await at_work(house)
+    await ask_for(house)
+    await crashed(house, 1)
+    await house.writer.commit(approve, "a1")
+    await take(house)
+    assert (await ask_for(house, epoch=2)).first
+    await crashed(house, 2)
+    await take(house)
+    assert not (await ask_for(house, epoch=3)).first
+
+
 async def test_nobody_decides_in_time(house: House) -> None:
     """Denied by default: the deadline is a row, and it wakes who waits."""
     await parked(house)
@@ -148,7 +200,7 @@ async def test_nobody_decides_in_time(house: House) -> None:
     await house.writer.commit(tick, 10**9)
     await take(house)
     assert (await ask_for(house, epoch=2)).state == "expired"
-    with pytest.raises(Refused, match="a1 is expired already by system"):
+    with pytest.raises(Refused, match="a1 is no longer open: nobody approved it in time"):
         await house.writer.commit(approve, "a1")
 
 
@@ -156,7 +208,7 @@ async def test_a_grant_that_comes_too_late_is_none_though_no_alarm_has_come(hous
     """A deadline is a deadline; the refusal is kept."""
     await parked(house)
     house.clock.now_ms += HOUR_MS
-    with pytest.raises(Refused, match="a1 is expired already by system"):
+    with pytest.raises(Refused, match="a1 is no longer open: nobody approved it in time"):
         await house.writer.commit(approve, "a1")
     assert stands(house).kind == "person"
     await house.writer.commit(tick, 10**9)
@@ -267,6 +319,34 @@ async def test_work_that_ends_otherwise_takes_its_requests_along(house: House) -
     info = house.reader.now(approvals.info, "a1")
     assert info is not None
     assert (info.state, info.decided_by, info.decision_reason) == ("expired", "system", "i1 ended cancelled")
+    with pytest.raises(Refused, match="a1 is no longer open: i1 ended cancelled"):
+        await house.writer.commit(approve, "a1")
+
+
+async def test_a_pattern_says_what_else_it_grants(house: House) -> None:
+    """--always: those that wait already are not granted silently."""
+    await at_work(house)
+    for number in range(4):
+        await ask_for(house, Call(key=f"0.{number}:c", tool="bash", input=b'{"command":"git %d"}' % number))
+    await ask_for(house, Call(key="0.9:c", tool="bash", input=b'{"command":"ls"}'))
+    assert await house.writer.commit(approve, "a4") == ()
+    assert await house.writer.commit(approve, "a1", always='{"command":"git *"}') == ("a2", "a3")
+
+
+@pytest.mark.parametrize("call", [PUSH, HELD], ids=["parked", "held"])
+async def test_an_instruction_says_which_request_it_waits_for(house: House, call: Call) -> None:
+    """awk show: the id, and when it is given up; nothing once it goes on."""
+    await at_work(house)
+    await ask_for(house, call)
+    if not call.held:
+        await house.writer.commit(park, "i1", 1, YIELDED)
+    info = house.reader.now(shown.info, "i1", house.clock.now_ms)
+    assert info is not None
+    assert (info.waits_for, info.approval, info.approval_expires) == ("approval", "a1", "2026-09-21T15:13:20.001Z")
+    await house.writer.commit(approve, "a1")
+    info = house.reader.now(shown.info, "i1", house.clock.now_ms)
+    assert info is not None
+    assert (info.approval, info.approval_expires) == (None, None)
 
 
 async def test_what_is_tried_again_asks_again(house: House) -> None:

@@ -1,5 +1,6 @@
 """One agent asks another: who asks waits without a worker, and is told the answer once, whatever comes first."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,11 +17,12 @@ from kernel.store.commits.end_run import end_run
 from kernel.store.commits.journal import journal
 from kernel.store.commits.lease import Leased
 from kernel.store.commits.park import Parking, park
-from kernel.store.commits.pause import pause_workflow, resume_workflow
+from kernel.store.commits.pause import pause_workflow, reset_agent, resume_workflow
 from kernel.store.commits.promote import promote
 from kernel.store.commits.recover import recover
 from kernel.store.commits.retry import retry
 from kernel.store.commits.trip import Trip
+from kernel.store.unasked import all_unasked
 from kernel.store.workflows import running_runs
 from protocol.errors import Cause, Refused
 from protocol.ipc import Entry, ToolCall
@@ -390,6 +392,23 @@ async def test_a_run_ends_for_the_reason_that_keeps_who_was_asked(house: House) 
     over = judged(house)
     assert isinstance(over, Verdict)
     assert (over.status, over.exit_code) == ("incomplete", 4)
+
+
+async def test_who_waits_for_an_agent_without_a_key_is_told_which(house: House) -> None:
+    """promises 4.3: nobody refused anything; also through a chain of questions, and not where a provider was asked."""
+    await waiting(house, "carol")
+    bob = await _again(house, "i2")
+    missing = Parking(
+        status="waiting", outcome="auth", cause="auth", waits_for="credentials", wait_key=f"agent:{bob.agent}",
+        holds=True, stderr_tail="no key for p",
+    )  # fmt: skip
+    await house.writer.commit(park, "i2", bob.epoch, missing)
+    assert house.reader.now(all_unasked, ("i1", "i2")) == {"i1": "no key for p", "i2": "no key for p"}
+    await house.writer.commit(reset_agent, bob.agent)
+    bob = await take(house, "i2")
+    refused = replace(missing, wait_key=None, waits_for=None, status="queued", trip=Trip("p#1", "auth", None, 0.0))
+    await house.writer.commit(park, "i2", bob.epoch, refused)
+    assert house.reader.now(all_unasked, ("i1", "i2")) == {}
 
 
 async def test_a_limit_that_holds_the_question_leaves_both_to_be_continued(house: House) -> None:

@@ -1,6 +1,8 @@
 """What codex is told, and what it takes for its work to be done."""
 
 import json
+import os
+import subprocess
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -157,6 +159,26 @@ def test_its_own_servers_get_their_secrets_and_nobody_else_does(tmp_path: Path) 
     assert launch.env[web["env_http_headers"]["Authorization"]] == "canary-two"
     kept = told["shell_environment_policy"]["exclude"]
     assert all(any(fnmatch(name, one) for one in kept) for name, value in launch.env.items() if "canary" in value)
+
+
+def test_servers_with_variables_of_one_name_get_each_its_own(tmp_path: Path) -> None:
+    """P18: no server sees what another was given, and codex itself follows none of it."""
+    show = ("-c", 'echo "$0 $TOKEN $HTTPS_PROXY"; env', "it's")
+    servers = {
+        "one": McpServer(command="sh", args=show, env={"TOKEN": "first $HOME", "HTTPS_PROXY": "http://x"}),
+        "two": McpServer(command="sh", args=show, env={"TOKEN": "second"}),
+        "web": McpServer(url="https://x.example/mcp", headers={"Authorization": "third"}),
+    }
+    job = make_job("codex", tmp_path, mcp_servers=servers)
+    launch, told = codex(job).launch(), settings(job)["mcp_servers"]
+    assert not {"TOKEN", "HTTPS_PROXY"} & launch.env.keys()
+    assert launch.env[told["web"]["env_http_headers"]["Authorization"]] == "third"
+    for name, expected in (("one", "it's first $HOME http://x"), ("two", "it's second ")):
+        server = told[name]
+        env = {"PATH": os.defpath} | {key: launch.env[key] for key in server["env_vars"]}
+        done = subprocess.run([server["command"], *server["args"]], env=env, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[0] == expected
+        assert "PRIVATE" not in done.stdout
 
 
 @pytest.mark.parametrize(

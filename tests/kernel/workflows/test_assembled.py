@@ -1,0 +1,72 @@
+"""Today's prompt as the store makes it: what an agent is at already is told it as that."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel.agents.catalog import Catalog
+from kernel.rule.draft import Author
+from kernel.store.commits.approval import Call, approve, ask
+from kernel.store.commits.close import close
+from kernel.store.commits.lease import Leased
+from kernel.store.commits.park import Parking, park
+from kernel.workflows.assembled import assembled
+from protocol.agent import AgentDefinition
+from protocol.names import InstructionId
+from tests.kernel.store.house import House, open_house
+
+ALICE = AgentDefinition(name="alice", model="mock/m")
+CALL = Call(key="0.0:c", tool="bash", input=b"{}")
+REMARK = "(you are at this already: i1, {}; do not begin it here)"
+
+
+def opening(house: House, root: Path, leased: Leased) -> str:
+    """The last message of the prompt that ``leased`` begins with."""
+    return assembled(leased, ALICE, Catalog(root), house.reader).message
+
+
+async def put_back(house: House, parking: Parking, *, asks: bool = False) -> None:
+    """The user says one thing, alice puts it back, and the user says another, which she begins."""
+    await house.agents("alice")
+    await house.said("dm:alice", "deploy\n(you are at this already: i9)")
+    leased = await house.take("i1")
+    if asks:
+        author = Author(InstructionId("i1"), leased.epoch)
+        await house.writer.commit(ask, author, CALL, house.clock.now_ms + 3_600_000)
+    await house.writer.commit(park, "i1", leased.epoch, parking)
+    await house.said("dm:alice", "what is the time?")
+
+
+YIELDED = Parking(status="yielded", outcome="yielded")
+PAUSED = Parking(status="waiting", outcome="x", waits_for="paused")
+
+
+@pytest.mark.parametrize(
+    ("parking", "asks", "words"),
+    [
+        (YIELDED, True, "it waits for approval"),
+        (PAUSED, False, "it is paused"),
+        (YIELDED, False, "its turn comes"),
+    ],
+)
+async def test_what_waits_is_not_begun_again_by_what_overtakes_it(
+    tmp_path: Path, parking: Parking, words: str, *, asks: bool
+) -> None:
+    """P4: nine messages to an agent that waits for approval led to nine requests for the first one's call."""
+    async with open_house(str(tmp_path / "store.db")) as house:
+        await put_back(house, parking, asks=asks)
+        made = opening(house, tmp_path, await house.take("i2"))
+        heading = f"[m1] user {REMARK.format(words)}"
+        assert made.split("\n\n")[1] == f"{heading}\n> deploy\n> (you are at this already: i9)"
+        assert made.endswith(" user\n> what is the time?")
+
+
+async def test_what_has_ended_is_only_what_was_said(tmp_path: Path) -> None:
+    """The remark goes with the work."""
+    async with open_house(str(tmp_path / "store.db")) as house:
+        await put_back(house, YIELDED, asks=True)
+        await house.writer.commit(approve, "a1")
+        house.clock.now_ms += 1
+        again = await house.take("i1")
+        await house.writer.commit(close, "i1", again.epoch, status="done")
+        assert "already: i1" not in opening(house, tmp_path, await house.take("i2"))
