@@ -26,6 +26,7 @@ from protocol.agent import McpServer
 from protocol.ipc import Json
 from protocol.tools import SERVER_PREFIX
 from worker.last_words import LastWords, watched
+from worker.listing import mended
 from worker.programs import Programs
 from worker.tool import UNKNOWN, Outcome, Own, ToolSpec
 
@@ -168,7 +169,7 @@ class Server:
             self._words = LastWords()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._words.hear)
-                async with Client(_streams(program, self._words)) as client:
+                async with Client(mended(_streams(program, self._words))) as client:
                     yield client
                 nursery.cancel_scope.cancel()
             return
@@ -176,7 +177,7 @@ class Server:
         timeout = httpx2.Timeout(START_SECONDS, read=None)
         async with (
             httpx2.AsyncClient(headers=config.headers, timeout=timeout, verify=secure, trust_env=secure) as http,
-            Client(streamable_http_client(config.url, http_client=http)) as client,
+            Client(mended(streamable_http_client(config.url, http_client=http))) as client,
         ):
             yield client
 

@@ -1,11 +1,12 @@
 """Programs that do a worker's work: where they are on the workers' PATH, and what to say where they are not.
 
-And whether an agent's own is still what was trusted. It runs none of them; whether they are what their name says is for
-``kernel.agents.backends`` to find out.
+And whether what they are to run is still what was trusted. It runs none of them; whether they are what their name says
+is for ``kernel.agents.backends`` to find out.
 """
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from kernel.agents.belongings import is_as_pinned
@@ -41,19 +42,29 @@ def command_of(definition: AgentDefinition, root: Path, path: str) -> tuple[str,
     return (found,)
 
 
-def check_own_command(definition: AgentDefinition, start: Start) -> None:
-    """Raise CauseError(untrusted) where a file that its own command names is not what was trusted. Blocks: it reads.
+def check_files(definition: AgentDefinition, start: Start) -> None:
+    """Raise CauseError(untrusted) where a file that is to be run is not what was trusted. Blocks: it reads.
 
-    A program with a slash is the project's; the other words are of the working directory, which may be a tree that
-    the agent writes to.
+    For attempts of programs other than our loop, which looks itself whenever it starts something.
     """
-    for number, (word, used) in enumerate(zip(definition.command, start.command, strict=True)):
+    for word, path in _files(definition, start):
         trusted = start.pinned.get(word)
-        on_path = number == 0 and os.sep not in word
-        if trusted is None or on_path or is_as_pinned(Path(start.cwd, used), trusted):
-            continue
-        text = f"{word} of the command of {definition.name} is not what was trusted (seen from {start.cwd})"
-        raise CauseError("untrusted", f"{text}: look at it, and try again; a working tree has only what is committed")
+        if trusted is not None and not is_as_pinned(path, trusted):
+            text = f"{word}, which {definition.name} is to run, is not what was trusted (seen from {start.cwd})"
+            raise CauseError("untrusted", f"{text}: look at it, and try again; a working tree has what is committed")
+
+
+def _files(definition: AgentDefinition, start: Start) -> Iterator[tuple[str, Path]]:
+    """Words that may name files, and those. A program of the agent's own with a slash is the project's; anything else
+    is seen from the working directory, which may be a tree that the agent writes to.
+    """
+    if definition.backend == EXEC:
+        program, *arguments = definition.command
+        if os.sep in program:
+            yield program, Path(start.command[0])
+        yield from ((word, Path(start.cwd, word)) for word in arguments)
+    for server in start.mcp_servers.values():
+        yield from ((word, Path(start.cwd, word)) for word in (server.command or "", *server.args))
 
 
 def _own_command(definition: AgentDefinition, root: Path, path: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 import msgspec
 import trio
 
-from kernel.agents.programs import check_own_command
+from kernel.agents.programs import check_files
 from kernel.agents.providers import CauseError
 from kernel.fault import fault_hook
 from kernel.policy.breaker import keys_of
@@ -190,8 +190,8 @@ class Attempts:
         with live.spawning:
             if live.stop_reason is None:
                 await self._prepare(live.leased, briefing.start)
-                if briefing.start.backend == EXEC:
-                    await trio.to_thread.run_sync(check_own_command, briefing.definition, briefing.start)
+                if briefing.start.command and briefing.start.pinned:
+                    await trio.to_thread.run_sync(check_files, briefing.definition, briefing.start)
                 handle = await self._launcher.spawn(_spec(briefing.start))
         limits = briefing.definition.limits
         if handle is not None and limits != AgentLimits():

@@ -15,6 +15,8 @@ from protocol.ipc import KernelFrame, WorkerFrame
 
 WRITE_DEADLINE_SECONDS: Final = 30.0
 """A worker that does not read its input for this long is hung (fault IF10)."""
+DROPPED_PAUSE_SECONDS: Final = 0.01
+"""After a chunk that held nothing: who writes blank lines, or a line without end, is read slower (fault IF15)."""
 STDERR_TAIL_BYTES: Final = 64 * 1024
 
 
@@ -47,6 +49,8 @@ class Link:
             if not chunk:
                 return self._fragment()
             self._arrived.extend(self._reader.feed(bytes(chunk)))
+            if not self._arrived and not self._reader.pending:
+                await trio.sleep(DROPPED_PAUSE_SECONDS)
         return self._arrived.popleft()
 
     async def ask_for_dump(self) -> None:

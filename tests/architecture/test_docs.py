@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
 from interface.cli.help import commands_page
@@ -11,8 +12,12 @@ from interface.cli.table import BY_WORD
 from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, schema_text
 from protocol.inspection import Kind
+from protocol.tools import BUILT_IN
 from tests.architecture.sources import ROOT
 from tests.contracts.backends_page import page
+from worker.tools.bash import BashArguments
+from worker.tools.files import FILES
+from worker.tools.skill import SkillArguments
 
 BLOCK: Final = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND: Final = re.compile(r"^(?:awk|agent-worker) ([a-z]+)", re.MULTILINE)
@@ -43,6 +48,16 @@ def test_the_page_of_commands_is_what_the_table_says() -> None:
 def test_the_page_of_backends_is_what_the_contract_suite_insists_on() -> None:
     """Made by scripts/generate; yes, no, weaker, with versions."""
     assert page() == _read("docs/backends.md")
+
+
+def test_the_arguments_of_built_in_tools_are_those_that_they_take() -> None:
+    """docs/tools.md: who writes a mock script or a rule for approvals has to name them."""
+    kinds: dict[str, type[msgspec.Struct]] = {"bash": BashArguments, **{tool.name: tool.asks for tool in FILES}, "skill": SkillArguments}
+    assert kinds.keys() == BUILT_IN.keys()
+    page = _read("docs/tools.md")
+    for name, kind in kinds.items():
+        told = (f"`{field.encode_name}{'' if field.required else '?'}`" for field in msgspec.structs.fields(kind))
+        assert f"| `{name}` | {', '.join(told)} |" in page
 
 
 @pytest.mark.parametrize("kind", ROOTS)

@@ -75,6 +75,7 @@ def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project
     assert (ran.code, ran.json()["status"]) == (0, "done"), ran.err
     project.until("worktree.removed")
     project.until("worktree.kept")
+    assert "worktree.kept review:main alice branch=awk/review/main/alice" in project.awk("logs").out
     assert trees(project) == ["alice"]
     assert sorted((project.root / "ended.log").read_text().split()) == ["alice", "bob"]
     where = project.state / "worktrees/review/main/alice"
@@ -99,6 +100,18 @@ def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project
     assert project.awk("start").code == 0
     wait_until(lambda: trees(project) == ["alice.2"])
     assert project.awk("diff", "bob@review").code == 5
+
+
+def test_a_tree_that_cannot_be_set_up_says_what_its_command_printed(project: Project) -> None:
+    """Contracts 1: whoever runs it reads why, on whichever stream it was said, and of no trees where none is left."""
+    repository(project)
+    setup = 'shell: echo "$AGENT_NAME'
+    project.write(".workflows/review.yaml", REVIEW.replace(setup, f"shell: echo no such package; exit 3; # {setup}"))
+    ran = project.awk("run", "review", "--trust")
+    assert ran.code == 1
+    assert "error: alice: i1 failed: workspace.setup[0] of alice failed: exit code 3: echo no such package" in ran.err
+    assert "it said:\nno such package" in ran.err
+    assert "working trees of their own" not in ran.err
 
 
 def test_a_killed_kernel_loses_no_tree_and_a_started_run_goes_on_in_it(project: Project) -> None:

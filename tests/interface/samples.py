@@ -85,9 +85,10 @@ def report(text: str = "done", **more: Any) -> RunReport:
 
 def instruction(name: str = "i7", status: Any = "done", text: str = "the answer", **more: Any) -> InstructionInfo:
     attempts = (AttemptInfo(n=1, epoch=1, started_at=AT, ended_at=AT, outcome="done", exit=text, stderr_tail=text),)
+    steps = (StepInfo(n=1, attempt=1, at=AT, failed=(FailedCall(tool=text, why="denied", text=text),)),)
     return InstructionInfo(
         id=name, agent="alice", space="dm:alice", status=status, lane="normal", attempts=attempts,
-        steps=(StepInfo(n=1, attempt=1, at=AT, failed=(FailedCall(tool=text, why="denied", text=text),)),), usage=Usage(input_tokens=5), text=text, **more,
+        steps=steps, usage=Usage(input_tokens=5), text=text, **more,
     )  # fmt: skip
 
 

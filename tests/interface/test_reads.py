@@ -12,7 +12,7 @@ from protocol.api.processes import Ps
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, problem, sse
-from tests.interface.samples import AT, READS, event, message, message_event, ps_row, read_answers
+from tests.interface.samples import AT, READS, event, instruction, message, message_event, ps_row, read_answers
 
 ALL_HOSTILE = " ".join(HOSTILE).encode("utf-8", "replace").decode()
 """As it can come over the wire: JSON has no lone surrogates."""
@@ -285,6 +285,12 @@ def test_logs_tell_a_call_that_was_refused_from_one_that_was_run(cli: Cli, kerne
         " is_error=true refused=denied",
         " is_error=true",
     ]
+
+
+def test_a_shown_instruction_names_the_calls_that_failed(cli: Cli, kernel: KernelDouble) -> None:
+    """show INSTRUCTION: what the model read of each, on a line."""
+    kernel.answers["GET /instructions/i7"] = instruction(text="was not run:\nno")
+    assert "calls that failed:\n  step 1  was not run: no  denied: was not run: no\n" in cli("show", "i7").out
 
 
 def test_logs_of_a_name_that_nobody_has_are_an_error(cli: Cli, kernel: KernelDouble) -> None:

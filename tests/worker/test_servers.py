@@ -57,6 +57,40 @@ async def test_tools_of_a_program_are_offered_and_called(programs: Programs) -> 
             assert (await use(own["mcp__one__add"], a=1, b=2)).is_error, "and nobody went with it"
 
 
+ODD = """
+import json, sys
+TOOLS = [
+    {"name": "bare", "description": "no schema"}, {"name": "odd", "inputSchema": {"type": "object"}, "annotations": 3},
+    {"description": "no name"}, "no tool", {"name": "sound", "inputSchema": {"type": "object", "required": ["a"]}},
+]
+for line in sys.stdin:
+    asked = json.loads(line)
+    result = {"tools": TOOLS}
+    if asked["method"] == "initialize":
+        result = {"capabilities": {"tools": {}}, "serverInfo": {"name": "o", "version": "1"}}
+        result["protocolVersion"] = asked["params"]["protocolVersion"]
+    elif asked["method"] == "tools/call":
+        result = {"content": [{"type": "text", "text": asked["params"]["name"]}]}
+    elif asked["method"] != "tools/list":
+        error = {"code": -32601, "message": "no"}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), "error": error}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+async def test_a_tool_that_is_not_as_it_should_be_costs_no_other(programs: Programs) -> None:
+    """contracts 1: what can be used of it is, and nobody is shown the SDK's own words about it."""
+    with trio.fail_after(20):
+        odd = McpServer(command=sys.executable, args=("-c", ODD))
+        async with servers.running({"o": odd}, programs) as running:
+            own = tools(running)
+            assert list(own) == ["mcp__o__bare", "mcp__o__odd", "mcp__o__sound"], running[0].fault
+            assert (await use(own["mcp__o__bare"])).text == "bare"
+            spec = own["mcp__o__sound"].spec
+            assert spec is not None and b"required" in bytes(spec.input_schema)
+
+
 async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,9 +10,12 @@ from interface.cli.tool_verbs.changing import KEY, own_tools, written
 from interface.failure import Failure
 from interface.yaml_edit import with_value
 
-_FLAGS: Final = {"": "NAME", "description": "--description", "input": "--argument", "command": "the command after --"} | {
-    key: f"--{key}" for key in ("timeout", "mock")
-}
+_FLAGS: Final = {
+    "": "NAME",
+    "description": "--description",
+    "input": "--argument",
+    "command": "the command after --",
+} | {key: f"--{key}" for key in ("timeout", "mock")}
 """Where a key of the file comes from."""
 _WORDS: Final = {("command", "is missing"): ("is missing", "end with -- PROGRAM ARGUMENT..., or give --mock TEXT")}
 _ARGUMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::([a-z]+\??))?", re.ASCII)

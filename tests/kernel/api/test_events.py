@@ -9,9 +9,11 @@ import trio.testing
 
 from kernel.api.http import sse
 from kernel.store import events as events_table
+from kernel.store.commits.journal import journal
 from kernel.store.commits.note import note
 from kernel.store.transaction import Transaction
 from protocol.events import Event
+from protocol.ipc import Entry
 from tests.kernel.api.client import Events, Sse, Wire, connected
 from tests.kernel.api.house import House
 
@@ -183,3 +185,20 @@ async def test_a_reader_that_leaves_is_forgotten(kernel: House) -> None:
     with trio.fail_after(5):
         while subscriptions:
             await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def test_a_call_that_failed_is_told_from_one_that_did_not(kernel: House) -> None:
+    """contracts 4: what a model was refused leaves a trace that others can read."""
+    instruction = await kernel.attempt()
+    for entry in (
+        Entry(k=0, kind="reply"),
+        Entry(k=1, kind="tool", name="write"),
+        Entry(k=2, kind="tool", name="write", is_error=True, refused="expired"),
+    ):
+        await kernel.services.writer.commit(journal, instruction, 1, entry)
+    steps = [one.data["data"] for one in await logged(kernel) if one.event == "instruction.step"]
+    assert [(step.get("is_error"), step.get("refused")) for step in steps] == [
+        (None, None),
+        (None, None),
+        (True, "expired"),
+    ]

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.services.link import Link, WorkerDeaf
+from kernel.services.link import DROPPED_PAUSE_SECONDS, Link, WorkerDeaf
 from protocol.codec import encode
 from protocol.ipc import Delta, Entry
 
@@ -84,3 +84,25 @@ async def test_a_flood_of_small_frames_leaves_others_their_turn() -> None:
         nursery.cancel_scope.cancel()
     assert got == FLOOD
     assert max(after - before for before, after in pairwise(turns)) <= 2 * PIPE_BYTES // len(frame) + 1
+
+
+@pytest.mark.parametrize("nothing", [b"\n", b"\0"])
+async def test_a_flood_of_nothing_is_read_slower(nothing: bytes, autojump_clock: trio.testing.MockClock) -> None:
+    """Fault IF15: what gives no frame and no noise would else be read as fast as the processor can."""
+    chunks, chunk = 100, nothing * PIPE_BYTES
+    reading, writing = os.pipe()
+    output, stdin = Output(trio.lowlevel.FdStream(reading)), trio.lowlevel.FdStream(writing)
+
+    async def flood() -> None:
+        async with stdin:
+            for _ in range(chunks):
+                await stdin.send_all(chunk)
+            await stdin.send_all(b"\n" + encode(Delta(text="a")))
+
+    async with output.stdout, trio.open_nursery() as nursery:
+        nursery.start_soon(flood)
+        link = Link(output)  # type: ignore[arg-type]
+        heard = await link.receive()
+        heard = heard if isinstance(heard, Delta) else await link.receive()
+    assert heard == Delta(text="a")
+    assert trio.current_time() >= chunks / 2 * DROPPED_PAUSE_SECONDS
