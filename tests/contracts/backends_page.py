@@ -39,8 +39,8 @@ _KEYS: Final = """
 
 The key in its variable (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, `CURSOR_API_KEY`, ...: `awk config AGENT` names it) in
 the environment of the kernel, which is that of the shell it was started from: `awk validate` warns where it is not set,
-and `awk restart --kernel` from a shell that has it hands it on. Programs are given that key and nothing else: a login that
-`claude`, `codex`, `opencode` or `cursor` keeps in your home is not used, and neither is `CLAUDE_CODE_OAUTH_TOKEN`.
+and `awk restart --kernel` from a shell that has it hands it on. Programs are given that key and nothing else: a login
+that `claude`, `codex`, `opencode` or `cursor` keeps in your home is not used, and neither is `CLAUDE_CODE_OAUTH_TOKEN`.
 """
 _PROVED: Final = """
 ## What the contract suite found

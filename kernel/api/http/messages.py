@@ -26,7 +26,7 @@ async def send(services: Services, call: Call[SendRequest]) -> SendReceipt:
     body = call.body
     appended = await say(services, body.to, body.text, call.request_key, say_of(services, body))
     stands = services.reader.now(standing.of, appended.instruction_ids, services.now_ms())
-    held = {one: str(how.reason) for one, how in stands.items() if how.kind == "person"}
+    held = {str(one): str(how.reason) for one, how in stands.items() if how.kind == "person"}
     keyless = [one for one, reason in held.items() if reason == "credentials"]
     return SendReceipt(
         message_id=appended.message_id,
