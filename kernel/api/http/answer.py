@@ -20,6 +20,7 @@ from kernel.api.reply import Reply, json_reply
 from kernel.fault import fault_hook
 from kernel.store.requests import RequestKey
 from protocol.api.messages import SendRequest
+from protocol.api.runs import RunRequest
 from protocol.errors import Refused
 
 ASKED: Final = "agent_worker.asked"
@@ -65,7 +66,15 @@ async def answer(services: Services, route: Route, asked: Asked) -> Reply | Stre
 
 def _vouches(body: object) -> bool:
     """Whether what is said makes a person answer for what will be run. (Other routes that can are for people alone.)"""
-    return isinstance(body, SendRequest) and (body.trust or bool(body.agree))
+    match body:
+        case SendRequest():
+            return body.trust or bool(body.agree)
+        case RunRequest(workflow=None, trust=False, agree=(), approve=None):
+            return False  # a message, as above
+        case RunRequest():
+            return True
+        case _:
+            return False
 
 
 async def _check_person(services: Services, asked: Asked) -> None:

@@ -183,7 +183,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         answers=WorkflowRow,
         people_only=True,
     ),
-    Route(method="POST", path="/run", handler=run.stream, asks=RunRequest, answers=None, people_only=True),
+    Route(method="POST", path="/run", handler=run.stream, asks=RunRequest, answers=None),
     Route(
         method="POST",
         path="/serve",
@@ -191,7 +191,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         asks=RunRequest,
         answers=SendReport,
         waits=True,
-        people_only=True,
     ),
     Route(method="GET", path="/runs", handler=runs.listing, answers=RunList),
     Route(method="GET", path="/runs/<run>", handler=runs.show, answers=RunReport),

@@ -1,6 +1,7 @@
 """Finding our own processes, and never a stranger."""
 
 import os
+import subprocess
 from collections.abc import AsyncIterator
 
 import pytest
@@ -32,8 +33,12 @@ def test_a_root_whose_pid_was_given_away_has_no_family() -> None:
 async def sleeper() -> AsyncIterator[trio.Process]:
     """A process of ours that sleeps, with a cookie in its environment."""
     process = await trio.lowlevel.open_process(
-        ["sleep", "1000"], env={COOKIE_VARIABLE: "abc", "PATH": os.environ["PATH"]}
+        ["sh", "-c", "echo; exec sleep 1000"],
+        env={COOKIE_VARIABLE: "abc", "PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
     )
+    assert process.stdout is not None
+    await process.stdout.receive_some(1)  # a process has no environment for a moment while it becomes another program
     yield process
     process.kill()
     await process.wait()
