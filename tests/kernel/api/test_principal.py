@@ -52,6 +52,7 @@ async def test_the_token_of_an_attempt_is_worthless_the_moment_it_ends(kernel: H
     [
         ("/run", {"workflow": "task", "approve": "auto"}),
         ("/serve", {"workflow": "task", "approve": "auto"}),
+        ("/serve", {"to": "alice", "text": "go", "trust": True}),
         ("/workflows", {"workflow": "task", "trust": True}),
         ("/agents/alice/continue", None),
         ("/messages", {"to": "alice", "text": "go", "trust": True}),

@@ -33,8 +33,9 @@ def test_a_root_whose_pid_was_given_away_has_no_family() -> None:
 async def sleeper() -> AsyncIterator[trio.Process]:
     """A process of ours that sleeps, with a cookie in its environment."""
     process = await trio.lowlevel.open_process(
-        ["sh", "-c", "echo; exec sleep 1000"],
+        ["sh", "-c", "echo; read line"],
         env={COOKIE_VARIABLE: "abc", "PATH": os.environ["PATH"]},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
     assert process.stdout is not None
