@@ -63,11 +63,9 @@ _ROWS: Final = (
         own_session=True,
         steps="weaker",
         permission_prompt="no",
-        budget="weaker",
         notes=(
-            "steps: replies are told as they come, their tokens once, at the end",
+            "steps: replies are told as they come, the tokens of each with it or with the next one",
             "asks: nobody can be asked; with approval ask or deny it may read, with all it has no shell, with auto all",
-            "budget: it tells its tokens at the end of its work, so limits act then; a reply that is cut is not told",
             "its provider has to speak OpenAI's Responses API",
             "AGENTS.md and .codex of the project are left alone, helpers of its own are off",
         ),
@@ -82,7 +80,7 @@ _ROWS: Final = (
         permission_prompt="no",
         notes=(
             "asks: nobody can be asked; with approval ask or deny it may read, with all nothing, with auto do all",
-            "it asks a provider that refuses again by itself, for a minute or so, and says nothing meanwhile",
+            "it asks a provider that refuses again by itself, five times in a minute; what pauses for longer is ended",
             "a project with plugins for it is not opened: it would run them, whatever it is told",
             "AGENTS.md and opencode.json of the project are left alone, helpers of its own are off",
         ),

@@ -8,10 +8,10 @@ import os
 import signal
 import stat
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Final
+from typing import IO, Final
 
 import trio
 
@@ -68,14 +68,15 @@ class Programs:
         env: Mapping[str, str] = _NOTHING,
         stdin: int = subprocess.DEVNULL,
         stdout: int = subprocess.DEVNULL,
-        stderr: int | None = None,
+        stderr: int | IO[str] | None = None,
+        around: Callable[[Sequence[str]], Sequence[str]] = list,
     ) -> trio.Process:
         """Start ``words`` in the working directory, leading a session of its own. Raises OSError, ValueError (NUL).
 
-        The caller ends it (``end``) whatever happens.
+        The caller ends it (``end``) whatever happens. ``around``: what is executed in place of a command, to run it.
         """
         return await trio.lowlevel.open_process(
-            self.argv(words),
+            around(self.argv(words)),
             cwd=self.cwd,
             env=self.env(env),
             stdin=stdin,

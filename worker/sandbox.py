@@ -11,11 +11,13 @@ of the namespace, and with that everything in it ends.
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.ipc import Sandbox, Start
+from worker import tree
 
 _SYSTEM: Final = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap",
@@ -55,6 +57,20 @@ def wrap(argv: Sequence[str], start: Start, see: Sequence[str] = ()) -> tuple[st
         source = () if mount.kind == EMPTY else (mount.path,)
         options += (mount.kind, *source, mount.path)
     return (box.program, *_ALONE, *options, "--chdir", start.cwd, "--", *argv)
+
+
+def ask_to_leave(outside: int) -> bool:
+    """SIGTERM to the program in the sandbox whose bubblewrap has this pid. False: there is none yet, or no more.
+
+    Not to bubblewrap itself: it would go at once, with nobody left who sees how its program ends, and when.
+    """
+    for first in tree.children(outside):
+        begun = {pid: facts.start_time for pid in tree.children(first) if (facts := tree.stat(pid)) is not None}
+        if begun:
+            program = min(begun, key=begun.__getitem__)  # others there are orphans of its own
+            tree.signal_child(program, signal.SIGTERM, parent=first)
+            return True
+    return False
 
 
 def mounts(program: str, env: dict[str, str], box: Sandbox, see: Sequence[str] = ()) -> tuple[Mount, ...]:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from subprocess import PIPE
 from typing import Any, Final, cast
 
 import httpx2
@@ -18,7 +19,6 @@ import mcp_types as types
 import msgspec
 import trio
 from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
@@ -28,6 +28,7 @@ from protocol.tools import SERVER_PREFIX
 from worker.last_words import LastWords, watched
 from worker.listing import mended
 from worker.programs import Programs
+from worker.stdio import Pipes, piped
 from worker.tool import UNKNOWN, Outcome, Own, ToolSpec
 
 START_SECONDS: Final = 30.0
@@ -68,6 +69,7 @@ class Server:
         self._programs = programs
         self._tell = tell
         self._words: LastWords | None = None
+        self._pipes: Pipes | None = None
         self._client: Client | None = None
         self._leaving = trio.Event()
 
@@ -90,7 +92,7 @@ class Server:
             if patience.cancelled_caught:
                 self.fault = self._with_words(f"it did not answer within {START_SECONDS:g} s")
         except Exception as error:  # noqa: BLE001 - the boundary: somebody else's program
-            await self._gone(self._reason(error))
+            await self._gone(self._broke() or self._reason(error))
         finally:
             if self._words is not None:
                 self._words.close()
@@ -112,7 +114,7 @@ class Server:
     async def _watch(self) -> None:
         if self._words is not None:
             await self._words.ended.wait()
-            await self._gone("its program has ended")
+            await self._gone(self._broke() or "its program has ended")
 
     async def _gone(self, why: str) -> None:
         was_there, self._client = self._client is not None, None
@@ -128,11 +130,16 @@ class Server:
             result = await self._client.call_tool(tool, args, meta=cast("types.RequestParamsMeta", {KEY: key}))
         except MCPError as error:
             if error.code == types.CONNECTION_CLOSED:
-                return Outcome(f"the server {self.name} has gone: {UNKNOWN}", True)
+                why = self._broke()
+                return Outcome(f"the server {self.name} has gone{f' ({why})' if why else ''}: {UNKNOWN}", True)
             return Outcome(f"the server {self.name} says: {self._reason(error)}", True)
         except Exception as error:  # noqa: BLE001 - the boundary: somebody else's program
             return Outcome(f"the server {self.name} failed ({self._reason(error)}): {UNKNOWN}", True)
         return Outcome(_text(result), bool(result.is_error))
+
+    def _broke(self) -> str:
+        """Why its program was ended, where it was not left; "" otherwise."""
+        return "" if self._pipes is None else self._pipes.fault
 
     def _reason(self, error: BaseException) -> str:
         """What went wrong, without what the server was given: clients quote the header that they do not send."""
@@ -157,19 +164,10 @@ class Server:
             changed = await trio.to_thread.run_sync(self._programs.changed, words)
             if changed is not None:
                 raise PermissionError(f"{changed} is not what was trusted")
-            argv = watched(self._programs.argv(words))
-            variables = self._programs.env(config.env)
-            program = StdioServerParameters(
-                command=argv[0],
-                args=argv[1:],
-                env=variables,
-                cwd=self._programs.cwd,
-                encoding_error_handler="replace",  # or one wrong byte leaves every call without an answer
-            )
             self._words = LastWords()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._words.hear)
-                async with Client(mended(_streams(program, self._words))) as client:
+                async with Client(mended(self._streams(words, self._words))) as client:
                     yield client
                 nursery.cancel_scope.cancel()
             return
@@ -181,13 +179,15 @@ class Server:
         ):
             yield client
 
-
-@asynccontextmanager
-async def _streams(program: StdioServerParameters, words: LastWords) -> AsyncGenerator[Any]:
-    """As ``stdio_client``, whose type for this is private."""
-    async with stdio_client(program, words.file) as streams:
+    @asynccontextmanager
+    async def _streams(self, command: Sequence[str], words: LastWords) -> AsyncGenerator[tuple[Pipes, Pipes]]:
+        process = await self._programs.open(
+            command, env=self._config.env, stdin=PIPE, stdout=PIPE, stderr=words.file, around=watched
+        )
         words.file.close()
-        yield streams
+        async with piped(process) as streams:
+            self._pipes = streams[0]
+            yield streams
 
 
 @asynccontextmanager

@@ -90,6 +90,11 @@ def _below(root: int, spare: Collection[int], family: set[int]) -> Iterator[int]
             yield pid
 
 
+def signal_child(pid: int, signum: int, *, parent: int) -> None:
+    """Signal ``pid`` if it is a child of ``parent``, which need not be this process."""
+    _signal_member(pid, signum, (parent,))
+
+
 def _signal_member(pid: int, signum: int, family: Collection[int]) -> None:
     """Signal ``pid`` if it still is one of ours: a grandchild's number may have been given to a stranger by now."""
     with suppress(ProcessLookupError, PermissionError):

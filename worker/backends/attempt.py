@@ -19,7 +19,7 @@ from protocol.ipc import Entry, Error, Go, Result, Start
 from worker.attempt import error_frame
 from worker.backends import words
 from worker.backends.process import Process, launched
-from worker.backends.program import Job, Launch, Program
+from worker.backends.program import Job, Launch, Pauses, Program
 from worker.backends.telling import Teller, between
 from worker.conversation import Conversation
 from worker.fit import TooLarge
@@ -101,7 +101,8 @@ async def _run(program: Program, spec: BackendSpec, launch: Launch, start: Start
 
 async def _follow(program: Program, process: Process, teller: Teller) -> Result:
     """Tell all it says, until it has ended or has to. Raises Failed, LinkLost, TooLarge."""
-    while (line := await process.line()) is not None:
+    while (line := await _next(process, teller.pauses)) is not None:
+        teller.pauses = None
         await teller.alive()
         for event in program.read(line):
             stopped = await teller.tell(event)
@@ -110,6 +111,15 @@ async def _follow(program: Program, process: Process, teller: Teller) -> Result:
         if teller.over:
             process.over()
     return program.conclude(await process.ended())
+
+
+async def _next(process: Process, pauses: Pauses | None) -> bytes | None:
+    """The next line. Raises Failed where it has waited for too long."""
+    if pauses is None:
+        return await process.line()
+    with trio.move_on_after(pauses.seconds):
+        return await process.line()
+    raise pauses.why
 
 
 def _without_secrets(error: Error, start: Start) -> Error:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from protocol.agent import Approval, McpServer
+from protocol.ipc import Start
 from worker.backends import private
 from worker.backends.program import Job, Launch
 
@@ -29,6 +30,11 @@ _WAIT_MS: Final = 7 * 24 * 3600 * 1000
 """For a call of the kernel's tools: one may wait for a person, and the kernel itself has deadlines for them."""
 _LEAST_TOKENS: Final = 2048
 """Below this it asks for more thinking than an answer may have."""
+
+_PRICED: Final = "claude-"
+"""How models begin whose price it knows."""
+_LEAST_USD: Final = 0.000001
+"""It takes no zero."""
 
 _CHANGING: Final = (
     "Agent", "Bash", "Edit", "Monitor", "NotebookEdit", "Skill", "Task", "WebFetch", "WebSearch", "Workflow", "Write",
@@ -104,6 +110,7 @@ def _argv(job: Job) -> tuple[str, ...]:
         "--setting-sources", "", "--settings", str(_settings(job, permission)),
         "--model", start.model,
         "--max-turns", str(max(1, job.max_turns)),
+        *_fence(start),
         "--permission-mode", "default" if permission.asks else "dontAsk",
         *(("--permission-prompt-tool", f"{_tools_of(DAEMON)}__auth_request") if permission.asks else ()),
         "--allowedTools", ",".join(allowed),
@@ -111,6 +118,16 @@ def _argv(job: Job) -> tuple[str, ...]:
         *(("--append-system-prompt-file", str(system)) if start.system else ()),
         *(("--resume", job.session) if job.session else ()),
     )  # fmt: skip
+
+
+def _fence(start: Start) -> tuple[str, ...]:
+    """What it may spend by its own count, agents below it and all: of this process alone, whatever it resumes.
+
+    The kernel acts between two replies; this acts where it is not told of any. Prices of other models it guesses.
+    """
+    if start.budget_usd is None or not start.model.startswith(_PRICED):
+        return ()
+    return ("--max-budget-usd", f"{max(start.budget_usd, _LEAST_USD):.6f}")
 
 
 def _tools_of(server: str) -> str:

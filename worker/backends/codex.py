@@ -14,6 +14,7 @@ from worker.backends import private
 from worker.backends.codex_config import config, secrets
 from worker.backends.codex_record import why
 from worker.backends.codex_stream import Thread, parse
+from worker.backends.codex_tally import Tally
 from worker.backends.outcome import unfinished
 from worker.backends.program import Ended, Event, Job, Launch, Program
 from worker.models.errors import Failed
@@ -34,7 +35,7 @@ class Codex:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._thread = Thread(_booked(job.start, job.session))
+        self._thread = Thread(_booked(job.start, job.session), Tally(job.home).count)
 
     def launch(self) -> Launch:
         """How to start it. Writes its configuration. Raises Failed."""

@@ -7,6 +7,7 @@ such record, because a later version keeps it elsewhere, the status is taken fro
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from protocol.errors import Cause
+from worker.backends import private
 from worker.models.errors import cause_of, codes_in
 
 CAUSES: Final[Mapping[str, Cause]] = MappingProxyType(
@@ -91,7 +93,7 @@ def _recorded(home: Path, thread: str) -> str | dict[str, Any] | None:
     """The code of the last turn that failed; None where there is none."""
     found: str | dict[str, Any] | None = None
     for path in home.glob(f"sessions/*/*/*/rollout-*-{thread}.jsonl"):
-        with path.open("rb") as lines:
+        with suppress(OSError), private.opened(path) as lines:
             for line in lines:
                 if b'"task_complete"' in line:
                     error = _error(line)

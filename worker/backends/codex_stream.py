@@ -1,31 +1,25 @@
 """``codex exec --json``: one JSON object a line, as version 0.169 writes it. Sans I/O.
 
 A reply of its model is told in pieces (``item``s) and its end not at all: calls that start before one of them has
-ended are one reply's. What was spent comes once, at the end, and counts the whole thread.
+ended are one reply's. What was spent comes once, at the end, and counts the whole thread; who is asked for it knows it
+after each reply.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
 from protocol.instruction import Usage
 from protocol.ipc import Json, ToolCall
-from worker.backends.program import Doing, Event, Over, Reached, Said, SessionIs, ToolEnded, Turn
+from worker.backends.codex_tally import Count
+from worker.backends.program import Doing, Event, Over, Reached, Said, SessionIs, Spent, ToolEnded, Turn
 
 
 class Trouble(msgspec.Struct, frozen=True):
     """Words for people."""
 
     message: str = ""
-
-
-class Count(msgspec.Struct, frozen=True):
-    """Tokens of a thread so far, of all processes that worked on it."""
-
-    input_tokens: int = 0
-    cached_input_tokens: int = 0
-    output_tokens: int = 0
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -71,6 +65,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 _decode: Final = msgspec.json.Decoder(Line).decode
+_NOTHING: Final = Usage()
 _TOOLS: Final = frozenset({"mcp_tool_call", "command_execution", "file_change", "web_search"})
 
 
@@ -83,10 +78,14 @@ def parse(line: bytes) -> Line | None:
 
 
 class Thread:
-    """Puts one process's part of a thread together. ``booked`` is what earlier ones spent, as far as it was told."""
+    """Puts one process's part of a thread together. ``booked`` is what earlier ones spent, as far as it was told.
 
-    def __init__(self, booked: Usage) -> None:
+    ``counted``: what a thread has spent by now, if that is known.
+    """
+
+    def __init__(self, booked: Usage, counted: Callable[[str], Count | None] = lambda _thread: None) -> None:
         self._booked = booked
+        self._counted = counted
         self._texts: list[str] = []
         self._started: list[ToolCall] = []
         self._told: set[str] = set()
@@ -110,10 +109,11 @@ class Thread:
                 return self._done(line.item)
             case "turn.completed":
                 self.completed = True
-                return self._turn(usage=_since(self._booked, line.usage)), Over()
+                return self._turn(usage=self._spend(line.usage)), Over()
             case "turn.failed":
                 self.failure = line.error.message
-                return (Over(),)
+                spent = self._spend_counted()
+                return (Over(),) if spent is None else (Spent(spent), Over())
             case _:
                 return ()
 
@@ -137,11 +137,23 @@ class Thread:
         calls = self._started if any(call.id == item.id for call in self._started) else [*self._started, _call(item)]
         self._started = []
         self._told.update(call.id for call in calls)
-        return self._turn(tuple(calls))
+        return self._turn(tuple(calls), self._spend_counted())
 
     def _turn(self, calls: tuple[ToolCall, ...] = (), usage: Usage | None = None) -> Turn:
         text, self._texts = "\n\n".join(self._texts), []
         return Turn(text=text, calls=calls, usage=usage)
+
+    def _spend(self, count: Count) -> Usage:
+        """What was spent that was not told yet; it is now."""
+        usage = _since(self._booked, count)
+        self._booked = self._booked.plus(usage)
+        return usage
+
+    def _spend_counted(self) -> Usage | None:
+        """The same of what is known by now; None where that is nothing."""
+        count = None if self.id is None else self._counted(self.id)
+        usage = _NOTHING if count is None else self._spend(count)
+        return None if usage == _NOTHING else usage
 
 
 def _since(booked: Usage, count: Count) -> Usage:

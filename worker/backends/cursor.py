@@ -61,7 +61,7 @@ class Cursor:
     def launch(self) -> Launch:
         """Write its configuration, and say how it is started."""
         job = self._job
-        settings = job.home / ".cursor"
+        settings = private.folder(job.home, ".cursor")
         private.write(settings / "cli-config.json", _json(self._settings()))
         servers = private.write(job.place / "mcp.json", _json({"mcpServers": self._servers()}))
         _link(settings / "mcp.json", servers)

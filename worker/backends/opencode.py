@@ -16,7 +16,7 @@ from worker import bridge
 from worker.backends import private
 from worker.backends.opencode_config import PROVIDER, config, environment
 from worker.backends.opencode_project import code_in
-from worker.backends.opencode_stream import GOES_ON, Replies, parse
+from worker.backends.opencode_stream import GOES_ON, LOG, Replies, parse, retried
 from worker.backends.opencode_trace import Trace
 from worker.backends.outcome import unfinished
 from worker.backends.program import Ended, Event, Job, Launch, Program, Reached
@@ -56,13 +56,18 @@ class Opencode:
         self._prepare_home()
         session = () if job.session is None else ("--session", job.session)
         model = f"{PROVIDER}/{job.start.model}"
-        argv = (job.binary, "run", "--format", "json", "--model", model, "--title", job.start.agent, *session)
+        argv = (job.binary, "run", "--print-logs", "--log-level", "INFO", "--format", "json", "--model", model)
         env = environment(job.env, home=job.home, config=self._write_config())
         env["TMPDIR"] = str(job.place)  # it unpacks a library there each time, and leaves it
-        return Launch(argv=argv, env=env, stdin=job.message.encode(), see=_PYTHON)
+        argv += ("--title", job.start.agent, *session)
+        return Launch(argv=argv, env=env, stdin=job.message.encode(), see=_PYTHON, log=LOG)
 
     def read(self, line: bytes) -> Iterator[Event]:
         """What one line means. The first comes after its first reply, and so after it has looked for its tools."""
+        log = retried(line)
+        if log is not None:
+            yield from log
+            return
         self._trace.wipe()
         if not self._reached and self._mark.exists():
             self._reached = True

@@ -1,9 +1,11 @@
 """``opencode run --format json``: one JSON object a line, as version 1.18 writes it. Sans I/O.
 
 Each line is a part of a reply that is whole: its texts, its calls with what came of them, and at its end what it cost.
-There is no event for the end of the work: the reason of the last reply and the exit have to say it.
+There is no event for the end of the work: the reason of the last reply and the exit have to say it. Nor is there one
+while it asks a provider again that refused, which its log tells (``--print-logs``), without the reason's number.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -11,12 +13,22 @@ import msgspec
 
 from protocol.instruction import Usage
 from protocol.ipc import NULL, Json, ToolCall
-from worker.backends.program import Event, Over, Said, SessionIs, ToolEnded, Turn
+from worker.backends.program import Doing, Event, Over, Pauses, Said, SessionIs, ToolEnded, Turn
 from worker.models.errors import Failed, cause_of, codes_in, message_in
 from worker.models.retry_after import retry_after
 
 GOES_ON: Final = "tool-calls"
 """The reason of a reply after which it asks again."""
+
+LOG: Final = re.compile(
+    rb'timestamp=\S+ level=\w+ (?:.*?message="(?P<told>stream error|llm runtime selected)"'
+    rb'(?:.*?error\.error="(?P<why>(?:[^"\\]|\\.)*))?)?',
+    re.DOTALL,
+)
+"""A line of its log; ``told``: a request to the provider that failed, or that it makes."""
+_FAILED: Final = b"stream error"
+PAUSE_SECONDS: Final = 90.0
+"""It pauses for half a minute at most, up to five times, unless the provider asks for more (Retry-After)."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -151,6 +163,18 @@ class Replies:
         ]
         self._texts, self._calls, self._ended = [], [], []
         return told if part.reason == GOES_ON else [*told, Over()]
+
+
+def retried(line: bytes) -> Iterable[Event] | None:
+    """What a line of its log means; None where it is none that is told."""
+    found = LOG.match(line)
+    if found is None or found["told"] is None:
+        return None
+    if found["told"] != _FAILED:
+        return (Doing("asking the model"),)
+    words = (found["why"] or b"").decode("utf-8", "replace")
+    text = f"opencode was refused by its provider, and pauses for longer than {PAUSE_SECONDS:g} s: {words[:1000]}"
+    return Doing("waiting to ask the model again"), Pauses(PAUSE_SECONDS, Failed("rate_limited", text))
 
 
 def failed(error: Trouble) -> Failed:

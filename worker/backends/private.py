@@ -1,8 +1,10 @@
 """Files that only this user reads: configuration and secrets of one attempt, or of one agent."""
 
+import errno
 import os
+import stat
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 MODE: Final = 0o600
 
@@ -15,6 +17,15 @@ def write(path: Path, text: str) -> Path:
     with open(fd, "w", encoding="utf-8") as file:
         file.write(text)
     return path
+
+
+def opened(path: Path) -> BinaryIO:
+    """A file that lies where a program can write: no link is followed, no pipe waited for. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return os.fdopen(fd, "rb")
+    os.close(fd)
+    raise OSError(errno.EINVAL, "it is no file", str(path))
 
 
 def folder(home: Path, *names: str) -> Path:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ from worker.backends.lines import Lines
 from worker.backends.litter import remember, remove
 from worker.backends.program import Ended, Launch
 from worker.models.errors import Failed
-from worker.sandbox import wrap
+from worker.sandbox import ask_to_leave, wrap
 
 LEAVE_SECONDS: Final = 5.0
 """How long a program may stay after its last event: one that hangs there has done its work all the same."""
@@ -42,12 +42,15 @@ _SHORT_OF: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.EN
 class Process:
     """A program that runs. ``attend`` must run while its lines are read, and returns once it is gone."""
 
-    def __init__(self, process: trio.Process, home: Path, litter: Sequence[str] = ()) -> None:
+    def __init__(self, process: trio.Process, home: Path, launch: Launch, *, confined: bool = False) -> None:
+        """``confined``: what was started is a sandbox, and the program is in that."""
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process
         self._home = home
-        self._litter = litter
+        self._litter = launch.litter
+        self._log = launch.log
+        self._confined = confined
         self._stdout = process.stdout
         self._stderr = process.stderr
         self._lines = Lines()
@@ -67,13 +70,13 @@ class Process:
         return self._lines.dropped
 
     async def line(self) -> bytes | None:
-        """The next line of standard output; None once there will be no more."""
+        """The next line of standard output, or of what is read of the log; None once there will be no more."""
         while not self._waiting and not self._at_end:
             chunk = b""
             with trio.CancelScope(deadline=self._read_until) as self._reading:
                 chunk = await self._read(self._stdout)
-            self._at_end = not chunk
-            self._waiting.extend(self._lines.feed(chunk) if chunk else self._lines.rest())
+            self._at_end = not chunk and not self._waiting
+            self._waiting.extend(self._lines.feed(chunk) if chunk else self._lines.rest() if self._at_end else ())
         return self._waiting.popleft() if self._waiting else None
 
     def over(self) -> None:
@@ -94,10 +97,10 @@ class Process:
 
     async def stop(self) -> None:
         """SIGTERM, and SIGKILL TERM_SECONDS later; nothing where it is gone."""
-        self._signal(signal.SIGTERM)
+        self._ask_to_leave()
         with trio.move_on_after(TERM_SECONDS):
             await self._process.wait()
-        self._signal(signal.SIGKILL)
+        self._kill()
         with trio.move_on_after(KILL_SECONDS):
             await self._process.wait()
 
@@ -127,10 +130,25 @@ class Process:
         await self.stop()
 
     async def _hear(self) -> None:
+        lines = Lines()
         while chunk := await self._read(self._stderr):
-            self._last_words += chunk
-            del self._last_words[:-STDERR_BYTES]
+            self._keep(chunk if self._log is None else b"".join(self._words_in(lines.feed(chunk))))
+        self._keep(b"".join(self._words_in(lines.rest())))
         self._heard.set()
+
+    def _keep(self, words: bytes) -> None:
+        self._last_words += words
+        del self._last_words[:-STDERR_BYTES]
+
+    def _words_in(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """What is none of its log, with its ends; what is read of that is put where it is read."""
+        for line in lines:
+            found = None if self._log is None else self._log.match(line)
+            if found is None:
+                yield line + b"\n"
+            elif found["told"] is not None:
+                self._waiting.append(line)
+                self._reading.cancel()
 
     async def _read(self, stream: trio.abc.ReceiveStream) -> bytes:
         try:
@@ -138,11 +156,21 @@ class Process:
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             return b""
 
-    def _signal(self, number: int) -> None:
-        """SIGTERM to it alone, so that it ends its own; SIGKILL to its group. Until it is waited for its pid is its."""
+    def _ask_to_leave(self) -> None:
+        """SIGTERM to the program alone, so that it ends its own; a sandbox without one in it yet is killed."""
+        if self._process.returncode is not None:  # until it is waited for its pid is its
+            return
+        if not self._confined:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self._process.pid, signal.SIGTERM)
+        elif not ask_to_leave(self._process.pid):
+            self._kill()
+
+    def _kill(self) -> None:
+        """SIGKILL to its group."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
-                (os.kill if number == signal.SIGTERM else os.killpg)(self._process.pid, number)
+                os.killpg(self._process.pid, signal.SIGKILL)
 
 
 async def launched(launch: Launch, start: Start) -> Process:
@@ -169,7 +197,7 @@ async def launched(launch: Launch, start: Start) -> Process:
             raise _unstarted(launch, start, error) from error
     if launch.litter:
         remember(home, process.pid)
-    return Process(process, home, launch.litter)
+    return Process(process, home, launch, confined=start.sandbox is not None)
 
 
 def _unstarted(launch: Launch, start: Start, error: OSError) -> Failed:

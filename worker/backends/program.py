@@ -4,6 +4,7 @@ One instance serves one attempt. It starts nothing and waits for nothing: ``work
 feeds it and ends it. So each program's file is a translation, tested on recorded streams.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ class Launch:
 
     ``see``: absolute paths, beside the project and the two folders, that it has to read where it runs in a sandbox.
     ``litter``: files that it leaves outside of our folders when it is killed (``{pid}`` is its own); removed then.
+    ``log``: what begins so on its standard error are lines of its log, and none of its last words; ``read`` is given
+    those in which the group ``told`` took part.
     """
 
     argv: tuple[str, ...]
@@ -47,6 +50,7 @@ class Launch:
     stdin: bytes
     see: tuple[str, ...] = ()
     litter: tuple[str, ...] = ()
+    log: re.Pattern[bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +117,19 @@ class Hopeless:
 
 
 @dataclass(frozen=True, slots=True)
+class Pauses:
+    """It waits of its own accord; where nothing more is heard of it for so long, it is to be ended for this reason."""
+
+    seconds: float
+    why: Failed
+
+
+@dataclass(frozen=True, slots=True)
 class Over:
     """Its last event: it should leave now, and is made to where it does not."""
 
 
-Event = SessionIs | Said | Doing | Turn | ToolEnded | Spent | Reached | Hopeless | Over
+Event = SessionIs | Said | Doing | Turn | ToolEnded | Spent | Reached | Hopeless | Pauses | Over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +158,7 @@ class Program(Protocol):
         ...
 
     def read(self, line: bytes) -> Iterable[Event]:
-        """What one line of its standard output means. A line that is no event means nothing. Raises Failed."""
+        """What one line of its output (or log) means. A line that is no event means nothing. Raises Failed."""
         ...
 
     def conclude(self, ended: Ended) -> Result:

@@ -10,7 +10,19 @@ from typing import Final
 import msgspec
 
 from protocol.ipc import Entry, Go, Json, Limits, Result, Start, ToolCall, Yield
-from worker.backends.program import Doing, Event, Hopeless, Over, Reached, Said, SessionIs, Spent, ToolEnded, Turn
+from worker.backends.program import (
+    Doing,
+    Event,
+    Hopeless,
+    Over,
+    Pauses,
+    Reached,
+    Said,
+    SessionIs,
+    Spent,
+    ToolEnded,
+    Turn,
+)
 from worker.conversation import Conversation
 from worker.fit import clean, shorten
 from worker.link import Link
@@ -36,6 +48,8 @@ class Teller:
         """Whether it showed that it has the kernel's tools."""
         self.over = False
         """Whether it has said its last."""
+        self.pauses: Pauses | None = None
+        """Set while it waits of its own accord."""
 
     async def tell(self, event: Event) -> Result | None:
         """Tell ``event``; how the work ends where it has to stop now. Raises Failed, LinkLost, fit.TooLarge."""
@@ -53,6 +67,8 @@ class Teller:
                 self.reached = True
             case Over():
                 self.over = True
+            case Pauses():
+                self.pauses = event
             case Hopeless(why=why):
                 raise why
         return None

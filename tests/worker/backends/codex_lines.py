@@ -1,17 +1,20 @@
 """Lines as codex writes them, and what they mean."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from protocol.instruction import Usage
 from worker.backends.codex_stream import Thread, parse
+from worker.backends.codex_tally import Count
 from worker.backends.program import Event, Turn
 
+Counted = Callable[[str], Count | None]
 
-def heard(*lines: dict[str, Any], booked: Usage | None = None) -> list[Event]:
+
+def heard(*lines: dict[str, Any], booked: Usage | None = None, counted: Counted = lambda _: None) -> list[Event]:
     """What these lines mean."""
-    thread = Thread(booked or Usage())
+    thread = Thread(booked or Usage(), counted)
     parsed = [line for one in lines if (line := parse(json.dumps(one).encode())) is not None]
     return [event for line in parsed for event in thread.take(line)]
 

@@ -26,5 +26,5 @@ OPENCODE: Final = ProgramSubject(
     fields=_fields,
     real="node_modules/opencode-linux-x64/bin/opencode",
     keeps={"run-*/opencode.listed": ""},
-    weaker={"throttled": "it asks again by itself, five times and in silence, before it tells"},
+    weaker={"throttled": "it asks again by itself, five times, before it tells"},
 )

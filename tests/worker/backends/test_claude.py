@@ -36,7 +36,7 @@ def job(folder: Path, session: str | None = None, **changes: Any) -> Job:
         (folder / name).mkdir(exist_ok=True)
     start = make_start(
         backend="claude",
-        model="claude-sonnet-4-5",
+        model=changes.pop("model", "claude-sonnet-4-5"),
         provider=Provider(name="p", dialect="anthropic", base_url="http://127.0.0.1:9", api_key=KEY),
         mcp=McpAddress(url="http://127.0.0.1:9/mcp"),
         token="token-canary",
@@ -92,6 +92,23 @@ def test_no_secret_is_in_its_arguments_or_its_environment(tmp_path: Path) -> Non
     assert [path.name for path in files if KEY in path.read_text()] == ["key"]
     heard(program, INIT, raw("message_start", message={}))
     assert [path.name for path in tmp_path.rglob("*") if path.is_file() and KEY in path.read_text()] == []
+
+
+@pytest.mark.parametrize(
+    ("model", "left", "given"),
+    [
+        ("claude-sonnet-4-5", 0.25, ("0.250000",)),
+        ("claude-sonnet-4-5", -0.01, ("0.000001",)),
+        ("claude-sonnet-4-5", None, ()),
+        ("glm-4.7", 0.25, ()),
+    ],
+)
+def test_what_may_be_spent_is_its_own_limit_too(
+    tmp_path: Path, model: str, left: float | None, given: tuple[str, ...]
+) -> None:
+    """Promise P27: a second fence, for what agents below it spend; where it knows the price of its model."""
+    argv = Claude(job(tmp_path, model=model, budget_usd=left)).launch().argv
+    assert tuple(argv[at + 1] for at, word in enumerate(argv) if word == "--max-budget-usd") == given
 
 
 def test_its_tools_see_the_environment_of_the_agent(tmp_path: Path) -> None:
@@ -220,6 +237,18 @@ async def test_the_real_one_leaves_no_trace_outside(tmp_path: Path) -> None:
     assert (bed.cwd / "found").read_text() == ""
     assert sorted(path.name for path in bed.cwd.iterdir()) == ["found", "seen"]
     assert list((tmp_path / "home").iterdir()) == []
+
+
+@pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")
+async def test_the_real_one_stops_at_its_own_count_of_this_run_alone(tmp_path: Path) -> None:
+    """Promise P27: what its session cost before counts for nothing; of 0.0001 USD a call, two are too much."""
+    async with made(CLAUDE, "real", "fence", tmp_path) as bed:
+        bed.script(otherwise=Tell("again"))
+        before = await bed.attempt(limits=Limits(max_steps=2, tool_seconds=20.0, idle_seconds=20.0))
+        assert (before.result.status, before.result.cause) == ("incomplete", "max_steps")
+        attempt = await bed.attempt(budget_usd=0.00015)
+        assert (attempt.result.status, attempt.result.cause) == ("incomplete", "budget")
+        assert len([entry for entry in attempt.entries if entry.kind == "reply"]) == 2
 
 
 @pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")

@@ -1,7 +1,9 @@
 """What codex's lines and its record of a thread mean."""
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +11,9 @@ from protocol.errors import Cause
 from protocol.instruction import Usage
 from tests.worker.backends.codex_lines import command, completed, heard, turns
 from worker.backends.codex_record import why
-from worker.backends.program import Doing, Over, Reached, SessionIs, ToolEnded, Turn
+from worker.backends.codex_stream import Thread, parse
+from worker.backends.codex_tally import Tally
+from worker.backends.program import Doing, Event, Over, Reached, SessionIs, Spent, ToolEnded, Turn
 
 
 def test_calls_that_run_at_once_are_one_reply() -> None:
@@ -71,6 +75,57 @@ def test_a_thread_that_begins_has_its_servers() -> None:
 def test_what_was_booked_is_not_booked_again(booked: Usage, expected: Usage) -> None:
     """clis.md, trap 5: its counts are of the whole thread, over all processes that worked on it."""
     assert turns(heard(completed(44, 4, 20), booked=booked))[0].usage == expected
+
+
+def counted(*, read: int, cached: int, written: int) -> str:
+    """A line of the record that a thread has spent so much by then."""
+    total = {"input_tokens": read, "cached_input_tokens": cached, "output_tokens": written, "total_tokens": 1}
+    info = {"total_token_usage": total, "last_token_usage": {}}
+    return json.dumps({"type": "event_msg", "payload": {"type": "token_count", "info": info}}) + "\n"
+
+
+def test_each_reply_is_booked_as_far_as_the_record_of_the_thread_counts_by_then(tmp_path: Path) -> None:
+    """Promise P11: limits act between two replies. What comes late is booked with the next; nothing twice, nor lost."""
+    folder = tmp_path / "sessions/2026/11/21"
+    folder.mkdir(parents=True)
+    path = folder / "rollout-2026-11-21T10-00-00-t-1.jsonl"
+    thread = Thread(Usage(input_tokens=5, output_tokens=1), Tally(tmp_path).count)
+
+    def told(*lines: dict[str, Any]) -> list[Event]:
+        return [event for one in lines if (line := parse(json.dumps(one).encode())) for event in thread.take(line)]
+
+    def replied(name: str) -> Usage | None:
+        return turns(told(command(name, done=False), command(name, done=True)))[0].usage
+
+    told({"type": "thread.started", "thread_id": "t-1"})
+    assert replied("a") is None, "there is no record yet"
+    whole = counted(read=45, cached=10, written=6)
+    path.write_text("no count\n" + counted(read=25, cached=0, written=3) + whole[:30])
+    assert replied("b") == Usage(input_tokens=20, output_tokens=2)
+    assert replied("c") is None
+    path.write_text("no count\n" + counted(read=25, cached=0, written=3) + whole + '{"token_count": 7}\n')
+    assert replied("d") == Usage(input_tokens=10, output_tokens=3, cache_read_tokens=10)
+    assert turns(told(completed(55, 10, 9)))[0].usage == Usage(input_tokens=10, output_tokens=3)
+
+
+def test_what_a_turn_that_failed_has_spent_is_booked(tmp_path: Path) -> None:
+    """Promise P27: it names no count at such an end; its record does."""
+    folder = tmp_path / "sessions/2026/11/21"
+    folder.mkdir(parents=True)
+    (folder / "rollout-2026-11-21T10-00-00-t-1.jsonl").write_text(counted(read=25, cached=0, written=3))
+    failed = {"type": "turn.failed", "error": {"message": "no"}}
+    events = heard({"type": "thread.started", "thread_id": "t-1"}, failed, counted=Tally(tmp_path).count)
+    assert events[2:] == [Spent(Usage(input_tokens=25, output_tokens=3)), Over()]
+
+
+def test_what_its_programs_put_in_place_of_a_record_is_neither_followed_nor_waited_for(tmp_path: Path) -> None:
+    """P15: a link leads nowhere, and a pipe that nobody writes to holds nothing up."""
+    folder = tmp_path / "sessions/2026/11/21"
+    folder.mkdir(parents=True)
+    (tmp_path / "theirs").write_text(counted(read=25, cached=0, written=3))
+    (folder / "rollout-1-t-1.jsonl").symlink_to(tmp_path / "theirs")
+    os.mkfifo(folder / "rollout-2-t-1.jsonl")
+    assert Tally(tmp_path).count("t-1") is None
 
 
 def record(home: Path, info: object, thread: str = "t-1") -> None:

@@ -70,6 +70,17 @@ def test_all_it_needs_lies_in_folders_of_ours(folder: Path) -> None:
     assert (launch.stdin, {"--trust", "--approve-mcps"} <= set(launch.argv)) == (b"You are Alice.\n\ndo it", True)
 
 
+def test_a_link_in_its_home_leads_us_nowhere(folder: Path) -> None:
+    """P15: it may write to its home from a sandbox, and what prepares the home is outside of that."""
+    theirs = folder / "theirs"
+    theirs.mkdir()
+    (theirs / "cli-config.json").write_text("mine", "utf-8")
+    (folder / "home/.cursor").symlink_to(theirs)
+    cursor(folder).launch()
+    assert {path.name: path.read_text("utf-8") for path in theirs.iterdir()} == {"cli-config.json": "mine"}
+    assert (folder / "home/.cursor/cli-config.json").is_file()
+
+
 def test_a_session_is_told_its_prompt_once(folder: Path) -> None:
     """It remembers what it was told; the words to go on come alone."""
     launch = cursor(folder, session="s1").launch()

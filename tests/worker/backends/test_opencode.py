@@ -11,11 +11,28 @@ import pytest
 from protocol.agent import Approval, McpServer
 from protocol.errors import Cause
 from protocol.instruction import Usage
+from tests.worker.backends.bed import made
 from tests.worker.backends.jobs import KEY, PROVIDER, TOKEN, make_job, written
+from tests.worker.backends.subject import Refuse
+from tests.worker.backends.subject_opencode import OPENCODE
+from worker.backends import opencode_stream
 from worker.backends.opencode import open as opencode
 from worker.backends.opencode_project import code_in
-from worker.backends.opencode_stream import Replies, failed, parse
-from worker.backends.program import Ended, Event, Job, Launch, Over, Reached, Said, SessionIs, ToolEnded, Turn
+from worker.backends.opencode_stream import LOG, Replies, failed, parse
+from worker.backends.program import (
+    Doing,
+    Ended,
+    Event,
+    Job,
+    Launch,
+    Over,
+    Pauses,
+    Reached,
+    Said,
+    SessionIs,
+    ToolEnded,
+    Turn,
+)
 from worker.bridge import Pass
 from worker.models.errors import Failed
 
@@ -189,6 +206,50 @@ def test_every_error_has_its_cause(name: str, data: dict[str, Any], cause: Cause
     found = failed(parsed.error)
     assert (found.cause, found.http_status) == (cause, status)
     assert found.retry_after_seconds == (7.0 if "responseHeaders" in data else None)
+
+
+LOGGED = b"timestamp=2026-11-21T19:52:43.969Z level=%s run=71170936 message=%s"
+REFUSED = b'"stream error" providerID=f session.id=ses_1 small=false error.error="AI_APICallError: not \\"today\\""'
+
+
+def test_its_log_tells_that_it_asks_again(tmp_path: Path) -> None:
+    """As 1.18.33 writes it: what it waits for is shown; where it does so for too long its provider has said so."""
+    program = opencode(make_job("opencode", tmp_path))
+    doing, pauses = program.read(LOGGED % (b"ERROR", REFUSED))
+    assert doing == Doing("waiting to ask the model again")
+    assert isinstance(pauses, Pauses)
+    assert (pauses.why.cause, "today" in str(pauses.why)) == ("rate_limited", True)
+    assert list(program.read(LOGGED % (b"INFO", b'"llm runtime selected" llm.model=m'))) == [Doing("asking the model")]
+
+
+@pytest.mark.parametrize(
+    ("text", "log", "told"),
+    [
+        (LOGGED % (b"ERROR", REFUSED), True, True),
+        (LOGGED % (b"INFO", b'"llm runtime selected" llm.model=m'), True, True),
+        (LOGGED % (b"INFO", b'"event connected"'), True, False),
+        (LOGGED % (b"ERROR", b"process error=x"), True, False),
+        (b"Error: Session not found", False, False),
+    ],
+)
+def test_its_log_is_none_of_its_last_words(text: bytes, log: bool, told: bool) -> None:
+    """decisions, Failure: a reason for people is what it says of its end, not a page of its log."""
+    found = LOG.match(text)
+    assert (found is not None) == log
+    assert (found is not None and found["told"] is not None) == told
+
+
+@pytest.mark.skipif(OPENCODE.installed() is None, reason="opencode is not installed: AGENT_WORKER_TEST_CLIS")
+async def test_the_real_one_is_not_waited_for_where_its_provider_says_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P12: a Retry-After is a matter of the kernel's, whose breaker counts it; nobody sits it out with a worker."""
+    monkeypatch.setattr(opencode_stream, "PAUSE_SECONDS", 2.0)
+    async with made(OPENCODE, "real", "hour", tmp_path) as bed:
+        bed.script(otherwise=Refuse(429, "rate_limit_error", headers={"retry-after": "3600"}))
+        attempt = await bed.attempt()
+        assert (attempt.error.cause, "not today" in attempt.error.text) == ("rate_limited", True)
+        assert len(bed.requests) == 1
 
 
 def test_it_is_connected_once_the_bridge_has_listed_its_tools(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """A program as a process: it is read, and it is ended, whatever it does."""
 
+import re
+import signal
 import sys
 import textwrap
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 import trio
@@ -13,6 +16,7 @@ import trio
 from protocol.agent import McpServer
 from protocol.ipc import Entry, Go, Json, Limits, ToolCall, Turn, Yield
 from tests.worker.fake_kernel import attempt, make_start
+from tests.worker.test_sandbox import Place, real
 from worker.backends import process, words
 from worker.backends.lines import Lines
 from worker.backends.litter import remember
@@ -22,7 +26,7 @@ from worker.backends.telling import ARGUMENTS_BYTES, between, brief
 from worker.conversation import Conversation
 from worker.models.errors import Failed
 
-Run = Callable[[str], AbstractAsyncContextManager[Process]]
+Run = Callable[..., AbstractAsyncContextManager[Process]]
 
 
 @pytest.fixture
@@ -33,10 +37,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     start = make_start(cwd=str(tmp_path), attempt_dir=str(tmp_path), session_dir=str(tmp_path))
 
     @asynccontextmanager
-    async def running(program: str) -> AsyncGenerator[Process]:
+    async def running(program: str, log: re.Pattern[bytes] | None = None) -> AsyncGenerator[Process]:
         command = (sys.executable, "-ISu", "-c", textwrap.dedent(program))
         litter = (f"{tmp_path}/{{pid}}.sock",)
-        made = await launched(Launch(argv=command, env={}, stdin=b"the prompt", litter=litter), start)
+        made = await launched(Launch(argv=command, env={}, stdin=b"the prompt", litter=litter, log=log), start)
         with trio.fail_after(10):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(made.attend)
@@ -72,6 +76,29 @@ async def test_the_end_of_what_it_complained_is_kept(run: Run) -> None:
     assert stderr.endswith("that is why") and len(stderr) == STDERR_BYTES
 
 
+async def test_of_its_log_is_read_what_is_told_and_nothing_is_its_last_word(run: Run) -> None:
+    """What comes on the one stream while the other is silent is heard at once; nothing of either is lost."""
+    program = """
+        import sys
+        def say(text): sys.stderr.write(text); sys.stderr.flush()
+        say("log: nothing\\nlog: told 1\\nthat is ")
+        sys.stdin.close()
+        print("out")
+        say("why\\nlog: nothing again")
+    """
+    log = re.compile(rb"log: (?P<told>told)?")
+    async with run(program, log) as made:
+        assert sorted(await lines(made)) == [b"log: told 1", b"out"]
+        assert (await made.ended()).stderr == "that is why"
+
+
+async def test_one_that_pauses_is_heard_while_it_says_nothing_else(run: Run) -> None:
+    """Its log is read though standard output stays open and silent."""
+    program = "import sys, time; sys.stderr.write('log: told\\n'); sys.stderr.flush(); time.sleep(60)"
+    async with run(program, re.compile(rb"log: (?P<told>told)?")) as made:
+        assert await made.line() == b"log: told"
+
+
 async def test_one_that_ignores_sigterm_is_killed_with_its_group(run: Run) -> None:
     """SIGTERM, then SIGKILL."""
     deaf = """
@@ -88,6 +115,40 @@ async def test_one_that_ignores_sigterm_is_killed_with_its_group(run: Run) -> No
     gone, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=2)
     assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
     assert len(gone) <= len(pids)
+
+
+TIDY = "trap 'sleep 0.2; echo tidied > tidy; exit 7' TERM; echo up; while :; do sleep 0.05; done"
+
+
+@real
+async def test_one_in_a_sandbox_is_asked_to_leave_and_waited_for_as_any_other(tmp_path: Path) -> None:
+    """P8: SIGTERM is the program's, not bubblewrap's; how it ends is told, and nothing of it is left."""
+    place = Place(tmp_path)
+    start = msgspec.structs.replace(place.start, attempt_dir=str(place.attempt), session_dir=str(place.attempt))
+    made = await launched(Launch(argv=("/bin/sh", "-c", TIDY), env=start.env, stdin=b""), start)
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(made.attend)
+            assert await made.line() == b"up"
+            await made.stop()
+            assert (await made.ended()).code == 7
+            await made.aclose()
+    assert (place.project / "tidy").read_text() == "tidied\n"
+    assert [one for one in psutil.Process().children(recursive=True) if "tidied" in " ".join(one.cmdline())] == []
+
+
+@real
+async def test_a_sandbox_that_has_nothing_in_it_yet_is_killed(tmp_path: Path) -> None:
+    """P7: one that is stopped in the moment of its start runs nothing afterwards."""
+    place = Place(tmp_path)
+    start = msgspec.structs.replace(place.start, attempt_dir=str(place.attempt), session_dir=str(place.attempt))
+    made = await launched(Launch(argv=("/bin/sh", "-c", "echo ran > ran; sleep 60"), env=start.env, stdin=b""), start)
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(made.attend)
+            await made.aclose()
+            ended = await made.ended()
+    assert ended.signal == signal.SIGKILL or (place.project / "ran").exists()
 
 
 async def test_one_that_stays_after_its_last_word_is_pushed_out(run: Run) -> None:

@@ -1,0 +1,97 @@
+"""The streams of an MCP server that is a program: what it may say, and how it is ended."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+import trio
+
+from protocol.agent import McpServer
+from tests.worker.test_servers import BABBLE, LOCAL, tools
+from tests.worker.tools.conftest import use
+from worker import servers, stdio
+from worker.blank import BLANK
+from worker.programs import Programs
+from worker.stdio import piped
+
+FLOOD = "while True: sys.stdout.buffer.write(b'x' * 65536)"
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    """Starts programs in the test's folder."""
+    return Programs(msgspec.structs.replace(BLANK, cwd=str(tmp_path)), {"PATH": "/usr/bin:/bin"})
+
+
+async def test_a_line_without_end_costs_its_server_and_no_memory(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P9, IF15: it is ended, call and log say why, and the work goes on with the other servers."""
+    monkeypatch.setattr(stdio, "LINE_BYTES", 1024 * 1024)
+    (tmp_path / "flood.py").write_text(BABBLE.replace('            answer(asked, {"content', f"            {FLOOD}#"))
+    told: list[str] = []
+    gone = trio.Event()
+
+    async def tell(text: str) -> None:
+        told.append(text)
+        gone.set()
+
+    config = McpServer(command=sys.executable, args=(str(tmp_path / "flood.py"),))
+    before = psutil.Process().memory_info().rss
+    with trio.fail_after(20):
+        async with servers.running({"b": config, "one": LOCAL}, programs, tell) as running:
+            own = tools(running)
+            called = await use(own["mcp__b__babble"], end=False)
+            await gone.wait()
+            assert called.is_error
+            assert "a line of more than 1 MiB" in called.text
+            assert "a line of more than 1 MiB" in (await use(own["mcp__b__babble"], end=False)).text
+            assert (await use(own["mcp__one__add"], a=1, b=2)).text == "3"
+    assert len(told) == 1
+    assert told[0].startswith("the MCP server b has gone: it sent a line of more than 1 MiB, and was ended")
+    assert psutil.Process().memory_info().rss - before < 64 * 1024 * 1024
+
+
+async def test_a_server_that_only_floods_is_told_in_place_of_its_tools(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P9: at once, not when the time for its start is over."""
+    monkeypatch.setattr(stdio, "LINE_BYTES", 1024 * 1024)
+    config = McpServer(command=sys.executable, args=("-c", f"import sys\n{FLOOD}"))
+    with trio.fail_after(20):
+        async with servers.running({"b": config}, programs) as running:
+            assert "a line of more than 1 MiB" in (await use(tools(running)["mcp__b__unavailable"])).text
+
+
+TIDY = "trap 'sleep 0.1; echo tidied > tidy; exit' TERM; echo up; while :; do sleep 0.05; done"
+
+
+async def test_one_that_stays_is_asked_to_leave_and_its_whole_group_waited_for(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P8: SIGTERM to the group; that its leader goes first (a shell, a sandbox) takes nothing from what it started."""
+    monkeypatch.setattr(stdio, "LEAVE_SECONDS", 0.5)
+    words = ("sh", "-c", '"$@"; :', "sh", "sh", "-c", TIDY)
+    with trio.fail_after(20):
+        process = await programs.open(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        async with piped(process):
+            assert await process.stdout.receive_some(3) == b"up\n"
+            family = psutil.Process(process.pid).children(recursive=True)
+    assert (tmp_path / "tidy").read_text() == "tidied\n"
+    assert psutil.wait_procs(family, timeout=5)[1] == []
+
+
+async def test_one_that_withstands_is_killed(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P8: bounded, whatever it does."""
+    monkeypatch.setattr(stdio, "LEAVE_SECONDS", 0.1)
+    with trio.fail_after(20):
+        words = ("sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done")
+        process = await programs.open(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        async with piped(process):
+            await process.stdout.receive_some(3)
+    assert process.returncode == -9

@@ -1,0 +1,147 @@
+"""The streams of an MCP server that is a program: a message a line, over pipes, until it is let go of or says too much.
+
+In place of the SDK's own, which takes in a line however long it is. What a message means is the SDK's business; what
+leaves the program's process group is the keeper's. Importing this imports the SDK.
+"""
+
+import os
+import signal
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import Final, Self
+
+import mcp_types as types
+import trio
+from mcp.shared.message import SessionMessage
+
+from worker.backends.lines import Lines
+
+LINE_BYTES: Final = 8 * 1024 * 1024
+"""A longer line costs the server its life: a screenshot fits in, what would cost a worker its own does not."""
+LEAVE_SECONDS: Final = 2.0
+"""Between the end of its input and SIGTERM to its group, and between that and SIGKILL."""
+POLL_SECONDS: Final = 0.01
+_CHUNK_BYTES: Final = 64 * 1024
+
+
+class Pipes:
+    """Both streams, as the SDK wants them: it iterates over what is said and sends what is to be said."""
+
+    def __init__(self, process: trio.Process) -> None:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        self.fault = ""
+        """Why it was ended by us; "" where it was not."""
+        self._process = process
+        self._stdout = process.stdout
+        self._stdin = process.stdin
+        self._lines = Lines(LINE_BYTES)
+        self._waiting: deque[bytes] = deque()
+        self._reading = trio.CancelScope()
+        self._sending = trio.Lock()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        while not self._waiting:
+            self._waiting.extend(self._lines.feed(await self._chunk()))
+            if self._lines.dropped:
+                self.fault = f"it sent a line of more than {LINE_BYTES // 1024**2} MiB, and was ended for that"
+                self._signal(signal.SIGKILL)
+                raise StopAsyncIteration
+        return _parsed(self._waiting.popleft())
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message."""
+        return await anext(self)
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Say something. Where nobody reads it any more the other stream ends, with what waits for an answer there."""
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        try:
+            async with self._sending:
+                await self._stdin.send_all(text.encode("utf-8", "replace") + b"\n")
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._reading.cancel()
+
+    async def aclose(self) -> None:
+        """Nothing: the block that they belong to closes them."""
+        await trio.lowlevel.checkpoint()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    async def let_go(self) -> None:
+        """End its input, wait for it, end its group. Bounded."""
+        await self._stdin.aclose()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._drain)
+            with trio.move_on_after(LEAVE_SECONDS):
+                await self._process.wait()
+            if self._process.returncode is None:
+                self._signal(signal.SIGTERM)
+                with trio.move_on_after(LEAVE_SECONDS):
+                    await self._group_gone()
+            self._signal(signal.SIGKILL)
+            with trio.move_on_after(LEAVE_SECONDS):
+                await self._process.wait()
+            nursery.cancel_scope.cancel()
+        await self._stdout.aclose()
+
+    async def _chunk(self) -> bytes:
+        """More of what it says. Raises StopAsyncIteration where there is no more."""
+        chunk = b""
+        with self._reading, suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            chunk = bytes(await self._stdout.receive_some(_CHUNK_BYTES))
+        if not chunk:
+            raise StopAsyncIteration
+        self._reading = trio.CancelScope()
+        return chunk
+
+    async def _drain(self) -> None:
+        """Who writes into a full pipe does not hear that it is to leave."""
+        with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            while await self._stdout.receive_some(_CHUNK_BYTES):
+                pass
+
+    async def _group_gone(self) -> None:
+        """Not its leader alone: that may be a shell, or the outside of a sandbox, and goes before what it started."""
+        while self._signal(0):
+            self._process.poll()  # or it would stay in the group that it has left
+            await trio.sleep(POLL_SECONDS)
+
+    def _signal(self, number: int) -> bool:
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        return True
+
+
+def _parsed(line: bytes) -> SessionMessage | Exception:
+    text = line.decode("utf-8", "replace")  # or one wrong byte leaves every call without an answer
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except ValueError as error:
+        return error
+
+
+@asynccontextmanager
+async def piped(process: trio.Process) -> AsyncGenerator[tuple[Pipes, Pipes]]:
+    """The streams of ``process`` (leader of a session, with pipes), which has ended when the block has."""
+    pipes = Pipes(process)
+    try:
+        yield pipes, pipes
+    finally:
+        with trio.CancelScope(shield=True):
+            await pipes.let_go()
