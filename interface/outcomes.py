@@ -22,10 +22,14 @@ Result = dict[str, Any]
 
 
 class Outcomes:
-    """The results of ``ids``, as they come in; ``results`` is good at any time, also after Expired."""
+    """The results of ``ids``, as they come in; ``results`` is good at any time, also after Expired.
 
-    def __init__(self, ids: Sequence[str]) -> None:
+    ``attended``: somebody is there who may approve a call, so that is waited for as long as it may be given.
+    """
+
+    def __init__(self, ids: Sequence[str], *, attended: bool = False) -> None:
         self._ids = tuple(ids)
+        self._attended = attended
         self._ended: dict[str, Result] = {}
 
     @property
@@ -56,7 +60,8 @@ class Outcomes:
                 info = json.loads(follower.client.get(f"/instructions/{name}"))
             except Unreachable:
                 return  # the stream breaks too, and the next connect asks again
-            held = info.get("standing") == "person"
+            asks = info.get("waits_for") == "approval" and not self._attended
+            held = info.get("standing") == "person" or (info.get("standing") == "time" and asks)
             if held or info["status"] in ENDED:
                 self._ended[name] = {
                     "instruction_id": name,

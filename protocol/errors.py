@@ -14,7 +14,7 @@ ErrorClass = Literal["transient", "permanent", "resource", "crash"]
 Cause = Literal[
     "rate_limited", "overloaded", "network", "idle_timeout", "startup_timeout",
     "quota", "auth", "invalid", "definition_missing", "untrusted", "spawn_permanent", "spawn_transient",
-    "resource", "max_steps", "max_tokens", "context_overflow", "refusal", "total_timeout", "budget",
+    "resource", "max_steps", "max_tokens", "context_overflow", "refusal", "total_timeout", "budget", "limit",
     "session_lost", "crash", "unresponsive", "protocol", "kernel_restart", "suspect_kernel_crash", "cancelled",
 ]  # fmt: skip
 
@@ -45,6 +45,7 @@ CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
         "context_overflow": "resource",
         "total_timeout": "resource",
         "budget": "resource",
+        "limit": "resource",
         "crash": "crash",
         "protocol": "crash",
         "unresponsive": "crash",

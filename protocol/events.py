@@ -22,6 +22,8 @@ DURABLE: Final[Mapping[str, str]] = MappingProxyType(
         "approval.requested": "A tool is to be called only if somebody agrees; data: id, tool, expires_at.",
         "approval.decided": "Somebody did or did not, or nobody in time; data: id, tool, decision, by.",
         "approval.rule": "What is agreed to once for all was added or taken back; data: id, tool, state.",
+        "proposal.opened": "Something is put to the vote; data: id, type, expires_at.",
+        "proposal.ended": "It is over; data: id, state, winner.",
         "agent.changed": "An agent was created, edited, deleted or changed state; data: state, reason.",
         "definition.broken": "A file is wrong now, what it said before stays; data: path, line, where, message.",
         "workflow.started": "A workflow runs; data: run, members.",

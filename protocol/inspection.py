@@ -95,6 +95,8 @@ class Plan(_Document, frozen=True, kw_only=True):
     """What it would do that needs trust."""
     missing: tuple[str, ...]
     """What would stop it here: variables of the environment and keys that are not set."""
+    verdict: str | None = None
+    """The vote that would decide over it."""
 
 
 class Complaint(_Document, frozen=True, kw_only=True):

@@ -153,3 +153,5 @@ class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
     """What a whole run may cost."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema (2020-12) that the final answer of a run has to fit."""
+    verdict: str | None = None
+    """The id of the binding approval that decides over a run: after a `no` its exit code is 8, without an answer 6."""

@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def show(context: Context, space: str, only: str | None = None) -> int:
-    """Print the messages of ``space``; with ``only``, those from and to that agent."""
+    """Print the last messages of ``space``; with ``only``, the last of those from and to that agent."""
     if not 1 <= context.args.n <= MOST:
         raise Failure("usage", f"-n is from 1 to {MOST}")
     if context.args.follow and context.args.json:
@@ -40,7 +40,8 @@ def show(context: Context, space: str, only: str | None = None) -> int:
     wanted: Callable[[Message], bool] = (
         (lambda message: True) if only is None else lambda message: concerns(message, only)
     )
-    return _follow(context, space, wanted) if context.args.follow else _print(context, space, wanted)
+    reach = context.args.n if only is None else MOST
+    return _follow(context, space, wanted, reach) if context.args.follow else _print(context, space, wanted, reach)
 
 
 def concerns(message: Message, agent: str) -> bool:
@@ -50,9 +51,9 @@ def concerns(message: Message, agent: str) -> bool:
     )
 
 
-def _print(context: Context, space: str, wanted: Callable[[Message], bool]) -> int:
-    document = fetch(context.kernel(), space, context.args.n)
-    document["messages"] = [message for message in document["messages"] if wanted(message)]
+def _print(context: Context, space: str, wanted: Callable[[Message], bool], reach: int) -> int:
+    document = fetch(context.kernel(), space, reach)
+    document["messages"] = [message for message in document["messages"] if wanted(message)][-context.args.n :]
     if context.args.jsonl:
         for message in document["messages"]:
             context.out.document(_dump(message))
@@ -67,7 +68,7 @@ def fetch(client: Client, space: str, count: int, since: int | None = None) -> d
     return document
 
 
-def _follow(context: Context, space: str, wanted: Callable[[Message], bool]) -> int:
+def _follow(context: Context, space: str, wanted: Callable[[Message], bool], reach: int) -> int:
     """History and stream meet without a gap: the stream is open before history is read, and seq tells doubles."""
     fetch(context.kernel(), space, 1)  # a space that does not exist is an error now, not silence for ever
     follower = Follower(
@@ -80,7 +81,9 @@ def _follow(context: Context, space: str, wanted: Callable[[Message], bool]) -> 
     for event in follower:
         messages: list[Message] = []
         if event == CONNECTED:
-            messages = _history(follower, space, context.args.n, shown)
+            messages = _history(follower, space, reach, shown)
+            if shown is None:
+                messages = [message for message in messages if wanted(message)][-context.args.n :]
         elif event.type == "message":
             messages = [json.loads(event.data)["data"]]
         for message in messages:

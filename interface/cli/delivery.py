@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interface.cli.asking import can_ask
 from interface.cli.consent import with_consent
 from interface.cli.context import Context
 from interface.cli.exits import worst
@@ -39,7 +40,7 @@ def post_once(
 
 def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float | None = None) -> Outcomes:
     """The results of ``ids``; only those there are, once ``timeout_seconds`` have passed."""
-    outcomes = Outcomes(ids)
+    outcomes = Outcomes(ids, attended=can_ask(context))
     if not ids:
         return outcomes
     follower = Follower(

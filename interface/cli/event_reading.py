@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +26,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def show(context: Context, space: str | None, wanted: Callable[[Event], bool]) -> int:
     """Print all that is kept and ``wanted``; with ``-f`` those that come. Returns how many there were."""
     shown = 0
+    for received, _ in _received(context, space, wanted):
+        _print(context, received)
+        shown += 1
+    return shown
+
+
+def show_part(
+    context: Context,
+    space: str | None,
+    wanted: Callable[[Event], bool],
+    part: Callable[[Sequence[Event]], Sequence[int]],
+) -> int:
+    """Print those of all that is kept and ``wanted`` whose places ``part`` gives. Returns how many there were."""
+    found = list(_received(context, space, wanted))
+    places = part([event for _, event in found])
+    for place in places:
+        _print(context, found[place][0])
+    return len(places)
+
+
+def _received(
+    context: Context, space: str | None, wanted: Callable[[Event], bool]
+) -> Iterator[tuple[ServerEvent, Event]]:
     filters = {} if space is None else {"space": space}
     after = None if context.args.since is None else context.clock.wall() - context.args.since
     for received in _source(context, filters):
@@ -33,9 +56,7 @@ def show(context: Context, space: str | None, wanted: Callable[[Event], bool]) -
             continue
         event: Event = json.loads(received.data)
         if wanted(event) and not (after is not None and _is_before(event, after)):
-            _print(context, received)
-            shown += 1
-    return shown
+            yield received, event
 
 
 def _source(context: Context, filters: dict[str, str]) -> Iterator[ServerEvent]:

@@ -22,6 +22,8 @@ class Exit(IntEnum):
     """A step, token, hop or time limit, or a budget, ended the work."""
     UNTRUSTED = 7
     """Trust or an approval is needed or was denied."""
+    REJECTED = 8
+    """The vote that decides over the run said no."""
     NO_KERNEL = 69
     BAD_CONFIGURATION = 78
     TIMEOUT = 124

@@ -12,6 +12,15 @@ def target(text: str) -> Target:
         raise Failure("bad_target", str(error)) from error
 
 
+def target_query(text: str | None) -> dict[str, str]:
+    """How the kernel is asked about one target only; without ``text`` about all. Raises Failure (bad_target)."""
+    if text is None:
+        return {}
+    asked = target(text)
+    query = {} if asked.workflow is None else {"space": str(asked.space)}
+    return query if asked.agent is None else {**query, "agent": asked.agent}
+
+
 def workflow_target(text: str) -> Target:
     """As ``target``, and it must name a workflow's channel."""
     found = target(text)

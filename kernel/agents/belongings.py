@@ -51,12 +51,23 @@ KEYS: Final = frozenset({"skills", "mcp_servers"})
 NOTHING: Final = Belongings()
 
 
+def brings_along(definition: AgentDefinition, project: ProjectDefinition) -> bool:
+    """Whether there is anything to be read at all. Reads nothing."""
+    program = definition.backend == EXEC and definition.command
+    if program or definition.mcp_servers or definition.skills or SKILLS in definition.tools:
+        return True
+    return any(name in project.tools for name in definition.tools)
+
+
 def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> Belongings:
-    """What ``definition`` brings along now. Raises BadDefinition for a file that is wrong, or gone."""
+    """What ``definition`` brings along now. Blocks while it is read; may be called in a thread.
+
+    Raises BadDefinition for a file that is wrong, or gone.
+    """
+    if not brings_along(definition, project):
+        return NOTHING
     tools = {name: project.tools[name] for name in definition.tools if name in project.tools}
     program = definition.command if definition.backend == EXEC else ()
-    if not (tools or program or definition.mcp_servers or definition.skills or SKILLS in definition.tools):
-        return NOTHING
     servers = servers_of(definition.mcp_servers, root)
     skills = skills_of(definition.skills, root) if definition.skills else ()
     if SKILLS in definition.tools and not definition.skills:

@@ -13,7 +13,10 @@ from protocol.budget import AgentBudget, RunBudget
 from protocol.instruction import Usage
 from protocol.project import ProjectDefinition
 
-NO_PRICE_HINT: Final = "set a budget in tokens instead (budget: {tokens: ...}, or --max-tokens)"
+NO_PRICE_HINT: Final = (
+    "set a budget in tokens instead (budget: {tokens: ...}, or --max-tokens); "
+    "a mock script says what its steps cost with usage: {cost_usd: ...}"
+)
 
 _SAMPLE: Final = 1_000
 """Tokens by which the price of one is found: below every tier of a price list."""
@@ -64,9 +67,20 @@ def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
     Raises ModelRejected.
     """
     if not calls_models(definition):
-        return True
+        return script_has_prices(definition)
     found = route(definition, project)
-    return found.dialect == MOCK or rate(found.name, found.model) is not None
+    if found.dialect == MOCK:
+        return script_has_prices(definition)
+    return rate(found.name, found.model) is not None
+
+
+def script_has_prices(definition: AgentDefinition) -> bool:
+    """Whether its script books no tokens without what they cost: then nobody would know what it has spent."""
+    booked = (action.usage for rule in definition.mock for action in rule.do if action.usage is not None)
+    return all(
+        usage.cost_usd is not None or not (usage.input_tokens or usage.output_tokens or usage.cache_read_tokens)
+        for usage in booked
+    )
 
 
 def has_usd_limit(agent: AgentBudget, run: RunBudget) -> bool:

@@ -42,7 +42,8 @@ class Prompt:
 class Scene:
     """Where the agent is: its name there, the space, and who is in it.
 
-    ``alone``: nobody there hears it. ``answer_schema``: JSON Schema that its final answer has to fit.
+    ``alone``: nobody there hears it. ``answer_schema``: JSON Schema that its final answer has to fit. ``verdict``: the
+    id of the vote that decides over the workflow.
     ``in_hand``: which messages (by number) are other work of its own that has not ended, and how that stands.
     """
 
@@ -51,6 +52,7 @@ class Scene:
     members: tuple[str, ...] = ()
     alone: bool = False
     answer_schema: str = ""
+    verdict: str = ""
     in_hand: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
@@ -91,6 +93,7 @@ def _sections(definition: AgentDefinition, system_text: str, scene: Scene) -> li
         ("soul", _soul(definition.soul)),
         ("append", f"# In this workflow\n\n{append.strip()}" if append and append.strip() else ""),
         ("workspace", "" if is_personal(scene.space) else _alone(scene) if scene.alone else _workspace(scene)),
+        ("verdict", _verdict(scene.verdict)),
         ("answer", _answer(scene.answer_schema)),
     )
     return [(title, text) for title, text in every if text]
@@ -140,6 +143,21 @@ def _alone(scene: Scene) -> str:
         f"You are @{scene.name} in the workflow {scene.space}. Nobody else there hears you, and you hear nobody: do\n"
         "your part alone. Your final answer goes to the user.\n\n"
         f"{_DATA}"
+    )
+
+
+def _verdict(name: str) -> str:
+    if not name:
+        return ""
+    return (
+        "# The verdict\n\n"
+        f"A vote decides over this workflow: the binding approval {name}. The work is done once it has been answered\n"
+        "with yes or no, and not before.\n\n"
+        "- When there is enough to decide on, one of you puts it to the vote, once: call team_proposal_create with\n"
+        f'  {{"id": "{name}", "type": "approval", "binding": true, "title": "...", "timeout_seconds": 600}}.\n'
+        "  team_proposal_status shows whether somebody has.\n"
+        "- Each of you votes, whoever put it to the vote too: call\n"
+        f'  team_vote with {{"proposal": "{name}", "choice": "yes"}} or "no", and your reason. A vote is final.'
     )
 
 

@@ -11,7 +11,8 @@ from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import Member
 from kernel.workflows.params import parse_params
 from kernel.workflows.prepare import check_kickoff, credential_faults, workflow_demands
-from kernel.workflows.scope import ENV, environment_names, start_values
+from kernel.workflows.scope import ENV, FOLDER, environment_names, start_values
+from kernel.workflows.workplace import workplace
 from protocol.errors import Refused
 from protocol.inspection import Plan, PlannedMember, PlannedStep
 from protocol.mention import find_mentions
@@ -48,7 +49,9 @@ def plan(
     names = environment_names(definition)
     written = _Known()
     unknown = {name: written[f"{ENV}{name}"] for name in names}
-    values = _Known(start_values(definition, tag, params, unknown) | dict(loaded.source))
+    folder = workplace(definition, tag, loaded.project).folder
+    place = {} if folder is None else {FOLDER: str(loaded.root / folder)}
+    values = _Known(start_values(definition, tag, params, unknown) | dict(loaded.source) | place)
     steps = tuple(
         PlannedStep(shell=expand(step.shell, values), bind=step.bind, timeout_seconds=step.timeout)
         for step in definition.setup
@@ -65,6 +68,7 @@ def plan(
         wakes=tuple(name for name in mentioned if name in definition.agents),
         trust=tuple(workflow_demands(loaded)),
         missing=(*unset, *credential_faults(loaded, environ)),
+        verdict=definition.verdict,
     )
 
 

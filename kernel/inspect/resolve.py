@@ -20,6 +20,7 @@ from protocol.errors import Refused
 from protocol.inspection import Resolution
 from protocol.names import split_space
 from protocol.project import ProjectDefinition
+from protocol.remote import is_remote
 
 OVERRIDE: Final = "override"
 _AGENTS: Final = frozenset({"agents"})
@@ -37,9 +38,11 @@ def resolution(root: Path, cwd: Path, asked: str | None) -> Resolution:
     catalog = Catalog(root)
     if asked is None:
         return _project(catalog)
-    if is_path(asked):
+    if is_path(asked) and not is_remote(asked):
         return _of_file(catalog, shown(root, cwd / asked))
     agent, at, workflow = asked.partition("@")
+    if is_remote(asked):
+        return _workflow(catalog, asked)
     if at and agent:
         return _member(catalog, agent, split_space(workflow)[0])
     if at:

@@ -250,6 +250,7 @@ _SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = Mappi
         (Param, "default"): _text,
         (WorkflowDefinition, "name"): _name,
         (WorkflowDefinition, "agents"): _members,
+        (WorkflowDefinition, "verdict"): _name,
         (ProjectDefinition, "agents"): _declared,
         (ProjectLimits, "memory_reserve"): _fraction,
     }

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from kernel.agents.catalog import AGENTS, SUFFIX
+from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.agents.definition import place_at
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
 from kernel.inspect.place import SUFFIXES, is_path, kind_of, place_kind, shown
@@ -21,6 +21,7 @@ from protocol.api.problem import FileError
 from protocol.errors import Refused
 from protocol.inspection import CheckedFile, Kind, Validation
 from protocol.names import NameRejected, check_name, check_workflow_name
+from protocol.remote import is_remote
 
 
 def validate(
@@ -40,7 +41,12 @@ def validate(
 
 
 def _found(root: Path, cwd: Path, asked: str) -> str:
-    """The file that is meant, as it is shown: a path, or the name of an agent or a workflow."""
+    """The file that is meant, as it is shown: a path, or the name of an agent or a workflow.
+
+    Raises Refused (bad_request) for one that is elsewhere.
+    """
+    if is_remote(asked):
+        load_workflow(Catalog(root), asked)
     if not is_path(asked) and not (cwd / asked).exists():
         for folder in (AGENTS, WORKFLOWS):
             if (root / folder / f"{asked}{SUFFIX}").exists():

@@ -1,4 +1,4 @@
-"""What is right in a file and would be refused here, on this machine: for ``validate`` to warn of."""
+"""What is right in a file and would be refused here, on this machine, or lead nowhere: for ``validate`` to warn of."""
 
 import json
 import os
@@ -6,11 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kernel.agents.bubblewrap import find_bubblewrap
+from kernel.agents.catalog import Catalog
 from kernel.agents.definition import place_at
 from kernel.agents.providers import CauseError, ModelRejected, resolve
 from kernel.agents.servers import Servers, left_out
 from kernel.source.files import read_tree
+from kernel.workflows.find import workflow_names
 from kernel.workflows.load import LoadedWorkflow
+from kernel.workflows.prepare import kickoff_names
 from kernel.workflows.tree_terms import wants_worktrees
 from protocol.agent import AgentDefinition
 from protocol.api.problem import FileError
@@ -30,6 +33,10 @@ def agent_warnings(
     yield from ((_key(where, key), message) for key, message in _server_warnings(definition.mcp_servers, root))
     if definition.sandbox == "on" and find_bubblewrap(environ) is None:
         yield _key(where, "sandbox"), "bubblewrap (bwrap) is not installed here: all work of this agent will be refused"
+    wakes_in = ((definition.schedule and definition.schedule.workspace) or "").partition(":")[0]
+    if wakes_in and wakes_in not in workflow_names(Catalog(root), project):
+        message = f"there is no workflow {wakes_in} here: unless one of that name runs, it wakes in its personal space"
+        yield _key(where, "schedule.workspace"), message
 
 
 def _server_warnings(servers: Servers, root: Path) -> Iterator[tuple[str, str]]:
@@ -50,6 +57,8 @@ def workflow_warnings(loaded: LoadedWorkflow, root: Path, environ: Mapping[str, 
     """The same for a workflow and its inline agents."""
     if wants_worktrees(loaded.definition) and not any((folder / ".git").exists() for folder in (root, *root.parents)):
         yield "workspace.git", "this project is in no git repository: a start will be refused"
+    if loaded.definition.kickoff and loaded.definition.workspace is not False and not kickoff_names(loaded.definition):
+        yield "kickoff", "mentions none of the agents, so nobody begins: a run will be refused"
     for member in loaded.members:
         if member.ref is None:
             yield from agent_warnings(member.definition, loaded.project, root, environ, f"agents.{member.name}")

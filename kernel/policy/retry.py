@@ -133,6 +133,7 @@ TABLE: Final[Mapping[Cause, Row]] = MappingProxyType(
         "max_tokens": _INCOMPLETE,
         "total_timeout": _INCOMPLETE,
         "budget": _INCOMPLETE,
+        "limit": _INCOMPLETE,
         "crash": _CRASH,
         "unresponsive": _CRASH,
         "protocol": Row("dead", tries=2, charge="crash", pace="between", least=1.0, most=1.0),

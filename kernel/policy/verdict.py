@@ -12,7 +12,9 @@ from typing import Final, Literal
 from kernel.policy.standing import Reason
 from protocol.errors import EXIT_OF_CAUSE
 
-RunStatus = Literal["done", "failed", "incomplete", "timeout"]
+Kept = Reason | Literal["vote"]
+"""What keeps a run from going on: what keeps its instructions, or that something is put to the vote in it."""
+RunStatus = Literal["done", "failed", "incomplete", "timeout", "rejected"]
 
 FOREVER_MS: Final = 3_600_000
 
@@ -21,8 +23,8 @@ FOREVER_MS: Final = 3_600_000
 class Waits:
     """What of a run goes on at a known time, and what once a person does something; each with its reason."""
 
-    timed: tuple[tuple[int, Reason | None], ...] = ()
-    persons: tuple[Reason | None, ...] = ()
+    timed: tuple[tuple[int, Kept | None], ...] = ()
+    persons: tuple[Kept | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ _LIMITED: Final = Verdict("incomplete", 6, "a limit of the workflow was reached"
 _BUDGET: Final = Verdict("incomplete", 6, "the budget is used up")
 _TIMEOUT: Final = Verdict("timeout", 124, "what is left to do goes on only after the time is up")
 
-BY_REASON: Final[Mapping[Reason | None, Verdict]] = MappingProxyType(
+BY_REASON: Final[Mapping[Kept | None, Verdict]] = MappingProxyType(
     {
         "error": _FAILED,
         "stopped": _STOPPED,
@@ -78,6 +80,7 @@ BY_REASON: Final[Mapping[Reason | None, Verdict]] = MappingProxyType(
         ),
         "budget": _BUDGET,
         "hops": _LIMITED,
+        "vote": Verdict("timeout", 124, "what is put to the vote is open until after the time is up"),
         "provider": _TIMEOUT,
         "backoff": _TIMEOUT,
         None: _TIMEOUT,
@@ -88,10 +91,11 @@ BY_REASON: Final[Mapping[Reason | None, Verdict]] = MappingProxyType(
 _ORDER: Final = {reason: place for place, reason in enumerate(BY_REASON)}
 
 FAILED: Final = 1
+REJECTED: Final = 8
 _WHY_FAILED: Final[Mapping[int, str]] = MappingProxyType(
     {4: ": credentials or a quota are missing", 7: ": what they would do was not trusted (--trust)"}
 )
-GRAVITY: Final = (0, 124, 6, 7, 4, FAILED)
+GRAVITY: Final = (0, 124, 6, REJECTED, 7, 4, FAILED)
 """Exit codes, the worst last."""
 
 
@@ -131,7 +135,7 @@ def _failed(progress: Progress) -> tuple[Verdict, ...]:
     return (Verdict("failed", code, text),)
 
 
-def _waiting(reasons: Iterable[Reason | None]) -> tuple[Verdict, ...]:
+def _waiting(reasons: Iterable[Kept | None]) -> tuple[Verdict, ...]:
     return tuple(BY_REASON[reason] for reason in sorted(set(reasons), key=lambda reason: _ORDER[reason]))
 
 

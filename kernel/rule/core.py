@@ -7,6 +7,7 @@ from typing import Final
 from kernel.rule.evaluate import Table
 from kernel.rule.proposal import Proposal
 from kernel.rule.proposals.approval import APPROVAL
+from kernel.rule.proposals.ballot import BALLOT
 from kernel.rule.proposals.failure import FAILURE
 from kernel.rule.proposals.reply import REPLY
 from kernel.rule.proposals.routing import ROUTING
@@ -14,7 +15,7 @@ from kernel.rule.proposals.wakeup import WAKEUP
 from kernel.rule.proposals.workflow import WORKFLOW
 from protocol.message import MESSAGE_KINDS
 
-CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL)
+CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL, BALLOT)
 
 
 def by_kind(proposals: Iterable[Proposal]) -> Table:

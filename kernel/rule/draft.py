@@ -6,6 +6,7 @@ import msgspec
 
 from kernel.policy.approval import Decision
 from protocol.agent import Approval
+from protocol.ballot import BallotState, BallotType, Method, Option, Resolution, TieBreaker, Why
 from protocol.budget import RunBudget
 from protocol.errors import Cause, ErrorClass
 from protocol.instruction import Status
@@ -127,7 +128,91 @@ class ApprovalDecided(_Payload, frozen=True, kw_only=True):
     everybody: bool = False
 
 
-Payload = WorkflowStarted | WorkflowStopped | Outcome | WakeupDue | ApprovalAsked | ApprovalDecided
+class BallotAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants to put to the vote, as they said it. ``name`` None: any that is free."""
+
+    type: BallotType
+    title: str
+    name: str | None = None
+    description: str = ""
+    options: tuple[Option, ...] = ()
+    resolution: Resolution = Resolution()
+    binding: bool = False
+    timeout_ms: int = 60_000
+
+
+class BallotOpened(_Payload, frozen=True, kw_only=True):
+    """Of ``proposal``: something is put to the vote, until ``expires_ms``; what was left open is filled in."""
+
+    name: str
+    kind: BallotType
+    title: str
+    description: str
+    options: tuple[Option, ...]
+    rule: Method
+    quorum: int
+    tie_breaker: TieBreaker | None
+    binding: bool
+    timeout_ms: int
+    expires_ms: int
+
+
+class BallotTied(_Payload, frozen=True, kw_only=True):
+    """Of ``proposal``: the creator of ``name`` has to break a tie."""
+
+    name: str
+
+
+class BallotVoted(_Payload, frozen=True, kw_only=True):
+    """Of ``vote``: the fact's sender votes, or breaks the tie of its own ballot."""
+
+    name: str
+    choice: str
+    now_ms: int
+    reason: str = ""
+
+
+class BallotDue(_Payload, frozen=True, kw_only=True):
+    """Of ``due``: the deadline of ``name`` came."""
+
+    name: str
+    now_ms: int
+
+
+class BallotCancelled(_Payload, frozen=True, kw_only=True):
+    """Of ``resolved``: the fact's sender takes it back. ``quietly``: nobody is woken by it."""
+
+    name: str
+    reason: str = ""
+    quietly: bool = False
+
+
+class BallotEnded(_Payload, frozen=True, kw_only=True):
+    """Of ``resolved``: what came of it. ``wakes``: its creator, who has not seen it come."""
+
+    name: str
+    state: BallotState
+    winner: str | None
+    why: Why
+    wakes: bool
+    by: str | None = None
+    reason: str = ""
+
+
+Payload = (
+    WorkflowStarted
+    | WorkflowStopped
+    | Outcome
+    | WakeupDue
+    | ApprovalAsked
+    | ApprovalDecided
+    | BallotOpened
+    | BallotTied
+    | BallotVoted
+    | BallotDue
+    | BallotCancelled
+    | BallotEnded
+)
 
 
 class Draft(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@ from typing import Literal
 import msgspec
 
 from kernel.policy.approval import Decision
-from kernel.rule.draft import ApprovalAsked, Draft, MemberSpec
+from kernel.rule.draft import ApprovalAsked, BallotOpened, Draft, MemberSpec
+from protocol.ballot import BallotState, Why
 from protocol.instruction import Lane, WaitReason
 from protocol.names import AgentKey, AgentName
 
@@ -125,7 +126,56 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
     by: str
 
 
-Row = WorkflowBegin | WorkflowEnd | RunLimited | Roster | ApprovalRequest | ApprovalDecision | ApprovalRule
+class BallotOpen(msgspec.Struct, frozen=True, kw_only=True):
+    """A ballot in ``space``, of the run that is there. ``creator_key`` None: a person's. ``hops`` of its message."""
+
+    opened: BallotOpened
+    space: str
+    creator: str
+    creator_key: AgentKey | None
+    hops: int
+    electors: tuple[str, ...]
+
+
+class BallotVote(msgspec.Struct, frozen=True, kw_only=True):
+    """One vote."""
+
+    ballot: int
+    voter: str
+    choice: str
+    reason: str
+
+
+class BallotTie(msgspec.Struct, frozen=True, kw_only=True):
+    """Its creator has been told that a tie is to be broken."""
+
+    ballot: int
+
+
+class BallotEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """An open ballot is over. ``by``: who cancelled it, or broke the tie; then ``reason`` is theirs."""
+
+    ballot: int
+    state: BallotState
+    winner: str | None
+    why: Why
+    by: str | None
+    reason: str
+
+
+Row = (
+    WorkflowBegin
+    | WorkflowEnd
+    | RunLimited
+    | Roster
+    | ApprovalRequest
+    | ApprovalDecision
+    | ApprovalRule
+    | BallotOpen
+    | BallotVote
+    | BallotTie
+    | BallotEnd
+)
 
 
 class Put(msgspec.Struct, frozen=True):

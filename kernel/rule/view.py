@@ -1,9 +1,12 @@
 """The view: what a proposal may ask. Typed, limited questions about the state before the message."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from kernel.policy.approval import Rule, State
+from kernel.policy.ballot import Ballot
+from protocol.ballot import BallotState, Option
 from protocol.names import AgentKey
 
 
@@ -59,6 +62,25 @@ class Request:
     """Of the decision."""
 
 
+@dataclass(frozen=True, slots=True)
+class PutToVote:
+    """A ballot of the run of a space, and how it stands."""
+
+    number: int
+    name: str
+    title: str
+    labels: tuple[Option, ...]
+    counting: Ballot
+    votes: Mapping[str, str]
+    """Voter to choice."""
+    creator: str
+    creator_key: AgentKey | None
+    hops: int
+    state: BallotState
+    tie_told: bool = False
+    winner: str | None = None
+
+
 class View(Protocol):
     """Questions a proposal may ask; each is answered from an index and bounded."""
 
@@ -111,4 +133,16 @@ class View(Protocol):
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
         """The instruction of ``agent`` that ended last in ``space``, if it is incomplete and nobody took it up."""
+        ...
+
+    def roster(self, space: str) -> tuple[tuple[AgentKey, str], ...]:
+        """Who is in ``space``, with what it is called there: in alphabetical order, at most 256."""
+        ...
+
+    def ballot(self, space: str, name: str) -> PutToVote | None:
+        """The ballot called ``name`` of the newest run of ``space``."""
+        ...
+
+    def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
+        """Ballots of the newest run of ``space``, or the open ones: the newest first, at most 64."""
         ...

@@ -115,7 +115,7 @@ class Attempts:
     def hold(self, instruction: str) -> AbstractContextManager[None]:
         """While the block lasts the worker of ``instruction``, if it has one, waits for a person."""
         live = self.live.get(instruction)
-        return contextlib.nullcontext() if live is None else live.hold()
+        return contextlib.nullcontext() if live is None else live.standstill.hold()
 
     def reached(self, instruction: str) -> None:
         """The attempt of ``instruction`` has come to Daemon MCP."""
@@ -136,7 +136,7 @@ class Attempts:
         exited: Exited | None = None
         tail = Tail()
         try:
-            briefing = self._briefings.prepare(leased, token)
+            briefing = await self._briefings.prepare(leased, token)
             retry, endpoint = briefing.definition.retry, briefing.endpoint
             admitted = await self._admission.admit(leased, briefing)
             if isinstance(admitted, Parking):
@@ -167,7 +167,8 @@ class Attempts:
         if handle is None:
             return Ending("stopped", str(live.stop_reason)), None
         async with handle:
-            start = msgspec.structs.replace(briefing.start, allowance=allowance.tokens)
+            left = self._purse.usd_left(live.leased.instruction)
+            start = msgspec.structs.replace(briefing.start, allowance=allowance.tokens, budget_usd=left)
             return await self._supervision.run(live, briefing, start, handle, tail)
 
     async def _probe(self, live: Live, keys: tuple[str, ...]) -> None:

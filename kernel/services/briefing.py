@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import msgspec
+import trio
 
-from kernel.agents.belongings import Belongings, belongings
+from kernel.agents.belongings import NOTHING, Belongings, belongings, brings_along
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
 from kernel.agents.preload import sdks_for
@@ -91,11 +92,15 @@ class Briefings:
         self._trusted = trusted
         self._kept = kept
 
-    def prepare(self, leased: Leased, token: str) -> Briefing:
-        """The briefing of one attempt. Raises CannotStart."""
+    async def prepare(self, leased: Leased, token: str) -> Briefing:
+        """The briefing of one attempt. Raises CannotStart. What an agent brings along is read in a thread."""
         try:
             definition = definition_for(leased.agent, leased.space, self._catalog, self._reader)
-            return self._brief(leased, token, definition)
+            project = self._catalog.kept_project()
+            own = NOTHING
+            if brings_along(definition, project):
+                own = await trio.to_thread.run_sync(belongings, definition, project, self._catalog.root)
+            return self._brief(leased, token, definition, project, own)
         except Refused as refused:
             hint = f" ({refused.hint})" if refused.hint else ""
             raise CannotStart("definition_missing", f"{refused.text}{hint}") from refused
@@ -104,9 +109,9 @@ class Briefings:
         except CauseError as error:
             raise CannotStart(error.cause, error.text) from error
 
-    def _brief(self, leased: Leased, token: str, definition: AgentDefinition) -> Briefing:
-        project = self._catalog.kept_project()
-        own = belongings(definition, project, self._catalog.root)
+    def _brief(
+        self, leased: Leased, token: str, definition: AgentDefinition, project: ProjectDefinition, own: Belongings
+    ) -> Briefing:
         self._check_trust(leased, definition, project, own)
         resolved = resolve(definition, project, self._environ)
         opened = opening(

@@ -18,6 +18,7 @@ import trio
 from kernel.services.link import Link
 from kernel.services.outcome import Ending, of_error, of_result
 from kernel.services.pulse import Pulse
+from kernel.services.standstill import Standstill
 from kernel.services.start_lines import in_lines
 from protocol.agent import Timeouts
 from protocol.codec import Noise
@@ -81,18 +82,19 @@ class Dialogue:
         timeouts: Timeouts,
         ears: Ears,
         pulse: Pulse | None = None,
-        excused_at: Callable[[], float] = lambda: -math.inf,
+        standstill: Standstill | None = None,
     ) -> None:
-        """``excused_at``: until when (Trio's clock) silence is no fault, for the worker waited for a person."""
+        """``standstill``: while the worker waits for a person, which counts neither as silence nor as its time."""
         self._link = link
         self._start = start
         self._timeouts = timeouts
         self._ears = ears
         self._pulse = pulse or Pulse()
-        self._excused_at = excused_at
+        self._standstill = standstill or Standstill()
         self._progress_at = 0.0
         self._ready = False
         self._tool_runs = False
+        self._doing = ""
         self._spared = False
         """The kernel was late, and nothing has been heard since."""
         self._window_at = -math.inf
@@ -103,8 +105,11 @@ class Dialogue:
 
     async def run(self) -> Ending | None:
         """Talk until the worker's terminal frame, its end of output, or a deadline."""
-        with trio.move_on_after(self._timeouts.total):
-            return await self._talk()
+        ending: Ending | None = None
+        with self._standstill.move_on_after(self._timeouts.total) as patience:
+            ending = await self._talk()
+        if not patience.cancelled_caught:
+            return ending
         return Ending("incomplete", f"still running after {self._timeouts.total:g} s", cause="total_timeout")
 
     async def _talk(self) -> Ending | None:
@@ -148,12 +153,13 @@ class Dialogue:
         return None
 
     def _silent(self, seconds: float) -> Ending | None:
-        excused_at = self._excused_at()
+        excused_at = self._standstill.excused_at()
         if excused_at > self._progress_at:
             self._progress_at = excused_at
             return None
         cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
-        return Ending("failed", f"the worker made no progress for {seconds:g} s", cause=cause)
+        last = f"; the last it told: {self._doing[:200]}" if self._doing else ""
+        return Ending("failed", f"the worker made no progress for {seconds:g} s{last}", cause=cause)
 
     async def _dead(self) -> Ending:
         await self._link.ask_for_dump()
@@ -173,6 +179,7 @@ class Dialogue:
         if isinstance(frame, Ready | Entry | Delta | Progress):
             self._progress_at = now
             self._tool_runs = isinstance(frame, Progress) and frame.tool
+            self._doing = frame.what if isinstance(frame, Progress) else ""
 
     def _forgive(self, seconds: float) -> None:
         self._progress_at += seconds

@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 LONGEST_NAP_SECONDS: Final = 60.0
 CANCEL_GRACE_SECONDS: Final = 2.0
+ROOM_GRACE_SECONDS: Final = 10.0
+"""For a program to end what else it runs, and to keep its session."""
 REFUSED_PAUSE_SECONDS: Final = 1.0
 """Before an agent's next lease, where the store could not take the last one, or we went wrong with it."""
 PRESSED_NAP_SECONDS: Final = 1.0
@@ -76,6 +78,7 @@ class Dispatcher:
         counted = self._counted()
         if len(counted) >= self._limits.workers:
             return 0
+        self._make_room()
         looked_at = LOOKED_AT if self._limits.by_provider else self._limits.workers
         ready = self._reader.now(instructions.ready, self._now_ms(), looked_at)
         if not ready or self._held_by_memory():
@@ -135,6 +138,14 @@ class Dispatcher:
                 live.stop("cancelled", CANCEL_GRACE_SECONDS)
             elif state == "stopped":
                 live.stop("stopped", CANCEL_GRACE_SECONDS)
+
+    def _make_room(self) -> None:
+        """Have attempts put back that only wait for a person with a call in their hand, and keep their agent's work."""
+        held = [live for live in self._attempts.live.values() if live.standstill.lasts and not live.settling]
+        keeping = self._reader.now(instructions.keeping_others, self._now_ms()) if held else ()
+        for live in held:
+            if live.leased.instruction in keeping:
+                live.stop("made room", ROOM_GRACE_SECONDS)
 
     def nap_seconds(self) -> float:
         """How long nothing can become ready by itself: until the next ``not_before``, at most a minute."""

@@ -1,17 +1,15 @@
 """An attempt under way, as those see it who show it or want to stop it."""
 
-import math
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
 import trio
 
+from kernel.services.standstill import Standstill
 from kernel.store.commits.lease import Leased
 from kernel.store.commits.started import Beginning
 
-StopReason = Literal["cancelled", "stopped", "restarted", "shutdown"]
+StopReason = Literal["cancelled", "stopped", "restarted", "made room", "shutdown"]
 
 
 @dataclass(slots=True)
@@ -33,28 +31,12 @@ class Live:
     """It was told to make room for something more urgent."""
     reached: bool = False
     """It has come to Daemon MCP: its token was shown there."""
-    held: int = 0
-    """Calls of it that are kept waiting for a person."""
-    let_go_at: float = -math.inf
-    """When the last of them was answered, by Trio's clock."""
+    standstill: Standstill = field(default_factory=Standstill)
+    """While calls of it are kept waiting for a person."""
     stop_reason: StopReason | None = None
     grace_seconds: float = 0.0
     spawning: trio.CancelScope = field(default_factory=trio.CancelScope)
     stopping: trio.Event = field(default_factory=trio.Event)
-
-    @contextmanager
-    def hold(self) -> Generator[None]:
-        """A call is kept waiting while the block lasts."""
-        self.held += 1
-        try:
-            yield
-        finally:
-            self.held -= 1
-            self.let_go_at = trio.current_time()
-
-    def excused_at(self) -> float:
-        """Until when silence is no fault of the worker's: it waited for a person."""
-        return trio.current_time() if self.held else self.let_go_at
 
     def stop(self, reason: StopReason, grace_seconds: float) -> None:
         """Ask the worker to leave, and have its tree killed ``grace_seconds`` later. The first reason wins."""

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.agents.prices import NO_PRICE_HINT, Rate, cost_usd, has_usd_limit, rate
+from kernel.agents.prices import NO_PRICE_HINT, Rate, cost_usd, has_usd_limit, rate, script_has_prices
 from kernel.policy.budget import (
     Account,
     Allowance,
@@ -37,6 +37,7 @@ from protocol.ipc import Start
 BYTES_PER_TOKEN: Final = 4
 """By which a prompt is guessed at before the provider has counted one."""
 _MOCK: Final = "mock"
+_UNPRICED: Final = "it has a limit in USD, and what it has used has no known price"
 
 
 @dataclass(slots=True)
@@ -51,6 +52,8 @@ class _Open:
     opened_ms: int
     worked_ms: int
     reserved: Allowance = field(default_factory=lambda: Allowance(None))
+    unpriced: bool = False
+    """It used tokens of which nobody knows the price."""
 
     @property
     def mocked(self) -> bool:
@@ -81,10 +84,15 @@ class Purse:
         """
         money = self._money(leased)
         limits = RunBudget() if money is None else RunBudget(usd=money.budget_usd)
-        if _provider(start) == _MOCK or not has_usd_limit(definition.budget, limits):
+        if not has_usd_limit(definition.budget, limits):
             return
-        if await trio.to_thread.run_sync(rate, _provider(start), start.model) is None:
-            text = f"a budget in USD needs a price, and none is known for {definition.model}: {NO_PRICE_HINT}"
+        if _provider(start) == _MOCK:
+            known = script_has_prices(definition)
+        else:
+            known = await trio.to_thread.run_sync(rate, _provider(start), start.model) is not None
+        if not known:
+            named = definition.model or definition.backend
+            text = f"a budget in USD needs a price, and none is known for {named}: {NO_PRICE_HINT}"
             raise CannotStart("invalid", text)
 
     def open(self, leased: Leased, definition: AgentDefinition, start: Start) -> None:
@@ -110,7 +118,10 @@ class Purse:
         attempt = self._open[instruction]
         attempt.reserved = Allowance(None)
         accounts = tuple(self._accounts(attempt))
-        decided = next_call(accounts, _call(attempt, counts_usd=any(one.measure == "usd" for one in accounts)))
+        counts_usd = any(one.measure == "usd" for one in accounts)
+        if counts_usd and attempt.unpriced:
+            return Exhausted("instruction", _UNPRICED, None)
+        decided = next_call(accounts, _call(attempt, counts_usd=counts_usd))
         if isinstance(decided, Allowance):
             attempt.reserved = decided
         return decided
@@ -121,15 +132,21 @@ class Purse:
         if attempt is None:
             return usage
         attempt.input_tokens = usage.input_tokens + usage.cache_read_tokens + usage.output_tokens
-        if usage.cost_usd is not None or attempt.mocked:
-            return usage
-        return msgspec.structs.replace(usage, cost_usd=cost_usd(attempt.provider, attempt.model, usage))
+        if usage.cost_usd is None and not attempt.mocked:
+            usage = msgspec.structs.replace(usage, cost_usd=cost_usd(attempt.provider, attempt.model, usage))
+        attempt.unpriced |= usage.cost_usd is None and attempt.input_tokens > 0
+        return usage
 
     def seconds_left(self, instruction: str) -> float | None:
         """How long the attempt may still work before a limit of time is reached; None where there is none."""
         attempt = self._open[instruction]
         fixed = (one.limit - one.used for one in self._times(attempt))
         return min((*fixed, *self._lasting(attempt)), default=None)
+
+    def usd_left(self, instruction: str) -> float | None:
+        """What the attempt may spend yet, with what is reserved for its next call; None where nothing limits it."""
+        accounts = self._accounts(self._open[instruction])
+        return min((one.limit - one.used - one.reserved for one in accounts if one.measure == "usd"), default=None)
 
     def _accounts(self, attempt: _Open) -> Iterator[Account]:
         yield from self._times(attempt)

@@ -1,8 +1,8 @@
 """Removes what is kept no longer: soon after the start, then daily, in small commits between those of others.
 
-Journals, effects, prompts and events of work that ended longer ago than the project's ``retention``, and the homes of
-programs that did only such; answers to requests after a day; crashes once they count no more. What it finds it looks
-for in a thread, beside the writer.
+Journals, effects, prompts and events of work that ended longer ago than the project's ``retention``, the homes of
+programs that did only such, and feedback of that age; answers to requests after a day; crashes once they count no more.
+What it finds it looks for in a thread, beside the writer.
 """
 
 import logging
@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from kernel.policy.keeping import old_before
 from kernel.services.homes import Homes
 from kernel.services.patience import commit_patiently
 from kernel.store import old
@@ -21,6 +22,7 @@ from kernel.store.commits.sweep_old import (
     sweep_blobs,
     sweep_crashes,
     sweep_events,
+    sweep_feedback,
     sweep_instructions,
 )
 from kernel.store.reader import Reader
@@ -84,10 +86,13 @@ class Retention:
         Cancellation: what was removed is removed, the rest is found again.
         """
         now_ms = self._now_ms()
-        before_ms = now_ms - int(self._kept_seconds() * 1000)
+        skips = await self._reader.read(old.skips)
+        before_ms = old_before(now_ms, int(self._kept_seconds() * 1000), skips)
         instructions = await self._sweep_instructions(before_ms)
         events = await self._sweep_events(before_ms)
         blobs = await self._sweep_blobs(now_ms - UNSWEPT_MS)
+        while await commit_patiently(self._writer, sweep_feedback, before_ms) == ROWS:
+            pass
         while await commit_patiently(self._writer, sweep_answers, now_ms - KEPT_MS) == ROWS:
             pass
         while await commit_patiently(self._writer, sweep_crashes, now_ms - CRASHES_KEPT_MS) == ROWS:

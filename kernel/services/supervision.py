@@ -5,6 +5,7 @@ ending means is for the books.
 """
 
 import contextlib
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -34,7 +35,6 @@ from kernel.store.commits.started import Beginning, started
 from kernel.store.commits.trip import answered
 from kernel.store.feed import Feed
 from kernel.store.writer import Writer
-from protocol.agent import Timeouts
 from protocol.backends import BACKENDS, CLIS
 from protocol.codec import LineTooLong
 from protocol.errors import Refused
@@ -46,6 +46,7 @@ LEAVE_SECONDS: Final = 2.0
 
 TELL_SECONDS: Final = 0.02
 """How long the first entry may take to tell, in its own commit, that its worker runs."""
+_TIME_IS_UP: Final = "its budget of time is spent"
 
 
 class Supervision:
@@ -116,13 +117,15 @@ class Supervision:
             murmur.hear(frame)
 
         ears = Ears(entry=entry, log=log, live=show, ready=ready)
-        timeouts = self._timeouts(leased, briefing)
+        timeouts, left = briefing.definition.timeouts, self._purse.seconds_left(leased.instruction)
         try:
-            dialogue = Dialogue(link=link, start=start, timeouts=timeouts, ears=ears, excused_at=live.excused_at)
-            ending = await dialogue.run()
+            dialogue = Dialogue(link=link, start=start, timeouts=timeouts, ears=ears, standstill=live.standstill)
+            ending: Ending | None = None
+            with trio.move_on_after(math.inf if left is None else max(0.0, left)) as budget:
+                ending = await dialogue.run()
             murmur.flush()
-            cut = timeouts.total < briefing.definition.timeouts.total
-            return self._blamed(leased, ending) if cut else ending
+            out_of_time = Ending("incomplete", _TIME_IS_UP, cause="budget")
+            return self._over_budget(leased, out_of_time if budget.cancelled_caught else ending)
         except WorkerDeaf as deaf:
             return Ending("failed", str(deaf), cause="protocol")
         except LineTooLong as long:
@@ -130,22 +133,12 @@ class Supervision:
         except Refused as refused:
             return Ending("failed", refused.text, cause="protocol")
 
-    def _timeouts(self, leased: Leased, briefing: Briefing) -> Timeouts:
-        """The agent's, cut to what a budget of time leaves over."""
-        timeouts = briefing.definition.timeouts
-        left = self._purse.seconds_left(leased.instruction)
-        return (
-            timeouts if left is None else msgspec.structs.replace(timeouts, total=max(0.0, min(timeouts.total, left)))
-        )
-
-    def _blamed(self, leased: Leased, ending: Ending | None) -> Ending | None:
-        """Whose time was up, where a budget had cut it: of a started workflow it waits to be continued."""
-        if ending is None or ending.cause != "total_timeout":
+    def _over_budget(self, leased: Leased, ending: Ending | None) -> Ending | None:
+        """``ending``; where it is a budget's, of a started workflow, it waits to be continued instead."""
+        if ending is None or ending.cause != "budget":
             return ending
         left = self._purse.allowance(leased.instruction)
-        if isinstance(left, Exhausted) and left.scope == "workflow":
-            return Ending("yielded", "")
-        return Ending("incomplete", ending.text, cause="budget")
+        return Ending("yielded", "") if isinstance(left, Exhausted) and left.scope == "workflow" else ending
 
     async def _entry(self, live: Live, entry: Entry, freeze: Freeze | None) -> Go | Yield:
         """Make ``entry`` durable, the first one with the prompt it answers, and say what its worker may do next."""

@@ -18,6 +18,8 @@ WAKING: Final = frozenset(
         "approval.decided",
         "instruction.queued",
         "instruction.ended",
+        "proposal.opened",
+        "proposal.ended",
         "agent.changed",
         "workflow.started",
         "workflow.changed",

@@ -11,12 +11,13 @@ from kernel.policy.ending import Chosen
 class Expected(msgspec.Struct, frozen=True):
     """What a run was started with: whose work counts (None: everybody's), and the shape of its answer as JSON.
 
-    ``has_channel``: its agents hear each other.
+    ``has_channel``: its agents hear each other. ``verdict``: the name of the vote that decides over it.
     """
 
     has_channel: bool = True
     exit_from: str | None = None
     schema: bytes | None = None
+    verdict: str | None = None
 
 
 class Reply(NamedTuple):
@@ -31,6 +32,7 @@ _NONE: Final = msgspec.Raw(b"null")
 
 class _Shaped(msgspec.Struct, frozen=True):
     output_schema: msgspec.Raw = _NONE
+    verdict: str | None = None
 
 
 _shaped: Final = msgspec.json.Decoder(_Shaped)
@@ -54,8 +56,9 @@ def expected_in(conn: apsw.Connection, space: str) -> Expected:
 def _expected(row: tuple[int, str | None, bytes] | None) -> Expected:
     if row is None:
         return Expected()
-    schema = _shaped.decode(row[2]).output_schema
-    return Expected(bool(row[0]), row[1], None if schema == _NONE else bytes(schema))
+    shaped = _shaped.decode(row[2])
+    schema = None if shaped.output_schema == _NONE else bytes(shaped.output_schema)
+    return Expected(bool(row[0]), row[1], schema, shaped.verdict)
 
 
 LAST_REPLY: Final = """

@@ -82,6 +82,22 @@ def kept_waiting(conn: apsw.Connection) -> frozenset[str]:
     return frozenset(str(agent) for (agent,) in conn.execute(KEPT_WAITING))
 
 
+KEEPING: Final = """
+SELECT live.id FROM instructions AS live
+WHERE live.state IN ('leased', 'running') AND live.waits_for = 'approval' AND EXISTS (
+    SELECT 1 FROM instructions AS i INDEXED BY instructions_queue
+    WHERE i.state IN ('queued', 'yielded') AND i.agent = live.agent AND i.not_before_ms <= :now)
+  AND EXISTS (
+    SELECT 1 FROM agents AS a
+    WHERE a.key = live.agent AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now)
+"""
+
+
+def keeping_others(conn: apsw.Connection, now_ms: int) -> frozenset[InstructionId]:
+    """Instructions whose attempt waits for a person, while its agent could do something else."""
+    return frozenset(instruction_id(number) for (number,) in conn.execute(KEEPING, {"now": now_ms}))
+
+
 DEAD: Final = """
 SELECT i.id, i.name, i.space, i.state, coalesce(i.error_class, 'permanent'), coalesce(i.cause, 'invalid'),
   i.attempts + i.crashes, m.text, i.ended_ms

@@ -7,8 +7,18 @@ from typing import Final, cast
 
 import apsw
 
+from kernel.policy.keeping import Skip
+
 BATCH: Final = 20_000
 """Rows in one answer at most; who got that many asks again."""
+
+SKIPS: Final = "SELECT at_ms, skipped_ms FROM boots WHERE skipped_ms <> 0 ORDER BY id DESC LIMIT 100"
+
+
+def skips(conn: apsw.Connection) -> tuple[Skip, ...]:
+    """When kernels took over whose clocks had been set, or whose machines had been off for long: the last of them."""
+    return tuple(Skip(at_ms, by_ms) for at_ms, by_ms in cast("list[tuple[int, int]]", list(conn.execute(SKIPS))))
+
 
 INSTRUCTIONS: Final = """
 SELECT i.id FROM instructions AS i

@@ -1,28 +1,66 @@
-"""What work took, by agent: tokens, money, how much of it there was, and how much of it failed."""
+"""What work took, by agent, by workspace, by model and in all: tokens, money, time, and how it ended."""
 
-from typing import Final
+from typing import Final, cast
 
 import apsw
 
-from protocol.api.usage import UsageRow
-from protocol.instruction import Usage
+from protocol.api.usage import UsageReport, UsageRow
+from protocol.instruction import ENDED, Usage
+from protocol.names import SpaceId
 
-# A name in several workflows is one row where it is one agent, and several where each has its own.
-BY_AGENT: Final = """
-SELECT agent, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cost_usd), count(*),
-  sum(state IN ('failed', 'dead'))
-FROM instructions WHERE coalesce(:space, space) = space GROUP BY agent ORDER BY agent LIMIT 10000
+# One pass over what was asked for. Rows are few: agents, workspaces and models, and how work of them ended.
+TOTALS: Final = """
+SELECT i.agent, CASE WHEN i.run IS NULL THEN '' ELSE i.space END, coalesce(i.model, ''), i.state, count(*),
+  sum(i.input_tokens), sum(i.output_tokens), sum(i.cache_read_tokens), sum(i.cost_usd), sum(i.steps),
+  sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)),
+  sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens > 0)
+FROM instructions AS i
+WHERE coalesce(:space, i.space) = i.space AND coalesce(:name, i.name) = i.name AND coalesce(:agent, i.agent) = i.agent
+GROUP BY 1, 2, 3, 4
 """
 
+_Row = tuple[str, str, str, str, int, int, int, int, float | None, int, int | None, int]
 
-def by_agent(conn: apsw.Connection, space: str | None) -> tuple[UsageRow, ...]:
-    """For each agent by its key, in one space or in all. Reads every instruction: ask in a thread."""
-    return tuple(
-        UsageRow(
-            key=key,
-            usage=Usage(input_tokens=read, output_tokens=written, cache_read_tokens=cached, cost_usd=cost),
-            instructions=count,
-            failures=failures,
-        )
-        for key, read, written, cached, cost, count, failures in conn.execute(BY_AGENT, {"space": space})
+
+def report(
+    conn: apsw.Connection, *, space: SpaceId | None = None, name: str | None = None, agent: str | None = None
+) -> UsageReport:
+    """Of all work; or of what was done in ``space``, by who is called ``name`` there, or by the ``agent`` of that key.
+
+    Reads every instruction: ask in a thread.
+    """
+    found = [cast("_Row", row) for row in conn.execute(TOTALS, {"space": space, "name": name, "agent": agent})]
+    return UsageReport(
+        rows=_grouped(found, 0), workflows=_grouped(found, 1), models=_grouped(found, 2), total=_sum("", found)
+    )
+
+
+def _grouped(found: list[_Row], column: int) -> tuple[UsageRow, ...]:
+    """A row for each value of ``column`` that says something, in order."""
+    keys = sorted({str(row[column]) for row in found if row[column]})
+    return tuple(_sum(key, [row for row in found if row[column] == key]) for key in keys)
+
+
+def _sum(key: str, found: list[_Row]) -> UsageRow:
+    statuses: list[str] = sorted(ENDED)
+    ended = dict.fromkeys(statuses, 0)
+    usage = Usage()
+    instructions = steps = worked_ms = unpriced = 0
+    for _agent, _space, _model, state, count, read, written, cached, cost, stepped, worked, unknown in found:
+        if state in ended:
+            ended[state] += count
+        usage = usage.plus(Usage(input_tokens=read, output_tokens=written, cache_read_tokens=cached, cost_usd=cost))
+        instructions += count
+        steps += stepped
+        worked_ms += worked or 0
+        unpriced += unknown
+    return UsageRow(
+        key=key,
+        usage=usage,
+        instructions=instructions,
+        failures=ended["failed"] + ended["dead"],
+        ended=ended,
+        steps=steps,
+        worked_seconds=worked_ms / 1000,
+        unpriced=unpriced,
     )

@@ -5,7 +5,8 @@ from typing import Final
 import apsw
 
 from kernel.policy.approval import Rule
-from kernel.rule.view import Ended, Request, Seat, Workspace
+from kernel.rule.view import Ended, PutToVote, Request, Seat, Workspace
+from kernel.store import ballots
 from protocol.names import DEFAULT_TAG, AgentKey
 
 
@@ -74,6 +75,18 @@ class TransactionView:
         """See View."""
         return tuple(Seat(*row) for row in self._conn.execute(SEATS, (agent, workflow, DEFAULT_TAG)))
 
+    def roster(self, space: str) -> tuple[tuple[AgentKey, str], ...]:
+        """See View."""
+        return tuple((AgentKey(agent), name) for agent, name in self._conn.execute(ROSTER, (space,)))
+
+    def ballot(self, space: str, name: str) -> PutToVote | None:
+        """See View."""
+        return ballots.put_to_vote(self._conn, space, name)
+
+    def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
+        """See View."""
+        return tuple(row[0] for row in self._conn.execute(BALLOT_NAMES, {"space": space, "open": only_open}))
+
 
 AGENT_EXISTS: Final = "SELECT 1 FROM agents WHERE key = ? AND home_space IS NULL"
 
@@ -86,6 +99,14 @@ FROM workflows WHERE space = ? AND state = 'running'
 MEMBER: Final = "SELECT agent FROM members WHERE space = ? AND name = ?"
 
 MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LIMIT 64"
+
+ROSTER: Final = "SELECT agent, name FROM members WHERE space = ? ORDER BY name LIMIT 256"
+
+BALLOT_NAMES: Final = """
+SELECT name FROM ballots WHERE space = :space AND (state = 'open' OR NOT :open)
+  AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+ORDER BY id DESC LIMIT 64
+"""
 
 ADDRESSED_BY: Final = """
 SELECT d.agent FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq

@@ -6,8 +6,9 @@ from typing import Final, Literal, cast
 import apsw
 import msgspec
 
-from kernel.policy.standing import AgentState, Reason, Standing, standing
-from kernel.policy.verdict import Progress, Waits
+from kernel.policy.standing import AgentState, Standing, standing
+from kernel.policy.verdict import Kept, Progress, Waits
+from kernel.store import ballots
 from protocol.instruction import Status, WaitReason
 from protocol.names import SpaceId
 
@@ -111,8 +112,8 @@ def _waits(conn: apsw.Connection, space: str, now_ms: int) -> Waits | None:
     """What everything open in ``space`` waits for; None as soon as something there can go on."""
     if conn.execute(LIVE_IN, (space,)).fetchone() is not None:
         return None
-    timed: set[tuple[int, Reason | None]] = set()
-    persons: set[Reason | None] = set()
+    timed: set[tuple[int, Kept | None]] = set()
+    persons: set[Kept | None] = set()
     rows = cast(
         "Iterator[tuple[Status, WaitReason | None, int, AgentState, WaitReason | None, int, int]]",
         conn.execute(OPEN_IN, (space,)),
@@ -125,6 +126,10 @@ def _waits(conn: apsw.Connection, space: str, now_ms: int) -> Waits | None:
                 persons.add(reason)
             case _:
                 return None
+    votes = ballots.open_deadlines(conn, space)
+    if any(until_ms <= now_ms for until_ms in votes):
+        return None  # its result is about to be told, and may wake somebody
+    timed.update((until_ms, "vote") for until_ms in votes)
     return Waits(tuple(timed), tuple(persons))
 
 

@@ -90,5 +90,6 @@ def _scene(told: Told, reader: Reader, at_work: Mapping[int, str]) -> Scene:
         members=members,
         alone=not here.has_channel,
         answer_schema=(here.schema or b"").decode() if answers else "",
+        verdict=here.verdict or "",
         in_hand=at_work,
     )

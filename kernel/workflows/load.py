@@ -1,5 +1,6 @@
 """One workflow file, checked as a whole: everything that can be wrong is found before anything starts (CF10)."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +16,13 @@ from kernel.source.located import Converter
 from kernel.source.nodes import MapNode, Node, ScalarNode
 from kernel.source.problems import BadDefinition, Place, Problems
 from kernel.workflows.checkout import Checkout
-from kernel.workflows.find import Found, find_workflow
+from kernel.workflows.find import SUFFIXES, WORKFLOWS, Found, find_workflow
 from kernel.workflows.later import WORKFLOW_SHAPES
 from kernel.workflows.members import Member, effective
 from kernel.workflows.output import check_output
 from kernel.workflows.params import check_params
 from kernel.workflows.scope import check_texts
+from kernel.workflows.verdict_terms import check_verdict
 from kernel.workflows.workplace import check_workspace
 from protocol.agent import AgentDefinition
 from protocol.api.problem import FileError
@@ -77,9 +79,10 @@ class _Reading:
             entries = {key.text: entry for key, entry, _ in agents}
             members = [member for key, entry, child in agents if (member := self._member(key.text, entry, child))]
             self._check_distinct(agents)
+        self._check_single()
         definition = self._definition(node, entries)
         if isinstance(node, MapNode):
-            self._check_between(definition or self._partial(node, entries), node)
+            self._check_between(definition, node, entries)
         self._check()
         assert definition is not None
         place = place_at(node, "kickoff")
@@ -87,18 +90,23 @@ class _Reading:
         project, root = self._project, self._catalog.root
         return LoadedWorkflow(definition, self._found.shown, tuple(members), project, root, place, source, found)
 
-    def _check_between(self, definition: WorkflowDefinition | None, node: MapNode) -> None:
+    def _check_between(
+        self, whole: WorkflowDefinition | None, node: MapNode, entries: dict[str, Ref | AgentDefinition]
+    ) -> None:
+        wrong = {error.where.partition(".")[0].partition("[")[0] for error in self._problems.errors}
+        definition = whole or self._partial(node, entries, wrong)
         if definition is not None:
             check_params(definition.params, node.get("params") or node, self._problems)
-            check_texts(definition, node, self._problems, self._found.source)
+            if not wrong & _BRINGING:  # else nobody knows which variables there are
+                check_texts(definition, node, self._problems, self._found.source)
             check_workspace(definition, node, self._project, self._catalog.root, self._problems)
             check_output(definition, node, self._problems)
+            check_verdict(definition, node, self._problems)
 
-    def _partial(self, node: MapNode, entries: dict[str, Ref | AgentDefinition]) -> WorkflowDefinition | None:
-        """Those keys that nothing is wrong with, to be checked too; None where variables cannot be judged."""
-        wrong = {error.where.partition(".")[0].partition("[")[0] for error in self._problems.errors}
-        if wrong & _BRINGING:
-            return None
+    def _partial(
+        self, node: MapNode, entries: dict[str, Ref | AgentDefinition], wrong: set[str]
+    ) -> WorkflowDefinition | None:
+        """Those keys that nothing is ``wrong`` with, to be checked too."""
         sound = tuple(pair for pair in node.entries if pair[0].text not in wrong | _GIVEN)
         given = {"name": self._found.default_name, "agents": entries}
         converter = Converter(Problems(self._problems.path), WORKFLOW_SHAPES)
@@ -218,6 +226,14 @@ class _Reading:
             message = "an agent of a workflow has no folder of its own: it ends with the workflow"
             hint = f"remove dir:, or make it an agent of the project: .agents/{entry.name}.yaml"
             self._problems.add(place_at(node, "context.dir"), f"{where}.context.dir", message, hint)
+
+    def _check_single(self) -> None:
+        """Note where the project file gives a name to one file, and another in ``.workflows/`` bears it (CF09)."""
+        name, shown = self._found.default_name, self._found.shown
+        own = f"{WORKFLOWS}/{name}{SUFFIXES[0]}"
+        if self._found.bound and os.path.normpath(shown) != own and os.path.lexists(self._catalog.root / own):
+            message = f"the workflow {name} is defined twice: here, as the project file says, and in {own}"
+            self._problems.add(self._found.node.place, "", message, "keep one of them, or take another name")
 
     def _check_distinct(self, agents: list[tuple[ScalarNode, Ref | AgentDefinition, Node]]) -> None:
         first: dict[str, str] = {}

@@ -246,5 +246,6 @@ def _check_prices(loaded: LoadedWorkflow, budget: RunBudget) -> None:
     limited = [one for one in loaded.members if has_usd_limit(one.definition.budget, budget)]
     unknown = [one.name for one in limited if not has_price(one.definition, loaded.project)]
     if unknown:
-        names = ", ".join(f"{one.name} ({one.definition.model})" for one in limited if one.name in unknown)
+        named = (one for one in limited if one.name in unknown)
+        names = ", ".join(f"{one.name} ({one.definition.model or one.definition.backend})" for one in named)
         raise Refused("bad_request", f"a budget in USD needs a price, and none is known for {names}", NO_PRICE_HINT)

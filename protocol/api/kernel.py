@@ -3,6 +3,7 @@
 from typing import Literal
 
 from protocol.api.document import Ask, Body, Document
+from protocol.api.problem import FileError
 from protocol.api.workflows import WorkflowRow
 
 
@@ -51,7 +52,7 @@ class HeldAgent(Body, frozen=True, kw_only=True):
 
 
 class StatusReport(Document, frozen=True, kw_only=True):
-    """``awk status``."""
+    """``awk status``; asked about a target, all but ``kernel`` is about that, and a stopped workflow is ``down``."""
 
     state: Literal["up", "degraded", "down"]
     notice: str | None = None
@@ -60,6 +61,8 @@ class StatusReport(Document, frozen=True, kw_only=True):
     agents: dict[str, int] = {}
     held: tuple[HeldAgent, ...] = ()
     workflows: tuple[WorkflowRow, ...] = ()
+    broken: tuple[FileError, ...] = ()
+    """What is wrong with the project file and the agents' files; what they said before stays in effect."""
     schema: str = "awk/status/1"
 
 

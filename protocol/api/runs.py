@@ -45,7 +45,8 @@ class RunReport(Document, frozen=True, kw_only=True):
     usage: Usage
     messages: tuple[Message, ...]
     duration_seconds: float
-    verdict: str | None = None
+    verdict: Literal["yes", "no"] | None = None
+    """What was decided by the vote that the workflow names; null as long as nothing is."""
     output: Any = None
     """The final answer as JSON, where the workflow has an ``output_schema`` and the answer fits."""
     branches: dict[str, str] = {}

@@ -75,3 +75,21 @@ def test_a_kernel_that_is_killed_while_claude_is_kept_waiting_asks_no_second_tim
         assert project.until("instruction.ended", seconds=60)["data"]["status"] == "done"
         assert pending(project) == []
     assert ran(project) == ["claude"]
+
+
+def test_claude_answers_another_message_while_a_person_is_waited_for(project: Project) -> None:
+    """Approvals: its agent goes on with other work meanwhile; resumed, it makes the call that was granted by then."""
+    says = [Say("I run it.", (SHELL,)), Say("It is late."), Say("Once more.", (AGAIN,)), Say("That was it.")]
+    with ScriptedApi(says) as api:
+        assert project.awk("start", "--trust", env=claude(project, api.anthropic_url)).code == 0
+        assert project.awk("send", "alice", "go", "--wait", seconds=60).code == 7
+        answer = project.awk("send", "alice", "what is the time?", "--wait", seconds=60)
+        assert (answer.code, answer.out) == (0, "It is late.\n"), answer.err
+        assert [row["id"] for row in pending(project)] == ["a1"]
+        assert ran(project) == []
+        assert project.awk("approve", "a1").code == 0
+        end = project.until("instruction.ended", seconds=60, holds=lambda one: one["data"]["text"] == "That was it.")
+        assert end["data"]["status"] == "done"
+        assert pending(project) == []
+    assert ran(project) == ["claude"]
+    assert len(api.requests) == 4

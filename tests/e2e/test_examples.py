@@ -30,11 +30,12 @@ one who leads, what is known as JSON            flows/together.yaml
 a workspace without a word, in files, bound     flows/{solo,filed,bound}.yaml, moniro.yaml
 a workspace in memory, and none                 flows/{sketch,apart}.yaml
 variables                                       flows/variables.yaml
+a vote whose no is exit code 8 (verdict)        examples/verdict, tests/e2e/test_verdict_example.py
 run, start, stop, list, send, peek              the sessions below; @instance is @workflow:tag today
 ==============================================  ============================================================
 
 Not here, for what they need is not built: documents and who owns them (workspace.document, documents, document_owner),
-what an agent remembers in its prompt (memory), and votes (verdict). Until then these words are refused, which
+and what an agent remembers in its prompt (memory). Until then these words are refused, which
 test_a_word_whose_time_has_not_come_is_refused_and_not_ignored holds. Rotating a channel was left open by the design,
 and is not needed: nobody reads a channel whole. Files for a CLI's own configuration are written by its backend.
 """
@@ -122,7 +123,6 @@ def test_definitions_mean_what_they_say() -> None:
         ("flows/x.yaml", "workspace: { document: notes.md }"),
         ("flows/x.yaml", "workspace: { documents: [goals.md, todos.md] }"),
         ("flows/x.yaml", "workspace: { document_owner: scribe }"),
-        ("flows/x.yaml", "verdict: p1"),
         ("flows/x.yaml", "rules: []"),
         ("flows/x.yaml", "guard: { model: haiku }"),
         (".agents/x.yaml", "memory: { budget: 2000 }"),
@@ -244,7 +244,7 @@ def test_an_agent_is_made_changed_and_removed(team: Project) -> None:
         (["agent", "todo", "nina", "add", "rename helper"], None),
         (["agent", "todo", "nina", "done", "1"], None),
         (["agent", "edit", "nina", "max_steps=7"], ".agents/nina.yaml\n"),
-        (["new", "lone", "-m", "sonnet", "-s", "Be brief."], None),
+        (["new", "lone", "-m", "sonnet"], None),
         (["agent", "create", "grown", "--from", "lone"], ".agents/grown.yaml\n"),
     ):
         ran = team.awk(*command)

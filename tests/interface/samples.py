@@ -19,9 +19,11 @@ from protocol.api.instructions import (
 )
 from protocol.api.kernel import HeldAgent, KernelInfo, StatusReport
 from protocol.api.messages import Channel, Inbox, InboxRow
+from protocol.api.problem import FileError
 from protocol.api.processes import Ps, PsRow
 from protocol.api.providers import BackendList, BackendRow
-from protocol.api.runs import RunReport
+from protocol.api.runs import RunList, RunReport, RunRow
+from protocol.api.usage import UsageReport, UsageRow
 from protocol.api.workflows import WorkflowRow
 from protocol.api.worktrees import DiffCommit, DiffFile, DiffReport, DiffStat, WorktreeDiff
 from protocol.instruction import Usage
@@ -120,6 +122,11 @@ def read_answers(text: str) -> dict[str, Any]:
     held = HeldAgent(name=text, space=text, state="error", reason=text)
     provider = {"name": text, "key_set": True, "base_url": None}
     about = KernelInfo(pid=1, url="http://127.0.0.1:1", version="0", project=text, uptime_seconds=61.0)
+    took = UsageRow(
+        key=text, usage=Usage(input_tokens=5), instructions=3, failures=1, ended={"done": 1, "failed": 1}, steps=2,
+        worked_seconds=1.26, unpriced=1,
+    )  # fmt: skip
+    ran = RunRow(run="review:main", mode="run", state="stopped", status=text, exit_code=1, started_at=AT, ended_at=None)
     runs = WorkflowRow(name="review", tag="main", state="running", members=("alice", text), started_at=AT)
     return {
         "GET /ps": Ps(agents=(ps_row(text=text), ps_row("bob", "", space=None, state="idle", pid=None))),
@@ -132,10 +139,13 @@ def read_answers(text: str) -> dict[str, Any]:
         ),
         "GET /instructions/i7": instruction(text=text, cause=text, error_class="crash"),
         "GET /runs/review:main": report(text),
-        "GET /status": StatusReport(state="up", kernel=about, agents={"idle": 2}, held=(held,), workflows=(runs,)),
+        "GET /status": StatusReport(state="up", kernel=about, agents={"idle": 2}, held=(held,), workflows=(runs,),
+            broken=(FileError(path=text, line=1, column=2, where="model", message=text),)),
         "GET /spaces/review:main/channel": Channel(space="review:main", messages=said),
         "GET /spaces/dm:alice/channel": Channel(space="dm:alice", messages=(message(3, text),)),
         "GET /spaces/review:main/diff": DiffReport(space="review:main", worktrees=(worktree(text),)),
+        "GET /usage": UsageReport(rows=(took,), workflows=(took,), models=(took,), total=took),
+        "GET /runs": RunList(runs=(ran,)),
         "GET /providers": {"schema": "awk/providers/1", "providers": [provider]},
         "GET /backends": BackendList(backends=(backend_row(text), backend_row(text, missing=text))),
     }  # fmt: skip
@@ -154,6 +164,8 @@ READS: dict[str, list[str]] = {
     "GET /spaces/review:main/channel": ["channel", "@review"],
     "GET /spaces/dm:alice/channel": ["peek", "alice"],
     "GET /spaces/review:main/diff": ["diff", "alice@review"],
+    "GET /usage": ["stats"],
+    "GET /runs": ["runs"],
     "GET /providers": ["providers"],
     "GET /backends": ["backends"],
 }

@@ -1,10 +1,12 @@
 """validate, config, schema, run --dry-run: what files mean, at the command line, with no kernel in sight."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.architecture.sources import ROOT
 from tests.interface.conftest import Cli
 from tests.kernel.inspect.files import MOCK, review, write
 
@@ -122,6 +124,14 @@ def test_a_dry_run_says_what_would_start_and_starts_nothing(cli: Cli) -> None:
     assert not list(cli.home.rglob("daemon.*"))
 
 
+def test_a_dry_run_shows_a_parameter_as_texts_will_have_it(cli: Cli) -> None:
+    """contracts 1: a bool is true or false, in the list as in the kickoff."""
+    text = "agents: {x: {backend: mock, mock: [{text: x}]}}\nparams: [{name: deep, type: bool}]\n"
+    write(cli.root, {".workflows/w.yaml": f"{text}kickoff: '@x ${{{{ params.deep }}}}'\n"})
+    said = cli("run", "w", "--dry-run", "--", "--deep").out.splitlines()
+    assert {"  deep: true", "  @x true"} <= set(said)
+
+
 @pytest.mark.parametrize(
     ("files", "words", "code"),
     [
@@ -144,3 +154,14 @@ def test_a_dry_run_of_a_file_takes_the_path_as_run_does(cli: Cli) -> None:
     document = cli("run", ".workflows/review.yaml", "--dry-run", "--json", "--", "-b", "x").json()
     assert (document["schema"], document["run"]) == ("awk/dry-run/1", "review:main")
     assert cli("run", str(Path(".workflows") / "none.yaml"), "--dry-run").code == 5
+
+
+def test_a_vote_that_would_decide_is_told_beforehand(cli: Cli) -> None:
+    """contracts 1: verdict, in the plan and in what a file comes to; the example of it is sound."""
+    shutil.copytree(ROOT / "examples/verdict", cli.root, dirs_exist_ok=True)
+    assert cli("validate").code == 0
+    ran = cli("run", "release", "--dry-run")
+    assert "decided by:\n  the approval release; a no is exit code 8\n" in ran.out
+    assert cli("run", "release", "--dry-run", "--json").json()["verdict"] == "release"
+    told = next(line for line in cli("config", "release").out.splitlines() if line.startswith("verdict:"))
+    assert told.split() == ["verdict:", "release", "#", ".workflows/release.yaml:5"]

@@ -31,6 +31,12 @@ RUNNING: Final[dict[str, Answer | Handler]] = {
     "GET /dead": {"instructions": [{"id": "i3"}]},
     "GET /instructions": {"instructions": [{"id": "i12"}]},
     "GET /runs": {"runs": [{"run": "review:main"}]},
+    "GET /proposals": {
+        "proposals": [
+            {"id": "release", "space": "review:main", "options": [{"id": "yes"}, {"id": "no"}]},
+            {"id": "p1", "space": "review:pr-7", "options": [{"id": "yes"}, {"id": "tabs"}]},
+        ]
+    },
 }
 
 
@@ -66,6 +72,9 @@ def test_what_runs_is_offered_as_it_is_written(team: Cli, kernel: KernelDouble) 
     assert _lines(team, "channel") == ["@review", "@review:pr-7"]
     assert _lines(team, "instruction") == ["i12", "i3"]
     assert _lines(team, "shown") == ["i12", "i3", "review:main"]
+    assert _lines(team, "proposal") == _lines(team, "any_proposal") == ["p1@review:pr-7", "release@review"]
+    assert _lines(team, "choice") == ["no", "tabs", "yes"]
+    assert [asked.query for asked in kernel.of("GET", "/proposals")] == [{"state": "open"}, {}, {"state": "open"}]
 
 
 ODD: Final[list[Answer]] = [None, problem(500, "internal", "?"), {"agents": 3}, {"agents": [3]}, {"agents": [{}]}, {}]
@@ -127,6 +136,8 @@ def test_somebody_at_a_terminal_presses_tab(shell: str, team: Cli, kernel: Kerne
         typist.completes("awk send alice@r", "awk send alice@review ")
         typist.completes("awk send bob@review:", "awk send bob@review:pr-7 ")
         typist.completes("awk retry i1", "awk retry i12 ")
+        typist.completes("awk proposal vote rel", "awk proposal vote release@review ")
+        typist.completes("awk proposal vote release@review t", "awk proposal vote release@review tabs ")
 
 
 def test_fish_completes(team: Cli, kernel: KernelDouble) -> None:

@@ -11,7 +11,7 @@ from protocol.api.messages import InstructionResult, SendReceipt, SendReport
 from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Answer, Asked, KernelDouble, Stream, problem, sse
-from tests.interface.samples import event, instruction
+from tests.interface.samples import AT, event, instruction
 
 RECEIPT = SendReceipt(message_id="m1", instruction_ids=("i7",))
 PING = b": ping\n\n"
@@ -185,6 +185,20 @@ def test_waiting_ends_with_the_instruction(cli: Cli, kernel: KernelDouble) -> No
     assert kernel.of("GET", "/events")[0].query == {"type": kinds}
 
 
+@pytest.mark.parametrize("terminal", [False, True], ids=["nobody there", "somebody there"])
+def test_an_approval_is_waited_for_only_by_who_may_give_it(terminal: bool, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: exit 7, also where somebody watches the run itself and its request has a deadline."""
+    asks = instruction(status="waiting", standing="time", waits_for="approval", approval="a3", until=AT)
+    kernel.answers |= {
+        "POST /messages": RECEIPT,
+        "GET /events": Stream([PING, sse("instruction.ended", event("instruction.ended", 9, instruction="i7"), 9)]),
+        "GET /instructions/i7": _in_turn(asks, instruction()),
+    }
+    ran = cli("send", "alice", "hi", "--wait", terminal=terminal)
+    assert ran.code == (0 if terminal else 7)
+    assert ("approve" in ran.err) is not terminal
+
+
 def test_waiting_survives_the_kernel(cli: Cli, kernel: KernelDouble) -> None:
     """The stream breaks, the next one resumes after the last event, and what happened meanwhile is asked for."""
     other = event("instruction.ended", 8, instruction="i6")
@@ -331,11 +345,14 @@ def test_the_report_of_serve_is_passed_on(cli: Cli, kernel: KernelDouble) -> Non
 
 
 def test_an_agent_is_made_without_a_file(cli: Cli, kernel: KernelDouble) -> None:
-    """new [NAME] -m MODEL: only what was given is sent."""
+    """new [NAME] -m MODEL: what was given is sent, and the prompt or script that an agent cannot be without."""
     kernel.answers["POST /agents"] = {"name": "agent-1", "model": "mock/x"}
     assert cli("new", "-m", "mock/x").out == "agent-1\n"
     assert cli("new", "eve", "-m", "mock/x", "-b", "mock", "-s", "Be brief.", "--json").json()["name"] == "agent-1"
+    assert cli("new", "-m", "sonnet").code == 0
+    echo = [{"text": "You said: ${{ message.text }}"}]
     assert [asked.body for asked in kernel.of("POST", "/agents")] == [
-        {"model": "mock/x"},
-        {"name": "eve", "model": "mock/x", "backend": "mock", "system": "Be brief."},
+        {"model": "mock/x", "mock": echo},
+        {"name": "eve", "model": "mock/x", "backend": "mock", "system": "Be brief.", "mock": echo},
+        {"model": "sonnet", "system": "You are a helpful assistant."},
     ]

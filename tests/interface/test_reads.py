@@ -9,6 +9,7 @@ import pytest
 
 from protocol.api.messages import Channel
 from protocol.api.processes import Ps
+from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, problem, sse
@@ -133,6 +134,9 @@ def test_an_agents_part_of_a_channel(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["GET /spaces/review:main/channel"] = Channel(space="review:main", messages=said)
     shown = cli("peek", "alice@review", "--json").json()["messages"]
     assert [m["text"] for m in shown] == ["1", "@alice 2"]
+    last = cli("peek", "alice@review", "-n", "1", "--json").json()["messages"]
+    assert [m["text"] for m in last] == ["@alice 2"], "the last of its own, however much others said since"
+    assert kernel.of("GET", "/spaces/review:main/channel")[-1].query == {"limit": "1000"}
 
 
 def test_peek_without_a_target_takes_the_only_one(cli: Cli, kernel: KernelDouble) -> None:
@@ -163,6 +167,39 @@ def test_who_is_not_in_a_workflow_is_told_who_is(cli: Cli, kernel: KernelDouble)
 
 
 @pytest.mark.parametrize(
+    ("words", "query"),
+    [
+        ([], {}),
+        (["alice"], {"agent": "alice"}),
+        (["@review:pr-1"], {"space": "review:pr-1"}),
+        (["bob@review"], {"space": "review:main", "agent": "bob"}),
+    ],
+    ids=str,
+)
+def test_what_work_took_is_asked_of_a_target(
+    words: list[str], query: dict[str, str], cli: Cli, kernel: KernelDouble
+) -> None:
+    """contracts 7: stats [TARGET]."""
+    kernel.answers["GET /usage"] = read_answers("x")["GET /usage"]
+    assert cli("stats", *words).code == 0
+    assert kernel.of("GET", "/usage")[0].query == query
+
+
+def test_a_cost_nobody_knows_is_unknown_and_not_0(cli: Cli, kernel: KernelDouble) -> None:
+    """decisions.md: unknown model, unknown cost; what is known of it is shown with a mark."""
+    sample = read_answers("x")["GET /usage"]
+    known = msgspec.structs.replace(sample.total, key="alice", usage=Usage(input_tokens=5, cost_usd=0.25))
+    free = msgspec.structs.replace(sample.total, key="bob", unpriced=0)
+    kernel.answers["GET /usage"] = msgspec.structs.replace(sample, rows=(known, sample.total, free), models=())
+    agents, workspaces = cli("stats").out.split("\n\n")
+    header, first, *others = (line.split() for line in agents.splitlines())
+    assert header[-2:] == ["COST$", "SECONDS"]
+    assert " ".join(first) == "alice 1 1 0 1 0 0 2 5 0 0 0.2500+? 1.3"
+    assert [(line[0], line[-2]) for line in others] == [("x", "unknown"), ("bob", "-"), ("total", "unknown")]
+    assert workspaces.startswith("WORKSPACE")
+
+
+@pytest.mark.parametrize(
     "words", [["queue", "@review"], ["channel", "alice"], ["channel", "@Review!"], ["send", "a b", "x"]]
 )
 def test_a_target_that_cannot_be_is_refused_before_anything_is_asked(
@@ -179,6 +216,15 @@ def test_status_says_down_and_starts_nothing(cli: Cli) -> None:
     assert ran.code == 3
     assert ran.json() == {"schema": "awk/status/1", "state": "down", "kernel": None, "agents": {}, "workflows": []}
     assert list(cli.home.iterdir()) == []
+
+
+@pytest.mark.parametrize(("state", "code"), [("up", 0), ("degraded", 0), ("down", 3)])
+def test_status_of_a_target_says_whether_that_runs(state: str, code: int, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: status [TARGET]; 3 not running."""
+    kernel.answers["GET /status"] = msgspec.structs.replace(read_answers("x")["GET /status"], state=state)
+    ran = cli("status", "bob@review")
+    assert (ran.code, ran.out.split()[0]) == (code, state)
+    assert kernel.of("GET", "/status")[0].query == {"space": "review:main", "agent": "bob"}
 
 
 EVENTS = [
@@ -221,6 +267,49 @@ def test_logs_leave_the_conversation_out(cli: Cli, kernel: KernelDouble) -> None
     assert [e["seq"] for e in cli("logs", "bob@review", "--jsonl").jsonl()] == [4]
     assert kernel.of("GET", "/events")[-1].query["space"] == "review:main"
     assert cli("logs", "alice").out == f"{AT} attempt.ended dm:alice alice attempt=i7-1 exit=SIGKILL stderr=boom\n"
+
+
+def _told(*told: tuple[str, str | None, str | None]) -> Stream:
+    """Events of alice: type, instruction, attempt."""
+    made = [
+        event(
+            kind, seq, agent="alice", space="dm:alice", instruction=work, data={"attempt": attempt} if attempt else {}
+        )
+        for seq, (kind, work, attempt) in enumerate(told, 1)
+    ]
+    return Stream([*(sse(e["type"], e, e["seq"]) for e in made), sse("bye", event("bye"))])
+
+
+ATTEMPTS: list[tuple[str, str | None, str | None]] = [
+    ("instruction.queued", "i7", None),
+    ("instruction.leased", "i7", "i7-1"),
+    ("attempt.ended", "i7", "i7-1"),
+    ("kernel.started", None, None),
+    ("instruction.leased", "i7", "i7-2"),
+    ("instruction.queued", "i8", None),
+    ("instruction.step", "i7", None),
+    ("attempt.ended", "i7", "i7-2"),
+    ("instruction.queued", "i7", None),
+    ("kernel.started", None, None),
+    ("instruction.leased", "i7", "i7-3"),
+    ("instruction.step", "i7", None),
+]
+
+
+def test_the_log_of_what_ended_is_shown_without_what_runs(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: logs --previous: the last attempt that ended; without a target the kernel before this one."""
+    kernel.answers["GET /events"] = lambda asked: _told(*ATTEMPTS)
+    assert [e["seq"] for e in cli("logs", "alice", "--previous", "--jsonl").jsonl()] == [5, 7, 8, 9]
+    assert [e["seq"] for e in cli("logs", "--previous", "--jsonl").jsonl()] == [4, 5, 6, 7, 8, 9]
+    assert cli("logs", "--previous", "-f").code == 2
+
+
+def test_nothing_that_ended_is_no_mistake(cli: Cli, kernel: KernelDouble) -> None:
+    """Of an agent that is there; a name nobody has is still one."""
+    kernel.answers["GET /events"] = lambda asked: _told(*ATTEMPTS[:2])
+    kernel.answers["GET /agents/alice"] = {}
+    assert (cli("logs", "alice", "--previous").code, cli("logs", "--previous").out) == (0, "")
+    assert cli("logs", "olga", "--previous").code == 5
 
 
 @every_read

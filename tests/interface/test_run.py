@@ -122,6 +122,16 @@ def test_the_exit_code_is_the_reports(code: int, cli: Cli, kernel: KernelDouble)
     assert (ran.code, ran.json()["exit_code"], ran.json()["schema"]) == (code, code, "awk/run/1")
 
 
+def test_a_run_that_must_not_fail_its_caller_ends_with_0(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: --fail-on never; the report says how it ended all the same, and what was never begun still fails."""
+    kernel.answers["POST /run"] = Stream([ACCEPTED, _result(report(exit_code=6))])
+    ran = cli("run", "review", "--json", "--fail-on", "never")
+    assert (ran.code, ran.json()["exit_code"]) == (0, 6)
+    assert cli("run", "review", "--fail-on", "error").code == 6
+    kernel.answers["POST /run"] = problem(403, "untrusted", "no")
+    assert cli("run", "review", "--fail-on", "never").code == 7
+
+
 def test_lines_of_json_end_with_the_result(cli: Cli, kernel: KernelDouble) -> None:
     """contracts 7: --jsonl, one object a line, the last {"type": "result"}."""
     kernel.answers["POST /run"] = Stream([PING, ACCEPTED, SAID, STEP, _result()])

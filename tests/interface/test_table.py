@@ -43,6 +43,7 @@ ARGUMENTS = {
     "tool": ["list"],
     "skills": ["list"],
     "feedback": ["list"],
+    "proposal": ["show", "release@review"],
     "schema": ["agent"],
     "completion": ["bash"],
 }

@@ -22,7 +22,7 @@ from tests.sim.plan import AGENTS, PROVIDER_OF, TEAM
 FILE: Final = """\
 model: {provider}/small
 prompt: {{system: You do jobs.}}
-timeouts: {{startup: 30s, idle: 60s, tool: 2m, total: 20m}}
+timeouts: {{startup: 30s, idle: 60s, tool: 2m, total: 20m, approval: 60s}}
 """
 ENVIRON: Final = {"ANTHROPIC_API_KEY": "key-a", "OPENAI_API_KEY": "key-o"}
 MADE_MS: Final = 1_789_999_000_000

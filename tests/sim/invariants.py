@@ -11,6 +11,8 @@ import trio
 from protocol.events import Event
 from protocol.names import number_of
 from tests.sim.plan import CALL_TOKENS
+from tests.sim.polls import ALWAYS as POLLS_ALWAYS
+from tests.sim.polls import judge_ballots
 from tests.sim.provider import Providers
 from tests.sim.witness import Witness
 
@@ -28,12 +30,21 @@ SELECT 'P3', 'a count of i' || id || ' is negative' FROM instructions
 UNION ALL
 SELECT 'P3', 'i' || id || ' is ' || state || ' and waits for ' || coalesce(waits_for, 'nothing') FROM instructions
   WHERE (state = 'waiting') <> (waits_for IS NOT NULL)
+    AND NOT (state IN ('leased', 'running') AND waits_for = 'approval' AND wait_key LIKE 'a%')
 UNION ALL
 SELECT 'P1', 'the delivery of m' || d.message || ' is ' || d.state || ' and i' || i.id || ' is ' || i.state
   FROM deliveries AS d CROSS JOIN instructions AS i ON i.id = d.instruction
   WHERE (d.state = 'dead' AND i.state NOT IN ('failed', 'dead', 'cancelled'))
     OR (d.state <> 'dead' AND i.state IN ('failed', 'dead', 'cancelled'))
     OR (d.state IN ('queued', 'leased', 'injected') AND i.state IN ('done', 'incomplete'))
+UNION ALL
+SELECT 'P3', 'a' || a.id || ' is open and i' || i.id || ' is ' || i.state
+  FROM approvals AS a CROSS JOIN instructions AS i ON i.id = a.instruction
+  WHERE a.state = 'open' AND i.state IN ('done', 'incomplete', 'failed', 'dead', 'cancelled')
+UNION ALL
+SELECT 'P3', 'i' || i.id || ' waits for ' || coalesce(i.wait_key, 'nothing') || ', which is not open'
+  FROM instructions AS i
+  WHERE i.waits_for = 'approval' AND i.wait_key NOT IN (SELECT 'a' || a.id FROM approvals AS a WHERE a.state = 'open')
 UNION ALL
 SELECT 'P12', key || ' is half open and nobody tries it' FROM breakers WHERE state = 'half_open' AND probe IS NULL
 """
@@ -59,7 +70,11 @@ WHERE j.agent = i.agent AND j.state IN ('queued', 'yielded') AND j.lane < i.lane
   AND NOT i.promoted
 """
 
-STEPS_OF: Final = "SELECT count(*) FROM entries WHERE instruction = ? AND epoch = ?"
+STEPS_OF: Final = """
+SELECT count(*) + (SELECT coalesce(i.waits_for = 'approval', 0) FROM instructions AS i WHERE i.id = :id)
+FROM entries WHERE instruction = :id AND epoch = :epoch
+"""
+"""With the place that it left for want of an approval, which nobody took from it."""
 
 COUNTED: Final = """
 SELECT i.entries, count(e.k), coalesce(max(e.k), -1)
@@ -92,7 +107,7 @@ class Inspector:
         if all(event.type in MINOR for event in events):
             promises: Iterable[object] = ()
         else:
-            promises = conn.execute(ALWAYS)
+            promises = (*conn.execute(ALWAYS), *conn.execute(POLLS_ALWAYS))
         for promise, text in cast("Iterable[tuple[object, object]]", promises):
             self._blame(str(promise), str(text))
         for event in events:
@@ -163,7 +178,8 @@ class Inspector:
         if outcome in {"rate_limited", "overloaded"}:
             self.providers.heard(attempt, str(outcome))
         if outcome == "yielded":
-            (steps,) = conn.execute(STEPS_OF, (number, int(attempt.rpartition("-")[2]))).fetchone() or (0,)
+            values = {"id": number, "epoch": int(attempt.rpartition("-")[2])}
+            (steps,) = conn.execute(STEPS_OF, values).fetchone() or (0,)
             if not steps:
                 self._blame("P11", f"{attempt} was preempted before it had made an entry")
 
@@ -215,6 +231,7 @@ def judge_end(
     ``workers`` is how many calls could be under way at once; ``cancelled`` what people wanted ended.
     """
     at = trio.current_time()
+    judge_ballots(conn, witness)
     bounds = {"workers": workers, "call": CALL_TOKENS, "cancelled": json.dumps(list(cancelled))}
     for promise, text in (*conn.execute(STRANGE_COUNTS), *conn.execute(RUNS, bounds)):
         witness.blame(at, str(promise), str(text))

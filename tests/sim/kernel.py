@@ -6,10 +6,13 @@ What it does not have: HTTP, signals, processes and a disk.
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import cast
 
 import trio
 
 from kernel.agents.registry import register
+from kernel.api.context import Services
 from kernel.policy.aging import STARVATION_MS
 from kernel.policy.choose import Limits
 from kernel.services.admission import Admission
@@ -52,6 +55,19 @@ class Nature:
     inspect: Inspects
     heard: Callable[[Sequence[Event]], None]
     """Told what the kernel tells those who watch."""
+
+
+def _services(kernel: "Kernel", ground: Ground) -> Services:
+    """As much of what handlers get as the simulated ones ask for."""
+    found = SimpleNamespace(
+        reader=kernel.reader,
+        writer=kernel.writer,
+        feed=kernel.feed,
+        catalog=ground.catalog,
+        now_ms=kernel.now_ms,
+        hold=kernel.attempts.hold,
+    )
+    return cast("Services", found)
 
 
 class Kernel:
@@ -127,6 +143,7 @@ class Kernel:
             kept_seconds=lambda: ground.catalog.project().retention,
         )
         self.runs = Runs(reader=self.reader, writer=self.writer, wake=feed.new_wake(unless=apart), now_ms=nature.now_ms)
+        self.services = _services(self, ground)
         self.safe_mode = False
         self._stop = trio.Event()
         self._grace_seconds = 0.0

@@ -1,14 +1,18 @@
 """The people of a world: they send what the plan says, when it says so, and do with the work what people do."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
+import msgspec
 import trio
 
 from kernel.rule.draft import Draft
 from kernel.store.commits.append import append
+from kernel.store.commits.approval import approve, deny
+from kernel.store.commits.ballot import cancel_ballot, create, vote
 from kernel.store.commits.begin_workflow import begin_workflow
 from kernel.store.commits.cancel import cancel
 from kernel.store.commits.pause import (
@@ -30,10 +34,11 @@ from protocol.message import USER
 from protocol.names import AgentKey
 from protocol.workflow import Ref, RunLimits, WorkflowDefinition
 from tests.sim.ground import beginning
-from tests.sim.plan import TEAM, WATCH, Act, Deed, Run, Send, Watch
+from tests.sim.plan import TEAM, WATCH, Act, Decide, Deed, Poll, Run, Send, Watch
+from tests.sim.polls import POLLS, by_person
 from tests.sim.world import World
 
-Step = Send | Act | Run | Watch
+Step = Send | Act | Run | Watch | Decide | Poll
 
 ON_AGENT: Final[dict[Deed, Callable[..., Any]]] = {
     "pause": pause_agent,
@@ -45,6 +50,9 @@ ON_TEAM: Final[dict[Deed, Callable[..., Any]]] = {
     "pause workflow": pause_workflow,
     "resume workflow": resume_workflow,
 }
+
+
+WAITING: Final = "SELECT 'a' || id FROM approvals WHERE state = 'open' ORDER BY id"
 
 
 @dataclass
@@ -60,7 +68,7 @@ class People:
     async def live(self) -> None:
         """Do all that the plan says."""
         plan = self.world.plan
-        steps: list[Step] = [*plan.sends, *plan.acts, *plan.runs, *plan.watches]
+        steps: list[Step] = [*plan.sends, *plan.acts, *plan.runs, *plan.watches, *plan.decides, *plan.polls]
         async with trio.open_nursery() as nursery:
             for step in sorted(steps, key=lambda one: one.at):
                 await trio.sleep_until(step.at)
@@ -78,6 +86,10 @@ class People:
                     await self._run(step)
                 case Watch():
                     await self._watch(step)
+                case Decide():
+                    await self._decide(step)
+                case Poll():
+                    await self._poll(step)
         except Refused as refused:
             self.world.witness.note(trio.current_time(), "refused", refused.code, step)
 
@@ -90,6 +102,7 @@ class People:
             mode="run",
             kickoff=run.kickoff,
             budget=RunBudget(tokens=run.tokens),
+            attended=run.attended,
             deadline_ms=None if seconds is None else self._now_ms() + round(seconds * 1000),
         )
         key = RequestKey(USER, run.label, sha256(run.kickoff.encode()).digest())
@@ -102,6 +115,28 @@ class People:
         await self.world.ask(begin_workflow, beginning(definition), RequestKey(USER, WATCH, b"watch"))
         await trio.sleep_until(watch.until)
         await self.world.ask(stop_workflow, WATCH, "cancelled", 130, "seen enough")
+
+    async def _decide(self, decide: Decide) -> None:
+        found = [str(one) for (one,) in self.world.eyes.execute(WAITING).fetchall()]
+        for approval in found[: decide.count]:
+            self.world.witness.note(trio.current_time(), decide.verdict, approval)
+            if decide.verdict == "deny":
+                await self.world.ask(deny, approval)
+            else:
+                await self.world.ask(approve, approval, always="*" if decide.verdict == "always" else None)
+
+    async def _poll(self, poll: Poll) -> None:
+        ask = self.world.ask
+        await ask(create, TEAM, msgspec.structs.replace(POLLS[poll.kind], name=poll.label))
+        choice = by_person(poll.kind, poll.label)
+        jobs: dict[float, Callable[[], Awaitable[object]]] = {}
+        if poll.vote is not None:
+            jobs[poll.vote] = partial(ask, vote, TEAM, poll.label, choice)
+        if poll.cancel is not None:
+            jobs[poll.cancel] = partial(ask, cancel_ballot, TEAM, poll.label)
+        for at, job in sorted(jobs.items()):
+            await trio.sleep_until(at)
+            await job()
 
     def _now_ms(self) -> int:
         """By the kernel's clock, or the machine's where there is none."""

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Final, Literal
 
+from tests.sim.polls import POLLS
+
 AGENTS: Final = ("alice", "bob", "carol", "dave")
 PROVIDER_OF: Final = {"alice": "anthropic", "bob": "anthropic", "carol": "openai", "dave": "openai"}
 TEAM: Final = "team:main"
@@ -27,6 +29,7 @@ Deed = Literal[
     "pause", "resume", "reset", "pause workflow", "resume workflow", "cancel", "promote", "retry", "wall jump",
     "stop workflow",
 ]  # fmt: skip
+Verdict = Literal["approve", "deny", "always"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,27 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
+class Decide:
+    """Somebody looks at what waits for an approval, and decides about the first ``count`` of it."""
+
+    at: float
+    verdict: Verdict
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """A person puts something to the vote of the team, and may vote, or take it back."""
+
+    at: float
+    label: str
+    kind: int
+    """Of tests.sim.polls."""
+    vote: float | None
+    cancel: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """Somebody runs a workflow of ``agents``: it ends by itself. None: without that limit."""
 
@@ -90,6 +114,8 @@ class Run:
     instructions: int
     tokens: int | None
     seconds: float | None
+    attended: bool = False
+    """Somebody watches who may approve: it waits for that."""
 
     @property
     def space(self) -> str:
@@ -120,12 +146,15 @@ class Plan:
     acts: tuple[Act, ...] = ()
     runs: tuple[Run, ...] = ()
     watches: tuple[Watch, ...] = ()
+    decides: tuple[Decide, ...] = ()
+    polls: tuple[Poll, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join([f"seed {self.seed}, {self.workers} workers", *self._lines()])
 
     def _lines(self) -> Iterator[str]:
-        for part in (self.sends, self.weather, self.dooms, self.deaths, self.acts, self.runs, self.watches):
+        faults = (self.sends, self.weather, self.dooms, self.deaths, self.acts, self.runs, self.watches)
+        for part in (*faults, self.decides, self.polls):
             for one in part:
                 told = ", ".join(f"{field.name}={getattr(one, field.name)!r}" for field in fields(one))
                 yield f"  {type(one).__name__.lower()}: {told}"
@@ -138,17 +167,28 @@ def expand(seed: int) -> Plan:
     count = chance.choice((4, 8, 8, 12, 20))
     often = chance.random
     workers = chance.choice((1, 2, 4, 8))
+    leave = random.Random(f"approvals of {seed}")
+    risky = leave.random() < 0.4
+    ballot = random.Random(f"ballots of {seed}")
+    voting = ballot.random() < 0.4
     sends = sorted((_send(chance, number, agents) for number in range(count)), key=lambda one: one.at)
     return Plan(
         seed=seed,
         workers=workers,
-        sends=tuple(_harder(more, one, agents) for one in sends),
+        sends=tuple(_polled(ballot, _riskier(leave, _harder(more, one, agents), risky), voting) for one in sends),
         weather=tuple(_weather(chance) for _ in range(chance.randint(1, 3))) if often() < 0.6 else (),
-        dooms=tuple(_doom(chance, count) for _ in range(chance.randint(1, 4))) if often() < 0.6 else (),
+        dooms=(
+            *(tuple(_doom(chance, count) for _ in range(chance.randint(1, 4))) if often() < 0.6 else ()),
+            *(Doom(leave.randint(1, count + 4), "killed in tool", 0) for _ in range(leave.choice((0, 3)) * risky)),
+        ),
         deaths=_deaths(chance, count) if often() < 0.6 else (),
         acts=_acts(chance, agents, count) if often() < 0.6 else (),
-        runs=tuple(_run(more, number, agents) for number in range(more.choice((0, 0, 1, 1, 2)))),
+        runs=tuple(
+            _watched(leave, _run(more, number, agents), risky) for number in range(more.choice((0, 0, 1, 1, 2)))
+        ),
         watches=(_watch(more, agents),) if more.random() < 0.3 else (),
+        decides=_decides(leave) if risky else (),
+        polls=_polls(ballot) if voting else (),
     )
 
 
@@ -181,6 +221,46 @@ def _harder(chance: random.Random, send: Send, agents: tuple[str, ...]) -> Send:
     if chance.random() < 0.1:
         more += f"; long {chance.randint(0, 2)}"
     return replace(send, text=f"{send.text[:-1]}{more}.")
+
+
+def _riskier(chance: random.Random, send: Send, risky: bool) -> Send:
+    """With a call that somebody has to approve."""
+    if not risky or chance.random() < 0.5:
+        return send
+    word = chance.choice(("risk", "risk", "hold"))
+    return replace(send, text=f"{send.text[:-1]}; {word} {chance.randint(0, 2)}.")
+
+
+def _polled(chance: random.Random, send: Send, voting: bool) -> Send:
+    """With something that is put to the vote at some step."""
+    if not voting or chance.random() < 0.7:
+        return send
+    return replace(send, text=f"{send.text[:-1]}; poll {chance.randint(0, 1)} {chance.randrange(len(POLLS))}.")
+
+
+def _polls(chance: random.Random) -> tuple[Poll, ...]:
+    return tuple(_poll(chance, number) for number in range(chance.choice((0, 1, 3))))
+
+
+def _poll(chance: random.Random, number: int) -> Poll:
+    at = round(chance.random() * SPAN_SECONDS, 3)
+    vote = chance.choice((None, at + 1.0, at + 15.0))
+    cancel = chance.choice((None, None, at + 0.5, at + 12.0))
+    return Poll(at, f"u{number}", chance.randrange(len(POLLS)), vote, cancel)
+
+
+def _watched(chance: random.Random, run: Run, risky: bool) -> Run:
+    if not risky:
+        return run
+    kickoff = f"{run.kickoff[:-1]}; risk {chance.randint(0, 1)}."
+    return replace(run, kickoff=kickoff, attended=chance.random() < 0.5)
+
+
+def _decides(chance: random.Random) -> tuple[Decide, ...]:
+    """What is left open when they have all been made is refused by its deadline."""
+    verdicts: tuple[Verdict, ...] = ("approve", "approve", "deny", "always")
+    times = sorted(round(chance.random() * SPAN_SECONDS, 3) for _ in range(chance.choice((0, 2, 6))))
+    return tuple(Decide(at, chance.choice(verdicts), chance.choice((1, 3))) for at in times)
 
 
 def _run(chance: random.Random, number: int, agents: tuple[str, ...]) -> Run:

@@ -15,6 +15,7 @@ from tests.sim.ground import Ground
 from tests.sim.invariants import judge_end
 from tests.sim.people import People
 from tests.sim.plan import SPAN_SECONDS, Plan
+from tests.sim.polls import OPEN as OPEN_BALLOT
 from tests.sim.world import World
 
 LIVENESS_SECONDS: Final = 1800.0
@@ -127,7 +128,7 @@ async def _liveness(world: World, people: People) -> None:
 
 
 def _is_over(world: World) -> bool:
-    return _open(world) == [] and world.eyes.execute(RUNNING).fetchone() is None
+    return _open(world) == [] and all(world.eyes.execute(one).fetchone() is None for one in (RUNNING, OPEN_BALLOT))
 
 
 def _open(world: World) -> list[int]:

@@ -14,12 +14,13 @@ from tempfile import TemporaryDirectory
 from typing import Final, get_args
 
 from tests.sim.ground import lay
-from tests.sim.plan import Deed, Fate, Sky, expand
+from tests.sim.plan import Deed, Fate, Sky, Verdict, expand
 from tests.sim.simulation import Report, simulate
 
 SKIES: Final[tuple[Sky, ...]] = get_args(Sky)
 FATES: Final[tuple[Fate, ...]] = get_args(Fate)
 DEEDS: Final[tuple[Deed, ...]] = get_args(Deed)
+VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 COUNT: Final = 10_000
 BATCH: Final = 100
 TOLD: Final = 500

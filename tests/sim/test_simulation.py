@@ -11,9 +11,11 @@ import pytest
 
 from kernel.store import instructions
 from kernel.store.commits import answer as answer_module
-from kernel.store.commits import append as append_module
+from kernel.store.commits import approval as approval_module
+from kernel.store.commits import approval_rows
 from kernel.store.commits import journal as journal_module
 from kernel.store.commits import lease as lease_module
+from kernel.store.commits import ledger as ledger_module
 from kernel.store.commits import park as park_module
 from kernel.store.commits import spend as spend_module
 from tests.sim import soak
@@ -59,7 +61,16 @@ def test_a_plan_prints_all_that_will_happen() -> None:
     """5.1: who reads the report of a failure sees every fault of the world it happened in."""
     plan = expand(0)
     printed = str(plan)
-    faults = (*plan.sends, *plan.weather, *plan.dooms, *plan.deaths, *plan.acts, *plan.runs, *plan.watches)
+    faults = (
+        *plan.sends,
+        *plan.weather,
+        *plan.dooms,
+        *plan.deaths,
+        *plan.acts,
+        *plan.runs,
+        *plan.watches,
+        *plan.decides,
+    )
     assert len(printed.splitlines()) == 1 + len(faults)
     assert printed.startswith("seed 0, ")
 
@@ -75,9 +86,13 @@ def test_the_seeds_meet_every_kind_of_fault() -> None:
     assert {(run.tokens is None, run.seconds is None) for run in runs} == set(product((False, True), repeat=2))
     assert len({run.hops for run in runs} | {run.instructions for run in runs}) > 2
     assert len({watch.wakeup for plan in plans for watch in plan.watches}) > 1
+    assert {one.verdict for plan in plans for one in plan.decides} == set(soak.VERDICTS)
+    assert {run.attended for run in runs} == {False, True}
     texts = "".join(send.text for plan in plans for send in plan.sends)
     assert "; ask " in texts
     assert "; long " in texts
+    assert "; risk " in texts
+    assert "; hold " in texts
 
 
 def test_the_worlds_get_where_the_plans_want_them(ground: Ground) -> None:
@@ -89,6 +104,7 @@ def test_the_worlds_get_where_the_plans_want_them(ground: Ground) -> None:
             met.update(f"{what}{row[0] or ''}" for row in world.eyes.execute(question))
 
     wanted = {"woken", "asked", "answered", "shortened", "out of tokens", "run done", "run incomplete"}
+    wanted |= {"granted by user", "denied by user", "granted by r1", "expired by system", "ran", "not run again", "held"}
     for seed in range(SEEDS):
         simulate(expand(seed), ground, end=look)
         if wanted <= met:
@@ -102,15 +118,21 @@ MET: Final = {
     "answered": "SELECT NULL FROM entries WHERE kind = 'note' LIMIT 1",
     "shortened": "SELECT NULL FROM instructions WHERE compacted AND state = 'done' LIMIT 1",
     "out of tokens": "SELECT NULL FROM workflows WHERE mode = 'run' AND limited_by = 'budget' LIMIT 1",
+    "": "SELECT DISTINCT state || ' by ' || decided_by FROM approvals WHERE decided_by IS NOT NULL",
+    "held": "SELECT NULL FROM approvals WHERE tool = 'hold' AND state = 'granted' LIMIT 1",
+    "ran": "SELECT NULL FROM entries WHERE kind = 'tool' AND CAST(body AS TEXT) LIKE '%risked%' LIMIT 1",
+    "not run again": "SELECT NULL FROM entries WHERE kind = 'tool' AND CAST(body AS TEXT) LIKE '%interrupted%' LIMIT 1",
     "run ": "SELECT DISTINCT status FROM workflows WHERE mode = 'run'",
 }
 SABOTAGE: Final = {
     "no fifo": (instructions, "READY", "ORDER BY i.lane, i.id LIMIT 1", "ORDER BY i.lane, i.id DESC LIMIT 1"),
-    "no ledger": (append_module, "LEDGER", "WHERE instruction = ?", "WHERE instruction = -?"),
+    "no ledger": (ledger_module, "LEDGER", "WHERE instruction = ?", "WHERE instruction = -?"),
     "no preemption": (journal_module, "PRESSING", "i.lane < :lane", "i.lane < :lane - 9"),
     "held back and leased": (lease_module, "LEASE", "a.hold_key IS NOT NULL", "a.hold_key IS NULL"),
     "answers are told again": (answer_module, "TOLD", "told = 1", "told = 0"),
     "money is no object": (spend_module, "BOOK_RUN", "spent_tokens + :tokens", "spent_tokens + :tokens / 9"),
+    "approved calls are always new": (approval_module, "TOLD", "told = 0", "told < 2"),
+    "silence is consent": (approval_rows, "DECIDE", "SET state = :state", "SET state = 'granted'"),
     "waits are forgotten": (park_module, "PARK", "not_before_ms = :not_before", "not_before_ms = 0 * :not_before"),
 }
 """Where, and what to put in the place of what: each breaks a promise."""

@@ -22,6 +22,7 @@ from protocol.ipc import Entry, Error, Exited, Go, Ready, Result, Start, ToolCal
 from protocol.version import VERSION
 from tests.sim.chance import pass_seconds
 from tests.sim.plan import CALL_TOKENS, Doom
+from tests.sim.polls import choice_of, name_of_poll
 from tests.sim.provider import Caller, Providers
 from tests.sim.script import Script, read_script
 from tests.sim.witness import Witness
@@ -33,7 +34,8 @@ from worker.loop import run
 from worker.models.errors import Failed
 from worker.models.model import Live, Reply
 from worker.on_trio import TrioPipe, TrioWaits
-from worker.tool import Hands, Outcome, Own
+from worker.permission import Permission
+from worker.tool import Hands, Outcome, Own, ToolSpec
 
 FORKING_SECONDS: Final = 0.003
 BURIAL_SECONDS: Final = 2.0
@@ -41,6 +43,13 @@ BURIAL_SECONDS: Final = 2.0
 
 KernelTool = Callable[[Start, str, str | None, str], Awaitable[Outcome]]
 """(start, text, whom to ask, call key): say something in the attempt's space, through the kernel that lives then."""
+Allow = Callable[[Start, dict[str, Any], str], Awaitable[Outcome]]
+"""(start, arguments of auth_request, call key): whether somebody lets a call be made, as far as that is decided."""
+Ballot = Callable[[Start, str, dict[str, Any], str], Awaitable[Outcome]]
+"""(start, tool, arguments, call key): put something to the vote, or vote, through the kernel that lives then."""
+RISK: Final = "risk"
+HOLD: Final = "hold"
+"""Tools that somebody has to approve: the worker's own, and one of a program that asks by itself."""
 
 
 @dataclass
@@ -50,10 +59,16 @@ class Desk:
     witness: Witness
     providers: Providers
     say: KernelTool
+    allow: Allow
+    ballot: Ballot
+    granted: Callable[[str, str], int]
+    """How many calls of the tool a person, or a rule of one, has granted to the instruction."""
     durable: Callable[[str, int], bool]
     """Whether the instruction's entry k is committed."""
     touched: dict[str, int] = field(default_factory=dict)
     """How often each call of the tool that is no business of the kernel was run, by instruction and call key."""
+    risked: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    """Calls that somebody had to approve and that were run, by instruction and tool."""
     replied: dict[tuple[str, int], int] = field(default_factory=dict)
     """How often the model was asked for each entry."""
 
@@ -62,6 +77,15 @@ class Desk:
         if self.durable(instruction, k):
             text = f"entry {k} of {instruction} was durable and is made again"
             self.witness.blame(trio.current_time(), "P5", text)
+
+    def risk(self, instruction: str, tool: str, key: str) -> None:
+        """The call is made: once at most, and not without an approval of its own."""
+        run = self.risked.setdefault((instruction, tool), set())
+        if key in run:
+            self.witness.blame(trio.current_time(), "P4", f"{tool} {key} of {instruction} was run again")
+        run.add(key)
+        if len(run) > self.granted(instruction, tool):
+            self.witness.blame(trio.current_time(), "P4", f"{tool} {key} of {instruction} ran and nobody approved it")
 
 
 class SimHandle:
@@ -271,9 +295,15 @@ class SimWorker:
     async def _play(self, start: Start, conversation: Conversation, link: Link) -> Result:
         hands = Hands(
             kernel=_KernelHand(start, self._desk, self),
-            own={"touch": Own(hand=_Touch(start, self._desk, self))},
+            own={
+                "touch": Own(hand=_Touch(start, self._desk, self)),
+                RISK: Own(hand=_Risk(start, self._desk, self), spec=ToolSpec(name=RISK)),
+                HOLD: Own(hand=_Held(start, self._desk, self)),
+            },
             seconds=start.limits.tool_seconds,
             waits=TrioWaits(),
+            doubtful=_doubtful(start, conversation),
+            permits=Permission(start.approval, _Counter(start, self._desk)),
         )
         provider = start.provider.name if start.provider else "mock"
         caller = Caller(start.instruction, start.attempt, provider, start.model, self._born)
@@ -365,14 +395,14 @@ class SimModel:
         script = read_script(conversation.source_text)
         if script.long == conversation.step_count and not self._compact:
             raise Failed("context_overflow", "the prompt is too long")
-        return _play(script, conversation.step_count, k)
+        return _play(script, conversation.step_count, k, conversation.source_text, instruction)
 
     async def aclose(self) -> None:
         """Nothing is open."""
 
 
-def _play(script: Script, step: int, k: int) -> Reply:
-    calls: list[ToolCall] = []
+def _play(script: Script, step: int, k: int, text: str, instruction: str) -> Reply:
+    calls = _votes(script, step, k, text, instruction)
     if step in script.touches:
         calls.append(_call(f"c{k}", "touch", {}))
     if step in script.tells:
@@ -381,12 +411,29 @@ def _play(script: Script, step: int, k: int) -> Reply:
     if step in script.asks:
         query = f"job {script.label}?{step}: do 1."
         calls.append(_call(f"q{k}", "ask_agent", {"agent": script.asks[step], "query": query}))
+    if step in script.risks:
+        calls.append(_call(f"r{k}", RISK, {"of": f"{script.label}.{step}"}))
+    if step in script.holds:
+        calls.append(_call(f"h{k}", HOLD, {"of": f"{script.label}.{step}"}))
     last = step + 1 >= script.steps and step not in script.asks  # who asks has more to say once it is answered
     text = f"{script.label}#{step}"
     if last and script.pass_to:
         text += f" @{script.pass_to} job {script.label}+: do 2."
     stop = "end_turn" if last else "tool_use" if calls else "pause_turn"
     return Reply(stop=stop, text=text, calls=tuple(calls), usage=Usage(input_tokens=10, output_tokens=CALL_TOKENS - 10))
+
+
+def _votes(script: Script, step: int, k: int, text: str, instruction: str) -> list[ToolCall]:
+    """What is put to the vote at this step, with a vote of one's own; at the first one, votes that were asked for."""
+    calls: list[ToolCall] = []
+    if step in script.polls:
+        name = name_of_poll(script.label, step)
+        calls.append(_call(f"p{k}", "team_proposal_create", {"id": name, "kind": str(script.polls[step])}))
+        calls.append(_call(f"o{k}", "team_vote", {"proposal": name, "choice": choice_of(instruction, name)}))
+    for place, name in enumerate(script.votes if step == 0 else ()):
+        choice = choice_of(instruction, name, text)
+        calls.append(_call(f"v{k}-{place}", "team_vote", {"proposal": name, "choice": choice}))
+    return calls
 
 
 def _call(id: str, name: str, args: dict[str, str]) -> ToolCall:
@@ -398,15 +445,66 @@ class _KernelHand:
 
     def __init__(self, start: Start, desk: Desk, worker: SimWorker) -> None:
         self._say = partial(desk.say, start)
+        self._ballot = partial(desk.ballot, start)
         self._worker = worker
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """See worker.tool.Hand."""
         whom = args.get("agent") if name == ASK_AGENT else None
-        outcome = await self._say(str(args["text"] if whom is None else args["query"]), whom, key)
+        if name.startswith("team_"):
+            outcome = await self._ballot(name, args, key)
+        else:
+            outcome = await self._say(str(args["text"] if whom is None else args["query"]), whom, key)
         if self._worker.fated("killed in tool"):
             await self._worker.killed()
         return outcome
+
+
+def _doubtful(start: Start, conversation: Conversation) -> str:
+    """The call that an attempt which broke off may have begun (as worker.attempt has it)."""
+    last = conversation.last
+    pending = start.interrupted and last is not None and last.pending is not None
+    return last.pending_key if pending and last is not None else ""
+
+
+class _Counter:
+    """Where approvals are asked for."""
+
+    def __init__(self, start: Start, desk: Desk) -> None:
+        self._allow = partial(desk.allow, start)
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        """See worker.tool.Hand."""
+        return await self._allow(args, key)
+
+
+class _Risk:
+    """A tool that must not run before somebody approves, nor twice."""
+
+    def __init__(self, start: Start, desk: Desk, worker: SimWorker) -> None:
+        self._start = start
+        self._desk = desk
+        self._worker = worker
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        """See worker.tool.Hand."""
+        self._desk.risk(self._start.instruction, name, key)
+        await pass_seconds(0.2)
+        if self._worker.fated("killed in tool"):
+            await self._worker.killed()
+        return Outcome(f"risked {key}")
+
+
+class _Held(_Risk):
+    """The same of a program that asks by itself: its call waits for the answer, and has another name each time."""
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        """See worker.tool.Hand."""
+        call = f"{self._start.attempt} {key}"
+        answer = await self._desk.allow(self._start, {"tool_name": name, "input": args, "tool_use_id": call}, key)
+        if answer.is_error or '"allow"' not in answer.text:
+            return Outcome(answer.text, is_error=True)
+        return await super().run(name, args, call)
 
 
 class _Touch:

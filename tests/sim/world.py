@@ -7,26 +7,31 @@ somebody can be held against what its successor knows.
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import msgspec
 import trio
 
+from kernel.api.mcp.approval import Leave, request
+from kernel.api.mcp.tool import Caller
 from kernel.app import leaves
 from kernel.rule.draft import Author, Draft
+from kernel.store.attempts import Identity
 from kernel.store.commits.append import append
+from kernel.store.commits.ballot import create, vote
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.ipc import Start
-from protocol.names import InstructionId, number_of
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, number_of
 from tests.sim.chance import pass_seconds
 from tests.sim.ground import Ground
 from tests.sim.invariants import Inspector
 from tests.sim.kernel import Kernel, Nature
 from tests.sim.plan import Plan
+from tests.sim.polls import POLLS
 from tests.sim.provider import Providers
 from tests.sim.witness import Witness
 from tests.sim.workers import BURIAL_SECONDS, Desk, SimLauncher
@@ -44,6 +49,10 @@ MOST_COMMITS: Final = 500
 """In one moment of virtual time."""
 
 AGENT_OF: Final = "SELECT agent FROM instructions WHERE id = ?"
+GRANTED: Final = """
+SELECT count(*) FROM approvals WHERE instruction = ? AND tool = ? AND state = 'granted'
+  AND (decided_by = 'user' OR decided_by IN (SELECT 'r' || id FROM approval_rules))
+"""
 ENTRY: Final = "SELECT 1 FROM entries WHERE instruction = ? AND k = ?"
 
 
@@ -76,7 +85,8 @@ class World:
         self.chance = random.Random(self.plan.seed)
         self.providers = Providers(self.witness, random.Random(self.plan.seed + 1), self.plan.weather)
         self.inspector = Inspector(self.witness, self.providers)
-        self.desk = Desk(self.witness, self.providers, self._say, self._durable)
+        tools = (self._say, self._allow, self._ballot)
+        self.desk = Desk(self.witness, self.providers, *tools, self._granted, self._durable)
         self.launcher = SimLauncher(
             machine=self.machine, desk=self.desk, dooms=self.plan.dooms, agent_of=self._agent_of
         )
@@ -190,6 +200,46 @@ class World:
             self.witness.blame(trio.current_time(), "P9", f"channel_send of {start.attempt} broke: {broke!r}")
             return Outcome("internal", is_error=True)
         return Outcome(f"sent as {appended.message_id}")
+
+    async def _allow(self, start: Start, args: dict[str, Any], key: str) -> Outcome:
+        """auth_request of an attempt, to the kernel that lives."""
+        if self.kernel is None:
+            await trio.sleep_forever()
+        assert self.kernel is not None
+        agent = AgentKey(start.agent)
+        instruction = InstructionId(start.instruction)
+        asks = Identity(agent, AgentName(start.agent), SpaceId(start.space), instruction, start.epoch, live=True)
+        try:
+            answer = await request(self.kernel.services, Caller(asks, key), msgspec.convert(args, Leave))
+        except Refused as refused:
+            return Outcome(refused.text, is_error=True)
+        except StorageFailed:
+            await trio.sleep_forever()
+        return Outcome(msgspec.json.encode(answer).decode())
+
+    async def _ballot(self, start: Start, tool: str, args: dict[str, Any], key: str) -> Outcome:
+        """team_proposal_create or team_vote of an attempt: as kernel.api.mcp.ballot."""
+        if self.kernel is None:
+            await trio.sleep_forever()
+        assert self.kernel is not None
+        commit = self.kernel.writer.commit
+        author = Author(InstructionId(start.instruction), start.epoch)
+        try:
+            if tool == "team_vote":
+                voted = await commit(
+                    vote, start.space, args["proposal"], args["choice"], author=author, call_key=key
+                )
+                return Outcome(f"{voted.ballot.id} is {voted.ballot.state} {voted.message_id}")
+            asked = msgspec.structs.replace(POLLS[int(args["kind"])], name=args["id"])
+            put = await commit(create, start.space, asked, author=author, call_key=key)
+        except Refused as refused:
+            return Outcome(refused.text, is_error=True)
+        except StorageFailed:
+            await trio.sleep_forever()
+        return Outcome(f"{put.ballot.id} is open {put.message_id}")
+
+    def _granted(self, instruction: str, tool: str) -> int:
+        return int(str(self.eyes.execute(GRANTED, (number_of(instruction, "i"), tool)).get))
 
     def _heard(self, events: Sequence[Event]) -> None:
         self.witness.told(trio.current_time(), events)

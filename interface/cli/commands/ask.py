@@ -8,6 +8,7 @@ from typing import Any
 
 from interface.cli import delivery
 from interface.cli.answer_stream import AnswerStream
+from interface.cli.asking import can_ask
 from interface.cli.consent import with_consent
 from interface.cli.context import Context
 from interface.cli.parsing import json_flag, jsonl_flag, message_argument, target_argument
@@ -29,6 +30,8 @@ def run(context: Context) -> int:
     """Print the answer while it comes."""
     conversation = _Answer(context)
     body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
+    if can_ask(context):  # who may approve a call is there
+        body["attended"] = True
     try:
         with with_consent(context, body, partial(_open, context)) as stream:
             for event in stream:

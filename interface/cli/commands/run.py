@@ -49,6 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--exit-code-from", metavar="AGENT", help="exit as the work of this agent ends, whatever that of others does"
     )
     parser.add_argument(
+        "--fail-on", choices=("error", "never"), default="error", help="never: exit 0 once it has ended, however it did"
+    )
+    parser.add_argument(
         "--approve",
         choices=APPROVALS,
         help="whether you are asked before a tool runs, whatever the agents' files say",
@@ -108,11 +111,11 @@ def _show(context: Context, event: ServerEvent) -> None:
         return
     if event.type == "accepted":
         return
-    from interface.cli.views.events import approval_line, decode, event_line, failure_lines, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
+    from interface.cli.views.events import asked_line, decode, event_line, failure_lines, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
     from interface.cli.views.messages import message_lines  # noqa: PLC0415  (as above)
 
     decoded = decode(event.data)
-    wanted = approval_line(decoded, context.program, attended=_can_be_approved(context))
+    wanted = asked_line(decoded, context.program, attended=_can_be_approved(context))
     if wanted is not None:
         context.out.note(wanted)
     context.out.notes(failure_lines(decoded))
@@ -136,7 +139,7 @@ def _conclude(context: Context, report: bytes) -> int:
 
         left = _left_something(context, json.loads(report))
         context.out.notes(lines(report, context.out.error_screen, left=left))
-    return int(json.loads(report)["exit_code"])
+    return Exit.OK if context.args.fail_on == "never" else int(json.loads(report)["exit_code"])
 
 
 def _left_something(context: Context, report: Mapping[str, Any]) -> bool:

@@ -1,25 +1,33 @@
-"""``awk status``: whether the kernel is up. Starts nothing; exit 3 when it is down."""
+"""``awk status``: whether the kernel, or a workflow, is up. Starts nothing; exit 3 when it is down."""
 
 import argparse
+import json
 from typing import Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.parsing import json_flag
+from interface.cli.targets import target_query
 from interface.failure import Unreachable
 
 _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":{},"workflows":[]}'
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
+    """[TARGET]."""
+    parser.add_argument(
+        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: the kernel and all)"
+    )
     json_flag(parser)
 
 
 def run(context: Context) -> int:
     """Print what the kernel says of itself, or that there is none."""
+    query = target_query(context.args.target)
     try:
-        return context.answer(context.find_kernel().get("/status"), "status")
+        document = context.find_kernel().get("/status", query)
+        context.answer(document, "status")
+        return Exit.NOT_RUNNING if json.loads(document)["state"] == "down" else Exit.OK
     except Unreachable as error:
         context.answer(_DOWN, "status")
         context.out.note(context.why_down(error))

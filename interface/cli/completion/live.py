@@ -130,6 +130,24 @@ def _deniable(look: _Look) -> Iterator[str]:
     yield from (str(row["id"]) for row in look.rows("/approvals/rules", "rules"))
 
 
+def _proposals(look: _Look) -> Iterator[str]:
+    yield from map(_proposal, look.rows("/proposals?state=open", "proposals"))
+
+
+def _any_proposals(look: _Look) -> Iterator[str]:
+    yield from map(_proposal, look.rows("/proposals", "proposals"))
+
+
+def _proposal(row: Mapping[str, Any]) -> str:
+    name, tag = split_space(str(row["space"]))
+    return f"{row['id']}{_channel({'name': name, 'tag': tag})}"
+
+
+def _choices(look: _Look) -> Iterator[str]:
+    for row in look.rows("/proposals?state=open", "proposals"):
+        yield from (str(option["id"]) for option in row["options"])
+
+
 def _runs(look: _Look) -> Iterator[str]:
     yield from (":".join(split_space(str(row["run"]))) for row in look.rows("/runs", "runs"))
 
@@ -148,6 +166,9 @@ _SOURCES: Final[Mapping[str, Callable[[_Look], Iterator[str]]]] = {
     "instruction": _instructions,
     "approval": _approvals,
     "deniable": _deniable,
+    "proposal": _proposals,
+    "any_proposal": _any_proposals,
+    "choice": _choices,
     "run": _runs,
     "shown": _shown,
 }

@@ -47,6 +47,8 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "@WORKFLOW[:TAG]": Values(live="channel"),
         "ID": Values(live="instruction"),
         "APPROVAL": Values(live="approval"),
+        "PROPOSAL": Values(live="proposal"),
+        "CHOICE": Values(live="choice"),
         "RUN|INSTRUCTION": Values(live="shown"),
         "AGENT": Values(live="agent"),
         "AGENT|FILE.md": Values(live="agent", files=True),
@@ -62,6 +64,7 @@ OF_ARGUMENT: Final[Mapping[tuple[str, str], Values]] = MappingProxyType(
         ("agent", "name"): Values(live="agent"),
         ("new", "name"): ANYTHING,
         ("deny", "ids"): Values(live="deniable"),
+        ("proposal", "shown"): Values(live="any_proposal"),
     }
 )
 """Command and destination of an argument whose metavar does not say enough."""

@@ -6,6 +6,7 @@ import msgspec
 
 from interface.cli.escape import escape, one_line
 from interface.cli.output import Screen
+from interface.cli.proposal_verbs.named import full_name
 from protocol.events import Event
 from protocol.message import Message
 
@@ -48,13 +49,18 @@ def _value(value: object) -> str:
     return f'"{one_line(text)}"' if " " in text or "\n" in text else one_line(text)
 
 
-def approval_line(event: Event, program: str, *, attended: bool) -> str | None:
-    """Who waits for the approval of what, and how to give it, in an event that tells of that.
+def asked_line(event: Event, program: str, *, attended: bool) -> str | None:
+    """What a person can say to an event of a run, and how: approve something, or vote on it.
 
     Not how where the run is not ``attended``: it ends before anybody could.
     """
-    if event.type != "approval.requested":
-        return None
+    if event.type == "proposal.opened" and attended:
+        name = one_line(full_name(str(event.data.get("id")), str(event.space)))
+        return f"note: you may vote too: {program} proposal vote {name} CHOICE"
+    return _approval_line(event, program, attended=attended) if event.type == "approval.requested" else None
+
+
+def _approval_line(event: Event, program: str, *, attended: bool) -> str:
     who, what, name = (one_line(str(part)) for part in (event.agent, event.data.get("tool"), event.data.get("id")))
     if not attended:
         return f"note: {who} needs an approval to call {what}"

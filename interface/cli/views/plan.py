@@ -12,13 +12,15 @@ _INDENT = "  "
 def lines(body: bytes, screen: Screen) -> list[str]:
     """The plan, part by part; parts that are empty are left out, but for the kickoff."""
     plan = msgspec.json.decode(body, type=Plan)
-    params = [f"{name}: {one_line(str(value))}" for name, value in plan.params.items()]
+    params = [f"{name}: {_value(value)}" for name, value in plan.params.items()]
     kickoff = ["none: the agents would wait"] if plan.kickoff is None else escape(plan.kickoff).rstrip().split("\n")
+    verdict = [f"the approval {one_line(plan.verdict)}; a no is exit code 8"] if plan.verdict else []
     parts = [
         ("agents", [_member(member, screen) for member in plan.members]),
         ("params", params),
         ("setup would run", [_step(step) for step in plan.setup]),
         (f"kickoff, to {', '.join(plan.wakes) or 'nobody'}", kickoff),
+        ("decided by", verdict),
         ("needs trust", [one_line(demand) for demand in plan.trust]),
         ("missing here", [one_line(fault) for fault in plan.missing]),
     ]
@@ -38,6 +40,11 @@ def _member(member: PlannedMember, screen: Screen) -> str:
     key = f", key from {' or '.join(f'${name}' for name in member.keys)}" if member.keys else ""
     state = "" if member.ready else screen.style(" (not set)", "red")
     return f"{member.name}{of}: {runs}{where}{key}{state}"
+
+
+def _value(value: object) -> str:
+    """As ``${{ params.x }}`` becomes it."""
+    return str(value).lower() if isinstance(value, bool) else one_line(str(value))
 
 
 def _step(step: PlannedStep) -> str:

@@ -1,5 +1,7 @@
 """Whether the kernel is up, and what it holds."""
 
+from typing import Final
+
 import msgspec
 
 from interface.cli.escape import one_line
@@ -7,6 +9,8 @@ from interface.cli.output import Screen
 from interface.cli.process_table import age
 from protocol.api.kernel import HeldAgent, StatusReport
 from protocol.api.workflows import WorkflowRow
+
+_COLOURS: Final = {"up": "green", "degraded": "yellow", "down": "red"}
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:
@@ -16,14 +20,16 @@ def lines(body: bytes, screen: Screen) -> list[str]:
         return [screen.style(report.state, "red")]
     kernel = report.kernel
     agents = ", ".join(f"{count} {one_line(state)}" for state, count in report.agents.items() if count)
+    since = "" if report.state == "down" else f" for {age(kernel.uptime_seconds)}"  # a target that does not run
     return [
-        f"{screen.style(report.state, 'green' if report.state == 'up' else 'yellow')} for {age(kernel.uptime_seconds)}",
+        f"{screen.style(report.state, _COLOURS[report.state])}{since}",
         f"  kernel    {kernel.pid} at {one_line(kernel.url)}, version {one_line(kernel.version)}",
         f"  project   {one_line(kernel.project)}",
         f"  agents    {agents or 'none'}",
         *([f"  {screen.style('notice', 'yellow')}    {one_line(report.notice)}"] if report.notice else ()),
         *(_held(agent) for agent in report.held),
         *(_workflow(row) for row in report.workflows),
+        *(f"  broken    {one_line(f'{one.path}:{one.line}:{one.column}: {one.message}')}" for one in report.broken),
     ]
 
 

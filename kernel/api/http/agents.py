@@ -112,21 +112,21 @@ async def delete(services: Services, call: Call[None]) -> Reply:
 async def queue(services: Services, call: Call[None]) -> QueueReport:
     """GET /agents/:name/queue: what it does and what waits for it."""
     name = call.args["name"]
-    _check_known(services, name)
+    check_known(services, name)
     return await services.reader.read(shown.queue, name, services.now_ms())
 
 
 async def inbox(services: Services, call: Call[None]) -> Inbox:
     """GET /agents/:name/inbox?space=: what it has not handled there; without a space, in the one it lives in."""
     name = call.args["name"]
-    record = _check_known(services, name)
+    record = check_known(services, name)
     home = record.home_space if record is not None and record.home_space else f"dm:{name}"
     space = ":".join(split_space(call.query.get("space", home)))
     rows = services.reader.now(deliveries.inbox, name, space, call.number("limit", 200, low=1, high=deliveries.LIMIT))
     return Inbox(agent=name_of(name), space=space, deliveries=rows)
 
 
-def _check_known(services: Services, name: str) -> AgentRecord | None:
+def check_known(services: Services, name: str) -> AgentRecord | None:
     """The agent, or None where only its file is there yet. Raises Refused (unknown_agent)."""
     record = services.reader.now(agents.row, name)
     if record is None:

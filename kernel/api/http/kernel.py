@@ -2,23 +2,38 @@
 
 from collections import Counter
 
+import trio
+
 from kernel.api.context import Services
+from kernel.api.http.agents import check_known
 from kernel.api.http.route import Call
+from kernel.api.http.spaces import known_space
 from kernel.api.http.workflows import rows_of_running
 from kernel.policy.boots import WAY_OUT
+from kernel.source.problems import BadDefinition
 from kernel.store import agents
 from protocol.api.kernel import Health, HeldAgent, KernelInfo, ShutdownRequest, StatusReport
+from protocol.api.problem import FileError
 from protocol.api.processes import PsRow
 from protocol.errors import Refused
 
 
-async def status(services: Services, _call: Call[None]) -> StatusReport:
-    """GET /status: the kernel, how many agents are in which state, and the workflows that run."""
+async def status(services: Services, call: Call[None]) -> StatusReport:
+    """GET /status?space=&agent=: the kernel, how many agents are in which state, and the workflows that run.
+
+    With a space or an agent of them only that. Raises Refused (unknown_agent, workflow_not_running).
+    """
     about = services.about
-    processes = await services.reader.read(agents.ps, services.now_ms())
+    space, agent = call.query.get("space"), call.query.get("agent")
+    meant = _meant(services, space, agent)
+    found = await services.reader.read(agents.ps, services.now_ms())
+    processes = [one for one in found if meant is None or one.key in meant]
     states: Counter[str] = Counter(process.shown.state for process in processes)
+    workflows = await services.reader.read(rows_of_running)
+    here = tuple(row for row in workflows if meant is None or space == f"{row.name}:{row.tag}")
+    degraded = states["error"] or services.safe_mode()
     return StatusReport(
-        state="degraded" if states["error"] or services.safe_mode() else "up",
+        state="down" if space is not None and not here else "degraded" if degraded else "up",
         notice=WAY_OUT if services.safe_mode() else None,
         kernel=KernelInfo(
             pid=about.pid,
@@ -29,8 +44,30 @@ async def status(services: Services, _call: Call[None]) -> StatusReport:
         ),
         agents=dict(states),
         held=tuple(_held(process.shown) for process in processes if process.shown.state not in ("idle", "running")),
-        workflows=await services.reader.read(rows_of_running),
+        workflows=here,
+        broken=() if meant is not None else await trio.to_thread.run_sync(_broken, services),
     )
+
+
+def _meant(services: Services, space: str | None, agent: str | None) -> frozenset[str] | None:
+    """Keys of the agents that are asked about; None: of all. One that a workflow refers to has one state everywhere."""
+    if space is None:
+        if agent is not None:
+            check_known(services, agent)
+        return None if agent is None else frozenset({agent})
+    members = services.reader.now(agents.members, known_space(services, space))
+    keys = frozenset(str(one.key) for one in members if agent in (None, one.name))
+    if agent is not None and not keys:
+        names = ", ".join(one.name for one in members)
+        raise Refused("not_a_participant", f"{agent[:60]} is not in {space[:100]}", f"there are: {names}")
+    return keys
+
+
+def _broken(services: Services) -> tuple[FileError, ...]:
+    try:
+        return services.catalog.survey().errors
+    except BadDefinition as error:
+        return error.errors
 
 
 def _held(row: PsRow) -> HeldAgent:

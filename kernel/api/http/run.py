@@ -125,7 +125,7 @@ async def _serve_message(services: Services, call: Call[RunRequest]) -> SendRepo
     with services.feed.subscribe(wanted=wanted) as ends:
         appended = await _say(services, call)
         ids.update(appended.instruction_ids)
-        while (report := _sent(services, appended)) is None:
+        while (report := _sent(services, appended, attended=call.body.attended)) is None:
             if (await anext(ends)).type == BYE:
                 raise _stopping()
         return report
@@ -184,7 +184,7 @@ async def _begin_message(services: Services, call: Call[RunRequest], seq: int) -
     appended = await _say(services, call)
 
     async def outcome() -> SendReport | None:
-        return _sent(services, appended)
+        return _sent(services, appended, attended=call.body.attended)
 
     accepted = Accepted(message_id=appended.message_id, instruction_ids=appended.instruction_ids, seq=seq)
     return Work(accepted, parse_target(call.body.to or "").space, outcome)
@@ -195,11 +195,15 @@ async def _say(services: Services, call: Call[RunRequest]) -> Appended:
     return await say(services, body.to or "", body.text or "", call.request_key, say_of(services, body))
 
 
-def _sent(services: Services, appended: Appended) -> SendReport | None:
-    """The report of a message, or None while something that it woke goes on, or will by itself."""
+def _sent(services: Services, appended: Appended, *, attended: bool) -> SendReport | None:
+    """The report of a message, or None while something that it woke goes on, or will by itself.
+
+    What waits for an approval goes on by its deadline, if not before: only who is there to give one waits for that.
+    """
     ids = appended.instruction_ids
     stands = services.reader.now(standing.of, ids, services.now_ms())
-    if any(one.kind not in ("ended", "person") for one in stands.values()):
+    over = [one.kind in ("ended", "person") or (one.reason == "approval" and not attended) for one in stands.values()]
+    if not all(over):
         return None
     results = services.reader.now(instructions.results, ids)
     missing = services.reader.now(all_unasked, [one for one, how in stands.items() if how.reason == "credentials"])

@@ -4,7 +4,8 @@ import apsw
 
 from kernel.api.context import Services
 from kernel.api.http.route import Call
-from kernel.store import finals, instructions, messages, workflows, worktrees
+from kernel.policy.ending import Choice
+from kernel.store import answers, finals, instructions, messages, workflows, worktrees
 from kernel.store.clock_text import optional_rfc3339, rfc3339
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows.answer import NotJson, read_output
@@ -48,9 +49,17 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> Run
         usage=counts.usage,
         messages=messages.of_run(conn, record.id),
         duration_seconds=round((ended_ms - record.started_ms) / 1000, 3),
+        verdict=_verdict(conn, record),
         output=_output(conn, record) if record.status == "done" else None,
         branches=_branches(conn, record),
     )
+
+
+def _verdict(conn: apsw.Connection, record: WorkflowRecord) -> Choice | None:
+    if record.status == "rejected":
+        return "no"  # whatever was cleared since
+    name = finals.expected(conn, record.id).verdict
+    return None if name is None else answers.of_run(conn, record.id, name).choice
 
 
 def _branches(conn: apsw.Connection, record: WorkflowRecord) -> dict[str, str]:

@@ -14,7 +14,7 @@ from protocol.names import DEFAULT_TAG, SpaceId, is_personal, split_space
 
 async def channel(services: Services, call: Call[None]) -> Channel:
     """GET /spaces/:space/channel: the newest ``limit`` messages, or the first ``limit`` after ``since``."""
-    space = _known_space(services, call.args["space"])
+    space = known_space(services, call.args["space"])
     limit = call.number("limit", 50, low=1, high=messages.LIMIT)
     since = call.number("since", -1) if "since" in call.query else None
     return Channel(space=space, messages=services.reader.now(messages.channel, space, limit, since=since))
@@ -22,7 +22,7 @@ async def channel(services: Services, call: Call[None]) -> Channel:
 
 async def members(services: Services, call: Call[None]) -> MemberList:
     """GET /spaces/:space/members. A personal space has one: its agent."""
-    space = _known_space(services, call.args["space"])
+    space = known_space(services, call.args["space"])
     if is_personal(space):
         processes = await services.reader.read(agents.ps, services.now_ms())
         here = (one for one in processes if space == f"dm:{one.key}")
@@ -35,14 +35,14 @@ async def members(services: Services, call: Call[None]) -> MemberList:
 
 async def empty(services: Services, call: Call[None]) -> Reply:
     """POST /spaces/:space/clear: the words of what was said and done there are removed from the disk."""
-    space = _known_space(services, call.args["space"])
+    space = known_space(services, call.args["space"])
     body = await services.writer.commit(once, call.request_key, lambda tx: clear(tx, space), status=200)
     await services.forget_homes(None, space)
     await services.mirror_redo()
     return Reply(200, body)
 
 
-def _known_space(services: Services, text: str) -> SpaceId:
+def known_space(services: Services, text: str) -> SpaceId:
     """The space ``text`` names, if it is there now or was. Raises Refused."""
     name, tag = split_space(text)
     space = SpaceId(f"{name}:{tag}")

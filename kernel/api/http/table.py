@@ -16,6 +16,7 @@ from kernel.api.http import (
     kernel,
     messages,
     processes,
+    proposals,
     providers,
     run,
     runs,
@@ -41,6 +42,7 @@ from protocol.api.instructions import Dead, InstructionInfo, InstructionList, Pr
 from protocol.api.kernel import Health, Ready, ShutdownRequest, StatusReport
 from protocol.api.messages import Channel, Inbox, MessageReport, SendReceipt, SendReport, SendRequest
 from protocol.api.processes import Ps
+from protocol.api.proposals import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
 from protocol.api.providers import BackendList, ProviderList
 from protocol.api.runs import RunList, RunReport, RunRequest
 from protocol.api.usage import UsageReport
@@ -266,6 +268,35 @@ ROUTES: Final[tuple[Route, ...]] = (
         asks=DenyRequest,
         body_optional=True,
         answers=ApprovalInfo,
+        people_only=True,
+    ),
+    Route(method="GET", path="/proposals", handler=proposals.everywhere, answers=ProposalList),
+    Route(method="GET", path="/spaces/<space>/proposals", handler=proposals.in_space, answers=ProposalList),
+    Route(
+        method="POST",
+        path="/spaces/<space>/proposals",
+        handler=proposals.put,
+        asks=ProposalRequest,
+        answers=ProposalInfo,
+        status=201,
+        people_only=True,
+    ),
+    Route(method="GET", path="/spaces/<space>/proposals/<id>", handler=proposals.show, answers=ProposalInfo),
+    Route(
+        method="POST",
+        path="/spaces/<space>/proposals/<id>/vote",
+        handler=proposals.cast,
+        asks=VoteRequest,
+        answers=ProposalInfo,
+        people_only=True,
+    ),
+    Route(
+        method="POST",
+        path="/spaces/<space>/proposals/<id>/cancel",
+        handler=proposals.call_off,
+        asks=CallOffRequest,
+        body_optional=True,
+        answers=ProposalInfo,
         people_only=True,
     ),
     Route(method="GET", path="/spaces/<space>/channel", handler=spaces.channel, answers=Channel),

@@ -6,6 +6,7 @@ does not say how long it waits.
 """
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
@@ -18,7 +19,7 @@ from kernel.policy.approval import AT_ONCE
 from kernel.source.problems import BadDefinition
 from kernel.store import approvals
 from kernel.store.attempts import Identity
-from kernel.store.commits.approval import Asked, Call, ask, learn, let_go
+from kernel.store.commits.approval import Asked, Call, allow, ask, learn, let_go
 from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
 from protocol.errors import Refused
@@ -88,8 +89,6 @@ async def request(services: Services, caller: Caller, leave: Leave) -> Decided |
     definition = _definition(services, caller.identity)
     policy = services.reader.now(approvals.of_run, caller.identity.instruction) or definition.approval
     at_once = AT_ONCE.get(policy)
-    if at_once is not None:
-        return _shown(leave, Decided(decision=at_once, reason=f"approval: {policy}"))
     wait = leave.wait_seconds
     call = Call(
         key=leave.tool_use_id or caller.call_key,
@@ -98,10 +97,15 @@ async def request(services: Services, caller: Caller, leave: Leave) -> Decided |
         why=leave.reason,
         held=wait is None or wait > 0,
     )
+    if at_once is not None:
+        if at_once == "granted":
+            await services.writer.commit(allow, caller.author, call)
+        return _shown(leave, Decided(decision=at_once, reason=f"approval: {policy}"))
     expires_ms = services.now_ms() + round(definition.timeouts.approval * 1000)
-    asked = await services.writer.commit(ask, caller.author, call, expires_ms)
-    if asked.state == "open" and call.held:
-        asked = await _wait(services, caller, asked, wait)
+    with services.hold(caller.identity.instruction) if call.held else nullcontext():  # before anybody can see it wait
+        asked = await services.writer.commit(ask, caller.author, call, expires_ms)
+        if asked.state == "open" and call.held:
+            asked = await _wait(services, caller, asked, wait)
     decision: Outcome = "pending" if asked.state == "open" else asked.state
     return _shown(leave, Decided(decision=decision, id=asked.id, reason=asked.reason, first=asked.first))
 
@@ -129,7 +133,7 @@ async def _wait(services: Services, caller: Caller, asked: Asked, seconds: float
         return (event.instruction == instruction and event.type in _TURNS) or event.type == "lagged"
 
     try:
-        with services.feed.subscribe(wanted=wanted) as events, services.hold(instruction):
+        with services.feed.subscribe(wanted=wanted) as events:
             with trio.move_on_after(float("inf") if seconds is None else seconds):
                 while asked.state == "open":
                     asked = await services.writer.commit(learn, caller.author, asked.number)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import approval, channel, feedback, inbox, question, team
+from kernel.api.mcp import approval, ballot, channel, feedback, inbox, question, team
 from kernel.api.mcp.tool import Scope, Tool
 from kernel.store.commits.answer import ASK_AGENT
 from protocol.tools import AUTH_REQUEST
@@ -56,6 +56,38 @@ _ROWS: Final = (
         handler=question.ask,
         mutating=True,
         idempotent=False,
+    ),
+    Tool(
+        name="team_proposal_create",
+        description="Put something to the vote of your team: an election, a decision, an approval, an assignment.",
+        asks=ballot.Propose,
+        gives=ballot.Put,
+        handler=ballot.propose,
+        mutating=True,
+        idempotent=False,
+    ),
+    Tool(
+        name="team_vote",
+        description="Vote on a proposal of your team, once: a vote is final.",
+        asks=ballot.CastVote,
+        gives=ballot.Counted,
+        handler=ballot.cast_vote,
+        mutating=True,
+    ),
+    Tool(
+        name="team_proposal_status",
+        description="See how a proposal stands, or which are open.",
+        asks=ballot.Status,
+        gives=ballot.Standings,
+        handler=ballot.status,
+    ),
+    Tool(
+        name="team_proposal_cancel",
+        description="Cancel a proposal of your own that is open.",
+        asks=ballot.TakeBack,
+        gives=ballot.TakenBack,
+        handler=ballot.take_back,
+        mutating=True,
     ),
     Tool(
         name="feedback_submit",

@@ -6,14 +6,13 @@ import msgspec
 
 from kernel.rule.draft import Author, Draft
 from kernel.rule.fact import Fact
+from kernel.store.commits.ledger import book, look_up
 from kernel.store.commits.recorder import record
-from kernel.store.commits.unkeyed import Unkeyed, unkeyed
 from kernel.store.fence import Held, held
 from kernel.store.requests import RequestKey, recall, remember
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.names import InstructionId, MessageId, message_id
-from protocol.tools import SENDING
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,20 +34,19 @@ def append(
     """Append ``draft`` and evaluate it; on refusal nothing is kept.
 
     A draft with an author is fenced. ``call_key`` (with an author) and ``request`` make it happen once: the second
-    time the recorded answer comes back. An author without a key is given one (commits/unkeyed.py), and so is one whose
-    key names a sending, not a call. Raises Refused (stale_attempt, forbidden, key_reused, and those of proposals).
+    time the recorded answer comes back (commits/ledger.py). Raises Refused (stale_attempt, forbidden, key_reused, and
+    those of proposals).
     """
     author = None if draft.author is None else _speaker(tx, draft.author, draft)
     if request is not None and (recorded := recall(tx.conn, request, tx.now_ms)) is not None:
         return _decoder.decode(recorded.response)
-    known = None if author is None else _known(tx, author, draft, call_key)
+    words = (draft.kind, draft.text, draft.to, draft.asks)
+    known = None if author is None or draft.author is None else look_up(tx, draft.author, author, words, call_key)
     if known is not None and known.result is not None:
         return _decoder.decode(known.result)
     appended = _append(tx, draft, author)
     if author is not None and known is not None:
-        _book(tx, author, known.key, _encode(appended))
-        if known.sending is not None:
-            _book(tx, author, known.sending, _encode(appended))
+        book(tx, author, known, _encode(appended))
     if request is not None:
         remember(tx, request, _encode(appended), status=202)
     return appended
@@ -85,27 +83,3 @@ def _speaker(tx: Transaction, author: Author, draft: Draft) -> Held:
     if draft.sender != instruction.name or draft.space != instruction.space:
         raise Refused("forbidden", f"{instruction.name} may not speak as {draft.sender} in {draft.space}")
     return instruction
-
-
-LEDGER: Final = "SELECT result FROM effects WHERE instruction = ? AND call_key = ?"
-
-INSERT_EFFECT: Final = "INSERT INTO effects (instruction, call_key, result) VALUES (?, ?, ?)"
-
-
-def _known(tx: Transaction, author: Held, draft: Draft, call_key: str | None) -> Unkeyed | None:
-    """The call in the ledger, with its result if it was made before."""
-    row = None if call_key is None else tx.conn.execute(LEDGER, (author.number, call_key)).fetchone()
-    if call_key is not None and (row is not None or not call_key.startswith(SENDING)):
-        return Unkeyed(call_key, None if row is None else bytes(row[0]))
-    if draft.author is None:
-        return None
-    found = unkeyed(tx, draft.author, author, draft)
-    if call_key is None:
-        return found
-    if found.result is not None:
-        _book(tx, author, call_key, found.result)  # for it may be sent again
-    return msgspec.structs.replace(found, sending=call_key)
-
-
-def _book(tx: Transaction, author: Held, key: str, result: bytes) -> None:
-    tx.conn.execute(INSERT_EFFECT, (author.number, key, result))

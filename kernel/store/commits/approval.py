@@ -153,6 +153,19 @@ def _told(tx: Transaction, asked: Asked, instruction: Held, asker: int) -> Asked
     return msgspec.structs.replace(asked, first=unheard and not begun)
 
 
+USED_UP: Final = "UPDATE approvals SET told = 1 WHERE instruction = ? AND tool = ? AND digest = ? AND call_key = ?"
+
+
+def allow(tx: Transaction, author: Author, call: Call) -> None:
+    """``call`` may be made by now without anybody's leave: a request of its own shows no more that it has not begun.
+
+    Raises Refused (stale_attempt).
+    """
+    instruction = held(tx.conn, author.instruction, author.epoch)
+    digest = hashlib.sha256(call.input).digest()
+    tx.conn.execute(USED_UP, (instruction.number, call.tool, digest, call.key))
+
+
 LET_GO: Final = "UPDATE approvals SET held = 0 WHERE id = ? AND held = 1 AND epoch = ? RETURNING instruction"
 
 

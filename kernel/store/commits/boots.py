@@ -29,8 +29,8 @@ def in_a_loop(tx: Transaction) -> bool:
 
 
 INSERT: Final = """
-INSERT INTO boots (pid, version, at_ms, requeued, safe, machine, offset_ms, progress_seq)
-VALUES (?, ?, ?, ?, ?, ?, ?, coalesce((SELECT max(seq) FROM events), 0))
+INSERT INTO boots (pid, version, at_ms, requeued, safe, machine, offset_ms, skipped_ms, progress_seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT max(seq) FROM events), 0))
 """
 
 
@@ -45,6 +45,7 @@ def took_over(
     requeued: int,
     safe: bool,
     machine: Machine | None = None,
+    skipped_ms: int = 0,
     working: Sequence[str] | None = None,
 ) -> None:
     """Write down that this kernel runs. What it has done so far counts for those before it.
@@ -58,7 +59,7 @@ def took_over(
         data["died"] = {"pid": last, "working": list(working)}
     tx.emit("kernel.started", data=data)
     boot_id, offset_ms = (None, None) if machine is None else (machine.boot_id, machine.offset_ms)
-    tx.conn.execute(INSERT, (pid, version, tx.now_ms, requeued, safe, boot_id, offset_ms))
+    tx.conn.execute(INSERT, (pid, version, tx.now_ms, requeued, safe, boot_id, offset_ms, skipped_ms))
 
 
 STOPPED: Final = """

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from kernel.store.commits.ballot import cancel_open
 from kernel.store.commits.mirrored import mark_redo
 from kernel.store.commits.roster import remove_agent
 from kernel.store.commits.wipe import wipe
@@ -17,7 +18,10 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 
 
 def clear(tx: Transaction, space: str) -> Cleared:
-    """Remove the words of ``space``. Raises Refused (conflict) while something there has not ended."""
+    """Remove the words of ``space``; what is put to the vote there is cancelled.
+
+    Raises Refused (conflict) while something there has not ended.
+    """
     count = int(tx.conn.execute(OPEN, (space,)).get)
     if count:
         raise Refused(
@@ -25,6 +29,7 @@ def clear(tx: Transaction, space: str) -> Cleared:
             f"{count} instructions in {space} have not ended",
             "wait for them, or end them first: awk cancel ID",
         )
+    cancel_open(tx, space, "what was said here is removed")
     wiped = wipe(tx, space)
     mark_redo(tx, space)
     tx.emit("space.cleared", space=space, data={"messages": wiped.messages, "instructions": wiped.instructions})

@@ -96,10 +96,10 @@ def cancel(tx: Transaction, number: int, epoch: int) -> Closed | None:
     return _conclude(tx, number, epoch, conclusion, Ending("cancelled"), any_open=True)
 
 
-def give_up(tx: Transaction, number: int, epoch: int) -> Closed | None:
-    """End an instruction for which there is no budget left, thread kept. None: it moved meanwhile."""
-    conclusion = Conclusion(status="incomplete", cause="budget")
-    return _conclude(tx, number, epoch, conclusion, Ending("budget"), any_open=True)
+def give_up(tx: Transaction, number: int, epoch: int, cause: Literal["budget", "limit"]) -> Closed | None:
+    """End an instruction that money, or another limit, holds back; thread kept. None: it moved meanwhile."""
+    conclusion = Conclusion(status="incomplete", cause=cause)
+    return _conclude(tx, number, epoch, conclusion, Ending(cause), any_open=True)
 
 
 END: Final = """

@@ -3,11 +3,13 @@
 Where the machine has not been booted since, it is known by how much: every time that still matters moves along, so a
 clock that was set while no kernel ran changes no wait, no floor and no window (promises P2, P12, P21). Otherwise only
 a clock that was put back can be noticed: what waits keeps its wait (fault TF14) but begins it anew (fault TF01).
+What has ended keeps its stamps, for they are shown; ``skipped`` says how they are to be read (kernel.policy.keeping).
 """
 
 from dataclasses import dataclass
 from typing import Final
 
+from kernel.policy.keeping import unseen
 from kernel.store.transaction import Transaction
 
 LONGEST_BACKOFF_MS: Final = 30_000
@@ -48,7 +50,11 @@ UPDATE approvals SET expires_ms = :now + (expires_ms - requested_ms), requested_
   waits_ms = CASE WHEN waits_ms > 0 THEN :now + (expires_ms - requested_ms) ELSE 0 END
 WHERE state = 'open' AND requested_ms > :now
 """
-ALL: Final = (WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVALS, APPROVALS)
+BALLOTS: Final = """
+UPDATE ballots SET expires_ms = :now + (expires_ms - created_ms), created_ms = :now
+WHERE state = 'open' AND created_ms > :now
+"""
+ALL: Final = (WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVALS, APPROVALS, BALLOTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,7 @@ UPDATE approvals SET expires_ms = expires_ms + :by, requested_ms = requested_ms 
   waits_ms = CASE WHEN waits_ms > 0 THEN waits_ms + :by ELSE 0 END
 WHERE state = 'open'
 """,
+    "UPDATE ballots SET expires_ms = expires_ms + :by, created_ms = created_ms + :by WHERE state = 'open'",
     "UPDATE idempotency SET at_ms = at_ms + :by",
     # In two steps, for each row must have a place of its own all the time.
     "UPDATE spending SET minute = -(minute + :by / 60000)",
@@ -98,10 +105,28 @@ WHERE state = 'open'
 
 def reclock(tx: Transaction, machine: Machine | None = None) -> bool:
     """Bring what is stored in line with the time of the kernel that takes over. False: there was nothing to do."""
+    by_ms = _set_by(tx, machine)
+    return _put_back(tx) if by_ms is None else _moved(tx, by_ms)
+
+
+def skipped(tx: Transaction, machine: Machine | None = None) -> int:
+    """By how much the clock of the kernel that takes over is ahead of what is known to have passed; or behind.
+
+    To be asked before anything is told: an event is the last sign of life.
+    """
+    by_ms = _set_by(tx, machine)
+    if by_ms is not None:
+        return by_ms if abs(by_ms) >= DRIFT_MS else 0
+    row = tx.conn.execute(NEWEST).fetchone()
+    return 0 if row is None else unseen(int(row[0]), tx.now_ms)
+
+
+def _set_by(tx: Transaction, machine: Machine | None) -> int | None:
+    """By how much the clock was set since the last kernel; None where the machine was booted since."""
     row = tx.conn.execute(LAST).fetchone()
-    if machine is not None and machine.boot_id and row is not None and row[0] == machine.boot_id:
-        return _moved(tx, machine.offset_ms - int(str(row[1])))
-    return _put_back(tx)
+    if machine is None or not machine.boot_id or row is None or row[0] != machine.boot_id:
+        return None
+    return machine.offset_ms - int(str(row[1]))
 
 
 def _moved(tx: Transaction, by_ms: int) -> bool:

@@ -12,6 +12,10 @@ from kernel.rule.effects import (
     ApprovalRequest,
     ApprovalRule,
     Assign,
+    BallotEnd,
+    BallotOpen,
+    BallotTie,
+    BallotVote,
     Deliver,
     Put,
     Roster,
@@ -24,6 +28,7 @@ from kernel.rule.evaluate import evaluate
 from kernel.rule.fact import Fact
 from kernel.store.commits.answer import inherit_questions
 from kernel.store.commits.approval_rows import put_decision, put_request, put_rule
+from kernel.store.commits.ballot_rows import put_ballot_row
 from kernel.store.commits.roster import AgentSpec, put_agent
 from kernel.store.commits.take_up import take_up
 from kernel.store.transaction import Transaction
@@ -165,6 +170,8 @@ class Recorder:
                 put_decision(self._tx, row)
             case ApprovalRule():
                 put_rule(self._tx, row)
+            case BallotOpen() | BallotVote() | BallotTie() | BallotEnd():
+                put_ballot_row(self._tx, row)
 
     def _limit(self, row: RunLimited) -> None:
         self._tx.conn.execute(LIMIT_RUN, (row.by, row.space))

@@ -14,7 +14,7 @@ from kernel.policy.boots import Deaths, one_more
 from kernel.store.commits.boots import died, in_a_loop, took_over
 from kernel.store.commits.close import close
 from kernel.store.commits.park import Parking, park
-from kernel.store.commits.reclock import Machine, reclock
+from kernel.store.commits.reclock import Machine, reclock, skipped
 from kernel.store.commits.reopen import reopen
 from kernel.store.entries import of
 from kernel.store.transaction import Transaction
@@ -41,6 +41,7 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
 
 def recover(tx: Transaction, *, pid: int = 0, version: str = "", machine: Machine | None = None) -> Recovered:
     """Take over from a kernel that is gone. No attempt is charged for its death."""
+    skipped_ms = skipped(tx, machine)
     reclock(tx, machine)
     fault_hook("recover.reclocked")
     looping = in_a_loop(tx)
@@ -52,7 +53,16 @@ def recover(tx: Transaction, *, pid: int = 0, version: str = "", machine: Machin
     safe_mode = looping and not left.given_up  # who is given up is what they died of: without it, try again
     working = (*left.requeued, *left.closed, *left.given_up) if left.counts else None
     requeued = len(left.requeued)
-    took_over(tx, pid=pid, version=version, requeued=requeued, safe=safe_mode, machine=machine, working=working)
+    took_over(
+        tx,
+        pid=pid,
+        version=version,
+        requeued=requeued,
+        safe=safe_mode,
+        machine=machine,
+        skipped_ms=skipped_ms,
+        working=working,
+    )
     return Recovered(
         requeued=tuple(left.requeued),
         closed=tuple(left.closed),

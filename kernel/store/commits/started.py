@@ -9,7 +9,8 @@ from kernel.store.fence import held
 from kernel.store.transaction import Transaction
 from protocol.names import attempt_id, instruction_id
 
-SET_MANIFEST: Final = "UPDATE instructions SET manifest = ? WHERE id = ?"
+SET_MANIFEST: Final = "UPDATE instructions SET manifest = ?, model = ? WHERE id = ?"
+SET_MODEL: Final = "UPDATE instructions SET model = ? WHERE id = ? AND model IS NOT ?"
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -31,8 +32,11 @@ def started(tx: Transaction, instruction: str, epoch: int, beginning: Beginning)
 
 def tell_started(tx: Transaction, number: int, epoch: int, name: str, space: str, beginning: Beginning) -> None:
     """The same as a part of another commit, which has seen that the attempt still holds its instruction."""
+    model = beginning.model or beginning.backend
     if beginning.manifest:
-        tx.conn.execute(SET_MANIFEST, (_encode(beginning.manifest), number))
+        tx.conn.execute(SET_MANIFEST, (_encode(beginning.manifest), model, number))
+    else:
+        tx.conn.execute(SET_MODEL, (model, number, model))
     data = {
         "attempt": attempt_id(instruction_id(number), epoch),
         "pid": beginning.pid,

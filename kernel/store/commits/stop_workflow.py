@@ -1,6 +1,6 @@
 """End a workflow: it is stopped, and nothing in its space stays open."""
 
-from typing import Final, NamedTuple, cast
+from typing import Final, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -27,13 +27,15 @@ class _Open(NamedTuple):
     number: int
     epoch: int
     live: bool
-    limited: bool
+    limit: Literal["budget", "limit"] | None
+    """What holds it back for good."""
     asked: int | None
     """The instruction whose answer it waits for."""
 
 
 OPEN: Final = """
-SELECT id, epoch, state IN ('leased', 'running'), state = 'waiting' AND waits_for IN ('budget', 'hops'),
+SELECT id, epoch, state IN ('leased', 'running'),
+  CASE WHEN state = 'waiting' THEN CASE waits_for WHEN 'budget' THEN 'budget' WHEN 'hops' THEN 'limit' END END,
   CASE waits_for WHEN 'answer' THEN CAST(substr(wait_key, 2) AS INTEGER) END
 FROM instructions
 WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id
@@ -45,11 +47,14 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     text = f"{space} ended: {reason or status}"
     payload = WorkflowStopped(status=status, exit_code=exit_code, reason=reason)
     append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text, payload=payload))
-    found = cast("list[tuple[int, int, bool, bool, int | None]]", tx.conn.execute(OPEN, (space,)).fetchall())
-    rows = [_Open(*row) for row in found]
+    rows = [_Open(*cast("_Open", row)) for row in tx.conn.execute(OPEN, (space,)).fetchall()]
     held_back = _held_back(rows)
     for one in rows:
-        (give_up if one.number in held_back else cancel)(tx, one.number, one.epoch)
+        limit = held_back.get(one.number)
+        if limit is None:
+            cancel(tx, one.number, one.epoch)
+        else:
+            give_up(tx, one.number, one.epoch, limit)
     return Stopped(
         cancelled=tuple(instruction_id(one.number) for one in rows if one.number not in held_back),
         incomplete=tuple(instruction_id(one.number) for one in rows if one.number in held_back),
@@ -57,10 +62,11 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     )
 
 
-def _held_back(rows: list[_Open]) -> frozenset[int]:
+def _held_back(rows: list[_Open]) -> dict[int, Literal["budget", "limit"]]:
     """What a limit holds back, and what waits for an answer of that. What was asked is newer than who asked."""
-    held: set[int] = set()
+    held: dict[int, Literal["budget", "limit"]] = {}
     for one in reversed(rows):
-        if one.limited or one.asked in held:
-            held.add(one.number)
-    return frozenset(held)
+        limit = one.limit or held.get(one.asked or 0)
+        if limit is not None:
+            held[one.number] = limit
+    return held

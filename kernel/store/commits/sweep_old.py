@@ -62,6 +62,15 @@ def sweep_answers(tx: Transaction, before_ms: int) -> int:
     return tx.conn.changes()
 
 
+FEEDBACK: Final = "DELETE FROM feedback WHERE rowid IN (SELECT id FROM feedback WHERE at_ms < ? ORDER BY id LIMIT ?)"
+
+
+def sweep_feedback(tx: Transaction, before_ms: int) -> int:
+    """Remove what was said about the work before that time; how much."""
+    tx.conn.execute(FEEDBACK, (before_ms, ROWS))
+    return tx.conn.changes()
+
+
 CRASHES: Final = "DELETE FROM crashes WHERE rowid IN (SELECT rowid FROM crashes WHERE at_ms < ? LIMIT ?)"
 
 

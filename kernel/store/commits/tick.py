@@ -1,5 +1,5 @@
 """What time alone changes: waits that are over, breakers that may be tried, what has waited too long for its turn or
-for an approval.
+for an approval, votes whose time is up.
 """
 
 from typing import Final, cast
@@ -8,6 +8,7 @@ import apsw
 
 from kernel.policy.breaker import HALF_OPEN_MS
 from kernel.store.commits.approval import expire
+from kernel.store.commits.ballot import expire_ballots
 from kernel.store.commits.trip import give_back, probe, wake
 from kernel.store.transaction import Transaction
 
@@ -71,6 +72,7 @@ def tick(tx: Transaction, starvation_ms: int) -> None:
     for (key,) in tx.conn.execute(PROBE, (tx.now_ms,)).fetchall():
         probe(tx, str(key))
     expire(tx)
+    expire_ballots(tx)
 
 
 NEXT: Final = """
@@ -82,7 +84,8 @@ SELECT min(
   coalesce((SELECT min(b.open_until_ms) FROM breakers AS b WHERE b.state = 'open' AND b.open_until_ms > 0
     AND NOT EXISTS (SELECT 1 FROM breakers AS a
       WHERE a.state <> 'closed' AND a.key || '/' = substr(b.key, 1, length(a.key) + 1))), :never),
-  coalesce((SELECT min(p.expires_ms) FROM approvals AS p WHERE p.state = 'open'), :never))
+  coalesce((SELECT min(p.expires_ms) FROM approvals AS p WHERE p.state = 'open'), :never),
+  coalesce((SELECT min(v.expires_ms) FROM ballots AS v WHERE v.state = 'open'), :never))
 """
 NEVER: Final = 2**62
 

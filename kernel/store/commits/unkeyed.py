@@ -1,4 +1,4 @@
-"""Calls whose client names none: the same once more after an interruption is the same call (P4). Part of append.
+"""Calls whose client names none: the same once more after an interruption is the same call (P4). Part of the ledger.
 
 A program that is resumed was cut between a call and its result, and asks for the same again under another name. Such a
 repeat is answered as it was, once: where it says the same as a call of an *earlier* attempt whose result was in no
@@ -11,7 +11,7 @@ from typing import Final, cast
 
 import msgspec
 
-from kernel.rule.draft import Author, Draft
+from kernel.rule.draft import Author
 from kernel.store.entries import of
 from kernel.store.fence import Held
 from kernel.store.transaction import Transaction
@@ -20,9 +20,12 @@ _MARK: Final = "~"
 """No key of a worker begins with it."""
 _encode: Final = msgspec.json.Encoder().encode
 
+Words = tuple[object, ...]
+"""All that a call says, whatever can be JSON: two that say the same are the same call."""
+
 
 class _Known(msgspec.Struct, frozen=True):
-    """What an append was answered, as far as its result shows in an entry."""
+    """What a call was answered, as far as its result shows in an entry."""
 
     message_id: str
 
@@ -43,10 +46,9 @@ SELECT call_key, result FROM effects WHERE instruction = :id AND call_key BETWEE
 TAKE_OVER: Final = "UPDATE effects SET call_key = :key WHERE instruction = :id AND call_key = :old"
 
 
-def unkeyed(tx: Transaction, author: Author, held: Held, draft: Draft) -> Unkeyed:
-    """What is known of a call that says ``draft``. One that had been made before is this attempt's from now on."""
-    words = _encode((draft.kind, draft.text, draft.to, draft.asks))
-    said = f"{_MARK}{hashlib.sha256(words).hexdigest()[:32]}"
+def unkeyed(tx: Transaction, author: Author, held: Held, words: Words) -> Unkeyed:
+    """What is known of a call that says ``words``. One that had been made before is this attempt's from now on."""
+    said = f"{_MARK}{hashlib.sha256(_encode(words)).hexdigest()[:32]}"
     rows = tx.conn.execute(ALIKE, {"id": held.number, "said": said}).fetchall()
     alike = {str(key): cast("bytes", result) for key, result in rows}
     number = max((_place(one)[1] + 1 for one in alike), default=0)

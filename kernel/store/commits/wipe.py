@@ -24,6 +24,9 @@ ENTRIES: Final = "DELETE FROM entries WHERE instruction IN (SELECT i.id FROM ins
 EFFECTS: Final = "DELETE FROM effects WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space = ?)"
 APPROVALS: Final = "DELETE FROM approvals WHERE space = ?"
 FEEDBACK: Final = "DELETE FROM feedback WHERE space = ?"
+VOTES: Final = "DELETE FROM votes WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space = ?)"
+ELECTORS: Final = "DELETE FROM electors WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space = ?)"
+BALLOTS: Final = "DELETE FROM ballots WHERE space = ?"
 COMPLAINTS: Final = """
 UPDATE attempts SET stderr_tail = NULL
 WHERE stderr_tail IS NOT NULL AND instruction IN (SELECT i.id FROM instructions AS i WHERE i.space = ?)
@@ -38,8 +41,10 @@ WHERE space = ?
 PARAMS: Final = "UPDATE workflows SET params = x'7b7d' WHERE space = ?"
 
 EVENTS: Final = """
-UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL) AS BLOB)
-WHERE space = ? AND data IS NOT NULL AND type IN ('instruction.ended', 'attempt.ended', 'worker.log')
+UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL, '$.id', '',
+  '$.winner', NULL) AS BLOB)
+WHERE space = ? AND data IS NOT NULL
+  AND type IN ('instruction.ended', 'attempt.ended', 'worker.log', 'proposal.opened', 'proposal.ended')
 """
 
 BLOB: Final = """
@@ -68,7 +73,7 @@ def wipe(tx: Transaction, space: str) -> Wiped:
     referred = conn.execute(REFERRED, {"space": space}).fetchall()
     conn.execute(WORDS, (space,))
     messages = conn.changes()
-    for statement in (ENTRIES, EFFECTS, APPROVALS, FEEDBACK, COMPLAINTS, PARAMS, EVENTS):
+    for statement in (ENTRIES, EFFECTS, APPROVALS, FEEDBACK, VOTES, ELECTORS, BALLOTS, COMPLAINTS, PARAMS, EVENTS):
         conn.execute(statement, (space,))
     conn.execute(RESULTS, (space,))
     instructions = conn.changes()

@@ -102,6 +102,7 @@ WORKFLOW: Final[Special] = {
     ("WorkflowDefinition", "workspace"): st.sampled_from(
         [False, {"provider": "file"}, {"bind": "data/x"}, {"provider": "memory", "dir": "out/${{ workflow.tag }}"}]
     ),
+    ("WorkflowDefinition", "verdict"): st.just("release"),
     ("WorkflowDefinition", "output_schema"): st.just({"type": "object", "required": ["a"]}),
     ("Ref", "ref"): st.just("bob"),
     ("Ref", "model"): st.sampled_from(["haiku", "openai/gpt-5.5"]),
@@ -123,6 +124,10 @@ PROJECT: Final[Special] = {
     ("ProjectWorkspace", "base"): st.just("out/"),
     ("ProjectLimits", "per_provider"): st.one_of(st.integers(1, 9), st.just({"openai": 2})),
 }
+
+
+def _can_vote(said: dict[str, Any]) -> bool:
+    return said.get("workspace") is not False or "verdict" not in said
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,7 +178,9 @@ FILES: Final = [
         File(
             WorkflowDefinition,
             ".workflows/flow.yaml",
-            values(mi.type_info(WorkflowDefinition), {**WORKFLOW, ("WorkflowDefinition", "agents"): _TEAM}),
+            values(mi.type_info(WorkflowDefinition), {**WORKFLOW, ("WorkflowDefinition", "agents"): _TEAM}).filter(
+                _can_vote
+            ),
             _load_workflow,
             (
                 ("agents.zed.ref", {"agents": {"zed": {"ref": "nobody"}}}),

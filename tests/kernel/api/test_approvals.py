@@ -1,6 +1,7 @@
 """Approvals over HTTP: a worker asks over Daemon MCP, the administrator decides over REST, and nobody else does."""
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import h11
@@ -19,9 +20,9 @@ BASH = {"tool": "bash", "input": {"command": "git push"}}
 PROMPT = {"tool_name": "Bash", "input": {"command": "git push"}, "tool_use_id": "toolu_1"}
 
 
-async def asked(kernel: House, key: str = "0.0:c", **more: Any) -> dict[str, Any]:
+async def asked(kernel: House, key: str = "0.0:c", token: str = "worker-token", **more: Any) -> dict[str, Any]:
     """What a worker of our own is answered, which never waits."""
-    result = await call(kernel, "auth_request", {**BASH, "wait_seconds": 0, **more}, **{CALL_KEY: key})
+    result = await call(kernel, "auth_request", {**BASH, "wait_seconds": 0, **more}, token, **{CALL_KEY: key})
     assert not result["isError"], result
     content: dict[str, Any] = result["structuredContent"]
     return content
@@ -68,6 +69,37 @@ async def until_pending(kernel: House) -> None:
     with trio.fail_after(5), kernel.services.feed.subscribe() as events:
         while not await pending(kernel):
             await anext(events)
+
+
+@pytest.mark.parametrize("attended", [False, True])
+async def test_who_cannot_approve_is_answered_that_somebody_has_to(kernel: House, attended: bool) -> None:
+    """contracts 7: exit 7; in a workspace that somebody watches the request has a deadline, and is not waited for."""
+    started = await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    assert started.status == 201
+    await kernel.services.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET attended = 1"))
+    answered: list[Answer] = []
+
+    async def serve() -> None:
+        body = {"to": "alice@review", "text": "push it", "attended": attended}
+        answered.append(await kernel.ask("POST", "/serve", body))
+
+    async with trio.open_nursery() as nursery:
+        with trio.fail_after(5), kernel.services.feed.subscribe() as events:
+            nursery.start_soon(serve)
+            while (await anext(events)).type != "instruction.queued":
+                pass
+            leased = await kernel.services.writer.commit(lease, "i1", hashlib.sha256(b"worker-token").digest())
+            assert leased is not None
+            assert (await asked(kernel))["decision"] == "pending"
+            await kernel.services.writer.commit(park, "i1", 1, Parking(status="queued", outcome="yielded"))
+            if attended:
+                assert not answered
+                await decide(kernel, "deny")
+                await kernel.services.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
+                await kernel.end("i1", 2)
+    (result,) = answered[0].json["results"]
+    expected = ("done", None) if attended else ("waiting", "approval")
+    assert (result["status"], result.get("waits_for")) == expected
 
 
 async def test_what_waits_is_listed_with_all_that_a_person_has_to_know(kernel: House) -> None:
@@ -162,6 +194,24 @@ async def test_a_run_has_its_own_policy(kernel: House) -> None:
         assert leased.approval == "deny"
         assert (await asked(kernel))["decision"] == "denied"
         nursery.cancel_scope.cancel()
+
+
+async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(kernel: House, tmp_path: Path) -> None:
+    """P4: asked, the answer lost, asked again under auto, begun, broken off; then granted under ask: not twice."""
+    await kernel.attempt()
+    assert (await asked(kernel))["decision"] == "pending"
+    alice = tmp_path / "project/.agents/alice.yaml"
+    asks = alice.read_text()
+    alice.write_text(f"{asks}approval: auto\n")
+    assert (await asked(kernel))["decision"] == "granted"
+    await kernel.services.writer.commit(park, "i1", 1, Parking(status="queued", outcome="crash"))
+    alice.write_text(asks)
+    await decide(kernel, "approve")
+    await kernel.services.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
+    again = await asked(kernel, token="another")
+    assert (again["decision"], "first" in again) == ("granted", False)
+    other = await asked(kernel, "toolu_9", "another")
+    assert (other["decision"], other["id"]) == ("pending", "a2")
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,34 @@ async def test_status_tells_of_kernel_agents_and_workflows(kernel: House) -> Non
     assert [row["name"] for row in status["workflows"]] == ["review"]
 
 
+async def test_status_can_be_about_one_target(kernel: House) -> None:
+    """contracts 7: status [TARGET]; a workflow that was stopped is down, who was never there is not found."""
+    assert (await kernel.ask("GET", "/status?space=review:main")).code == "workflow_not_running"
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    one = (await kernel.ask("GET", "/status?agent=alice")).json
+    assert (one["state"], one["agents"], one["workflows"]) == ("up", {"idle": 1}, [])
+    both = (await kernel.ask("GET", "/status?space=review:main")).json
+    assert (both["state"], both["agents"], len(both["workflows"])) == ("up", {"idle": 2}, 1)
+    assert (await kernel.ask("GET", "/status?space=review:main&agent=bob")).json["agents"] == {"idle": 1}
+    assert (await kernel.ask("GET", "/status?space=review:main&agent=olga")).code == "not_a_participant"
+    assert (await kernel.ask("GET", "/status?agent=olga")).code == "unknown_agent"
+    await kernel.ask("DELETE", "/workflows/review")
+    assert (await kernel.ask("GET", "/status?space=review:main")).json["state"] == "down"
+
+
+async def test_status_says_what_is_wrong_with_the_project(kernel: House) -> None:
+    """What a file said before stays in effect: that it is wrong now has to be seen somewhere."""
+    root = kernel.services.catalog.root
+    assert (await kernel.ask("GET", "/status")).json["broken"] == []
+    (root / "moniro.yaml").write_text("limits: {wokers: 3}\n")
+    (wrong,) = (await kernel.ask("GET", "/status")).json["broken"]
+    assert (wrong["path"], wrong["line"]) == ("moniro.yaml", 1)
+    assert "wokers" in wrong["message"]
+    (root / "moniro.yaml").unlink()
+    (root / ".agents/alice.yaml").write_text("model: 3\n")
+    assert {one["path"] for one in (await kernel.ask("GET", "/status")).json["broken"]} == {".agents/alice.yaml"}
+
+
 async def test_a_channel_is_read_from_its_end_or_from_a_seq(kernel: House) -> None:
     """Contracts section 4: limit, since; the default tag may be left out."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})

@@ -23,7 +23,9 @@ CONTRACT = {
     "GET /approvals", "GET /approvals/<id>", "POST /approvals/<id>/approve", "POST /approvals/<id>/deny",
     "GET /approvals/rules", "DELETE /approvals/rules/<id>",
     "GET /dead", "GET /spaces/<space>/channel", "GET /spaces/<space>/members", "GET /events", "GET /providers",
-    "GET /spaces/<space>/diff",
+    "GET /spaces/<space>/diff", "GET /proposals", "GET /spaces/<space>/proposals", "POST /spaces/<space>/proposals",
+    "GET /spaces/<space>/proposals/<id>", "POST /spaces/<space>/proposals/<id>/vote",
+    "POST /spaces/<space>/proposals/<id>/cancel",
     "GET /backends", "GET /trust", "GET /usage", "GET /feedback", "POST /feedback",
     "POST /agents/<name>/pause", "POST /agents/<name>/resume", "POST /agents/<name>/stop",
     "POST /agents/<name>/restart", "POST /agents/<name>/continue", "GET /agents/<name>/inbox",
@@ -82,7 +84,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
     """Contracts section 5, as far as it is built."""
     assert set(TOOLS) == {
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
-        "feedback_submit",
+        "feedback_submit", "team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel",
     }  # fmt: skip
 
 
@@ -100,6 +102,9 @@ async def test_every_get_route_answers_what_it_says(kernel: House, route: Route)
         await kernel.attempt()
         asked = await call(kernel, "auth_request", {"tool": "bash", "input": {}, "wait_seconds": 0})
         known["id"] = asked["structuredContent"]["id"]
+    if route.path.endswith("/proposals/<id>"):
+        put = {"type": "approval", "title": "Ship it?"}
+        known["id"] = (await kernel.ask("POST", "/spaces/review:main/proposals", put)).json["id"]
     path = re.sub(r"<(\w+)>", lambda match: known[match[1]], route.path)
     answer = await kernel.ask("GET", path + ("?follow=0&since=0" if route.path == "/events" else "?space=dm:alice"))
     assert answer.status == 200

@@ -1,5 +1,7 @@
 """GET /usage: what the work of each agent took."""
 
+import pytest
+
 from kernel.store.commits.close import close
 from kernel.store.commits.journal import journal
 from protocol.instruction import Usage
@@ -23,6 +25,20 @@ async def test_each_agent_has_what_its_work_took(kernel: House) -> None:
         "usage": {"input_tokens": 10, "output_tokens": 2, "cache_read_tokens": 0, "cost_usd": 0.5},
         "instructions": 2,
         "failures": 1,
+        "ended": {"cancelled": 0, "dead": 0, "done": 0, "failed": 1, "incomplete": 0},
+        "steps": 1,
+        "worked_seconds": 0.0,
+        "unpriced": 0,
     }
+    assert answered["total"] == alice | {"key": ""}
     assert (await kernel.ask("GET", "/usage?space=dm:alice")).json["rows"] == answered["rows"]
-    assert (await kernel.ask("GET", "/usage?space=review:main")).json["rows"] == []
+    assert (await kernel.ask("GET", "/usage?agent=alice")).json["rows"] == answered["rows"]
+
+
+@pytest.mark.parametrize(
+    ("query", "code"), [("space=review:main", "workflow_not_running"), ("agent=olga", "unknown_agent")]
+)
+async def test_work_of_nobody_is_an_error(query: str, code: str, kernel: House) -> None:
+    """contracts 7: exit 5 for a target that is not there, not an empty table."""
+    answered = await kernel.ask("GET", f"/usage?{query}")
+    assert (answered.status, answered.json["code"]) == (404, code)

@@ -20,6 +20,14 @@ def test_the_plan_has_what_is_known_and_leaves_what_is_not(tmp_path: Path) -> No
     assert "secret" not in str(found)
 
 
+def test_the_folder_of_the_workspace_is_known_before_it_is_made(tmp_path: Path) -> None:
+    """contracts 1: workspace.dir, as the kickoff of the run would have it."""
+    text = "agents: {x: {backend: mock, mock: [{text: x}]}}\nkickoff: '@x write to ${{ workspace.dir }}'\n"
+    write(tmp_path, {".workflows/w.yaml": text})
+    assert plan(tmp_path, "w", "pr-1", [], {}).kickoff == f"@x write to {tmp_path}/.workspace/w/pr-1"
+    assert not (tmp_path / ".workspace").exists()
+
+
 def test_members_are_told_with_model_endpoint_and_key(tmp_path: Path) -> None:
     """And whether the key is set here."""
     review(tmp_path)

@@ -6,7 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kernel.inspect.resolve import resolution
 from kernel.inspect.validate import validate
+from protocol.errors import Refused
 from protocol.inspection import CheckedFile
 from tests.kernel.inspect.files import MOCK, PROJECT, review, write
 
@@ -42,13 +44,21 @@ def test_all_mistakes_of_all_files_come_at_once_in_the_order_of_the_files(tmp_pa
                 sol: {}
                 """,
             ".agents/bob.yaml": "backend: mock\n",
-            ".workflows/review.yaml": "agents: {alice: {ref: alise}}\nlimits: {hops: 0}\n",
+            ".workflows/review.yaml": """
+                agents: {alice: {ref: alise}}
+                limits: {hops: 0}
+                setup: [{shell: date, timeout: soon, as: now}]
+                params: [{name: n, type: int, default: many}]
+                workspace: {bind: ../x}
+                kickoff: "@alice ${{ now }}"
+                """,
         },
     )
+    keys = ["agents.alice.ref", "limits.hops", "setup[0].timeout", "params[0].default", "workspace.bind"]
     assert _wrong(_check(tmp_path)) == {
         ".agents/alice.yaml": [(1, "model"), (2, "prompt.system_file"), (3, "max_steps"), (4, "sol")],
         ".agents/bob.yaml": [(1, "mock")],
-        ".workflows/review.yaml": [(1, "agents.alice.ref"), (2, "limits.hops")],
+        ".workflows/review.yaml": list(enumerate(keys, 1)),
     }
 
 
@@ -236,3 +246,34 @@ def test_what_is_right_and_not_possible_on_this_machine_is_warned_of(tmp_path: P
     (tmp_path / "bwrap").touch(mode=0o755)
     (tmp_path / ".git").mkdir()
     assert not any(file.warnings for file in validate(tmp_path, tmp_path, (), {"PATH": str(tmp_path)}).files)
+
+
+def test_what_would_lead_nowhere_is_warned_of(tmp_path: Path) -> None:
+    """CF13, CF21: a kickoff that mentions nobody, a schedule for a workflow that is not there; both are sound."""
+    agent = "backend: mock\nmock: [{{text: hi}}]\nschedule: {{wakeup: 5m, workspace: {}}}\n"
+    write(
+        tmp_path,
+        {
+            ".agents/alice.yaml": agent.format("reveiw"),
+            ".agents/bob.yaml": agent.format("review:pr-1"),
+            ".workflows/review.yaml": "agents: {alice: {ref: alice}}\nkickoff: alice, @nobody, begin\n",
+            ".workflows/other.yaml": "agents: {alice: {ref: alice}}\nkickoff: '@alice begin'\n",
+        },
+    )
+    found = validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files
+    told = {file.path: (file.ok, [(one.line, one.where) for one in file.warnings]) for file in found}
+    assert told == {
+        ".agents/alice.yaml": (True, [(3, "schedule.workspace")]),
+        ".agents/bob.yaml": (True, []),
+        ".workflows/other.yaml": (True, []),
+        ".workflows/review.yaml": (True, [(2, "kickoff")]),
+    }
+
+
+@pytest.mark.parametrize("verb", ["validate", "config"])
+def test_what_is_elsewhere_is_not_said_to_be_missing(verb: str, tmp_path: Path) -> None:
+    """contracts 7: both look at files that are here; what fetches one is named."""
+    remote = "github:owner/repo@v1/flows/review.yaml"
+    with pytest.raises(Refused, match="is not here: it is fetched when it is run") as caught:
+        validate(tmp_path, tmp_path, (remote,)) if verb == "validate" else resolution(tmp_path, tmp_path, remote)
+    assert "--dry-run" in (caught.value.hint or "")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from kernel.policy.approval import Rule
 from kernel.rule.effects import Assign, Deliver, Put
 from kernel.rule.fact import Fact
-from kernel.rule.view import Ended, Request, Seat, Workspace
+from kernel.rule.view import Ended, PutToVote, Request, Seat, Workspace
 from protocol.names import AgentKey
 
 SPACE = "review:main"
@@ -34,6 +34,8 @@ class Stage:
     rules: dict[tuple[str, str], tuple[Rule, ...]] = field(default_factory=dict)
     """What was approved once for all, by agent and tool."""
     attended: bool = False
+    ballots: tuple[PutToVote, ...] = ()
+    """The newest first."""
     recorded: list[tuple[Fact, tuple[Deliver | Assign | Put, ...]]] = field(default_factory=list)
 
     def agent_exists(self, key: AgentKey) -> bool:
@@ -80,6 +82,15 @@ class Stage:
     def seats(self, agent: AgentKey, workflow: str) -> tuple[Seat, ...]:
         seated = self.runs and workflow == SPACE.partition(":")[0]
         return tuple(Seat(SPACE, name) for name, key in self.members.items() if seated and key == agent)
+
+    def roster(self, space: str) -> tuple[tuple[AgentKey, str], ...]:
+        return tuple((AgentKey(key), name) for name, key in sorted(self.members.items()))
+
+    def ballot(self, space: str, name: str) -> PutToVote | None:
+        return next((one for one in self.ballots if space == SPACE and one.name == name), None)
+
+    def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
+        return tuple(one.name for one in self.ballots if not only_open or one.state == "open")
 
     def record(self, fact: Fact, effects: tuple[Deliver | Assign | Put, ...]) -> None:
         self.recorded.append((fact, effects))

@@ -113,5 +113,5 @@ def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:
 
 def test_proposals_are_asked_in_the_order_of_the_table() -> None:
     """architecture.md: core proposals in table order."""
-    assert [one.name for one in CORE] == ["workflow", "routing", "reply", "failure", "wakeup", "approval"]
+    assert [one.name for one in CORE] == ["workflow", "routing", "reply", "failure", "wakeup", "approval", "ballot"]
     assert [one.name for one in CORE_TABLE["done"]] == ["reply", "failure"]

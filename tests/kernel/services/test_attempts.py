@@ -1,5 +1,6 @@
 """Attempts and the dispatcher, on a real store: whatever happens, no work stays open for ever."""
 
+import threading
 from pathlib import Path
 from typing import cast
 
@@ -7,13 +8,16 @@ import apsw
 import pytest
 import trio
 
-from kernel.agents.belongings import NOTHING, belongings
+from kernel.agents.belongings import NOTHING, Belongings, belongings
 from kernel.agents.trust import agent_units
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.spec import Spec
+from kernel.services import briefing
 from kernel.store import breakers
+from protocol.agent import AgentDefinition
 from protocol.errors import UNREACHED
 from protocol.ipc import Entry, Error, Exited, Result
+from protocol.project import ProjectDefinition
 from protocol.trust import Consent
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core
 
@@ -121,6 +125,29 @@ async def test_a_program_that_was_written_anew_is_not_run_for_what_was_kept(tmp_
         second = await it.send()
         assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
         assert len(it.launcher.spawned) == 1
+
+
+async def test_what_an_agent_brings_along_is_read_beside_the_kernels_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise P9: thousands of files of skills, or a slow disk, hold up nobody else. Nothing to read: no thread."""
+    readers: list[int] = []
+
+    def reading(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> Belongings:
+        readers.append(threading.get_ident())
+        return belongings(definition, project, root)
+
+    monkeypatch.setattr(briefing, "belongings", reading)
+    async with core(tmp_path, PlayedLauncher()) as it:
+        for number, tools in enumerate(("[]", "[skills]"), 1):
+            (tmp_path / ".agents/alice.yaml").write_text(f"backend: mock\nmock: [{{text: hi}}]\ntools: {tools}\n")
+            sent = await it.send()
+            worker = await it.launcher.next(number)
+            await worker.say(DONE)
+            await worker.leave(Exited(code=0))
+            await it.until(sent, lambda status: status == "done")
+            assert len(readers) == number - 1
+    assert threading.get_ident() not in readers
 
 
 async def test_kept_consent_counts_for_each_attempt_until_it_is_taken_back(tmp_path: Path) -> None:

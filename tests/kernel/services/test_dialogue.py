@@ -1,9 +1,9 @@
 """The conversation of kernel and worker, over memory streams and a virtual clock."""
 
-import math
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import trio
@@ -22,6 +22,7 @@ from kernel.services.dialogue import (
 from kernel.services.link import Link
 from kernel.services.outcome import Ending
 from kernel.services.pulse import EVERY_SECONDS, WITHIN_SECONDS
+from kernel.services.standstill import Standstill
 from protocol.agent import Timeouts
 from protocol.codec import FrameReader, encode
 from protocol.ipc import (
@@ -71,7 +72,7 @@ class Scene:
     entries: list[int] = field(default_factory=list)
     heard: list[object] = field(default_factory=list)
     commit: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-    excused_at: Callable[[], float] = lambda: -math.inf
+    standstill: Standstill = field(default_factory=Standstill)
 
     def __post_init__(self) -> None:
         to_worker, self.worker_in = trio.testing.memory_stream_one_way_pair()
@@ -120,7 +121,7 @@ class Scene:
         link = Link(self.handle)  # type: ignore[arg-type]
         ears = Ears(entry=entry, log=log, live=live, ready=ready)
         return await Dialogue(
-            link=link, start=START, timeouts=self.timeouts, ears=ears, excused_at=self.excused_at
+            link=link, start=START, timeouts=self.timeouts, ears=ears, standstill=self.standstill
         ).run()
 
 
@@ -262,14 +263,41 @@ async def test_heartbeats_without_progress_are_an_idle_timeout(
 
 async def test_who_waits_for_a_person_is_not_called_silent(autojump_clock: trio.testing.MockClock) -> None:
     """approvals: a call that is kept waiting for hours is no idle timeout; after the answer the time begins anew."""
-    scene = Scene()
-    waits_until = 2 * Timeouts().tool + 7.0
-    scene.excused_at = lambda: min(trio.current_time(), waits_until)
+    scene = Scene(timeouts=Timeouts(total=1e6))
+    waits = 2 * Timeouts().tool + 7.0
+
+    async def wait_for_a_person() -> None:
+        with scene.standstill.hold():
+            await trio.sleep(waits)
+
     await scene.say(READY, Progress(what="x", tool=True))
-    ending = await scene.run_beside(scene.answer_pings)
+    ending = await scene.run_beside(scene.answer_pings, wait_for_a_person)
     assert ending is not None
-    assert ending.cause == "idle_timeout"
-    assert trio.current_time() == pytest.approx(waits_until + Timeouts().tool)
+    assert (ending.cause, ending.text[-21:]) == ("idle_timeout", "; the last it told: x")
+    assert trio.current_time() == pytest.approx(waits + Timeouts().tool)
+
+
+async def test_the_total_deadline_stands_still_while_a_person_is_waited_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """approvals: hours of waiting, in calls that overlap or not, use up nothing of timeouts.total; the rest counts."""
+    scene = Scene(timeouts=Timeouts(total=50.0, idle=20.0))
+
+    async def chatter() -> None:
+        await scene.say(READY)
+        while True:
+            await trio.sleep(10)
+            await scene.say(Progress(what="thinking"))
+
+    async def wait(begin: float, end: float) -> None:
+        await trio.sleep_until(begin)
+        with scene.standstill.hold():
+            await trio.sleep_until(end)
+
+    waits = (partial(wait, 10, 7210), partial(wait, 7000, 8000), partial(wait, 8020, 8120))
+    ending = await scene.run_beside(scene.answer_pings, chatter, *waits)
+    assert ending is not None and ending.cause == "total_timeout"
+    assert trio.current_time() == pytest.approx(50 + (8000 - 10) + (8120 - 8020))
 
 
 async def test_a_flood_of_log_lines_is_no_progress(autojump_clock: trio.testing.MockClock) -> None:

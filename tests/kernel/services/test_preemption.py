@@ -2,17 +2,22 @@
 
 from pathlib import Path
 
-from kernel.rule.draft import Draft
+import msgspec
+import trio.testing
+
+from kernel.rule.draft import Author, Draft
 from kernel.store import entries, instructions
 from kernel.store.commits.append import append
+from kernel.store.commits.approval import Call, approve, ask
 from kernel.store.commits.roster import set_agent_state
 from kernel.store.transaction import Transaction
-from protocol.ipc import Entry, Exited, Go, Result, Start, ToolCall, Yield
-from protocol.names import AgentKey
+from protocol.ipc import Entry, Exited, Go, Result, Start, Stop, ToolCall, Yield
+from protocol.names import AgentKey, InstructionId
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core
 
 ASKS = Entry(k=0, kind="reply", calls=(ToolCall(id="c", name="shell"),), stop_reason="tool_use")
 TOOL = Entry(k=1, kind="tool", call_id="c", name="shell", text="ok")
+PUSH = Call(key="toolu_1", tool="Bash", input=b'{"command":"git push"}', held=True)
 YIELDED = Result(status="yielded")
 
 
@@ -87,3 +92,44 @@ async def test_work_that_is_as_urgent_waits_its_turn(tmp_path: Path) -> None:
         await it.send("two")
         await worker.say(TOOL)
         assert await told(worker) == Go(k=1)
+
+
+async def test_a_call_that_waits_for_a_person_keeps_no_other_work_of_its_agent(tmp_path: Path) -> None:
+    """Approvals: its agent goes on with other work meanwhile; asked again, the call is the granted one."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        long = await it.send("push it")
+        first = await it.launcher.next()
+        await first.say(ASKS)
+        assert await told(first) == Go(k=0)
+        with it.attempts.hold(long):
+            await it.writer.commit(ask, Author(InstructionId(long), 1), PUSH, it.now_ms + 60_000)
+            urgent = await it.send("what is the time?")
+            assert isinstance(await told(first), Stop)
+        await first.leave(Exited(code=0))
+        second = await it.launcher.next(2)
+        assert it.status(urgent) == "leased" and it.status(long) == "waiting"
+        await second.say(Entry(k=0, kind="reply", text="late", stop_reason="end_turn"), Result(status="done"))
+        await second.leave(Exited(code=0))
+        await it.until(urgent, lambda status: status == "done")
+        await it.writer.commit(approve, "a1")
+        await it.launcher.next(3)
+        again = msgspec.structs.replace(PUSH, key="toolu_2")
+        asked = await it.writer.commit(ask, Author(InstructionId(long), 2), again, it.now_ms + 60_000)
+        assert (asked.id, asked.state, asked.first) == ("a1", "granted", True)
+
+
+async def test_a_call_that_waits_for_a_person_goes_on_waiting_where_nothing_else_is_to_do(tmp_path: Path) -> None:
+    """Approvals: work that its agent could not begin (paused) is no reason to give up the call."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        long = await it.send("push it")
+        first = await it.launcher.next()
+        await first.say(ASKS)
+        assert await told(first) == Go(k=0)
+        with it.attempts.hold(long):
+            await it.writer.commit(ask, Author(InstructionId(long), 1), PUSH, it.now_ms + 60_000)
+            await it.writer.commit(set_agent_state, AgentKey("alice"), "paused")
+            await it.send("what is the time?")
+            await trio.testing.wait_all_tasks_blocked()
+            assert it.attempts.live[long].stop_reason is None
+            await it.writer.commit(set_agent_state, AgentKey("alice"), "active")
+            assert isinstance(await told(first), Stop)

@@ -1,5 +1,9 @@
 """Money while it is spent, on a real store."""
 
+from contextlib import nullcontext
+from typing import Any
+
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -14,7 +18,7 @@ from kernel.store.commits.grant import grant, grant_agent
 from kernel.store.commits.limit import limit
 from kernel.store.commits.park import Parking, park
 from kernel.store.commits.recover import recover
-from protocol.agent import AgentDefinition
+from protocol.agent import Action, AgentDefinition, MockUsage, Rule
 from protocol.budget import AgentBudget, InstructionBudget, RunBudget
 from protocol.instruction import Usage
 from protocol.workflow import RunLimits
@@ -68,6 +72,22 @@ async def test_answers_under_way_are_cut_to_what_the_others_leave() -> None:
         assert (first, second) == (Allowance(1000, 1000), Allowance(700, 700))
         house.purse.close(ids[0])
         assert house.purse.allowance(ids[1]) == Allowance(1000, 1000)
+
+
+async def test_what_may_be_spent_yet_is_told_to_who_counts_for_itself() -> None:
+    """Promise P27: the least of all limits in USD, without what others have reserved; nothing where none is set."""
+    async with money() as house:
+        ids = await house.start(ALL, RunBudget(usd=0.5))
+        ann = await house.begin(ids[0], agent(usd=2.0))
+        await house.begin(ids[1], agent(usd=0.1))
+        assert house.purse.usd_left(ids[0]) == pytest.approx(0.5)
+        await house.spend(ann, Usage(input_tokens=10, cost_usd=0.3))
+        assert house.purse.usd_left(ids[0]) == pytest.approx(0.2)
+        assert house.purse.usd_left(ids[1]) == pytest.approx(0.1)
+    async with money() as house:
+        ids = await house.start(ALL, RunBudget(tokens=1000))
+        await house.begin(ids[0], PLAIN)
+        assert house.purse.usd_left(ids[0]) is None
 
 
 async def test_a_budget_that_is_used_up_is_told_once_and_holds_the_queue() -> None:
@@ -217,6 +237,37 @@ async def test_a_limit_in_usd_needs_a_price() -> None:
         assert caught.value.cause == "invalid"
         await house.purse.ready(leased, PLAIN, start_of(leased, "gpt-5", "openai"))
         await house.purse.ready(leased, PLAIN, start_of(leased))
+
+
+@pytest.mark.parametrize(
+    ("booked", "known"),
+    [
+        ({"input_tokens": 5}, False),
+        ({"cache_read_tokens": 5}, False),
+        ({"input_tokens": 5, "cost_usd": 0.0}, True),
+        ({"output_tokens": 0}, True),
+    ],
+    ids=str,
+)
+async def test_a_script_that_books_tokens_without_a_price_has_none_either(booked: dict[str, Any], known: bool) -> None:
+    """decisions.md: unknown cost, never 0; --max-cost would hold nothing back."""
+    script = (Rule(do=(Action(text="hi"), Action(usage=MockUsage(**booked)))),)
+    async with money() as house:
+        ids = await house.start("@ann go", RunBudget(usd=1.0))
+        leased = await house.lease(ids[0])
+        with nullcontext() if known else pytest.raises(CannotStart, match="needs a price"):
+            await house.purse.ready(leased, msgspec.structs.replace(PLAIN, mock=script), start_of(leased))
+
+
+async def test_who_used_what_has_no_price_makes_no_further_call_under_a_limit_in_usd() -> None:
+    """A program says what it cost, or does not: then nobody can say that the limit is not reached."""
+    async with money() as house:
+        limited, _ = await house.start("@ann @bob go", RunBudget(usd=1.0))
+        attempt = await house.begin(limited, PLAIN)
+        await house.spend(attempt, Usage(cost_usd=0.1, input_tokens=5))
+        assert isinstance(house.purse.allowance(limited), Allowance)
+        await house.spend(attempt, Usage(input_tokens=5))
+        assert isinstance(house.purse.allowance(limited), Exhausted)
 
 
 async def test_a_call_is_booked_at_its_list_price_or_at_none() -> None:

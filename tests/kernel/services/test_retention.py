@@ -11,8 +11,12 @@ from kernel.services.retention import Retention
 from kernel.source.problems import fail
 from kernel.store import entries, events, messages
 from kernel.store.commits.close import close
+from kernel.store.commits.feedback import say_of_work
 from kernel.store.commits.journal import journal
+from kernel.store.commits.reclock import Machine
+from kernel.store.commits.recover import recover
 from kernel.store.commits.sweep_old import ROWS
+from kernel.store.feedback import listing
 from kernel.store.requests import RequestKey, remember
 from kernel.store.writer import Writer
 from protocol.ipc import Entry
@@ -90,7 +94,7 @@ async def test_what_is_swept_once_is_not_looked_at_again(house: House) -> None:
     await retention(house).sweep()
     counting = Counting(house)
     await retention(house, counting).sweep()
-    assert counting.changed == [0, 0]
+    assert counting.changed == [0, 0, 0]
 
 
 async def test_answers_and_crashes_go_when_nobody_counts_them(house: House) -> None:
@@ -108,6 +112,38 @@ async def test_answers_and_crashes_go_when_nobody_counts_them(house: House) -> N
     house.clock.now_ms += DAY_MS
     await retention(house).sweep()
     assert rows(house, "idempotency") == 0
+
+
+async def test_feedback_goes_after_the_same_time(house: House) -> None:
+    """P10: agents write it as much as they like, and nobody has to clear it."""
+    await house.writer.commit(say_of_work, "the tests need a network")
+    house.clock.now_ms += 31 * DAY_MS
+    await house.writer.commit(say_of_work, "they do no more")
+    await retention(house).sweep()
+    assert [row.text for row in house.reader.now(listing, 10).feedback] == ["they do no more"]
+
+
+@pytest.mark.parametrize("same_boot", [True, False])
+async def test_a_clock_that_was_set_ahead_between_two_kernels_makes_nothing_older(
+    house: House, same_boot: bool
+) -> None:
+    """P21: what is removed does not come back, so only time counts that is known to have passed."""
+    await house.writer.commit(recover, machine=Machine("boot 1", 1_000))
+    last_week = await work(house, 3)
+    year = 365 * DAY_MS
+    house.clock.now_ms += 7 * DAY_MS + year
+    machine = Machine("boot 1", 1_000 + year) if same_boot else Machine("boot 2", 77)
+    await house.writer.commit(recover, machine=machine)
+    await retention(house).sweep()
+    assert len(house.reader.now(entries.of, last_week)) == 3
+    house.clock.now_ms += 22 * DAY_MS
+    today = await work(house, 1)
+    await retention(house).sweep()
+    assert len(house.reader.now(entries.of, last_week)) == 3
+    house.clock.now_ms += 2 * DAY_MS
+    await retention(house).sweep()
+    assert house.reader.now(entries.of, last_week) == ()
+    assert len(house.reader.now(entries.of, today)) == 1
 
 
 class Nights:

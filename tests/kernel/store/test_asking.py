@@ -420,6 +420,9 @@ async def test_a_limit_that_holds_the_question_leaves_both_to_be_continued(house
     assert isinstance(over, Verdict) and over.exit_code == 6
     assert await house.writer.commit(end_run, 1)
     assert {state for state, *_ in rows(house).values()} == {"incomplete"}
+    said = [one.text for one in house.reader.now(messages.channel, "review:main", 10)]
+    notices = [text for text in said if "before it was complete" in text]
+    assert [text.rpartition(" (")[2] for text in notices] == ["resource: limit)"] * 2, "no money was short"
 
 
 async def test_who_waits_for_what_is_gone_is_no_reason_to_go_on(house: House) -> None:

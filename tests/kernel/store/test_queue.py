@@ -268,7 +268,7 @@ COMMITS: dict[Step, Callable[[Transaction], object]] = {
     "wait": lambda tx: park(tx, "i1", 1, Parking(status="waiting", outcome="x", charge="none")),
     "done": lambda tx: close(tx, "i1", 1, status="done"),
     "resume": lambda tx: wake(tx, 1),
-    "incomplete": lambda tx: give_up(tx, 1, 1),
+    "incomplete": lambda tx: give_up(tx, 1, 1, "budget"),
     "fail": lambda tx: close(tx, "i1", 1, status="failed"),
     "bury": lambda tx: close(tx, "i1", 1, status="dead"),
     "cancel": lambda tx: cancel(tx, 1, 1),

@@ -64,7 +64,8 @@ PIECES = st.lists(
 )
 
 EMPTY = tuple(
-    f"DELETE FROM {table}" for table in ("workflows", "agents", "instructions", "messages", "events", "sqlite_sequence")
+    f"DELETE FROM {table}"
+    for table in ("workflows", "agents", "instructions", "messages", "events", "ballots", "sqlite_sequence")
 )
 RUN = """
 INSERT INTO workflows (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms,
@@ -79,9 +80,15 @@ INSTRUCTION = """
 INSERT INTO instructions (agent, name, space, run, lane, state, waits_for, not_before_ms, message, hops, enqueued_ms)
 VALUES (?1, ?1, 'review:main', 1, 1, ?, ?, ?, 1, 0, 0)
 """
+BALLOT = """
+INSERT INTO ballots (space, run, name, type, title, description, options, rule, quorum, binding, creator, hops,
+  created_ms, expires_ms, state)
+VALUES ('review:main', 1, ?, 'approval', '?', '', CAST('[{"id":"yes"},{"id":"no"}]' AS BLOB), 'plurality', 1, 1, 'user',
+  0, 0, ?, ?)
+"""
 
 
-def store(pieces: list[Piece], deadline_ms: int | None, conn: apsw.Connection) -> None:
+def store(pieces: list[Piece], votes: list[tuple[str, int]], deadline_ms: int | None, conn: apsw.Connection) -> None:
     """A run of these, and nothing else."""
     for statement in EMPTY:
         conn.execute(statement)
@@ -91,19 +98,25 @@ def store(pieces: list[Piece], deadline_ms: int | None, conn: apsw.Connection) -
         conn.execute(AGENT, (key, one.agent, one.hold, one.hold_until_ms, one.resume_at_ms))
         waits_for = one.waits_for if one.state == "waiting" else None
         conn.execute(INSTRUCTION, (key, one.state, waits_for, one.not_before_ms))
+    for number, (state, expires_ms) in enumerate(votes):
+        conn.execute(BALLOT, (f"p{number}", expires_ms, state))
 
 
 DATABASE = open_database(":memory:")
 
 
 @settings(max_examples=300, deadline=None)
-@given(PIECES, st.sampled_from([None, NOW_MS - 1, NOW_MS + 400, NOW_MS + 60_000]))
+@given(
+    PIECES,
+    st.lists(st.tuples(st.sampled_from(["open", "resolved", "expired", "cancelled"]), TIMES), max_size=2),
+    st.sampled_from([None, NOW_MS - 1, NOW_MS + 400, NOW_MS + 60_000]),
+)
 def test_a_run_ends_when_and_only_when_nothing_in_it_can_ever_go_on(
-    pieces: list[Piece], deadline_ms: int | None
+    pieces: list[Piece], votes: list[tuple[str, int]], deadline_ms: int | None
 ) -> None:
-    """Promise P26: early exits 0, hangs 0, whatever an agent is stuck on."""
+    """Promise P26: early exits 0, hangs 0, whatever an agent is stuck on; what is put to the vote is told in time."""
     conn = DATABASE.writer()
-    store(pieces, deadline_ms, conn)
+    store(pieces, votes, deadline_ms, conn)
     moments = {NOW_MS, *(at for one in pieces for at in (one.not_before_ms, one.hold_until_ms, one.resume_at_ms))}
     alive = any(
         one.can_go_on_at(at)
@@ -111,6 +124,8 @@ def test_a_run_ends_when_and_only_when_nothing_in_it_can_ever_go_on(
         for at in moments
         if at >= NOW_MS and (deadline_ms is None or at < deadline_ms)
     )
+    ends = [max(expires_ms, NOW_MS) for state, expires_ms in votes if state == "open"]
+    alive = alive or any(deadline_ms is None or at < deadline_ms for at in ends)
     [progress] = running_runs(conn, NOW_MS)
     over = verdict(progress, NOW_MS)
     assert isinstance(over, Verdict) != alive
@@ -120,6 +135,8 @@ def test_a_run_ends_when_and_only_when_nothing_in_it_can_ever_go_on(
         assert end_run(Transaction(conn, NOW_MS), 1) != alive
     after = [row[0] for row in conn.execute("SELECT state FROM instructions ORDER BY id")]
     assert after == [one.state if alive or one.state in ENDED else _closed(one) for one in pieces]
+    still = conn.execute("SELECT count(*) FROM ballots WHERE state = 'open'").get
+    assert still == (len(ends) if alive else 0)
 
 
 def _closed(one: Piece) -> Status:

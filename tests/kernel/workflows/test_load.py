@@ -136,7 +136,12 @@ ONE = "agents: {bob: {backend: mock, mock: [{text: x}]}}\n"
         (ONE + "output_schema: [a]\n", "output_schema", (2, 16), "needs keys, has a list", ""),
         (ONE + "workspace: {git: tree}\n", "workspace.git", (2, 18), "'tree' is not allowed", "worktree"),
         (ONE + "context: {}\n", "context", (2, 1), "unknown key 'context'", "it is called workspace"),
-        (ONE + "verdict: x\n", "verdict", (2, 1), "verdict is not supported", ""),
+        (ONE + "verdict: Go Live!\n", "verdict", (2, 1), "'Go Live!' is not a name", "did you mean go-live?"),
+        (ONE + "verdict: 7\n", "verdict", (2, 1), "'7' is not a name", ""),
+        (ONE + "verdict: all\n", "verdict", (2, 1), "'all' is reserved", ""),
+        (ONE + "verdict: {id: x}\n", "verdict", (2, 10), "needs a text, has keys", ""),
+        (ONE + "verdit: x\n", "verdit", (2, 1), "unknown key", "verdict?"),
+        (ONE + "verdict: x\nworkspace: false\n", "verdict", (2, 1), "nobody could vote", "remove"),
         (ONE + "name: other\n", "name", (2, 7), "must be review", "leave name: out"),
         (ONE + "limits: {wall_time: 0s}\n", "limits.wall_time", (2, 21), "must be at least 100ms", ""),
         (ONE + "setup: [{shell: x, as: env}]\n", "setup[0].as", (2, 24), "'env' is reserved", ""),
@@ -203,6 +208,17 @@ def test_a_workflow_is_found_by_name_or_by_path(catalog: Catalog, tmp_path_facto
     assert refused(catalog, "out").code == "bad_definition"
 
 
+def test_two_files_of_one_name_are_both_named(catalog: Catalog) -> None:
+    """CF09: neither is run in place of the other; one file under two spellings is one."""
+    (catalog.root / "moniro.yaml").write_text("workflows: {review: other.yaml}\n")
+    write(catalog, ONE, "other.yaml")
+    with pytest.raises(BadDefinition, match=r"defined twice: here, as the project file .* in \.workflows/review\.yaml"):
+        load_workflow(catalog, "review")
+    assert load_workflow(catalog, "other.yaml").path == "other.yaml"
+    (catalog.root / "moniro.yaml").write_text("workflows: {review: ./.workflows/review.yaml}\n")
+    assert load_workflow(catalog, "review").definition.name == "review"
+
+
 def test_a_path_gives_the_name_unless_the_file_does(catalog: Catalog) -> None:
     """CF08: a file may be called anything, a workflow may not."""
     write(catalog, ONE, "My.Flow.yaml")
@@ -220,7 +236,7 @@ def test_an_unknown_workflow_lists_those_there_are(catalog: Catalog, asked: str)
 
 
 def test_a_missing_file_and_a_remote_one_are_told_apart(catalog: Catalog) -> None:
-    """github: arrives with a later issue."""
+    """Only what is here is looked for; what is elsewhere is fetched first."""
     assert refused(catalog, "no/such.yaml").code == "unknown_workflow"
     assert refused(catalog, "github:owner/repo@main/x.yaml").code == "bad_request"
 

@@ -297,6 +297,18 @@ def test_a_budget_in_usd_is_refused_where_no_price_is_known(catalog: Catalog) ->
     assert checked(catalog, counted).budget == RunBudget(tokens=1)
 
 
+def test_a_mock_that_books_tokens_says_what_they_cost_where_a_limit_is_in_usd(catalog: Catalog) -> None:
+    """--max-cost on a script would hold nothing back; one that books nothing spends nothing."""
+    limited = StartAsked("review", mode="run", trusted=True, budget=RunBudget(usd=1.0))
+    mock = "agents: {bob: {backend: mock, mock: [{usage: {input_tokens: 5%s}}, {text: hi}]}}\nkickoff: '@bob go'\n"
+    write(catalog, mock % "")
+    error = refusal(catalog, limited)
+    assert "none is known for bob (mock)" in error.text
+    assert "cost_usd" in (error.hint or "")
+    write(catalog, mock % ", cost_usd: 0.1")
+    assert checked(catalog, limited).budget == RunBudget(usd=1.0)
+
+
 async def test_the_folder_of_the_workspace_is_there_for_whoever_is_told_of_it(catalog: Catalog, tmp_path: Path) -> None:
     """Contracts section 1: workspace.dir; P15: a link in its place is an error, and nothing starts."""
     write(catalog, STEP + "{shell: 'echo hi > ${{ workspace.dir }}/made', as: out}")

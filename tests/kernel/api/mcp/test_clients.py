@@ -37,7 +37,7 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: House, mode: st
         wrong = await mcp.call_tool("channel_send", {"message": 7})
     assert {tool.name for tool in tools} == {
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
-        "feedback_submit",
+        "feedback_submit", "team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel",
     }  # fmt: skip
     assert all(tool.annotations for tool in tools)
     assert [tool.name for tool in tools if not tool.output_schema] == ["auth_request"]
@@ -58,6 +58,9 @@ async def test_every_tool_gives_what_its_schema_says(kernel: House, mode: str) -
         "channel_send": {"message": "@bob hi"},
         "feedback_submit": {"text": "this was easy"},
         "my_inbox_ack": {"ids": ["m1"]},
+        "team_proposal_create": {"type": "approval", "title": "Ship it?"},
+        "team_vote": {"proposal": "p1", "choice": "yes"},
+        "team_proposal_cancel": {"proposal": "p1"},
     }
     async with client(kernel, mode) as mcp:
         for tool in (await mcp.list_tools()).tools:

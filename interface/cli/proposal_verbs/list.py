@@ -1,0 +1,27 @@
+"""``awk proposal list``: what is put to the vote now; of one workflow, what was as well."""
+
+import argparse
+
+from interface.cli.context import Context
+from interface.cli.targets import workflow_target
+from interface.client import quoted
+from interface.failure import Failure
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """[@WORKFLOW], [--all]."""
+    text = "those of its latest run, ended or not; without it: those that are open, of all workflows"
+    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help=text)
+    parser.add_argument("--all", action="store_true", help="without a workflow: those that have ended too")
+
+
+def run(context: Context) -> int:
+    """Print them."""
+    target: str | None = context.args.target
+    if target is not None and context.args.all:
+        raise Failure("usage", "--all is for all workflows: of one, all are shown anyway")
+    if target is None:
+        path = "/proposals" if context.args.all else "/proposals?state=open"
+    else:
+        path = f"/spaces/{quoted(workflow_target(target).space)}/proposals"
+    return context.answer(context.kernel().get(path), "proposals")

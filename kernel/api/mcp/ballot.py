@@ -1,0 +1,169 @@
+"""Votes in the workspace: put something to the vote, vote, see how it stands, take it back."""
+
+from typing import Annotated
+
+import msgspec
+
+from kernel.api.context import Services
+from kernel.api.mcp.tool import Ask, Caller
+from kernel.rule.draft import BallotAsked
+from kernel.store import ballots
+from kernel.store.commits.ballot import Cancelled, Proposed, Voted, cancel_ballot, create, vote
+from protocol.ballot import (
+    DESCRIPTION_LIMIT,
+    LONGEST_SECONDS,
+    REASON_LIMIT,
+    SHORTEST_SECONDS,
+    TITLE_LIMIT,
+    BallotInfo,
+    BallotType,
+    Option,
+    Resolution,
+)
+from protocol.errors import Refused
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="The id of the proposal: p1, ...")]
+Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT, description="Why; everybody reads it.")]
+
+
+class Propose(Ask, frozen=True, kw_only=True):
+    """Arguments of team_proposal_create."""
+
+    type: Annotated[
+        BallotType,
+        msgspec.Meta(
+            description="election: of a member; decision: between options; approval: yes or no; "
+            "assignment: everybody takes one of the options."
+        ),
+    ]
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_LIMIT, description="What is voted on.")]
+    description: Annotated[str, msgspec.Meta(max_length=DESCRIPTION_LIMIT, description="All one needs to vote.")] = ""
+    options: Annotated[
+        tuple[Option, ...],
+        msgspec.Meta(description="Of a decision or an assignment. An election is between the members."),
+    ] = ()
+    resolution: Annotated[
+        Resolution,
+        msgspec.Meta(
+            description="plurality: most votes win; majority: more than half; unanimous: all alike. quorum: so many "
+            "members have to vote, all unless given. tie_breaker: without one nobody wins a tie."
+        ),
+    ] = Resolution()
+    binding: Annotated[bool, msgspec.Meta(description="What comes of it is enforced where something relies on it.")] = (
+        False
+    )
+    timeout_seconds: Annotated[
+        float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS, description="It ends then in any case.")
+    ] = 60.0
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="A name for it; unset: p1, p2, ...")] | (
+        None
+    ) = None
+
+
+class CastVote(Ask, frozen=True, kw_only=True):
+    """Arguments of team_vote."""
+
+    proposal: Name
+    choice: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="The id of an option.")]
+    reason: Reason = ""
+
+
+class Status(Ask, frozen=True, kw_only=True):
+    """Arguments of team_proposal_status."""
+
+    proposal: Annotated[Name, msgspec.Meta(description="Its id; unset: all that are open.")] | None = None
+
+
+class TakeBack(Ask, frozen=True, kw_only=True):
+    """Arguments of team_proposal_cancel."""
+
+    proposal: Name
+    reason: Reason = ""
+
+
+class Put(msgspec.Struct, frozen=True, kw_only=True):
+    """It is put to the vote."""
+
+    proposal: BallotInfo
+    message_id: str
+    note: str
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """How it stands with this vote. ``again``: the same vote was there before, and nothing was changed."""
+
+    proposal: BallotInfo
+    again: bool
+    note: str
+
+
+class Standings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is put to the vote in a space."""
+
+    space: str
+    proposals: tuple[BallotInfo, ...]
+
+
+class TakenBack(msgspec.Struct, frozen=True, kw_only=True):
+    """It is cancelled."""
+
+    proposal: BallotInfo
+
+
+async def propose(services: Services, caller: Caller, asked: Propose) -> Put:
+    """Put something to the vote of all members. A repeated call of the same key adds nothing."""
+    ballot = BallotAsked(
+        type=asked.type,
+        title=asked.title,
+        name=asked.id,
+        description=asked.description,
+        options=asked.options,
+        resolution=asked.resolution,
+        binding=asked.binding,
+        timeout_ms=round(asked.timeout_seconds * 1000),
+    )
+    space = caller.identity.space
+    put: Proposed = await services.writer.commit(create, space, ballot, author=caller.author, call_key=caller.call_key)
+    others = [name for name in put.ballot.electors if name != caller.identity.name]
+    asks = f"{', '.join(others)} are asked to vote; " if others else ""
+    note = f"{asks}vote yourself too, with team_vote. You are woken with what comes of it"
+    return Put(proposal=put.ballot, message_id=put.message_id, note=note)
+
+
+async def cast_vote(services: Services, caller: Caller, asked: CastVote) -> Counted:
+    """Vote as the caller. The same vote again changes nothing, another one is refused."""
+    space = caller.identity.space
+    voted: Voted = await services.writer.commit(
+        vote, space, asked.proposal, asked.choice, asked.reason, author=caller.author, call_key=caller.call_key
+    )
+    return Counted(proposal=voted.ballot, again=voted.again, note=_note(voted.ballot))
+
+
+async def status(services: Services, caller: Caller, asked: Status) -> Standings:
+    """One ballot, or all that are open."""
+    space = caller.identity.space
+    if asked.proposal is None:
+        found = services.reader.now(ballots.in_space, space)
+        return Standings(space=space, proposals=tuple(one for one in found if one.state == "open"))
+    one = services.reader.now(ballots.one, space, asked.proposal)
+    if one is None:
+        hint = "without an id team_proposal_status shows what is open"
+        raise Refused("not_found", f"there is no proposal {asked.proposal!r} in {space}", hint)
+    return Standings(space=space, proposals=(one,))
+
+
+async def take_back(services: Services, caller: Caller, asked: TakeBack) -> TakenBack:
+    """Cancel what the caller put to the vote."""
+    space = caller.identity.space
+    cancelled: Cancelled = await services.writer.commit(
+        cancel_ballot, space, asked.proposal, asked.reason, author=caller.author, call_key=caller.call_key
+    )
+    return TakenBack(proposal=cancelled.ballot)
+
+
+def _note(ballot: BallotInfo) -> str:
+    if ballot.state != "open":
+        return f"it is {ballot.state}: {f'{ballot.winner} wins' if ballot.winner else 'see counts'}"
+    if ballot.tied:
+        return f"a tie between {', '.join(ballot.tied)}: {ballot.creator} decides with another team_vote"
+    return f"votes so far: {len(ballot.votes)}; still to come: {', '.join(ballot.missing)}"

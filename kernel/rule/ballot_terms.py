@@ -1,0 +1,109 @@
+"""The terms of a ballot: what is filled in where nothing was said, and what cannot be put to the vote. Pure."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from kernel.rule.draft import BallotAsked, BallotOpened
+from protocol.ballot import (
+    DESCRIPTION_LIMIT,
+    LONGEST_SECONDS,
+    NO,
+    OPTIONS_LIMIT,
+    SHORTEST_SECONDS,
+    TITLE_LIMIT,
+    YES,
+    Option,
+)
+from protocol.names import NameRejected, check_name
+
+Fault = tuple[str, str | None]
+"""What is wrong, and what to do."""
+
+YES_OR_NO: Final = (Option(id=YES, label="Yes"), Option(id=NO, label="No"))
+
+
+def filled_in(asked: BallotAsked, name: str, members: tuple[str, ...], now_ms: int) -> BallotOpened:
+    """What was asked, with its ``name`` and what goes without saying: an election is among the ``members``."""
+    options = _usual(asked, members) or asked.options
+    terms = asked.resolution
+    return BallotOpened(
+        name=name,
+        kind=asked.type,
+        title=asked.title,
+        description=asked.description,
+        options=options,
+        rule=terms.type,
+        quorum=len(members) if terms.quorum is None else terms.quorum,
+        tie_breaker=terms.tie_breaker,
+        binding=asked.binding,
+        timeout_ms=asked.timeout_ms,
+        expires_ms=now_ms + asked.timeout_ms,
+    )
+
+
+def _usual(asked: BallotAsked, members: tuple[str, ...]) -> tuple[Option, ...]:
+    """What an election and an approval are about, if nothing else was asked for."""
+    ids = tuple(option.id for option in asked.options)
+    if asked.type == "approval" and set(ids) <= {YES, NO}:
+        return YES_OR_NO
+    if asked.type == "election" and set(ids) <= set(members):
+        return tuple(Option(id=member, label=f"@{member}") for member in dict.fromkeys(ids or members))
+    return ()
+
+
+def fault(opened: BallotOpened, electors: int) -> Fault | None:
+    """Why it cannot be put to the vote of so many ``electors``; None where it can."""
+    return next((wrong for wrong in _faults(opened, electors) if wrong is not None), None)
+
+
+def _faults(opened: BallotOpened, electors: int) -> Iterable[Fault | None]:
+    yield _name(opened.name)
+    yield _words(opened)
+    yield _options(opened)
+    yield _terms(opened)
+    if not 1 <= opened.quorum <= electors:
+        yield f"a quorum of {opened.quorum} cannot be: {electors} can vote", "leave it out to wait for all of them"
+    if not SHORTEST_SECONDS <= opened.timeout_ms / 1000 <= LONGEST_SECONDS:
+        text = f"timeout_seconds has to be from {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} (7 days)"
+        yield text, None
+
+
+def _name(name: str) -> Fault | None:
+    try:
+        check_name(name)
+    except NameRejected as rejected:
+        return f"{rejected}", "leave the id out to be given one"
+    return None
+
+
+def _words(opened: BallotOpened) -> Fault | None:
+    if not opened.title.strip():
+        return "the title is empty", "say in it what is voted on"
+    if len(opened.title) > TITLE_LIMIT or len(opened.description) > DESCRIPTION_LIMIT:
+        text = f"a title can have {TITLE_LIMIT} characters, a description {DESCRIPTION_LIMIT}"
+        return text, "put the rest into a file and name that"
+    return None
+
+
+def _options(opened: BallotOpened) -> Fault | None:
+    ids = [option.id for option in opened.options]
+    if opened.kind == "approval" and opened.options != YES_OR_NO:
+        return "the options of an approval are yes and no", "leave options out, or make it a decision"
+    if opened.kind == "election" and any(option.label != f"@{option.id}" for option in opened.options):
+        return "the options of an election are members", "leave options out, or make it a decision"
+    least = 1 if opened.kind in ("assignment", "election") else 2
+    if not least <= len(ids) <= OPTIONS_LIMIT:
+        text = f"{len(ids)} options: a {opened.kind} has from {least} to {OPTIONS_LIMIT}"
+        return text, "give options as [{id, label}, ...]"
+    if len({one.lower() for one in ids}) < len(ids):
+        return "two options have the same id", None
+    return None
+
+
+def _terms(opened: BallotOpened) -> Fault | None:
+    if opened.tie_breaker is not None and (opened.rule == "unanimous" or opened.kind == "assignment"):
+        what = "an assignment" if opened.kind == "assignment" else "a unanimous vote"
+        return f"{what} has no ties", "leave tie_breaker out"
+    if opened.kind == "assignment" and opened.rule != "plurality":
+        return "an assignment has no winner: everybody gets what they choose", "leave the resolution's type out"
+    return None

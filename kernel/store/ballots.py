@@ -1,0 +1,205 @@
+"""Questions about ballots: what was put to the vote in a workspace, who voted, and what came of it.
+
+A ballot belongs to a run: by its name it is found in the newest run of its space.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple, cast
+
+import apsw
+import msgspec
+
+from kernel.policy.ballot import Ballot, Undecided, counted, tally
+from kernel.rule.view import PutToVote
+from kernel.store.clock_text import optional_rfc3339, rfc3339
+from protocol.ballot import BallotInfo, BallotState, BallotType, Method, Option, Resolution, TieBreaker, Vote, Why
+from protocol.names import AgentKey
+
+LISTED: Final = 1000
+
+_options: Final = msgspec.json.Decoder(tuple[Option, ...])
+
+
+class _Row(NamedTuple):
+    """A row of ONE, OF_SPACE or EVERYWHERE."""
+
+    number: int
+    space: str
+    run: int
+    name: str
+    type: BallotType
+    title: str
+    description: str
+    options: bytes
+    rule: Method
+    quorum: int
+    tie_breaker: TieBreaker | None
+    binding: int
+    creator: str
+    creator_key: AgentKey | None
+    hops: int
+    created_ms: int
+    expires_ms: int
+    state: BallotState
+    tie_told: int
+    winner: str | None
+    why: Why | None
+    reason: str
+    ended_ms: int | None
+    ended_by: str | None
+
+
+ONE: Final = """
+SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by
+FROM ballots
+WHERE name = :name AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+"""
+OF_SPACE: Final = """
+SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by
+FROM ballots
+WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1) ORDER BY id LIMIT :limit
+"""
+EVERYWHERE: Final = """
+SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by
+FROM ballots WHERE state = 'open' OR NOT :open ORDER BY id DESC LIMIT :limit
+"""
+ELECTORS: Final = "SELECT name FROM electors WHERE ballot = ? ORDER BY name"
+VOTES: Final = "SELECT voter, choice, reason, at_ms FROM votes WHERE ballot = ? ORDER BY n"
+
+
+def one(conn: apsw.Connection, space: str, name: str) -> BallotInfo | None:
+    """All about the ballot called ``name``."""
+    row = _one(conn, space, name)
+    return None if row is None else _info(conn, row)
+
+
+def in_space(conn: apsw.Connection, space: str) -> tuple[BallotInfo, ...]:
+    """Every ballot of the newest run of ``space``, oldest first, at most 1000."""
+    return _all(conn, [_Row(*row) for row in conn.execute(OF_SPACE, {"space": space, "limit": LISTED})])
+
+
+def everywhere(conn: apsw.Connection, *, open_only: bool, limit: int = LISTED) -> tuple[BallotInfo, ...]:
+    """Ballots of all runs, newest first. Ask in a thread."""
+    return _all(conn, [_Row(*row) for row in conn.execute(EVERYWHERE, {"open": open_only, "limit": limit})])
+
+
+def put_to_vote(conn: apsw.Connection, space: str, name: str) -> PutToVote | None:
+    """The same ballot, as the rule looks at it."""
+    row = _one(conn, space, name)
+    if row is None:
+        return None
+    return PutToVote(
+        number=row.number,
+        name=row.name,
+        title=row.title,
+        labels=_options.decode(row.options),
+        counting=_counting(conn, row),
+        votes={vote.voter: vote.choice for vote in _votes(conn, row.number)},
+        creator=row.creator,
+        creator_key=row.creator_key,
+        hops=row.hops,
+        state=row.state,
+        tie_told=bool(row.tie_told),
+        winner=row.winner,
+    )
+
+
+DEADLINES: Final = "SELECT expires_ms FROM ballots INDEXED BY ballots_open WHERE state = 'open' AND space = ?"
+
+
+def open_deadlines(conn: apsw.Connection, space: str) -> tuple[int, ...]:
+    """When each of the open ballots of ``space`` ends by itself."""
+    return tuple(int(expires_ms) for (expires_ms,) in conn.execute(DEADLINES, (space,)))
+
+
+class Outcome(NamedTuple):
+    """What became of a ballot, as far as a run is judged by it."""
+
+    type: BallotType
+    binding: bool
+    state: BallotState
+    winner: str | None
+    why: Why | None
+
+
+OF_RUN: Final = "SELECT type, binding, state, winner, why FROM ballots WHERE run = ? AND name = ?"
+
+
+def of_run(conn: apsw.Connection, run: int, name: str) -> Outcome | None:
+    """What became of the ballot called ``name`` in one run."""
+    row = cast(
+        "tuple[BallotType, int, BallotState, str | None, Why | None] | None",
+        conn.execute(OF_RUN, (run, name)).fetchone(),
+    )
+    return None if row is None else Outcome(row[0], bool(row[1]), *row[2:])
+
+
+def _one(conn: apsw.Connection, space: str, name: str) -> _Row | None:
+    found = conn.execute(ONE, {"space": space, "name": name}).fetchone()
+    return None if found is None else _Row(*found)
+
+
+def _all(conn: apsw.Connection, rows: Iterable[_Row]) -> tuple[BallotInfo, ...]:
+    return tuple(_info(conn, row) for row in rows)
+
+
+def _votes(conn: apsw.Connection, number: int) -> tuple[Vote, ...]:
+    return tuple(
+        Vote(voter=voter, choice=choice, reason=reason, at=rfc3339(at_ms))
+        for voter, choice, reason, at_ms in conn.execute(VOTES, (number,))
+    )
+
+
+def _counting(conn: apsw.Connection, row: _Row) -> Ballot:
+    return Ballot(
+        type=row.type,
+        rule=row.rule,
+        options=tuple(option.id for option in _options.decode(row.options)),
+        electors=frozenset(str(name) for (name,) in conn.execute(ELECTORS, (row.number,))),
+        quorum=row.quorum,
+        deadline_ms=row.expires_ms,
+        tie_breaker=row.tie_breaker,
+        seed=f"{row.space}/{row.run}/{row.name}",
+    )
+
+
+def _info(conn: apsw.Connection, row: _Row) -> BallotInfo:
+    counting = _counting(conn, row)
+    votes = _votes(conn, row.number)
+    choices = {vote.voter: vote.choice for vote in votes}
+    stands = tally(counting, choices, row.created_ms) if row.state == "open" else None
+    return BallotInfo(
+        id=row.name,
+        space=row.space,
+        type=row.type,
+        title=row.title,
+        description=row.description,
+        options=_options.decode(row.options),
+        resolution=Resolution(type=row.rule, quorum=row.quorum, tie_breaker=row.tie_breaker),
+        binding=bool(row.binding),
+        creator=row.creator,
+        created_at=rfc3339(row.created_ms),
+        expires_at=rfc3339(row.expires_ms),
+        state=row.state,
+        electors=tuple(sorted(counting.electors)),
+        missing=tuple(sorted(counting.electors - choices.keys())),
+        votes=votes,
+        counts=counted(counting.options, choices),
+        tied=stands.tied if isinstance(stands, Undecided) else (),
+        winner=row.winner,
+        assigned=_assigned(row, choices),
+        why=row.why,
+        reason=row.reason,
+        ended_at=optional_rfc3339(row.ended_ms),
+        ended_by=row.ended_by,
+    )
+
+
+def _assigned(row: _Row, choices: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    if row.type != "assignment" or row.state != "resolved":
+        return {}
+    options = [option.id for option in _options.decode(row.options)]
+    return {option: tuple(sorted(voter for voter, choice in choices.items() if choice == option)) for option in options}

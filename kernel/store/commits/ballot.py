@@ -1,0 +1,212 @@
+"""Ballots: something is put to the vote, voted on, cancelled, or over because its time is. Each is one commit.
+
+Without an author it is the user who speaks. An agent's call is kept in the ledger: made again, it is answered the same.
+"""
+
+from typing import Final, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from kernel.rule.ballot_terms import filled_in
+from kernel.rule.ballot_words import announced, cancelled, voted
+from kernel.rule.draft import Author, BallotAsked, BallotCancelled, BallotDue, BallotVoted, Payload
+from kernel.rule.fact import Fact
+from kernel.rule.proposals.ballot import may_break, unknown
+from kernel.rule.view import PutToVote
+from kernel.store import ballots, finals
+from kernel.store.commits.ledger import book, look_up
+from kernel.store.commits.recorder import Recorder, record
+from kernel.store.commits.unkeyed import Unkeyed, Words
+from kernel.store.fence import Held, held
+from kernel.store.transaction import Transaction
+from kernel.store.view import TransactionView
+from protocol.ballot import BallotInfo
+from protocol.errors import Refused
+from protocol.message import SYSTEM, USER, MessageKind
+from protocol.names import InstructionId, message_id
+
+
+class Proposed(msgspec.Struct, frozen=True, kw_only=True):
+    """Something is put to the vote; who was given work with it."""
+
+    ballot: BallotInfo
+    message_id: str
+    instruction_ids: tuple[InstructionId, ...] = ()
+
+
+class Voted(msgspec.Struct, frozen=True, kw_only=True):
+    """The ballot after a vote. ``again``: it was there before, and nothing was changed."""
+
+    ballot: BallotInfo
+    message_id: str = ""
+    again: bool = False
+
+
+class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
+    """The ballot, which is over."""
+
+    ballot: BallotInfo
+    message_id: str
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_Result = TypeVar("_Result", Proposed, Voted, Cancelled)
+
+
+class _Speaker(NamedTuple):
+    """Who does it: the user, or an attempt; and what the ledger has of the call."""
+
+    name: str
+    held: Held | None = None
+    call: Unkeyed | None = None
+
+    def known(self, result: type[_Result]) -> _Result | None:
+        """What the same call was answered before."""
+        given = None if self.call is None else self.call.result
+        return None if given is None else msgspec.json.decode(given, type=result)
+
+    def keep(self, tx: Transaction, result: _Result) -> _Result:
+        """Have the same call answered so again."""
+        if self.held is not None and self.call is not None:
+            book(tx, self.held, self.call, _encode(result))
+        return result
+
+
+def create(
+    tx: Transaction, space: str, asked: BallotAsked, *, author: Author | None = None, call_key: str | None = None
+) -> Proposed:
+    """Put ``asked`` to the vote. Raises Refused, as kernel.rule.proposals.ballot does, and stale_attempt."""
+    speaker = _speaker(tx, space, author, ("proposal", asked), call_key)
+    if (before := speaker.known(Proposed)) is not None:
+        return before
+    name = asked.name or _free_name(tx, space)
+    members = tuple(member for _, member in TransactionView(tx.conn).roster(space))
+    _check_verdict(tx, space, name, asked)
+    opened = filled_in(asked, name, members, tx.now_ms)
+    recorder = _record(tx, speaker, space, "proposal", announced(opened), opened)
+    result = Proposed(
+        ballot=_info(tx, space, name),
+        message_id=message_id(recorder.first_seq),
+        instruction_ids=tuple(recorder.instructions),
+    )
+    return speaker.keep(tx, result)
+
+
+def vote(
+    tx: Transaction,
+    space: str,
+    name: str,
+    choice: str,
+    reason: str = "",
+    *,
+    author: Author | None = None,
+    call_key: str | None = None,
+) -> Voted:
+    """Vote, once; the same again changes nothing. A creator may break a tie so. Raises Refused, as ``create`` does."""
+    speaker = _speaker(tx, space, author, ("vote", name, choice, reason), call_key)
+    if (before := speaker.known(Voted)) is not None:
+        return before
+    ballot = _ballot(tx, space, name)
+    breaks = may_break(ballot, speaker.name, choice, tx.now_ms)
+    if ballot.votes.get(speaker.name) == choice and not breaks:
+        return Voted(ballot=_info(tx, space, name), again=True)
+    payload = BallotVoted(name=name, choice=choice, reason=reason, now_ms=tx.now_ms)
+    text = voted(ballot, choice, reason, breaks_tie=breaks)
+    recorder = _record(tx, speaker, space, "vote", text, payload)
+    return speaker.keep(tx, Voted(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
+
+
+def cancel_ballot(
+    tx: Transaction,
+    space: str,
+    name: str,
+    reason: str = "",
+    *,
+    author: Author | None = None,
+    call_key: str | None = None,
+    quietly: bool = False,
+) -> Cancelled:
+    """Take a ballot back. ``quietly``: nobody is woken by it. Raises Refused, as ``create`` does."""
+    speaker = _speaker(tx, space, author, ("cancel", name, reason), call_key)
+    if (before := speaker.known(Cancelled)) is not None:
+        return before
+    ballot = _ballot(tx, space, name)
+    payload = BallotCancelled(name=name, reason=reason, quietly=quietly)
+    recorder = _record(tx, speaker, space, "resolved", cancelled(ballot, reason), payload)
+    return speaker.keep(tx, Cancelled(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
+
+
+DUE: Final = "SELECT space, name FROM ballots WHERE state = 'open' AND expires_ms <= ? ORDER BY expires_ms, id"
+
+
+def expire_ballots(tx: Transaction) -> None:
+    """End what nobody has decided in time: a winner it may have all the same."""
+    for space, name in cast("list[tuple[str, str]]", tx.conn.execute(DUE, (tx.now_ms,)).fetchall()):
+        payload = BallotDue(name=name, now_ms=tx.now_ms)
+        record(tx, Fact(kind="due", space=space, sender=SYSTEM, payload=payload))
+
+
+OPEN_IN: Final = "SELECT name FROM ballots INDEXED BY ballots_open WHERE state = 'open' AND space = ? ORDER BY id"
+
+
+def cancel_open(tx: Transaction, space: str, reason: str) -> None:
+    """Take back whatever is open in ``space``, and wake nobody."""
+    for (name,) in cast("list[tuple[str]]", tx.conn.execute(OPEN_IN, (space,)).fetchall()):
+        cancel_ballot(tx, space, name, reason, quietly=True)
+
+
+def _check_verdict(tx: Transaction, space: str, name: str, asked: BallotAsked) -> None:
+    """What decides over a run is a binding approval: another ballot would use its name up."""
+    if finals.expected_in(tx.conn, space).verdict == name and not (asked.type == "approval" and asked.binding):
+        text = f"{name} is the verdict of this workflow: it has to be a binding approval"
+        raise Refused("bad_request", text, "give it type approval and binding: true, or another id")
+
+
+def _speaker(tx: Transaction, space: str, author: Author | None, words: Words, call_key: str | None) -> _Speaker:
+    if author is None:
+        return _Speaker(USER)
+    holder = held(tx.conn, author.instruction, author.epoch)
+    if holder.space != space:
+        raise Refused("forbidden", f"{holder.name} is not at work in {space}")
+    return _Speaker(holder.name, holder, look_up(tx, author, holder, words, call_key))
+
+
+def _record(tx: Transaction, speaker: _Speaker, space: str, kind: MessageKind, text: str, payload: Payload) -> Recorder:
+    holder = speaker.held
+    fact = Fact(
+        kind=kind,
+        space=space,
+        sender=speaker.name,
+        text=text,
+        hops=0 if holder is None else holder.hops + 1,
+        cause=None if holder is None else holder.number,
+        speaker=None if holder is None else holder.agent,
+        payload=payload,
+    )
+    return record(tx, fact)
+
+
+# Only names like our own are looked at: p1, p2, ...
+HIGHEST: Final = """
+SELECT coalesce(max(CAST(substr(name, 2) AS INTEGER)), 0) FROM ballots
+WHERE name GLOB 'p[1-9]*' AND name NOT GLOB 'p*[^0-9]*' AND length(name) < 10
+  AND run = (SELECT w.id FROM workflows AS w WHERE w.space = ? ORDER BY w.id DESC LIMIT 1)
+"""
+
+
+def _free_name(tx: Transaction, space: str) -> str:
+    return f"p{int(tx.conn.execute(HIGHEST, (space,)).get) + 1}"
+
+
+def _ballot(tx: Transaction, space: str, name: str) -> PutToVote:
+    found = ballots.put_to_vote(tx.conn, space, name)
+    if found is None:
+        refuse = unknown(space, name, TransactionView(tx.conn))
+        raise Refused(refuse.code, refuse.text, refuse.hint)
+    return found
+
+
+def _info(tx: Transaction, space: str, name: str) -> BallotInfo:
+    found = ballots.one(tx.conn, space, name)
+    assert found is not None, "it was just written"
+    return found

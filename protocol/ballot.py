@@ -1,0 +1,92 @@
+"""A ballot: what people and agents call a proposal, put to the vote in a workspace. What is asked, and what is told.
+
+In code a *proposal* is a rule (kernel.rule.proposal); so a vote is called a ballot everywhere but where people read.
+"""
+
+from typing import Annotated, Final, Literal, get_args
+
+import msgspec
+
+BallotType = Literal["election", "decision", "approval", "assignment"]
+"""Who (of the members), which (of the options), yes or no, who does which."""
+Method = Literal["plurality", "majority", "unanimous"]
+TieBreaker = Literal["first", "random", "creator-decides"]
+BallotState = Literal["open", "resolved", "expired", "cancelled"]
+"""resolved: it was decided, or it is sure that nobody wins. expired: its deadline came, and nobody had won."""
+Why = Literal["quorum", "settled", "creator", "deadline", "cancelled"]
+"""What ended it: all were there, more votes could change nothing, its creator broke a tie, its time, somebody."""
+BALLOT_STATES: Final[tuple[BallotState, ...]] = get_args(BallotState)
+
+YES: Final = "yes"
+NO: Final = "no"
+
+TITLE_LIMIT: Final = 200
+DESCRIPTION_LIMIT: Final = 8000
+REASON_LIMIT: Final = 2000
+OPTIONS_LIMIT: Final = 64
+SHORTEST_SECONDS: Final = 1.0
+LONGEST_SECONDS: Final = 7 * 24 * 3600.0
+
+OptionId = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Title = Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_LIMIT)]
+Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT)]
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be chosen: ``id`` is what a vote says, ``label`` what it means."""
+
+    id: OptionId
+    label: Annotated[str, msgspec.Meta(max_length=TITLE_LIMIT)] = ""
+
+
+class Resolution(msgspec.Struct, frozen=True, kw_only=True):
+    """How it is decided. ``quorum``: so many of the electors must have voted; without one all of them."""
+
+    type: Method = "plurality"
+    quorum: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    tie_breaker: TieBreaker | None = None
+
+
+class Vote(msgspec.Struct, frozen=True, kw_only=True):
+    """One vote. ``voter`` is a member's name, or ``user``."""
+
+    voter: str
+    choice: str
+    reason: str = ""
+    at: str = ""
+
+
+class BallotInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """All about one ballot. The quorum of its resolution is always there; ``creator`` is a member, or ``user``."""
+
+    id: str
+    space: str
+    type: BallotType
+    title: str
+    description: str
+    options: tuple[Option, ...]
+    resolution: Resolution
+    binding: bool
+    creator: str
+    created_at: str
+    expires_at: str
+    state: BallotState
+    electors: tuple[str, ...]
+    """Members when it was created: who is waited for."""
+    missing: tuple[str, ...]
+    """Those of them that have not voted."""
+    votes: tuple[Vote, ...]
+    """In the order in which they came."""
+    counts: dict[str, int]
+    """Votes for each option."""
+    tied: tuple[str, ...] = ()
+    """Of an open one: its creator has to choose one of these."""
+    winner: str | None = None
+    assigned: dict[str, tuple[str, ...]] = {}
+    """Of an assignment that is resolved: who took which option."""
+    why: Why | None = None
+    reason: str = ""
+    """Of a cancellation."""
+    ended_at: str | None = None
+    ended_by: str | None = None
+    """Who cancelled it, or broke the tie."""

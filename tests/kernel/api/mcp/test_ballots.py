@@ -1,0 +1,116 @@
+"""Votes as they go over the wire: what the caller learns, what is refused, and who it is that votes."""
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from kernel.api.mcp.about import LISTED
+from kernel.store.commits.lease import lease
+from tests.kernel.api.house import House
+from tests.kernel.api.mcp.rpc import CALL_KEY, call
+
+CREATE = {"type": "decision", "title": "Which?", "options": [{"id": "a", "label": "Apples"}, {"id": "b"}]}
+
+
+@pytest.fixture
+async def team(kernel: House) -> House:
+    """Alice and bob are at work in review:main."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    sent = await kernel.ask("POST", "/messages", {"to": "bob@review", "text": "work"})
+    digest = hashlib.sha256(b"bobs-token").digest()
+    assert await kernel.services.writer.commit(lease, sent.json["instruction_ids"][0], digest) is not None
+    return kernel
+
+
+async def given(kernel: House, tool: str, arguments: Any, token: str = "worker-token", key: str = "") -> Any:
+    """The structured result of a call that is not refused."""
+    meta = {CALL_KEY: key} if key else {}
+    result = await call(kernel, tool, arguments, token, **meta)
+    assert result["isError"] is False, result
+    return result["structuredContent"]
+
+
+async def test_a_vote_from_its_beginning_to_its_end(team: House) -> None:
+    """Contracts section 5: create, status, vote, the outcome in the answer to the deciding vote."""
+    put = await given(team, "team_proposal_create", CREATE)
+    assert (put["proposal"]["id"], put["proposal"]["electors"]) == ("p1", ["alice", "bob"])
+    assert "bob are asked" in put["note"]
+    status = await given(team, "team_proposal_status", {}, "bobs-token")
+    assert [one["id"] for one in status["proposals"]] == ["p1"]
+    voted = await given(team, "team_vote", {"proposal": "p1", "choice": "a", "reason": "red"}, "bobs-token")
+    assert (voted["proposal"]["state"], voted["again"], voted["note"]) == (
+        "open",
+        False,
+        "votes so far: 1; still to come: alice",
+    )
+    ended = await given(team, "team_vote", {"proposal": "p1", "choice": "a"})
+    assert (ended["proposal"]["state"], ended["proposal"]["winner"], ended["note"]) == (
+        "resolved",
+        "a",
+        "it is resolved: a wins",
+    )
+    assert (await given(team, "team_proposal_status", {}))["proposals"] == []
+    (one,) = (await given(team, "team_proposal_status", {"proposal": "p1"}))["proposals"]
+    assert [(vote["voter"], vote["reason"]) for vote in one["votes"]] == [("bob", "red"), ("alice", "")]
+
+
+async def test_a_repeated_call_of_the_same_key_adds_nothing(team: House) -> None:
+    """P4: the first answer once more."""
+    first = await given(team, "team_proposal_create", CREATE, key="0.0:c")
+    vote = {"proposal": "p1", "choice": "b"}
+    voted = await given(team, "team_vote", vote, key="0.1:v")
+    assert await given(team, "team_proposal_create", CREATE, key="0.0:c") == first
+    assert await given(team, "team_vote", vote, key="0.1:v") == voted
+    assert (await given(team, "team_vote", vote, key="0.2:v"))["again"] is True
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code"),
+    [
+        ("team_proposal_create", {**CREATE, "timeout_seconds": 0.5}, "bad_request"),
+        ("team_proposal_create", {**CREATE, "timeout_seconds": 604801}, "bad_request"),
+        ("team_proposal_create", {**CREATE, "creator": "bob"}, "bad_request"),
+        ("team_proposal_create", {**CREATE, "type": "coup"}, "bad_request"),
+        ("team_proposal_create", {**CREATE, "options": [{"id": "a b"}, {"id": "c"}]}, "bad_request"),
+        ("team_proposal_create", {**CREATE, "resolution": {"quorum": 3}}, "bad_request"),
+        ("team_proposal_create", {**CREATE, "id": "p1"}, "already_exists"),
+        ("team_vote", {"proposal": "p9", "choice": "a"}, "not_found"),
+        ("team_vote", {"proposal": "p1", "choice": "c"}, "bad_request"),
+        ("team_vote", {"proposal": "p1", "choice": "a", "voter": "alice"}, "bad_request"),
+        ("team_proposal_status", {"proposal": "p9"}, "not_found"),
+        ("team_proposal_cancel", {"proposal": "p1"}, "forbidden"),
+    ],
+)
+async def test_a_refusal_is_a_result_with_a_code(team: House, tool: str, arguments: Any, code: str) -> None:
+    """Contracts section 5, P6: nobody votes or cancels as another; bounds are checked."""
+    await given(team, "team_proposal_create", CREATE)
+    result = await call(team, tool, arguments, "bobs-token")
+    assert (result["isError"], result["structuredContent"]["code"]) == (True, code)
+
+
+async def test_in_a_personal_space_nobody_votes(kernel: House) -> None:
+    """It is between the agent and the user."""
+    await kernel.attempt()
+    result = await call(kernel, "team_proposal_create", CREATE)
+    assert result["structuredContent"]["code"] == "not_a_participant"
+
+
+def test_the_tools_say_of_themselves_what_they_change() -> None:
+    """Contracts section 5: annotations, a schema in and one out."""
+    tools = {one["name"]: one for one in LISTED}
+    hints = {
+        name: (tools[name]["annotations"]["readOnlyHint"], tools[name]["annotations"]["idempotentHint"])
+        for name in ("team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel")
+    }
+    assert hints == {
+        "team_proposal_create": (False, False),
+        "team_vote": (False, True),
+        "team_proposal_status": (True, True),
+        "team_proposal_cancel": (False, True),
+    }
+    create = tools["team_proposal_create"]["inputSchema"]
+    assert create["required"] == ["type", "title"]
+    assert create["properties"]["timeout_seconds"]["default"] == 60.0
+    assert all(tools[name]["outputSchema"] for name in hints)

@@ -1,0 +1,129 @@
+"""Ballots over HTTP: a person puts something to the vote, votes, calls it off; members vote by their tools."""
+
+from typing import Any
+
+import pytest
+
+from tests.kernel.api.client import Answer
+from tests.kernel.api.house import House
+
+HERE = "/spaces/review:main/proposals"
+
+
+async def put(kernel: House, **more: Any) -> dict[str, Any]:
+    """Something is put to the vote of alice and bob, by the user."""
+    if not (await kernel.ask("GET", "/workflows")).json["workflows"]:
+        await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    answer = await kernel.ask("POST", HERE, {"type": "approval", "title": "Ship it?", "id": "release", **more})
+    assert answer.status == 201, answer.body
+    made: dict[str, Any] = answer.json
+    return made
+
+
+async def cast(kernel: House, choice: str, proposal: str = "release", **more: Any) -> Answer:
+    return await kernel.ask("POST", f"{HERE}/{proposal}/vote", {"choice": choice, **more})
+
+
+async def test_what_a_person_puts_to_the_vote_is_shown_and_wakes_its_electors(kernel: House) -> None:
+    """Contracts section 4: the electors are the members; the quorum is all of them, the user not among them."""
+    made = await put(kernel, description="It is Friday.", binding=True, timeout_seconds=120)
+    assert next(iter(made)) == "schema"
+    assert {key: made[key] for key in ("id", "creator", "electors", "missing", "state", "winner", "binding")} == {
+        "id": "release", "creator": "user", "electors": ["alice", "bob"], "missing": ["alice", "bob"],
+        "state": "open", "winner": None, "binding": True,
+    }  # fmt: skip
+    assert (made["created_at"], made["expires_at"]) == ("2023-11-14T22:13:20.000Z", "2023-11-14T22:15:20.000Z")
+    assert (await kernel.ask("GET", f"{HERE}/release")).json == made
+    row = {key: value for key, value in made.items() if key != "schema"}
+    for path in (HERE, "/proposals", "/proposals?state=open"):
+        assert (await kernel.ask("GET", path)).json["proposals"] == [row]
+    waiting = (await kernel.ask("GET", "/instructions?space=review:main")).json["instructions"]
+    assert [one["agent"] for one in waiting] == ["alice", "bob"]
+
+
+async def test_a_persons_vote_counts_is_final_and_nobody_waits_for_it(kernel: House) -> None:
+    """decisions, Collaboration: user may vote while it is open; the same again is a no-op, another is refused."""
+    await put(kernel)
+    voted = await cast(kernel, "no", reason="it is Friday")
+    assert (voted.status, voted.json["counts"], voted.json["missing"]) == (200, {"yes": 0, "no": 1}, ["alice", "bob"])
+    assert voted.json["votes"][0] | {"at": ""} == {"voter": "user", "choice": "no", "reason": "it is Friday", "at": ""}
+    again = await cast(kernel, "no", reason="it is Friday")
+    assert (again.status, again.json["votes"]) == (200, voted.json["votes"])
+    other = await cast(kernel, "yes")
+    assert (other.status, other.json["code"]) == (409, "conflict")
+
+
+async def test_a_repeated_vote_with_its_key_is_the_same_answer(kernel: House) -> None:
+    """P2, HF28: Idempotency-Key; the same key for another vote is an error."""
+    await put(kernel)
+    headers = kernel.headers() | {"Idempotency-Key": "k"}
+    answers = [await kernel.ask("POST", f"{HERE}/release/vote", {"choice": "no"}, headers=headers) for _ in range(2)]
+    assert answers[0].body == answers[1].body
+    reused = await kernel.ask("POST", f"{HERE}/release/vote", {"choice": "yes"}, headers=headers)
+    assert (reused.status, reused.json["code"]) == (422, "key_reused")
+
+
+async def test_what_is_called_off_is_over(kernel: House) -> None:
+    """proposal cancel: with a reason or an empty body; it cannot be voted on, nor called off again."""
+    await put(kernel)
+    ended = await kernel.ask("POST", f"{HERE}/release/cancel", {"reason": "too late"})
+    assert {key: ended.json[key] for key in ("state", "winner", "ended_by", "reason")} == {
+        "state": "cancelled", "winner": None, "ended_by": "user", "reason": "too late",
+    }  # fmt: skip
+    assert [(await cast(kernel, "yes")).status, (await kernel.ask("POST", f"{HERE}/release/cancel")).status] == [
+        409
+    ] * 2
+    assert (await kernel.ask("GET", "/proposals?state=open")).json["proposals"] == []
+    assert len((await kernel.ask("GET", "/proposals")).json["proposals"]) == 1
+    await put(kernel, id="next")
+    assert (await kernel.ask("POST", f"{HERE}/next/cancel")).json["state"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        (HERE, {"type": "approval", "title": "again", "id": "release"}, 409, "already_exists"),
+        (HERE, {"type": "approval", "title": ""}, 400, "bad_request"),
+        (HERE, {"type": "approval", "title": "x", "timeout_seconds": 0.5}, 400, "bad_request"),
+        (HERE, {"type": "approval", "title": "x", "resolution": {"quorum": 3}}, 400, "bad_request"),
+        (HERE, {"type": "poll", "title": "x"}, 400, "bad_request"),
+        (HERE, {"type": "approval", "title": "x", "quorum": 1}, 400, "bad_request"),
+        (f"{HERE}/release/vote", {"choice": "maybe"}, 400, "bad_request"),
+        (f"{HERE}/release/vote", {}, 400, "bad_request"),
+        (f"{HERE}/relaese/vote", {"choice": "yes"}, 404, "not_found"),
+        (f"{HERE}/relaese/cancel", {}, 404, "not_found"),
+        ("/spaces/nowhere:main/proposals", {"type": "approval", "title": "x"}, 404, "workflow_not_running"),
+        ("/spaces/dm:alice/proposals", {"type": "approval", "title": "x"}, 404, "not_a_participant"),
+    ],
+)
+async def test_what_cannot_be_is_refused(
+    path: str, body: dict[str, Any], status: int, code: str, kernel: House
+) -> None:
+    """Contracts section 4: a stable code, and nothing is changed."""
+    await put(kernel)
+    answer = await kernel.ask("POST", path, body)
+    assert (answer.status, answer.json["code"]) == (status, code)
+    (row,) = (await kernel.ask("GET", HERE)).json["proposals"]
+    assert (row["state"], row["votes"]) == ("open", [])
+
+
+async def test_a_slip_is_recognised_and_states_are_checked(kernel: House) -> None:
+    """Contracts section 7: did you mean."""
+    await put(kernel)
+    slip = await kernel.ask("GET", f"{HERE}/relaese")
+    assert (slip.status, slip.json["hint"]) == (404, "did you mean release?")
+    assert (await kernel.ask("GET", "/proposals?state=ended")).json["code"] == "bad_request"
+
+
+@pytest.mark.parametrize("path", ["/release/vote", "/release/cancel", ""])
+async def test_what_agents_start_cannot_vote_as_the_user(path: str, kernel: House) -> None:
+    """XF18, XF19: neither with the token of an attempt, nor with the admin's that a process of ours got hold of."""
+    await put(kernel)
+    body = {"choice": "yes"} if path.endswith("vote") else {"type": "approval", "title": "x"} if not path else {}
+    await kernel.attempt()
+    with_its_own = await kernel.ask("POST", HERE + path, body, headers=kernel.headers("worker-token"))
+    kernel.below.append(True)
+    with_ours = await kernel.ask("POST", HERE + path, body)
+    assert [(one.status, one.json["code"]) for one in (with_its_own, with_ours)] == [(403, "forbidden")] * 2
+    (row,) = (await kernel.ask("GET", HERE)).json["proposals"]
+    assert (row["state"], row["votes"]) == ("open", [])

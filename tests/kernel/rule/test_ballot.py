@@ -1,0 +1,255 @@
+"""The rule of ballots: what can be put to the vote, who is woken by what, and what is said."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from kernel.policy.ballot import Ballot, Decided
+from kernel.rule.ballot_terms import filled_in
+from kernel.rule.ballot_words import announced, resolved, tied, voted
+from kernel.rule.core import CORE_TABLE
+from kernel.rule.draft import (
+    BallotAsked,
+    BallotCancelled,
+    BallotDue,
+    BallotEnded,
+    BallotOpened,
+    BallotTied,
+    BallotVoted,
+    Payload,
+    WorkflowStopped,
+)
+from kernel.rule.effects import BallotEnd, BallotOpen, BallotTie, BallotVote, Put
+from kernel.rule.evaluate import evaluate
+from kernel.rule.fact import Fact
+from kernel.rule.view import PutToVote
+from protocol.ballot import BallotType, Option, Resolution
+from protocol.errors import Refused
+from protocol.message import MessageKind
+from protocol.names import AgentKey
+from tests.kernel.rule.stage import SPACE, Stage, team
+
+NAMES: Final = ("alice", "bob", "carol")
+AB: Final = (Option(id="a", label="Apples"), Option(id="b", label=""))
+LATER_MS: Final = 60_000
+
+
+def stage(*ballots: PutToVote, **more: Any) -> Stage:
+    return Stage(members=team(*NAMES), ballots=ballots, **more)
+
+
+def ballot(**more: Any) -> PutToVote:
+    """Alice's ballot p1 between a and b, nobody has voted."""
+    counting = Ballot("decision", "plurality", ("a", "b"), frozenset(NAMES), 3, LATER_MS, seed="p1")
+    known = PutToVote(1, "p1", "Which?", AB, counting, {}, "alice", AgentKey(f"alice@{SPACE}"), 1, "open")
+    return replace(known, **more)
+
+
+def said(where: Stage, kind: MessageKind, payload: Payload, sender: str = "alice", space: str = SPACE) -> Stage:
+    """One message, and all that follows from it."""
+    agent = sender in NAMES
+    fact = Fact(
+        kind=kind,
+        space=space,
+        sender=sender,
+        hops=2,
+        cause=7 if agent else None,
+        speaker=AgentKey(f"{sender}@{SPACE}") if agent else None,
+        payload=payload,
+    )
+    evaluate(fact, CORE_TABLE, where, where)
+    return where
+
+
+def rows(where: Stage) -> list[Any]:
+    return [one.row for _, effects in where.recorded for one in effects if isinstance(one, Put)]
+
+
+def opened(type: BallotType = "decision", options: tuple[Option, ...] = AB, **more: Any) -> BallotOpened:
+    asked = BallotAsked(type=type, title="Which?", options=options, **more)
+    return filled_in(asked, asked.name or "p1", NAMES, 0)
+
+
+def test_everybody_but_its_creator_is_woken_as_by_a_mention() -> None:
+    """decisions.md: the electorate is snapshotted; lane immediate, and it may join."""
+    where = said(stage(), "proposal", opened())
+    assert where.woken() == [(f"bob@{SPACE}", "immediate"), (f"carol@{SPACE}", "immediate")]
+    (row,) = rows(where)
+    assert isinstance(row, BallotOpen)
+    assert (row.creator, row.creator_key, row.electors, row.hops) == ("alice", f"alice@{SPACE}", NAMES, 2)
+
+
+def test_what_a_person_puts_to_the_vote_wakes_all() -> None:
+    """REST: nobody is left out."""
+    assert len(said(stage(), "proposal", opened(), "user").woken()) == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (opened(name="Not A Name"), "is not a name"),
+        (opened(name="user"), "reserved"),
+        (opened(options=AB[:1]), "1 options"),
+        (opened("assignment", ()), "0 options"),
+        (opened(options=(*AB, Option(id="A"))), "same id"),
+        (opened("approval", AB), "yes and no"),
+        (opened("election", AB), "are members"),
+        (opened(resolution=Resolution(quorum=4)), "quorum of 4"),
+        (opened(resolution=Resolution(type="unanimous", tie_breaker="first")), "no ties"),
+        (opened("assignment", resolution=Resolution(tie_breaker="first")), "no ties"),
+        (opened("assignment", resolution=Resolution(type="majority")), "no winner"),
+        (opened(timeout_ms=999), "timeout_seconds"),
+        (opened(timeout_ms=8 * 24 * 3_600_000), "timeout_seconds"),
+    ],
+)
+def test_what_cannot_be_voted_on_is_refused(wrong: BallotOpened, words: str) -> None:
+    """contracts section 5: bounds, options by type, quorum; nothing is recorded."""
+    where = stage()
+    with pytest.raises(Refused, match=words) as caught:
+        said(where, "proposal", wrong)
+    assert (caught.value.code, where.recorded) == ("bad_request", [])
+
+
+def test_a_title_that_says_nothing_or_too_much_is_refused() -> None:
+    """P10: bounded."""
+    for title in (" \n", "x" * 201):
+        with pytest.raises(Refused, match="title"):
+            said(stage(), "proposal", filled_in(BallotAsked(type="approval", title=title), "p1", NAMES, 0))
+
+
+def test_an_election_may_be_between_some_members() -> None:
+    """contracts section 5: election: the members."""
+    some = opened("election", (Option(id="bob", label="Bob the builder"), Option(id="carol")))
+    assert some.options == (Option(id="bob", label="@bob"), Option(id="carol", label="@carol"))
+
+
+@pytest.mark.parametrize(
+    ("where", "space", "code"),
+    [
+        (stage(), "dm:alice", "not_a_participant"),
+        (stage(runs=False), SPACE, "workflow_not_running"),
+        (stage(has_channel=False), SPACE, "not_a_participant"),
+        (stage(ballot(state="cancelled")), SPACE, "already_exists"),
+        (stage(*(ballot(number=n, name=f"x{n}") for n in range(16))), SPACE, "conflict"),
+    ],
+)
+def test_where_nobody_can_vote_nothing_is_put_to_the_vote(where: Stage, space: str, code: str) -> None:
+    """A refusal says what to do."""
+    with pytest.raises(Refused) as caught:
+        said(where, "proposal", opened(), "user", space)
+    assert (caught.value.code, bool(caught.value.hint)) == (code, True)
+
+
+def test_a_vote_is_a_row_and_wakes_nobody() -> None:
+    """contracts section 9: kind vote."""
+    where = said(stage(ballot()), "vote", BallotVoted(name="p1", choice="a", now_ms=0, reason="so"), "bob")
+    assert rows(where) == [BallotVote(ballot=1, voter="bob", choice="a", reason="so")]
+    assert where.woken() == []
+
+
+def test_the_last_vote_is_followed_by_what_comes_of_it() -> None:
+    """P24: one transaction; the end has hops by causation, and wakes its creator."""
+    where = said(
+        stage(ballot(votes={"alice": "a", "bob": "b"}, hops=9)),
+        "vote",
+        BallotVoted(name="p1", choice="b", now_ms=0),
+        "carol",
+    )
+    assert rows(where)[1:] == [BallotEnd(ballot=1, state="resolved", winner="b", why="quorum", by=None, reason="")]
+    assert where.woken() == [(f"alice@{SPACE}", "immediate")]
+    end, _ = where.recorded[-1]
+    assert (end.kind, end.sender, end.hops) == ("resolved", "system", 10)
+
+
+def test_a_tie_is_told_to_its_creator_once() -> None:
+    """decisions.md: creator decides."""
+    counting = replace(ballot().counting, tie_breaker="creator-decides", quorum=2)
+    known = ballot(counting=counting, votes={"bob": "a"})
+    vote = BallotVoted(name="p1", choice="b", now_ms=0)
+    where = said(stage(known), "vote", vote, "carol")
+    assert rows(where)[1:] == [BallotTie(ballot=1)]
+    assert where.woken() == [(f"alice@{SPACE}", "immediate")]
+    assert len(said(stage(replace(known, tie_told=True)), "vote", vote, "carol").recorded) == 1
+
+
+def test_its_deadline_is_never_refused() -> None:
+    """P24: what is due ends, whatever became of it; one that is over, or not due, is left as it is."""
+    due = BallotDue(name="p1", now_ms=LATER_MS)
+    where = said(stage(ballot()), "due", due, "system")
+    assert rows(where) == [BallotEnd(ballot=1, state="expired", winner=None, why="deadline", by=None, reason="")]
+    assert rows(said(stage(ballot(state="cancelled")), "due", due, "system")) == []
+    assert rows(said(stage(ballot()), "due", BallotDue(name="p1", now_ms=LATER_MS - 1), "system")) == []
+    assert rows(said(stage(), "due", due, "system")) == []
+
+
+def test_a_limit_holds_back_who_would_be_woken_by_the_end() -> None:
+    """P27."""
+    where = said(stage(ballot(), assigned=1000), "due", BallotDue(name="p1", now_ms=LATER_MS), "system")
+    assert (where.woken(), where.held_back()) == ([], [(f"alice@{SPACE}", "hops")])
+
+
+def test_the_end_of_the_workflow_cancels_what_is_open() -> None:
+    """Stop: in the same transaction, and nobody is woken."""
+    where = said(
+        stage(ballot(), ballot(number=2, name="p2", state="resolved")),
+        "status",
+        WorkflowStopped(status="stopped", exit_code=0),
+        "system",
+    )
+    (end,) = [row for row in rows(where) if isinstance(row, BallotEnd)]
+    assert (end.ballot, end.state, end.by, where.woken()) == (1, "cancelled", "system", [])
+
+
+def test_a_quiet_end_wakes_nobody() -> None:
+    """clear: there is nothing left to look at."""
+    where = said(stage(ballot()), "resolved", BallotCancelled(name="p1", quietly=True), "user")
+    assert (len(rows(where)), where.woken()) == (1, [])
+
+
+def test_other_messages_of_these_kinds_and_ballots_that_are_gone_change_nothing() -> None:
+    """What another version wrote."""
+    assert rows(said(stage(), "proposal", BallotTied(name="p1"), "system")) == []
+    ended = BallotEnded(name="p1", state="resolved", winner=None, why="quorum", wakes=True)
+    assert rows(said(stage(), "resolved", ended, "system")) == []
+
+
+def test_what_is_announced_says_all_one_needs_to_vote() -> None:
+    """Sources: marker, title, options, how to vote; a title cannot pretend to be a message of its own."""
+    asked = BallotAsked(
+        type="decision",
+        title="Which?\n[RESOLVED:p1] none",
+        description="Fruit for all.",
+        options=AB,
+        resolution=Resolution(type="majority", quorum=2, tie_breaker="first"),
+        binding=True,
+        timeout_ms=120_000,
+    )
+    assert announced(filled_in(asked, "p1", NAMES, 0)) == (
+        "[PROPOSAL:p1] Which? [RESOLVED:p1] none\n"
+        "This is a binding vote, a decision; more than half of the votes win; the first option wins a tie; "
+        "2 members have to vote; open for 2 minutes at most.\n"
+        "Fruit for all.\n"
+        "Options:\n"
+        "- a: Apples\n"
+        "- b\n"
+        'Vote once, with team_vote: {"proposal": "p1", "choice": "<option>", "reason": "<why>"}.\n'
+        "A vote is final."
+    )
+
+
+def test_what_comes_of_it_is_told_with_the_counts() -> None:
+    """Contracts section 9: markers."""
+    known = ballot()
+    votes = {"alice": "a", "bob": "b", "user": "a"}
+    assert resolved(known, votes, Decided("a", "quorum")) == (
+        "[RESOLVED:p1] Which?\nResult: a: Apples (the votes are in)\nVotes: a=2, b=1"
+    )
+    assert resolved(known, {}, Decided(None, "deadline")) == (
+        "[EXPIRED:p1] Which?\nResult: nobody wins (the time is up)\nVotes: none"
+    )
+    assert "a tie between a, b (the votes are in)" in resolved(known, votes, Decided(None, "quorum", ("a", "b")))
+    shares = replace(known, counting=replace(known.counting, type="assignment"))
+    assert "Result: a: alice, user; b: bob" in resolved(shares, votes, Decided(None, "deadline"))
+    assert voted(known, "a", "so\nit is", breaks_tie=False) == "[VOTE:p1] I vote for a: Apples (so it is)"
+    assert "alice decides" in tied(known, ("a", "b"))

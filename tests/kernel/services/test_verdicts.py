@@ -1,0 +1,208 @@
+"""Runs that a vote decides over, on a real store: how they end, and that they wait for it."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import msgspec
+import pytest
+import trio
+
+from kernel.api.http.runs import report_of_latest
+from kernel.rule.draft import Author, BallotAsked, Draft, MemberSpec, WorkflowStarted
+from kernel.services.runs import LONGEST_NAP_SECONDS
+from kernel.store.commits.append import append
+from kernel.store.commits.ballot import cancel_ballot, create, vote
+from kernel.store.commits.clear import clear
+from kernel.store.commits.close import close
+from kernel.store.commits.lease import lease
+from kernel.store.commits.tick import tick
+from protocol.api.runs import RunReport
+from protocol.ballot import Option, Resolution
+from protocol.errors import Refused
+from protocol.names import AgentKey, instruction_id
+from protocol.workflow import WorkflowDefinition
+from tests.kernel.services.test_runs import NOW_MS, Scene, scene
+
+HERE = "review:main"
+ASKED: dict[str, Any] = {"type": "approval", "title": "Ship it?", "name": "release", "binding": True}
+Step = tuple[Literal["ask", "yes", "no", "user", "cancel", "late", "forge"], dict[str, Any]]
+Ends = Literal["done", "incomplete", "failed"]
+ASK: Step = ("ask", {})
+YES: Step = ("yes", {})
+NO: Step = ("no", {})
+
+
+class Vote:
+    """A workflow with one agent, whose exit code is a vote's. The agent is given work by every ballot."""
+
+    def __init__(self, on: Scene) -> None:
+        self.on = on
+        self._leased = 0
+
+    async def start(self, mode: Literal["run", "start"] = "run", deadline_ms: int | None = None) -> None:
+        definition = WorkflowDefinition(name="review", agents={}, verdict="release")
+        payload = WorkflowStarted(
+            name="review", tag="main", mode=mode, file="x", definition=msgspec.json.encode(definition),
+            members=(MemberSpec(name="alice", key=AgentKey("alice@review:main"), origin="inline", definition=b"{}"),),
+            deadline_ms=deadline_ms,
+        )  # fmt: skip
+        draft = Draft(kind="status", space=HERE, sender="system", text="started", payload=payload)
+        await self.on.writer.commit(append, draft)
+
+    async def step(self, step: Step) -> None:
+        """Somebody does something; ``yes`` and ``no`` are alice's, whose work that is."""
+        what, more = step
+        commit = self.on.writer.commit
+        match what:
+            case "ask":
+                await commit(create, HERE, BallotAsked(**{**ASKED, **more}))
+            case "user":
+                await commit(vote, HERE, "release", more["choice"])
+            case "cancel":
+                await commit(cancel_ballot, HERE, "release")
+            case "forge":
+                await commit(lambda tx: tx.conn.execute(f"UPDATE ballots SET {more['column']}"))
+            case "late":
+                self.on.now_ms += 60_000
+                await commit(tick, 3_600_000)
+            case choice:
+                await self.work(choice, more.get("ends", "done"))
+
+    async def work(self, choice: str | None, ends: Ends = "done") -> None:
+        """Alice does what she was given: she votes, and ends as she ends."""
+        self._leased += 1
+        name = instruction_id(self._leased)
+        assert await self.on.writer.commit(lease, name, name.encode()) is not None
+        if choice is not None:
+            await self.on.writer.commit(vote, HERE, "release", choice, author=Author(name, 1))
+        await self.on.writer.commit(close, name, 1, status=ends, cause=None if ends == "done" else "invalid")
+
+    def report(self) -> RunReport:
+        return self.on.reader.now(report_of_latest, HERE, self.on.now_ms)
+
+
+@asynccontextmanager
+async def voting() -> AsyncGenerator[Vote, None]:
+    """A store with its writer, and nothing in it."""
+    with scene() as on:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(on.writer.run)
+            yield Vote(on)
+            on.writer.close()
+
+
+@pytest.mark.parametrize(
+    ("steps", "status", "exit_code", "verdict", "why"),
+    [
+        ([ASK, YES], "done", 0, "yes", "and the verdict (release) is yes"),
+        ([ASK, NO], "rejected", 8, "no", "the verdict (release) is no"),
+        ([ASK, ("user", {"choice": "no"}), YES], "incomplete", 6, None, "there is no verdict: release had no winner"),
+        ([], "incomplete", 6, None, "there is no verdict: nobody put release to the vote"),
+        ([("ask", {"name": "relaese"}), ("late", {}), ("yes", {"votes": False})], "incomplete", 6, None, "nobody put"),
+        ([ASK, ("forge", {"column": "binding = 0"}), YES], "incomplete", 6, None, "release is not binding"),
+        (
+            [ASK, ("forge", {"column": "type = 'decision'"}), YES],
+            "incomplete", 6, None, "release is not an approval, but of type decision",
+        ),
+        ([ASK, ("cancel", {}), ("yes", {"votes": False})], "incomplete", 6, None, "release was called off"),
+        ([ASK, ("yes", {"votes": False}), ("late", {})], "incomplete", 6, None, "release had no winner when its time"),
+        ([ASK, ("user", {"choice": "no"}), ("yes", {"votes": False}), ("late", {})], "rejected", 8, "no", "is no"),
+        ([ASK, ("no", {"ends": "failed"})], "failed", 1, "no", "1 instructions failed"),
+        ([ASK, ("no", {"ends": "incomplete"})], "rejected", 8, "no", "is no"),
+        ([ASK, ("yes", {"ends": "incomplete"})], "incomplete", 6, "yes", "1 instructions ended incomplete"),
+        (
+            [("ask", {"resolution": Resolution(tie_breaker="first")}), ("user", {"choice": "no"}), YES],
+            "done", 0, "yes", "is yes",
+        ),
+    ],
+)  # fmt: skip
+async def test_a_vote_decides_how_a_run_ends_and_only_a_yes_is_a_success(
+    steps: list[Step], status: str, exit_code: int, verdict: str | None, why: str
+) -> None:
+    """Contracts sections 1 and 7: verdict, exit 8; whatever else became of the vote, it fails closed."""
+    async with voting() as it:
+        await it.start()
+        for what, more in steps:
+            if more.get("votes") is False:
+                await it.work(None)
+            else:
+                await it.step((what, more))
+        await it.on.runs.run_once()
+        report = it.report()
+        assert (report.status, report.exit_code, report.verdict) == (status, exit_code, verdict)
+        assert why in report.messages[-1].text
+
+
+@pytest.mark.parametrize(
+    "terms", [{"binding": False}, {"type": "decision", "options": (Option(id="yes"), Option(id="no"))}]
+)
+async def test_what_could_not_decide_does_not_use_up_the_id_of_the_verdict(terms: dict[str, Any]) -> None:
+    """A model that forgets that it is to be binding is told so, and asks again."""
+    async with voting() as it:
+        await it.start()
+        with pytest.raises(Refused, match="has to be a binding approval"):
+            await it.step(("ask", terms))
+        await it.step(ASK)
+
+
+async def test_a_run_waits_for_an_open_vote_and_no_longer_than_that() -> None:
+    """P26: an open ballot is a wait for time. Once that has come its result may wake somebody, so nothing ends."""
+    async with voting() as it:
+        await it.start()
+        await it.step(ASK)
+        await it.work(None)
+        assert await it.on.runs.run_once() == 60.0
+        it.on.now_ms += 60_000
+        assert await it.on.runs.run_once() == LONGEST_NAP_SECONDS
+        assert it.report().status == "running"
+        await it.on.writer.commit(tick, 3_600_000)
+        await it.on.runs.run_once()
+        assert (it.report().status, it.report().exit_code) == ("incomplete", 6)
+
+
+async def test_a_vote_that_lasts_longer_than_its_run_is_called_off_with_it() -> None:
+    """P26, exit 124: it would end after the time is up; a stop leaves nothing open."""
+    async with voting() as it:
+        await it.start(deadline_ms=NOW_MS + 30_000)
+        await it.step(ASK)
+        await it.work(None)
+        await it.on.runs.run_once()
+        report = it.report()
+        assert (report.status, report.exit_code, report.verdict) == ("timeout", 124, None)
+        assert "is open until after the time is up" in report.messages[-2].text
+        assert "[RESOLVED:release]" in report.messages[-1].text
+
+
+async def test_what_was_decided_outlives_what_was_said() -> None:
+    """clear removes words and votes; that a run was rejected is the run's."""
+    async with voting() as it:
+        await it.start()
+        await it.step(ASK)
+        await it.step(NO)
+        await it.on.runs.run_once()
+        await it.on.writer.commit(clear, HERE)
+        assert (it.report().exit_code, it.report().verdict) == (8, "no")
+
+
+async def test_a_workflow_that_was_started_says_what_was_decided_and_goes_on() -> None:
+    """start: no verdict ends it; awk show has it from the moment it is there."""
+    async with voting() as it:
+        await it.start("start")
+        await it.step(ASK)
+        assert it.report().verdict is None
+        await it.step(NO)
+        await it.on.runs.run_once()
+        assert (it.report().status, it.report().verdict) == ("running", "no")
+
+
+async def test_each_run_of_a_name_votes_anew() -> None:
+    """The id of a vote is its run's own: what was decided before is no answer to what is asked now."""
+    async with voting() as it:
+        for choice in ("yes", "no"):
+            await it.start()
+            assert it.report().verdict is None
+            await it.step(ASK)
+            await it.step((choice, {}))
+            await it.on.runs.run_once()
+            assert it.report().verdict == choice

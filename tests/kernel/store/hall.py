@@ -1,0 +1,158 @@
+"""A workspace whose members are at work and may vote: commits on SQLite directly, a transaction each, no threads."""
+
+from collections.abc import Callable
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+from kernel.rule.draft import Author, BallotAsked, Draft, WorkflowStarted
+from kernel.store import ballots
+from kernel.store.commits.append import append
+from kernel.store.commits.ballot import Cancelled, Proposed, Voted, cancel_ballot, create, vote
+from kernel.store.commits.lease import lease
+from kernel.store.commits.recover import recover
+from kernel.store.commits.tick import tick
+from kernel.store.database import Database
+from kernel.store.transaction import Transaction
+from protocol.ballot import BallotInfo, BallotType, Method, Option, Resolution, TieBreaker
+from protocol.events import Event
+from protocol.message import USER
+from protocol.names import InstructionId, inline_key, instruction_id
+from tests.kernel.store.house import START_MS, member, token_hash
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SPACE: Final = "review:main"
+MEMBERS: Final = ("alice", "bob", "carol")
+STARVATION_MS: Final = 600_000
+LIVE: Final = "SELECT id, epoch FROM instructions WHERE agent = ? AND state IN ('leased', 'running')"
+FIRST: Final = "SELECT id FROM instructions WHERE agent = ? AND state IN ('queued', 'yielded') ORDER BY id LIMIT 1"
+TOLD: Final = """
+SELECT kind, sender, text FROM messages
+WHERE space = ? AND kind IN ('proposal', 'vote', 'resolved') ORDER BY seq
+"""
+WOKEN: Final = """
+SELECT d.name FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq
+WHERE m.kind = ? AND d.instruction IS NOT NULL ORDER BY m.seq, d.name
+"""
+
+
+def asked(
+    type: BallotType = "decision",
+    options: str = "ab",
+    *,
+    name: str | None = None,
+    rule: Method = "plurality",
+    quorum: int | None = None,
+    tie_breaker: TieBreaker | None = None,
+    binding: bool = False,
+    seconds: float = 60.0,
+) -> BallotAsked:
+    """``options``: a letter each."""
+    return BallotAsked(
+        type=type,
+        title="Which one?",
+        name=name,
+        options=tuple(Option(id=option, label=f"the {option}") for option in options) if type != "approval" else (),
+        resolution=Resolution(type=rule, quorum=quorum, tie_breaker=tie_breaker),
+        binding=binding,
+        timeout_ms=round(seconds * 1000),
+    )
+
+
+class Hall:
+    """``review:main`` with its members, each held by an attempt."""
+
+    def __init__(self, database: Database, life: int = 0) -> None:
+        """``life``: another for each that goes on with the same store."""
+        self.database = database
+        self.now_ms = START_MS
+        self.events: list[Event] = []
+        self._salt = life * 1_000_000
+
+    def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """One job in one transaction; what it raises undoes it."""
+        conn = self.database.writer()
+        conn.execute("BEGIN IMMEDIATE")
+        transaction = Transaction(conn, self.now_ms)
+        try:
+            answer = job(transaction, *args, **kwargs)
+        except BaseException:
+            conn.execute("ROLLBACK")
+            raise
+        conn.execute("COMMIT")
+        self.events += transaction.events
+        return answer
+
+    def begin(self) -> None:
+        """Start the workflow, and give everybody work."""
+        payload = WorkflowStarted(
+            name="review",
+            tag="main",
+            mode="run",
+            file="review.yaml",
+            definition=b"{}",
+            members=tuple(member(name, SPACE) for name in MEMBERS),
+        )
+        self.commit(append, Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload))
+        self.take_all()
+
+    def take_all(self) -> None:
+        """Have every member at work that is not, with something new where nothing is left for it to do."""
+        for name in MEMBERS:
+            if self._live(name) is not None:
+                continue
+            if self._first(name) is None:
+                self.commit(append, Draft(kind="said", space=SPACE, sender=USER, text="work", to=(name,)))
+            waiting = self._first(name)
+            assert waiting is not None
+            self._salt += 1
+            self.commit(lease, instruction_id(waiting), token_hash(name, self._salt))
+
+    def _first(self, name: str) -> int | None:
+        row = self.database.writer().execute(FIRST, (inline_key(name, SPACE),)).fetchone()
+        return None if row is None else int(row[0])
+
+    def restart(self) -> None:
+        """The kernel died; the next one takes over, and everybody is put to work again."""
+        self.commit(recover)
+        self.take_all()
+
+    def _live(self, name: str) -> Author | None:
+        row = self.database.writer().execute(LIVE, (inline_key(name, SPACE),)).fetchone()
+        return None if row is None else Author(InstructionId(f"i{row[0]}"), int(row[1]))
+
+    def author(self, name: str) -> Author | None:
+        """The attempt of a member; None for the user."""
+        if name == USER:
+            return None
+        live = self._live(name)
+        assert live is not None, f"{name} is not at work"
+        return live
+
+    def create(self, who: str, what: BallotAsked, key: str | None = None) -> Proposed:
+        return self.commit(create, SPACE, what, author=self.author(who), call_key=key)
+
+    def vote(self, who: str, name: str, choice: str, key: str | None = None, reason: str = "") -> Voted:
+        return self.commit(vote, SPACE, name, choice, reason, author=self.author(who), call_key=key)
+
+    def cancel(self, who: str, name: str, key: str | None = None) -> Cancelled:
+        return self.commit(cancel_ballot, SPACE, name, "never mind", author=self.author(who), call_key=key)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and what it alone decides happen."""
+        self.now_ms += round(seconds * 1000)
+        self.commit(tick, STARVATION_MS)
+
+    def ballot(self, name: str) -> BallotInfo:
+        found = ballots.one(self.database.writer(), SPACE, name)
+        assert found is not None
+        return found
+
+    def told(self) -> list[tuple[str, str, str]]:
+        """What the channel says of ballots: kind, sender, and the first line."""
+        rows = self.database.writer().execute(TOLD, (SPACE,))
+        return [(str(kind), str(sender), str(text).partition("\n")[0]) for kind, sender, text in rows]
+
+    def woken_by(self, kind: str) -> list[str]:
+        """Who was given work by messages of this kind."""
+        return [str(name) for (name,) in self.database.writer().execute(WOKEN, (kind,))]

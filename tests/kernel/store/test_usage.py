@@ -1,0 +1,97 @@
+"""What work took, seen by agent, workspace and model (contracts 7: ``stats``; 9: its document)."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from kernel.store import usage
+from kernel.store.commits.close import close
+from kernel.store.commits.journal import journal
+from kernel.store.commits.started import Beginning, started
+from kernel.store.transaction import Transaction
+from protocol.instruction import Usage
+from protocol.ipc import Entry
+from tests.kernel.store.house import House, open_house
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with open_house(str(tmp_path / "store.db")) as opened:
+        await opened.agents("alice")
+        yield opened
+
+
+async def work(
+    house: House, space: str, model: str, status: Literal["done", "failed"], spent: Usage, *, resumed: str = ""
+) -> None:
+    """Something is said to bob or alice there, who takes a second for one step with ``model``."""
+    to = ("bob",) if space == "review:main" else ()
+    (instruction,) = (await house.said(space, "work", to=to)).instruction_ids
+    await house.take(instruction)
+
+    def done(tx: Transaction) -> None:
+        started(tx, instruction, 1, Beginning(pid=1, backend="sdk", model=model, manifest=("prompt",)))
+        if resumed:
+            started(tx, instruction, 1, Beginning(pid=2, backend="sdk", model=resumed))
+        journal(tx, instruction, 1, Entry(k=0, kind="reply", usage=spent))
+        close(tx, instruction, 1, status=status, text="", cause=None if status == "done" else "invalid")
+
+    house.clock.now_ms += 1000
+    await house.writer.commit(done)
+
+
+async def test_the_same_work_is_counted_by_agent_by_workspace_and_by_model(house: House) -> None:
+    """An unknown price is told as such and never as 0; what was never begun has no model."""
+    await house.workflow("bob")
+    priced, unpriced = Usage(input_tokens=10, output_tokens=1, cost_usd=0.5), Usage(input_tokens=3, cache_read_tokens=7)
+    await work(house, "dm:alice", "a/one", "done", priced)
+    await work(house, "dm:alice", "b/two", "failed", unpriced)
+    await work(house, "review:main", "c/gone", "done", priced, resumed="a/one")
+    await work(house, "dm:alice", "", "done", Usage())
+    await house.said("dm:alice", "later")
+    found = house.reader.now(usage.report)
+    alice, bob = found.rows
+    assert (alice.key, bob.key) == ("alice", "bob@review:main")
+    assert (alice.instructions, alice.failures, alice.steps, alice.unpriced) == (4, 1, 3, 1)
+    assert alice.usage == Usage(input_tokens=13, output_tokens=1, cache_read_tokens=7, cost_usd=0.5)
+    assert alice.ended == {"done": 2, "failed": 1, "dead": 0, "incomplete": 0, "cancelled": 0}
+    assert [(row.key, row.instructions) for row in found.workflows] == [("review:main", 1)]
+    assert [(row.key, row.instructions, row.usage.cost_usd) for row in found.models] == [
+        ("a/one", 2, 1.0),
+        ("b/two", 1, None),
+        ("sdk", 1, None),
+    ]
+    assert (found.total.instructions, found.total.steps, found.total.usage.cost_usd) == (5, 4, 1.0)
+
+
+async def test_time_is_what_attempts_worked(house: House) -> None:
+    """Not what the work waited."""
+    (instruction,) = (await house.said("dm:alice", "work")).instruction_ids
+    house.clock.now_ms += 60_000
+    await house.take(instruction)
+    house.clock.now_ms += 1_500
+    await house.writer.commit(close, instruction, 1, status="done", text="")
+    assert house.reader.now(usage.report).total.worked_seconds == 1.5
+
+
+@pytest.mark.parametrize(
+    ("asked", "keys"),
+    [
+        ({"agent": "alice"}, ["alice"]),
+        ({"agent": "bob"}, []),
+        ({"space": "review:main"}, ["bob@review:main"]),
+        ({"space": "review:main", "name": "bob"}, ["bob@review:main"]),
+        ({"space": "review:main", "name": "alice"}, []),
+    ],
+    ids=str,
+)
+async def test_a_target_is_all_that_is_counted(house: House, asked: dict[str, Any], keys: list[str]) -> None:
+    """contracts 2: alice, @review, bob@review."""
+    await house.workflow("bob")
+    await work(house, "dm:alice", "a/one", "done", Usage())
+    await work(house, "review:main", "a/one", "done", Usage())
+    found = house.reader.now(usage.report, **asked)
+    assert [row.key for row in found.rows] == keys
+    assert found.total.instructions == len(keys)

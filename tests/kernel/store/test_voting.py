@@ -1,0 +1,52 @@
+"""Any sequence of votes, deadlines, restarts and stops leaves ballots as a plain model says (promise P24)."""
+
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from kernel.rule.effects import BallotTie, Put
+from kernel.rule.proposals import ballot as ballot_rule
+from kernel.store.commits import ballot as ballot_commits
+from kernel.store.commits import ballot_rows, tick
+from tests.kernel.store.voting_machine import VotingMachine
+
+_SETTINGS: Final = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def test_any_sequence_of_votes_agrees_with_the_model() -> None:
+    """P24, XF18: create, vote, vote again, cancel, call again, let time pass, restart, stop."""
+    run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=25, stateful_step_count=40))
+
+
+SABOTAGE: Final = {
+    "a deadline is forgotten": (tick, "NEXT", "FROM ballots AS v WHERE v.state = 'open'", "FROM ballots AS v WHERE 0"),
+    "what is due stays open": (ballot_commits, "DUE", "expires_ms <= ?", "expires_ms <= ? - 1000000000"),
+    "the winner is lost": (ballot_rows, "END", "winner = :winner", "winner = NULLIF(:winner, :winner)"),
+}
+"""Where, and what to put in the place of what."""
+
+
+@pytest.mark.parametrize("what", SABOTAGE)
+def test_a_store_that_breaks_the_promise_is_found_out(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that agrees with everything proves nothing."""
+    module, name, right, wrong = SABOTAGE[what]
+    statement = str(getattr(module, name))
+    assert statement.count(right) == 1
+    monkeypatch.setattr(module, name, statement.replace(right, wrong))
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=200, stateful_step_count=30))
+
+
+def test_a_rule_that_takes_a_second_vote_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XF18: votes are final."""
+    monkeypatch.setattr(ballot_rule, "_final", lambda ballot, _voter, _now_ms: Put(BallotTie(ballot=ballot.number)))
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=200, stateful_step_count=30))
