@@ -21,6 +21,8 @@ TODO_FILE: Final = "index.md"
 """In the folder ``todo``: a checklist (protocol.todo)."""
 CONVERSATIONS: Final = "conversations"
 """A folder of JSON lines, written from the log and never read back."""
+PARTS: Final = (MEMORY, NOTES, TODO, CONVERSATIONS)
+"""The folders of a context that is made with its agent; else each comes with the first that is put in it."""
 
 MARK: Final = ".context"
 

@@ -59,7 +59,7 @@ class Param(_Strict, frozen=True, kw_only=True):
     """One parameter, given after ``--``."""
 
     name: str
-    """What it is called: ``--name`` on the command line, ``${{ params.name }}`` in texts."""
+    """What it is called: ``--name`` on the command line, ``${{ params.name }}`` in ``setup`` and ``kickoff``."""
     type: Literal["string", "int", "number", "bool"] = "string"
     """What its value has to be."""
     short: str | None = None
@@ -67,7 +67,7 @@ class Param(_Strict, frozen=True, kw_only=True):
     required: bool = False
     """Whether a start without it is refused."""
     default: Any = None
-    """Its value where none is given."""
+    """Its value where none is given; without it that is empty text, and ``false`` of a bool."""
     description: str = ""
     """What it is for."""
 
@@ -127,7 +127,8 @@ class Workspace(_Strict, frozen=True, kw_only=True):
     git: Literal["none", "worktree"] = "none"
     """``worktree``: each agent works in a git working tree of its own, on a branch of its own."""
     setup: tuple[WorktreeStep, ...] = ()
-    """With ``git: worktree``: what each tree needs before its agent begins. If one fails, the agent does not."""
+    """With ``git: worktree``: what each tree needs before its agent begins. If one fails, the agent does not. What it
+    writes has to be ignored by git: a tree with other new files in it counts as worked in, and is kept at the end."""
     teardown: tuple[WorktreeStep, ...] = ()
     """With ``git: worktree``: run in each tree once the workflow has ended; again where that was interrupted."""
 
@@ -138,7 +139,8 @@ class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
     name: str
     """What it is called; the file's name unless given."""
     agents: dict[str, Ref | AgentDefinition]
-    """Who takes part. ``ref: alice`` is an agent of the project; what has no ``ref`` lives and dies here."""
+    """Who takes part. ``ref: alice`` is an agent of the project; what has no ``ref`` lives and dies here. In prompts
+    nothing is replaced: ``${{ params.name }}`` reaches the model as it is written."""
     workspace: Workspace | bool = Workspace()
     """False: the agents share no channel."""
     params: tuple[Param, ...] = ()

@@ -1,21 +1,23 @@
 """Fixtures for tests that meet the program as a user does: a project of their own and a real kernel."""
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.project import Project
+from tests.project import Project, empty_project
+
+# What is not kept is compiled by each process anew, and the tests start thousands.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
     """An empty project; a kernel that a command starts in it is stopped at the end."""
-    folders = {name: tmp_path / name for name in ("project", "state", "home")}
-    for folder in folders.values():
-        folder.mkdir()
-    (folders["project"] / ".agents").mkdir()
-    made = Project(root=folders["project"].resolve(), state_home=folders["state"], home=folders["home"])
+    made = empty_project(tmp_path)
     yield made
     made.stop()
 
@@ -26,3 +28,13 @@ def kernel_process(project: Project) -> Project:
     started = project.awk("start")
     assert started.code == 0, started.err
     return project
+
+
+@pytest.fixture(scope="module")
+def shared_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A project whose kernel serves all tests of a file that ask for it: each has agents and workflows of its own."""
+    made = empty_project(tmp_path_factory.mktemp("shared"))
+    started = made.awk("start")
+    assert started.code == 0, started.err
+    yield made
+    made.stop()

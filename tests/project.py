@@ -115,6 +115,18 @@ class Project:
                 raise
         return Ran(process.returncode, out, err)
 
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """What the kernel answers to a request that it must not refuse: what a command does, without its process."""
+        record = self.record()
+        headers = {"Authorization": f"Bearer {record['token']}", "Content-Type": "application/json"}
+        connection = http.client.HTTPConnection(record["host"], record["port"], timeout=SECONDS)
+        with closing(connection):
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            response = connection.getresponse()
+            document = json.loads(response.read())
+        assert response.status < 300, document
+        return document
+
     def until(
         self, kind: str, seconds: float = SECONDS, *, holds: Callable[[dict[str, Any]], bool] = lambda _event: True
     ) -> dict[str, Any]:
@@ -146,3 +158,12 @@ class Project:
             except psutil.TimeoutExpired:
                 kernel.kill()
                 raise
+
+
+def empty_project(base: Path) -> Project:
+    """Make one below ``base``, where nothing is yet."""
+    folders = {name: base / name for name in ("project", "state", "home")}
+    for folder in folders.values():
+        folder.mkdir()
+    (folders["project"] / ".agents").mkdir()
+    return Project(root=folders["project"].resolve(), state_home=folders["state"], home=folders["home"])

@@ -1,4 +1,4 @@
-"""Help for people, made from the table of commands: the overview, and the page docs/commands.md."""
+"""Help for people, made from the table of commands: the overview, and the page docs/reference/commands.md."""
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ def overview(commands: Iterable[Command], program: str, system_awks: Sequence[st
 
 
 def commands_page(program: str = "agent-worker") -> str:
-    """docs/commands.md: every command with its usage and arguments, from the table and the parsers."""
+    """docs/reference/commands.md: every command with its usage and arguments, from the table and the parsers."""
     parts = ["# Commands", "", f"`awk` is the same program as `{program}`. Targets: {TARGETS}", ""]
     for command in COMMANDS:
         configure: Configure = import_module(command.module).configure

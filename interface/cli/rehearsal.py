@@ -7,6 +7,7 @@ def rehearse(context: Context) -> int:
     """Print the plan of the run that was asked for. Raises Failure where it could not begin."""
     from interface.loader import ask  # noqa: PLC0415  (needs subprocess; a run does not)
 
+    given = {"--max-cost": context.args.max_cost, "--exit-code-from": context.args.exit_code_from}
     document = ask(
         context.environ,
         "plan",
@@ -16,6 +17,7 @@ def rehearse(context: Context) -> int:
         context.args.tag,
         "--state",
         context.project.state,
+        *(f"{flag}={value}" for flag, value in given.items() if value is not None),
         "--",
         context.workflow(context.args.workflow),
         *context.params,

@@ -59,17 +59,28 @@ def parse_project(file: ProjectFile) -> Parsed:
     node, problems = tree_of(file.data, file.name)
     rest = _without_agents(node)
     definition = Converter(problems, PROJECT_SHAPES).struct(rest, ProjectDefinition, "")
+    if definition is None:
+        rest = _sound_part(rest, problems)
+        definition = Converter(Problems(file.name), PROJECT_SHAPES).struct(rest, ProjectDefinition, "")
     parsed = None if definition is None else Parsed(definition)
-    if definition is not None and isinstance(node, MapNode):
-        _check_providers(definition, node, problems)
-        _check_workflows(definition, node, problems)
-        _check_limits(definition, node, problems)
-        _check_workspace(definition, node, problems)
-        check_tools(definition, node, problems)
+    if definition is not None and isinstance(node, MapNode) and isinstance(rest, MapNode):
+        _check_providers(definition, rest, problems)
+        _check_workflows(definition, rest, problems)
+        _check_limits(definition, rest, problems)
+        _check_workspace(definition, rest, problems)
+        check_tools(definition, rest, problems)
         parsed = with_agents(definition, node.get("agents"), problems)
     problems.check()
     assert parsed is not None
     return parsed
+
+
+def _sound_part(node: Node, problems: Problems) -> Node:
+    """Those keys that nothing is wrong with: what they say is checked beside the mistakes of the others."""
+    wrong = {error.where.partition(".")[0].partition("[")[0] for error in problems.errors}
+    if not isinstance(node, MapNode):
+        return node
+    return MapNode(tuple(pair for pair in node.entries if pair[0].text not in wrong), node.place)
 
 
 def _without_agents(node: Node) -> Node:

@@ -46,6 +46,8 @@ def _parser() -> argparse.ArgumentParser:
         if verb == "plan":
             one.add_argument("--tag", default="main", help="which instance")
             one.add_argument("--state", type=Path, help="where what is elsewhere is kept once it is fetched")
+            one.add_argument("--max-cost", type=float, help="USD that the run may cost")
+            one.add_argument("--exit-code-from", help="the agent whose work gives the run's exit code")
             one.add_argument("asked", help="a name, or a path from the project's root")
             one.add_argument("params", nargs="*", help="parameters, after --")
         else:
@@ -90,7 +92,11 @@ def _plan(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.rehearse import plan  # noqa: PLC0415  (as above)
 
     checkout = _fetched(args, environ, args.asked)
-    return msgspec.json.encode(plan(args.project, args.asked, args.tag, args.params, environ, checkout)), 0
+    found = plan(
+        args.project, args.asked, args.tag, args.params, environ, checkout,
+        max_usd=args.max_cost, exit_from=args.exit_code_from,
+    )  # fmt: skip
+    return msgspec.json.encode(found), 0
 
 
 def _agents(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:

@@ -9,7 +9,7 @@ from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.inspect.tolerant import TolerantCatalog
 from kernel.source.problems import BadDefinition, place_text
 from protocol.agent import AgentDefinition
-from protocol.api.agents import AgentInfo, AgentList, AgentRow
+from protocol.api.agents import AgentInfo, AgentList, AgentRow, as_written
 from protocol.api.problem import FileError
 from protocol.errors import Refused
 from protocol.inspection import CheckedFile, Validation
@@ -53,7 +53,7 @@ def info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyType({}
         ephemeral=False,
         state=OFFLINE,
         reason=None,
-        definition=loaded.definition,
+        definition=as_written(loaded.definition),
         sandbox=sandbox_state(loaded.definition, environ),
     )
 

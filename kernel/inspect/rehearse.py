@@ -10,9 +10,10 @@ from kernel.workflows.interpolate import expand
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import Member
 from kernel.workflows.params import parse_params
-from kernel.workflows.prepare import check_kickoff, credential_faults, workflow_demands
+from kernel.workflows.prepare import StartAsked, check_asked, credential_faults, workflow_demands
 from kernel.workflows.scope import ENV, FOLDER, environment_names, start_values
 from kernel.workflows.workplace import workplace
+from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.inspection import Plan, PlannedMember, PlannedStep
 from protocol.mention import find_mentions
@@ -33,9 +34,13 @@ def plan(
     words: Sequence[str],
     environ: Mapping[str, str],
     checkout: Checkout | None = None,
+    *,
+    max_usd: float | None = None,
+    exit_from: str | None = None,
 ) -> Plan:
     """What a run of ``workflow`` with the parameters ``words`` would start. ``checkout``: what it was fetched as.
 
+    ``max_usd`` and ``exit_from`` are checked as they would be: it is refused what the run would be for its files' sake.
     Says which variables of ``environ`` are missing, and never what they hold. Raises Refused, BadDefinition.
     """
     try:
@@ -45,7 +50,7 @@ def plan(
     loaded = load_workflow(Catalog(root), workflow, checkout=checkout)
     definition = loaded.definition
     params = parse_params(definition.params, words)
-    check_kickoff(loaded, "run")
+    check_asked(loaded, StartAsked(workflow, tag=tag, mode="run", budget=RunBudget(usd=max_usd), exit_from=exit_from))
     names = environment_names(definition)
     written = _Known()
     unknown = {name: written[f"{ENV}{name}"] for name in names}

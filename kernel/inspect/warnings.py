@@ -12,6 +12,7 @@ from kernel.agents.providers import CauseError, ModelRejected, resolve
 from kernel.agents.servers import Servers, left_out
 from kernel.source.files import read_tree
 from kernel.workflows.find import workflow_names
+from kernel.workflows.interpolate import variables
 from kernel.workflows.load import LoadedWorkflow
 from kernel.workflows.prepare import kickoff_names
 from kernel.workflows.tree_terms import wants_worktrees
@@ -33,10 +34,22 @@ def agent_warnings(
     yield from ((_key(where, key), message) for key, message in _server_warnings(definition.mcp_servers, root))
     if definition.sandbox == "on" and find_bubblewrap(environ) is None:
         yield _key(where, "sandbox"), "bubblewrap (bwrap) is not installed here: all work of this agent will be refused"
+    prompt = definition.prompt
+    file = prompt.system_file and Catalog(root).system_text(definition, prompt.system_file)
+    texts = {"prompt.system": prompt.system, "prompt.system_file": file, "prompt.append": prompt.append}
+    yield from ((_key(where, key), message) for key, message in _unreplaced(texts))
     wakes_in = ((definition.schedule and definition.schedule.workspace) or "").partition(":")[0]
     if wakes_in and wakes_in not in workflow_names(Catalog(root), project):
         message = f"there is no workflow {wakes_in} here: unless one of that name runs, it wakes in its personal space"
         yield _key(where, "schedule.workspace"), message
+
+
+def _unreplaced(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
+    """Prompts that name variables; it is no mistake, for a prompt may well be about such braces."""
+    for key, text in texts.items():
+        named = next((one.written for one in variables(text or "") if one.is_name), None)
+        if named is not None:
+            yield key, f"{named[:60]} reaches the model as it is written: nothing is replaced in prompts"
 
 
 def _server_warnings(servers: Servers, root: Path) -> Iterator[tuple[str, str]]:
@@ -62,6 +75,8 @@ def workflow_warnings(loaded: LoadedWorkflow, root: Path, environ: Mapping[str, 
     for member in loaded.members:
         if member.ref is None:
             yield from agent_warnings(member.definition, loaded.project, root, environ, f"agents.{member.name}")
+        elif member.ref.prompt is not None:
+            yield from _unreplaced({f"agents.{member.name}.prompt.append": member.ref.prompt.append})
 
 
 def located(root: Path, path: str, warnings: Iterable[tuple[str, str]]) -> tuple[FileError, ...]:

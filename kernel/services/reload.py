@@ -21,8 +21,8 @@ from kernel.store import agents
 from kernel.store.commits.broken import tell_broken
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
-from kernel.workflows.find import WORKFLOWS, workflow_names
-from kernel.workflows.load import load_workflow
+from kernel.workflows.broken import broken_workflows
+from kernel.workflows.find import WORKFLOWS
 from protocol.api.problem import FileError
 from protocol.errors import Refused
 from protocol.names import AgentKey
@@ -83,7 +83,7 @@ class Reload:
         except BadDefinition as error:
             errors = error.errors
         else:
-            errors += await trio.to_thread.run_sync(self._wrong_workflows)
+            errors += await trio.to_thread.run_sync(broken_workflows, self._catalog)
             await self._forget()
         self._seen = stamp
         fresh = [one for one in dict.fromkeys(errors) if one not in self._told]
@@ -115,18 +115,6 @@ class Reload:
         with suppress(OSError), os.scandir(self._catalog.root / WORKFLOWS) as entries:
             found |= {(one.name, one.stat().st_mtime_ns, one.stat().st_size) for one in entries}
         return self._catalog.stamp(), found
-
-    def _wrong_workflows(self) -> tuple[FileError, ...]:
-        """What is wrong in workflow files; what runs keeps to what it was started with."""
-        found: list[FileError] = []
-        for name in workflow_names(self._catalog, self._catalog.kept_project()):
-            try:
-                load_workflow(self._catalog, name)
-            except BadDefinition as error:
-                found += (one for one in error.errors if not one.path.startswith(f"{AGENTS}/"))
-            except Refused as refused:
-                logger.debug("reload.unread %s: %s", name, refused.text)
-        return tuple(found)
 
     def _folders(self) -> Iterator[Path]:
         root = self._catalog.root

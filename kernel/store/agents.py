@@ -95,9 +95,7 @@ class Process(msgspec.Struct, frozen=True):
 
 
 PS: Final = """
-SELECT a.key, a.name,
-  coalesce(live.space, a.home_space, (SELECT m.space FROM members AS m
-    CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running' WHERE m.agent = a.key LIMIT 1)),
+SELECT a.key, coalesce(place.name, a.name), coalesce(live.space, a.home_space, place.space),
   a.state, a.reason, a.backend, a.model, a.restarts, a.last_exit, a.last_event_ms,
   live.id, live.epoch, coalesce(live.steps, 0),
   a.hold_reason, a.hold_until_ms, a.resume_at_ms, parked.waits_for, coalesce(parked.not_before_ms, 0),
@@ -115,16 +113,28 @@ SELECT a.key, a.name,
 FROM agents AS a LEFT JOIN instructions AS live ON live.agent = a.key AND live.state IN ('leased', 'running')
 LEFT JOIN instructions AS parked ON parked.id = (
   SELECT w.id FROM instructions AS w WHERE w.agent = a.key AND w.state = 'waiting' ORDER BY w.lane, w.id LIMIT 1)
-WHERE a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
+LEFT JOIN members AS place ON place.agent = a.key AND place.space = coalesce(live.space, a.home_space, (
+  SELECT min(m.space) FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
+  WHERE m.agent = a.key HAVING count(*) = 1))
+WHERE a.key = :key OR (:key IS NULL AND (a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
   CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
-  WHERE m.agent = a.key AND m.space = a.home_space)
+  WHERE m.agent = a.key AND m.space = a.home_space)))
 ORDER BY a.key
 """
 
 
 def ps(conn: apsw.Connection, now_ms: int) -> tuple[Process, ...]:
-    """Every agent there is now, as far as the store knows it. Counts queues: ask in a thread."""
-    return tuple(_process(found, now_ms) for found in conn.execute(PS))
+    """Every agent there is now, as far as the store knows it. Counts queues: ask in a thread.
+
+    It is named as it is called in the space that is shown; idle in several workflows it is shown in none.
+    """
+    return tuple(_process(found, now_ms) for found in conn.execute(PS, {"key": None}))
+
+
+def process(conn: apsw.Connection, key: str, now_ms: int) -> Process | None:
+    """One agent as ``ps`` has it, or one of a workflow that does not run any more."""
+    found = conn.execute(PS, {"key": key}).fetchone()
+    return None if found is None else _process(found, now_ms)
 
 
 class _Row(NamedTuple):

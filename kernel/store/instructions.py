@@ -12,7 +12,7 @@ from protocol.api.instructions import Dead, DeadRow
 from protocol.api.messages import InstructionResult
 from protocol.errors import Cause
 from protocol.instruction import Status, Usage, WaitReason
-from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, number_of
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of
 
 # A loose index scan: from agent to agent, and for each straight to the head of its queue.
 READY: Final = """
@@ -192,14 +192,26 @@ class Open(msgspec.Struct, frozen=True):
 
     instruction: InstructionId
     agent: AgentKey
+    space: SpaceId
     status: Status
     epoch: int
     not_before_ms: int
     waits_for: WaitReason | None
 
 
+OPEN: Final = """
+SELECT id, agent, space, state, epoch, not_before_ms, waits_for FROM instructions
+WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id LIMIT ?
+"""
+
+
+def open_anywhere(conn: apsw.Connection, limit: int = 1000) -> tuple[Open, ...]:
+    """What has not ended, the oldest first. It sorts them all: ask in a thread."""
+    return tuple(Open(instruction_id(number), *more) for number, *more in conn.execute(OPEN, (limit,)))
+
+
 OPEN_IN: Final = """
-SELECT id, agent, state, epoch, not_before_ms, waits_for FROM instructions
+SELECT id, agent, space, state, epoch, not_before_ms, waits_for FROM instructions
 WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id LIMIT ?
 """
 

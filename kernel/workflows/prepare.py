@@ -109,15 +109,12 @@ def prepare(
     if asked.timeout_seconds is not None and asked.timeout_seconds <= 0:
         raise Refused("bad_request", "the timeout must be more than 0", "leave it out for the workflow's own limit")
     loaded = load_workflow(catalog, asked.workflow, asked.cwd, asked.checkout)
-    if wants_worktrees(loaded.definition):
-        check_branch_tag(tag)
     params = parse_params(loaded.definition.params, asked.params)
     space = workflow_space(loaded.definition.name, tag)
     if space in running:
         hint = f"stop it first (awk stop @{space}), or give another --tag"
         raise Refused("already_running", f"{space} is already running", hint)
-    check_kickoff(loaded, asked.mode)
-    _check_exit_from(loaded, asked.exit_from)
+    budget = check_asked(loaded, asked)
     say = Say(everything=asked.trusted, agreed=frozenset(asked.agreed), kept=kept)
     vouched = require_trust(workflow_units(loaded), say)
     place = workplace(loaded.definition, tag, loaded.project)
@@ -125,8 +122,6 @@ def prepare(
     if place.folder is not None:
         values[FOLDER] = str(catalog.root / place.folder)
     _check_credentials(loaded, environ)
-    budget = _stricter(loaded.definition.budget, asked.budget)
-    _check_prices(loaded, budget)
     return Prepared(
         loaded=loaded,
         tag=tag,
@@ -144,7 +139,21 @@ def prepare(
     )
 
 
-def check_kickoff(loaded: LoadedWorkflow, mode: Mode) -> None:
+def check_asked(loaded: LoadedWorkflow, asked: StartAsked) -> RunBudget:
+    """Raise Refused, BadDefinition where ``loaded`` cannot do what is asked for, whoever asks on whatever machine.
+
+    Returns its budget. A tag that is none, and parameters, are looked at elsewhere.
+    """
+    if wants_worktrees(loaded.definition):
+        check_branch_tag(asked.tag)
+    _check_kickoff(loaded, asked.mode)
+    _check_exit_from(loaded, asked.exit_from)
+    budget = _stricter(loaded.definition.budget, asked.budget)
+    _check_prices(loaded, budget)
+    return budget
+
+
+def _check_kickoff(loaded: LoadedWorkflow, mode: Mode) -> None:
     """Raise Refused(no_kickoff), BadDefinition where a run of ``loaded`` would have nobody to begin."""
     definition = loaded.definition
     if mode != "run":

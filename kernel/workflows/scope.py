@@ -66,11 +66,11 @@ def start_values(
 ) -> dict[str, str]:
     """Values of all variables but setup outputs, the workspace's folder and where the file came from.
 
-    A parameter that was not given is empty text.
+    A parameter that was not given is empty text; a bool, which is given by its name alone, is then ``false``.
 
     Raises KeyError for a variable of the environment that is not set.
     """
-    given = {f"params.{param.name}": "" for param in definition.params}
+    given = {f"params.{param.name}": "false" if param.type == "bool" else "" for param in definition.params}
     given |= {f"params.{name}": show_value(value) for name, value in params.items()}
     given |= {f"{ENV}{name}": environ[name] for name in environment_names(definition)}
     return given | {"workflow.name": definition.name, "workflow.tag": tag, "workflow.instance": tag}

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+import msgspec
+
 from protocol.agent import AgentDefinition
 from protocol.api.document import Ask, Body, Document
 
@@ -37,7 +39,10 @@ class AgentRow(Body, frozen=True, kw_only=True):
     ephemeral: bool
     state: str
     error: str | None = None
-    """What is wrong with its file, and where; what that said before stays in effect."""
+    """What is wrong with its file, and where; what that said before stays in effect, and ``state`` is of that.
+
+    Where it said nothing right before, the state is ``error``.
+    """
 
 
 class AgentMade(Document, frozen=True, kw_only=True):
@@ -59,6 +64,15 @@ class AgentList(Document, frozen=True, kw_only=True):
     schema: str = "awk/agent-list/1"
 
 
+class WrittenDefinition(AgentDefinition, frozen=True, kw_only=True, tag=False):
+    """A definition as its file could say it: without the tag that tells it from a ref in stored JSON."""
+
+
+def as_written(definition: AgentDefinition) -> WrittenDefinition:
+    """``definition`` to be shown."""
+    return WrittenDefinition(**msgspec.structs.asdict(definition))
+
+
 class AgentInfo(Document, frozen=True, kw_only=True):
     """GET /agents/:name: one agent with its definition."""
 
@@ -68,8 +82,11 @@ class AgentInfo(Document, frozen=True, kw_only=True):
     file: str | None
     ephemeral: bool
     state: str
+    """As in ``awk ps``: idle, running, waiting, backoff, paused, stopped or error."""
     reason: str | None
-    definition: AgentDefinition
+    definition: WrittenDefinition
+    until: str | None = None
+    """When a wait or a backoff ends by itself."""
     workspaces: tuple[str, ...] = ()
     """Spaces of running workflows that it is a member of."""
     sandbox: Literal["off", "on", "missing"] = "off"
@@ -95,7 +112,10 @@ class AgentChanged(Document, frozen=True, kw_only=True):
     name: str
     space: str | None
     """Of an agent that lives inside a workflow."""
-    state: Literal["active", "paused", "stopped", "error"]
+    state: Literal["idle", "running", "waiting", "backoff", "paused", "stopped", "error"]
+    """As in ``awk ps``; but what somebody decided is said at once, although what runs gives way only a little later."""
     reason: str | None = None
+    until: str | None = None
+    """When a wait or a backoff ends by itself."""
     instructions: tuple[str, ...] = ()
     schema: str = "awk/agent-state/1"

@@ -158,14 +158,15 @@ class InstructionRow(Body, frozen=True, kw_only=True):
 
     id: str
     agent: str
+    space: str
     status: Status
     not_before: str | None = None
     waits_for: str | None = None
 
 
 class InstructionList(Document, frozen=True, kw_only=True):
-    """GET /instructions?space=: what has not ended there."""
+    """GET /instructions, GET /instructions?space=: what has not ended, anywhere or there; the first thousand."""
 
-    space: str
+    space: str | None
     instructions: tuple[InstructionRow, ...]
     schema: str = "awk/instruction-list/1"

@@ -56,13 +56,13 @@ class StatusReport(Document, frozen=True, kw_only=True):
 
     state: Literal["up", "degraded", "down"]
     notice: str | None = None
-    """What a person should know and do, where the kernel does no work."""
+    """What a person should know and do: the kernel does no work, or files were not taken over."""
     kernel: KernelInfo | None = None
     agents: dict[str, int] = {}
     held: tuple[HeldAgent, ...] = ()
     workflows: tuple[WorkflowRow, ...] = ()
     broken: tuple[FileError, ...] = ()
-    """What is wrong with the project file and the agents' files; what they said before stays in effect."""
+    """What is wrong with the project file, or else with those of agents and workflows; what they said before counts."""
     schema: str = "awk/status/1"
 
 

@@ -1,9 +1,8 @@
 """The files under judgement, parsed once: what the rules of this folder are applied to."""
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
@@ -33,9 +32,10 @@ class Source:
         """Where ``node`` stands, as editors understand it: ``kernel/app.py:12``."""
         return f"{self.name}:{getattr(node, 'lineno', 1)}"
 
-    def calls(self) -> Iterator[ast.Call]:
+    @cached_property
+    def calls(self) -> tuple[ast.Call, ...]:
         """Every call expression in the file."""
-        return (node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+        return tuple(node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
 
 
 @cache

@@ -50,7 +50,7 @@ ZYGOTE_SIDE: Final = frozenset({"worker/sigchld.py", "kernel/boot/init.py", "int
 @pytest.mark.parametrize("reason", BANNED)
 def test_no_call_that_breaks_a_promise(reason: str) -> None:
     """promises 5.11: static gates."""
-    found = [source.at(call) for source in product() for call in source.calls() if BANNED[reason](call)]
+    found = [source.at(call) for source in product() for call in source.calls if BANNED[reason](call)]
     assert found == [], reason
 
 
@@ -60,7 +60,7 @@ def test_nobody_reaps_the_children_of_others() -> None:
         source.at(call)
         for source in product()
         if source.name not in ZYGOTE_SIDE
-        for call in source.calls()
+        for call in source.calls
         if _reaps_anyone(call)
     ]
     assert found == []
@@ -68,17 +68,16 @@ def test_nobody_reaps_the_children_of_others() -> None:
 
 def _sleeps(source: Source) -> list[str]:
     """Waits for real time to pass; under a mock clock time costs nothing, and is what the test is about."""
+    sleeps = [call for call in source.calls if dotted(call.func) in {"time.sleep", "trio.sleep", "sleep"}]
+    if not sleeps:
+        return []
     virtual = {
         call
         for test in ast.walk(source.tree)
         if isinstance(test, ast.AsyncFunctionDef) and {arg.arg for arg in test.args.args} & VIRTUAL_CLOCKS
         for call in ast.walk(test)
     }
-    return [
-        source.at(call)
-        for call in source.calls()
-        if dotted(call.func) in {"time.sleep", "trio.sleep", "sleep"} and call not in virtual
-    ]
+    return [source.at(call) for call in sleeps if call not in virtual]
 
 
 def test_no_test_waits_for_time_to_pass() -> None:

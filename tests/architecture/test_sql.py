@@ -39,7 +39,7 @@ def test_only_the_store_executes_sql() -> None:
         source.at(call)
         for source in product()
         if not _in_store(source)
-        for call in source.calls()
+        for call in source.calls
         if (isinstance(call.func, ast.Attribute) and call.func.attr in EXECUTES)
         or dotted(call.func) in {"apsw.Connection", "sqlite3.connect"}
     ]

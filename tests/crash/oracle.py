@@ -24,6 +24,7 @@ def judge(database: Path, asked: Iterable[Request], steps: Path | None = None) -
             *_entries(conn),
             *_log(conn),
             *_approvals(conn),
+            *_ballots(conn),
             *([] if steps is None else _steps(conn, steps)),
         ]
     finally:
@@ -126,6 +127,23 @@ def _approvals(conn: apsw.Connection) -> Iterator[str]:
     for number, count, state, told in asked:
         if (count, state, told) != (1, "granted", 1):
             yield f"i{number} asked {count} times for one approval, which is {state}, told: {told}"
+
+
+def _ballots(conn: apsw.Connection) -> Iterator[str]:
+    """P24, P4: what is put to the vote is said once, has one vote of each who voted, and is resolved once."""
+    told = Counter(
+        _rows(
+            conn,
+            "SELECT kind, substr(text, instr(text, ':') + 1, instr(text, ']') - instr(text, ':') - 1) "
+            "FROM messages WHERE kind IN ('proposal', 'vote', 'resolved')",
+        )
+    )
+    cast = dict(_rows(conn, "SELECT ballot, count(*) FROM votes GROUP BY ballot"))
+    for number, name, state in _rows(conn, "SELECT id, name, state FROM ballots"):
+        votes, ends = cast.get(number, 0), int(state != "open")
+        found = (told["proposal", name], told["vote", name], told["resolved", name])
+        if found != (1, votes, ends):
+            yield f"vote {name}, which is {state}: {found} messages of it, {votes} votes"
 
 
 def _steps(conn: apsw.Connection, steps: Path) -> Iterator[str]:

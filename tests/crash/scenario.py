@@ -30,6 +30,7 @@ mock:
       - {{ tool: my_inbox_ack, args: {{ ids: ["${{{{ match.id }}}}"] }} }}
       - {{ text: "acked ${{{{ match.id }}}}" }}
 """
+ROUND: Final = 'type: approval, title: "Go on?", resolution: { quorum: 1 }, timeout_seconds: 600'
 TEAM: Final = f"""
 agents:
   carol:
@@ -39,6 +40,8 @@ agents:
         do:
           - {{ {STEP} }}
           - {{ tool: channel_send, args: {{ message: "@dave look at ${{{{ match.n }}}}" }} }}
+          - {{ tool: team_proposal_create, args: {{ id: "go-${{{{ match.n }}}}", {ROUND} }} }}
+          - {{ tool: team_vote, args: {{ proposal: "go-${{{{ match.n }}}}", choice: "yes" }} }}
           - {{ {STEP} }}
           - {{ text: "carol asked ${{{{ match.n }}}}" }}
   dave:
@@ -48,6 +51,9 @@ agents:
         do:
           - {{ {STEP} }}
           - {{ text: "dave looked at ${{{{ match.n }}}}" }}
+      - when: 'PROPOSAL:go-(?P<n>\\d+)'
+        do:
+          - {{ text: "dave has read ${{{{ match.n }}}}" }}
 """
 IVAN: Final = f"""
 backend: mock

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import apsw
 import pytest
 
 from protocol.state_paths import DATABASE
@@ -29,15 +30,30 @@ def test_a_kernel_may_die_at_any_point(project: Project) -> None:
 
 
 def test_the_points_are_all_there_and_a_step_made_twice_is_seen(project: Project, tmp_path: Path) -> None:
-    """promises 5.3: the number of places at which we try to die only grows; P5: the judge counts steps."""
+    """promises 5.3: the number of places at which we try to die only grows; P5, P24: it counts steps and votes."""
     passed = count_points(project, tmp_path / "points")
     assert len(set(passed)) >= HOOKS
     assert names(SAMPLE) <= set(passed) | {"recover.settled"}
     assert len(every(passed)) == len(set(every(passed)))
+    assert judge_without_votes(project.state / DATABASE) == [
+        "vote go-0, which is resolved: (1, 1, 1) messages of it, 0 votes"
+    ]
     steps = project.root / STEPS
     key, _worker = steps.read_text().splitlines()[0].split()
     steps.write_text(f"{steps.read_text()}{key} 99999\n")
     assert judge(project.state / DATABASE, [], steps) == [f"step {key} was made again after it was durable"]
+
+
+def judge_without_votes(database: Path) -> list[str]:
+    """What the judge says of a store whose votes are lost."""
+    conn = apsw.Connection(str(database))
+    try:
+        conn.execute("UPDATE votes SET ballot = -ballot").fetchall()
+        found = judge(database, [])
+        conn.execute("UPDATE votes SET ballot = -ballot").fetchall()
+    finally:
+        conn.close()
+    return found
 
 
 def test_the_judge_sees_a_kernel_that_answers_before_it_commits(project: Project) -> None:

@@ -31,22 +31,26 @@ def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Pr
     mark = f"awk-test-{uuid.uuid4().hex}"
     for number in range(WORKERS):
         project.agent(f"a{number}", *(orphan(mark, step) for step in range(ROUNDS + 1)), "text: finished")
-    assert project.awk("start").code == 0
-    accepted = [
-        project.awk("send", f"a{number}", "go", "--json", env=TRUST).json()["instruction_ids"][0]
-        for number in range(WORKERS)
-    ]
+    assert project.awk("start", "--trust").code == 0
+    accepted = [_send(project, number, "go") for number in range(WORKERS)]
     for step in range(ROUNDS + 1):
         trees = wait_for_mark(mark, WORKERS)
         psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
         assert survivors(trees, seconds=2) == []
         (project.root / f"go-{step}").touch()  # who gets no further is taken for what kills kernels
-        assert project.awk("start").code == 0
-    for number in range(WORKERS):
-        assert project.awk("send", f"a{number}", "after", "--wait", env=TRUST).code == 0
-    shown = [project.awk("show", instruction, "--json").json() for instruction in accepted]
+        assert project.awk("start", "--trust").code == 0
+    for instruction in [_send(project, number, "after") for number in range(WORKERS)]:
+        ended = project.until("instruction.ended", holds=lambda one, sought=instruction: one["instruction"] == sought)  # type: ignore[misc]
+        assert ended["data"]["status"] == "done"
+    shown = [project.ask("GET", f"/instructions/{instruction}") for instruction in accepted]
     assert [(one["status"], one["text"]) for one in shown] == [("done", "finished")] * WORKERS
     assert marked(mark) == []
+
+
+def _send(project: Project, number: int, text: str) -> str:
+    """The instruction that a message to one of the workers becomes, once the kernel has accepted it."""
+    answer = project.ask("POST", "/messages", {"to": f"a{number}", "text": text})
+    return str(answer["instruction_ids"][0])
 
 
 def test_work_goes_on_when_the_zygote_is_killed(project: Project) -> None:

@@ -16,16 +16,23 @@ def _git(project: Project, *args: str) -> None:
     subprocess.run(["git", *identity, *args], cwd=project.root, env=project.environ, check=True, timeout=30)
 
 
+@pytest.fixture(scope="module")
+def committed(shared_kernel: Project) -> Project:
+    """A repository without the change, and the example's agents and workflow."""
+    root = shared_kernel.root
+    shutil.copytree(EXAMPLE, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("before", "after"))
+    shutil.copy(EXAMPLE / "before" / "pricing.py", root)
+    _git(shared_kernel, "init", "--quiet")
+    _git(shared_kernel, "add", "pricing.py")
+    _git(shared_kernel, "commit", "--quiet", "--message", "Totals")
+    return shared_kernel
+
+
 @pytest.fixture
-def repository(project: Project) -> Project:
-    """A repository with the planted change in its working tree, and the example's agents and workflow."""
-    shutil.copytree(EXAMPLE, project.root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("before", "after"))
-    shutil.copy(EXAMPLE / "before" / "pricing.py", project.root)
-    _git(project, "init", "--quiet")
-    _git(project, "add", "pricing.py")
-    _git(project, "commit", "--quiet", "--message", "Totals")
-    shutil.copy(EXAMPLE / "after" / "pricing.py", project.root)
-    return project
+def repository(committed: Project) -> Project:
+    """With the planted change in its working tree."""
+    shutil.copy(EXAMPLE / "after" / "pricing.py", committed.root)
+    return committed
 
 
 def test_the_reviewer_finds_both_defects_and_approves_once_they_are_answered(repository: Project) -> None:

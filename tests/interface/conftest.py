@@ -4,6 +4,7 @@ import io
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -97,9 +98,14 @@ def cli(tmp_path: Path) -> Cli:
 @pytest.fixture
 def quick_loader(monkeypatch: pytest.MonkeyPatch) -> None:
     """kernel.inspect in this process: its answers without its start. The process itself has tests of its own."""
+    spawn = subprocess.run
 
-    def answer(argv: list[str], *, env: dict[str, str], **_more: object) -> "subprocess.CompletedProcess[bytes]":
-        document, code = main(argv[argv.index("kernel.inspect") + 1 :], env)
+    def answer(argv: list[str], **how: Any) -> "subprocess.CompletedProcess[bytes]":
+        if "kernel.inspect" not in argv:
+            return spawn(argv, **how)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", Terminal(how.get("input", b"")))
+            document, code = main(argv[argv.index("kernel.inspect") + 1 :], how["env"])
         return subprocess.CompletedProcess(argv, code, document, b"")
 
     monkeypatch.setattr("interface.loader.subprocess.run", answer)

@@ -11,13 +11,14 @@ import pytest
 import yaml
 
 from protocol.agent import AgentDefinition, Prompt
-from protocol.api.agents import AgentInfo, AgentList, AgentRow
+from protocol.api.agents import AgentInfo, AgentList, AgentRow, as_written
 from protocol.api.instructions import QueueReport, QueueRow
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, problem
 from tests.interface.samples import AT
 
+pytestmark = pytest.mark.usefixtures("quick_loader")
 ALICE = "# mine\nbackend: mock   # no key\nmock: [ {text: hi} ]\n"
 
 
@@ -41,7 +42,7 @@ def _info(name: str, *, ephemeral: bool, **more: Any) -> AgentInfo:
     file = None if ephemeral else f".agents/{name}.yaml"
     return AgentInfo(
         name=name, model="mock/x", backend="sdk", file=file, ephemeral=ephemeral, state="idle", reason=None,
-        definition=definition,
+        definition=as_written(definition),
     )  # fmt: skip
 
 
@@ -65,6 +66,8 @@ def test_an_agent_is_created_as_a_person_would_write_it(cli: Cli) -> None:
         "  expertise: [types, tests]",
     ]  # fmt: skip
     assert (cli.root / ".agents/alice/.context").read_text().startswith("alice\n")
+    made = sorted(path.name for path in (cli.root / ".agents/alice").iterdir())
+    assert made == [".context", "conversations", "memory", "notes", "todo"]
     assert list(cli.home.iterdir()) == []
 
 

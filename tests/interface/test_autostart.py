@@ -38,7 +38,7 @@ def behave(monkeypatch: pytest.MonkeyPatch, project: Project) -> Iterator[Callab
 
     def choose(behaviour: str) -> None:
         def command(project: Project, *flags: str) -> list[str]:
-            return [sys.executable, str(FAKE), project.state, behaviour]
+            return [sys.executable, "-I", "-S", str(FAKE), project.state, behaviour]
 
         monkeypatch.setattr(autostart, "command", command)
 

@@ -148,6 +148,15 @@ def test_a_dry_run_fails_as_the_run_would(files: dict[str, str], words: list[str
     assert (ran.code, ran.json()["schema"]) == (code, "awk/error/1")
 
 
+def test_a_dry_run_looks_at_the_flags_of_the_run(cli: Cli) -> None:
+    """--exit-code-from and --max-cost are refused as the run's would be."""
+    text = "agents: {x: {backend: mock, mock: [{usage: {input_tokens: 9}}]}}\nkickoff: '@x go'\n"
+    write(cli.root, {".workflows/w.yaml": text})
+    assert cli("run", "w", "--dry-run", "--exit-code-from", "nobody").code == 5
+    ran = cli("run", "w", "--dry-run", "--max-cost", "1")
+    assert (ran.code, "a budget in USD needs a price" in ran.err) == (2, True)
+
+
 def test_a_dry_run_of_a_file_takes_the_path_as_run_does(cli: Cli) -> None:
     """From the working directory, which need not be the root."""
     review(cli.root)

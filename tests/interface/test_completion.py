@@ -27,7 +27,6 @@ RUNNING: Final[dict[str, Answer | Handler]] = {
             {"name": "review", "tag": "pr-7", "members": ["bob"]},
         ]
     },
-    "GET /ps": {"agents": [{"name": "alice", "space": None}, {"name": "bob", "space": "review:pr-7"}]},
     "GET /dead": {"instructions": [{"id": "i3"}]},
     "GET /instructions": {"instructions": [{"id": "i12"}]},
     "GET /runs": {"runs": [{"run": "review:main"}]},

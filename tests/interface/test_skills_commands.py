@@ -10,6 +10,7 @@ import pytest
 from tests.git_host import SERVED, git_host
 from tests.interface.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("quick_loader")
 COUNTING = "---\nname: counting\ndescription: How to count\n---\nUse wc.\n"
 
 

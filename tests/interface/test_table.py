@@ -131,7 +131,7 @@ def test_two_commands_of_one_name_cannot_be() -> None:
 
 
 def test_the_page_of_commands_names_them_all() -> None:
-    """docs/commands.md is made from the table."""
+    """docs/reference/commands.md is made from the table."""
     page = commands_page()
     for command in COMMANDS:
         assert f"\n## {command.word}\n" in page

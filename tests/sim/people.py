@@ -1,8 +1,7 @@
 """The people of a world: they send what the plan says, when it says so, and do with the work what people do."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -129,14 +128,13 @@ class People:
         ask = self.world.ask
         await ask(create, TEAM, msgspec.structs.replace(POLLS[poll.kind], name=poll.label))
         choice = by_person(poll.kind, poll.label)
-        jobs: dict[float, Callable[[], Awaitable[object]]] = {}
-        if poll.vote is not None:
-            jobs[poll.vote] = partial(ask, vote, TEAM, poll.label, choice)
-        if poll.cancel is not None:
-            jobs[poll.cancel] = partial(ask, cancel_ballot, TEAM, poll.label)
-        for at, job in sorted(jobs.items()):
+        steps = sorted((at, what) for at, what in ((poll.vote, "vote"), (poll.cancel, "cancel")) if at is not None)
+        for at, what in steps:
             await trio.sleep_until(at)
-            await job()
+            if what == "vote":
+                await ask(vote, TEAM, poll.label, choice)
+            else:
+                await ask(cancel_ballot, TEAM, poll.label)
 
     def _now_ms(self) -> int:
         """By the kernel's clock, or the machine's where there is none."""

@@ -58,9 +58,9 @@ UNION ALL
 SELECT 'P24', b.name || ' was voted on by ' || v.voter FROM votes AS v CROSS JOIN ballots AS b ON b.id = v.ballot
   WHERE v.voter <> 'user' AND v.voter NOT IN (SELECT e.name FROM electors AS e WHERE e.ballot = b.id)
 UNION ALL
-SELECT 'P24', 'votes: ' || said || ' were told and ' || cast || ' are counted' FROM (
+SELECT 'P24', 'votes: ' || said || ' were told and ' || there || ' are counted' FROM (
   SELECT (SELECT count(*) FROM messages WHERE kind = 'vote') AS said, (SELECT count(*) FROM votes)
-    + (SELECT count(*) FROM ballots WHERE why = 'creator') AS cast) WHERE said <> cast
+    + (SELECT count(*) FROM ballots WHERE why = 'creator') AS there) WHERE said <> there
 UNION ALL
 SELECT 'P24', 'ends: ' || told || ' were told and ' || ended || ' there are' FROM (
   SELECT (SELECT count(*) FROM messages WHERE kind = 'resolved') AS told,

@@ -12,7 +12,7 @@ import pytest
 from kernel.store import instructions
 from kernel.store.commits import answer as answer_module
 from kernel.store.commits import approval as approval_module
-from kernel.store.commits import approval_rows
+from kernel.store.commits import approval_rows, ballot_rows
 from kernel.store.commits import journal as journal_module
 from kernel.store.commits import lease as lease_module
 from kernel.store.commits import ledger as ledger_module
@@ -21,6 +21,7 @@ from kernel.store.commits import spend as spend_module
 from tests.sim import soak
 from tests.sim.ground import Ground
 from tests.sim.plan import expand
+from tests.sim.polls import POLLS
 from tests.sim.simulation import simulate
 from tests.sim.world import World
 
@@ -70,6 +71,7 @@ def test_a_plan_prints_all_that_will_happen() -> None:
         *plan.runs,
         *plan.watches,
         *plan.decides,
+        *plan.polls,
     )
     assert len(printed.splitlines()) == 1 + len(faults)
     assert printed.startswith("seed 0, ")
@@ -88,6 +90,9 @@ def test_the_seeds_meet_every_kind_of_fault() -> None:
     assert len({watch.wakeup for plan in plans for watch in plan.watches}) > 1
     assert {one.verdict for plan in plans for one in plan.decides} == set(soak.VERDICTS)
     assert {run.attended for run in runs} == {False, True}
+    polls = [poll for plan in plans for poll in plan.polls]
+    assert {poll.kind for poll in polls} == set(range(len(POLLS)))
+    assert {(poll.vote is None, poll.cancel is None) for poll in polls} == set(product((False, True), repeat=2))
     texts = "".join(send.text for plan in plans for send in plan.sends)
     assert "; ask " in texts
     assert "; long " in texts
@@ -104,8 +109,17 @@ def test_the_worlds_get_where_the_plans_want_them(ground: Ground) -> None:
             met.update(f"{what}{row[0] or ''}" for row in world.eyes.execute(question))
 
     wanted = {"woken", "asked", "answered", "shortened", "out of tokens", "run done", "run incomplete"}
-    wanted |= {"granted by user", "denied by user", "granted by r1", "expired by system", "ran", "not run again", "held"}
-    for seed in range(SEEDS):
+    wanted |= {
+        "granted by user",
+        "denied by user",
+        "granted by r1",
+        "expired by system",
+        "ran",
+        "not run again",
+        "held",
+    }
+    wanted |= {"vote resolved quorum", "vote resolved creator", "vote expired deadline", "vote cancelled cancelled"}
+    for seed in (*TELLING, *range(SEEDS)):
         simulate(expand(seed), ground, end=look)
         if wanted <= met:
             return
@@ -122,9 +136,13 @@ MET: Final = {
     "held": "SELECT NULL FROM approvals WHERE tool = 'hold' AND state = 'granted' LIMIT 1",
     "ran": "SELECT NULL FROM entries WHERE kind = 'tool' AND CAST(body AS TEXT) LIKE '%risked%' LIMIT 1",
     "not run again": "SELECT NULL FROM entries WHERE kind = 'tool' AND CAST(body AS TEXT) LIKE '%interrupted%' LIMIT 1",
+    "vote ": "SELECT DISTINCT state || ' ' || why FROM ballots WHERE state <> 'open'",
     "run ": "SELECT DISTINCT status FROM workflows WHERE mode = 'run'",
 }
+TELLING: Final = (0, 1, 3, 9, 30, 32)
+"""Seeds that get far, looked at first."""
 SABOTAGE: Final = {
+    "who won is forgotten": (ballot_rows, "END", "winner = :winner", "winner = NULLIF(:winner, :winner)"),
     "no fifo": (instructions, "READY", "ORDER BY i.lane, i.id LIMIT 1", "ORDER BY i.lane, i.id DESC LIMIT 1"),
     "no ledger": (ledger_module, "LEDGER", "WHERE instruction = ?", "WHERE instruction = -?"),
     "no preemption": (journal_module, "PRESSING", "i.lane < :lane", "i.lane < :lane - 9"),
@@ -136,7 +154,7 @@ SABOTAGE: Final = {
     "waits are forgotten": (park_module, "PARK", "not_before_ms = :not_before", "not_before_ms = 0 * :not_before"),
 }
 """Where, and what to put in the place of what: each breaks a promise."""
-LIKELY: Final = {"waits are forgotten": 36}
+LIKELY: Final = {"waits are forgotten": 36, "approved calls are always new": 30, "silence is consent": 3}
 """From which seed on to look: where it is found late."""
 
 

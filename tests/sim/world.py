@@ -226,9 +226,7 @@ class World:
         author = Author(InstructionId(start.instruction), start.epoch)
         try:
             if tool == "team_vote":
-                voted = await commit(
-                    vote, start.space, args["proposal"], args["choice"], author=author, call_key=key
-                )
+                voted = await commit(vote, start.space, args["proposal"], args["choice"], author=author, call_key=key)
                 return Outcome(f"{voted.ballot.id} is {voted.ballot.state} {voted.message_id}")
             asked = msgspec.structs.replace(POLLS[int(args["kind"])], name=args["id"])
             put = await commit(create, start.space, asked, author=author, call_key=key)

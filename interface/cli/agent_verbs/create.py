@@ -22,7 +22,7 @@ from interface.definitions.agent_text import agent_text, completed, keys_of_defi
 from interface.definitions.claude_file import translate
 from interface.failure import Failure, Unreachable
 from protocol.agent_files import AgentWritten
-from protocol.personal import AGENT_SUFFIX, agent_file
+from protocol.personal import AGENT_SUFFIX, PARTS, agent_file
 from protocol.yaml_text import Value
 
 _MARKDOWN = ".md"
@@ -137,10 +137,12 @@ def _put(root: str, name: str, text: str) -> Place:
 
 
 def _prepare_context(place: Place) -> tuple[str, ...]:
-    """Make the context directory; what is there already is the agent's from now on."""
+    """Make the context directory and what belongs in it; what is there already is the agent's from now on."""
     there = os.path.isdir(os.path.join(place.root, place.directory))
     try:
-        open_context(place, make=True).close()
+        with open_context(place, make=True) as folder:
+            for name in PARTS:
+                folder.folder(name, make=True).close()
     except (OSError, Failure) as error:
         return (f"{place.directory}: {error}",)
     return (f"{place.name} takes over what is in {place.directory}",) if there else ()

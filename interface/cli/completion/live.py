@@ -9,15 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from interface.cli.context import Context
-from interface.client import quoted
 from interface.discovery import given_endpoint, prove, recorded_endpoint
 from interface.failure import Failure, Unreachable
 from interface.http1 import Connection
-from protocol.names import DEFAULT_TAG, NAME, personal_space, split_space
+from protocol.names import DEFAULT_TAG, NAME, split_space
 
 PATIENCE_SECONDS: Final = 0.3
-_SPACES: Final = 16
-"""Of how many spaces the instructions are asked for."""
 
 
 def candidates(context: Context, kind: str) -> list[str]:
@@ -116,9 +113,7 @@ def _named(look: _Look) -> Iterator[str]:
 
 def _instructions(look: _Look) -> Iterator[str]:
     yield from (str(row["id"]) for row in look.rows("/dead", "instructions"))
-    spaces = [str(row["space"] or personal_space(str(row["name"]))) for row in look.rows("/ps", "agents")]
-    for space in list(dict.fromkeys(spaces))[:_SPACES]:
-        yield from (str(row["id"]) for row in look.rows(f"/instructions?space={quoted(space)}", "instructions"))
+    yield from (str(row["id"]) for row in look.rows("/instructions", "instructions"))
 
 
 def _approvals(look: _Look) -> Iterator[str]:

@@ -16,5 +16,6 @@ def lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def _row(agent: AgentRow) -> list[str]:
-    file = agent.error or agent.file or ("(until the kernel stops)" if agent.ephemeral else "(in a workflow)")
+    wrong = agent.error and f"{agent.error}{'' if agent.state == 'error' else ' (what it said before counts)'}"
+    file = wrong or agent.file or ("(until the kernel stops)" if agent.ephemeral else "(in a workflow)")
     return [agent.name, agent.state, agent.backend, agent.model or "-", file]

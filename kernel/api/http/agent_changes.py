@@ -67,13 +67,25 @@ async def _change(services: Services, call: Call[None], change: Change) -> Reply
 
     def make(tx: Transaction) -> AgentChanged:
         freed = change(tx, key) or ()
-        record = agents.row(tx.conn, key)
-        assert record is not None, key
-        return AgentChanged(
-            name=record.name, space=record.home_space, state=record.state, reason=record.reason, instructions=freed
-        )
+        return _as_it_is(tx, key, freed)
 
     return Reply(200, await services.writer.commit(once, call.request_key, make, status=200))
+
+
+def _as_it_is(tx: Transaction, key: AgentKey, freed: tuple[InstructionId, ...]) -> AgentChanged:
+    """What somebody decided comes first: what runs may give way only after its next entry."""
+    record, looks = agents.row(tx.conn, key), agents.process(tx.conn, key, tx.now_ms)
+    assert record is not None, key
+    assert looks is not None, key
+    decided = record.state != "active"
+    return AgentChanged(
+        name=record.name,
+        space=record.home_space,
+        state=looks.shown.state if record.state == "active" else record.state,
+        reason=record.reason if decided else looks.shown.reason,
+        until=None if decided else looks.shown.until,
+        instructions=freed,
+    )
 
 
 async def make_known(services: Services, key: str) -> None:

@@ -16,12 +16,12 @@ from kernel.api.http.route import Call
 from kernel.api.reply import Reply, json_reply
 from kernel.source.problems import place_text
 from kernel.store import agents, deliveries, shown
-from kernel.store.agents import AgentRecord
+from kernel.store.agents import AgentRecord, Process
 from kernel.store.commits.clear import delete_agent
 from kernel.store.commits.roster import AgentSpec, put_agent
 from kernel.store.transaction import Transaction
 from protocol.agent import AgentDefinition
-from protocol.api.agents import AgentInfo, AgentList, AgentMade, AgentPatch, AgentRequest, AgentRow
+from protocol.api.agents import AgentInfo, AgentList, AgentMade, AgentPatch, AgentRequest, AgentRow, as_written
 from protocol.api.instructions import QueueReport
 from protocol.api.messages import Inbox
 from protocol.errors import Refused
@@ -36,19 +36,20 @@ async def listing(services: Services, _call: Call[None]) -> AgentList:
     processes = await services.reader.read(agents.ps, services.now_ms())
     states = {process.key: process.shown.state for process in processes}
     records = services.reader.now(agents.all)
-    rows = [*_file_rows(survey, states), *_ephemeral_rows(records, states)]
+    rows = [*_file_rows(survey, states), *_broken_rows(survey, records, states), *_ephemeral_rows(records, states)]
     return AgentList(agents=tuple(sorted(rows, key=lambda row: row.name)))
 
 
 async def info(services: Services, call: Call[None]) -> AgentInfo:
-    """GET /agents/:name."""
+    """GET /agents/:name: as it is shown in the list, and its definition."""
     name = call.args["name"]
     record = services.reader.now(agents.row, name)
     spaces = services.reader.now(agents.workspaces, AgentKey(name))
+    looks = await services.reader.read(agents.process, name, services.now_ms())
     if record is not None and record.origin == "ephemeral":
-        return _info(services, record, _definition(record), None, spaces)
+        return _info(services, looks, _definition(record), None, spaces)
     loaded = services.catalog.agent(name)
-    return _info(services, record, loaded.definition, loaded.path, spaces)
+    return _info(services, looks, loaded.definition, loaded.path, spaces)
 
 
 async def create(services: Services, call: Call[AgentRequest]) -> Reply:
@@ -88,7 +89,8 @@ async def change(services: Services, call: Call[AgentPatch]) -> AgentInfo:
     )
     definition = agent_from_request(request, record.name, services.catalog.project())
     await services.writer.commit(put_agent, _spec(definition))
-    return _info(services, record, definition, None)
+    looks = await services.reader.read(agents.process, record.key, services.now_ms())
+    return _info(services, looks, definition, None)
 
 
 async def delete(services: Services, call: Call[None]) -> Reply:
@@ -138,14 +140,20 @@ def _file_rows(survey: Survey, states: Mapping[AgentKey, str]) -> Iterator[Agent
     for loaded in survey.loaded:
         name = loaded.definition.name
         yield _row(loaded.definition, loaded.path, states.get(AgentKey(name), "idle"))
+
+
+def _broken_rows(survey: Survey, records: Iterable[AgentRecord], states: Mapping[AgentKey, str]) -> Iterator[AgentRow]:
+    """What a file said when it was right last counts; only an agent that never had such a file is in error by it."""
+    kept = {record.key: record for record in records if record.origin == "file" and record.definition is not None}
     for name, errors in survey.broken:
+        old = kept.get(AgentKey(name))
         yield AgentRow(
             name=name,
-            model="",
-            backend="",
+            model="" if old is None else old.model,
+            backend="" if old is None else old.backend,
             file=errors[0].path,
             ephemeral=False,
-            state="error",
+            state="error" if old is None else states.get(old.key, "idle"),
             error=place_text(errors),
         )
 
@@ -169,7 +177,7 @@ def _row(definition: AgentDefinition, file: str | None, state: str) -> AgentRow:
 
 def _info(
     services: Services,
-    record: AgentRecord | None,
+    looks: Process | None,
     definition: AgentDefinition,
     file: str | None,
     workspaces: tuple[str, ...] = (),
@@ -180,9 +188,10 @@ def _info(
         backend=definition.backend,
         file=file,
         ephemeral=file is None,
-        state="active" if record is None else record.state,
-        reason=None if record is None else record.reason,
-        definition=definition,
+        state="idle" if looks is None else looks.shown.state,
+        reason=None if looks is None else looks.shown.reason,
+        until=None if looks is None else looks.shown.until,
+        definition=as_written(definition),
         workspaces=workspaces,
         sandbox=sandbox_state(definition, services.environ),
     )

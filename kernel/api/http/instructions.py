@@ -54,20 +54,23 @@ def _unknown(name: str) -> Refused:
     return Refused("not_found", f"there is no instruction {name[:40]!r}", hint="ids look like i7")
 
 
-async def in_space(services: Services, call: Call[None]) -> InstructionList:
-    """GET /instructions?space=: what has not ended there."""
-    if "space" not in call.query:
-        raise Refused("bad_request", "say of which space", hint="/instructions?space=review:main or ?space=dm:alice")
-    space = ":".join(split_space(call.query["space"]))
+async def unended(services: Services, call: Call[None]) -> InstructionList:
+    """GET /instructions?space=: what has not ended there; without a space, anywhere."""
+    space = ":".join(split_space(call.query["space"])) if "space" in call.query else None
+    if space is None:
+        found = await services.reader.read(instructions.open_anywhere)
+    else:
+        found = services.reader.now(instructions.open_in, space)
     rows = (
         InstructionRow(
             id=row.instruction,
             agent=name_of(row.agent),
+            space=row.space,
             status=row.status,
             not_before=optional_rfc3339(row.not_before_ms),
             waits_for=row.waits_for,
         )
-        for row in services.reader.now(instructions.open_in, space)
+        for row in found
     )
     return InstructionList(space=space, instructions=tuple(rows))
 

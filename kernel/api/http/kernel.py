@@ -10,10 +10,9 @@ from kernel.api.http.route import Call
 from kernel.api.http.spaces import known_space
 from kernel.api.http.workflows import rows_of_running
 from kernel.policy.boots import WAY_OUT
-from kernel.source.problems import BadDefinition
 from kernel.store import agents
+from kernel.workflows.broken import broken
 from protocol.api.kernel import Health, HeldAgent, KernelInfo, ShutdownRequest, StatusReport
-from protocol.api.problem import FileError
 from protocol.api.processes import PsRow
 from protocol.errors import Refused
 
@@ -32,9 +31,10 @@ async def status(services: Services, call: Call[None]) -> StatusReport:
     workflows = await services.reader.read(rows_of_running)
     here = tuple(row for row in workflows if meant is None or space == f"{row.name}:{row.tag}")
     degraded = states["error"] or services.safe_mode()
+    wrong = () if meant is not None else await trio.to_thread.run_sync(broken, services.catalog)
     return StatusReport(
         state="down" if space is not None and not here else "degraded" if degraded else "up",
-        notice=WAY_OUT if services.safe_mode() else None,
+        notice=_notice(services, len(wrong)),
         kernel=KernelInfo(
             pid=about.pid,
             url=about.url,
@@ -45,7 +45,7 @@ async def status(services: Services, call: Call[None]) -> StatusReport:
         agents=dict(states),
         held=tuple(_held(process.shown) for process in processes if process.shown.state not in ("idle", "running")),
         workflows=here,
-        broken=() if meant is not None else await trio.to_thread.run_sync(_broken, services),
+        broken=wrong,
     )
 
 
@@ -63,11 +63,11 @@ def _meant(services: Services, space: str | None, agent: str | None) -> frozense
     return keys
 
 
-def _broken(services: Services) -> tuple[FileError, ...]:
-    try:
-        return services.catalog.survey().errors
-    except BadDefinition as error:
-        return error.errors
+def _notice(services: Services, wrong: int) -> str | None:
+    if services.safe_mode():
+        return WAY_OUT
+    files = "definitions with mistakes are not in effect, what they said before is (mend them: awk validate)"
+    return files if wrong else None
 
 
 def _held(row: PsRow) -> HeldAgent:

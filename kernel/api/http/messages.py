@@ -5,6 +5,7 @@ import msgspec
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import Say
 from kernel.api.context import Services
+from kernel.api.http.not_running import not_running
 from kernel.api.http.route import Call
 from kernel.api.http.vouch import vouched
 from kernel.rule.draft import Draft
@@ -64,6 +65,8 @@ async def say(services: Services, to: str, text: str, key: RequestKey | None, tr
     try:
         return await services.writer.commit(append, draft, request=key)
     except Refused as refused:
+        if refused.code == "workflow_not_running":
+            raise not_running(services, target.space) from None
         if refused.code != "unknown_agent" or target.agent is None:
             raise
         await services.writer.commit(put_agents, [_new_agent(services.catalog, target.agent)])

@@ -1,6 +1,7 @@
 """Spaces: what was said in one, and who is there."""
 
 from kernel.api.context import Services
+from kernel.api.http.not_running import not_running
 from kernel.api.http.once import once
 from kernel.api.http.route import Call
 from kernel.api.reply import Reply
@@ -9,7 +10,7 @@ from kernel.store.commits.clear import clear
 from protocol.api.messages import Channel
 from protocol.api.workflows import MemberList, MemberRow
 from protocol.errors import Refused
-from protocol.names import DEFAULT_TAG, SpaceId, is_personal, split_space
+from protocol.names import SpaceId, is_personal, split_space
 
 
 async def channel(services: Services, call: Call[None]) -> Channel:
@@ -47,10 +48,13 @@ def known_space(services: Services, text: str) -> SpaceId:
     name, tag = split_space(text)
     space = SpaceId(f"{name}:{tag}")
     if is_personal(space):
-        if services.reader.now(agents.row, tag) is None:
+        if services.reader.now(agents.row, tag) is None and not _has_words(services, space):
             raise Refused("unknown_agent", f"there is no agent {tag[:60]!r}", hint="awk ls lists the agents")
     elif services.reader.now(workflows.latest, space) is None:
-        flag = "" if tag == DEFAULT_TAG else f" --tag {tag[:64]}"
-        start = f"start it: awk start {name[:32]}{flag}"
-        raise Refused("workflow_not_running", f"nothing was ever started as {space[:100]!r}", start)
+        raise not_running(services, space, f"nothing was ever started as {space[:100]!r}")
     return space
+
+
+def _has_words(services: Services, space: SpaceId) -> bool:
+    """Whether something that was said there is still kept, although its agent's file is gone."""
+    return any(not message.cleared for message in services.reader.now(messages.channel, space, 1))

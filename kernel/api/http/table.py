@@ -205,7 +205,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=202,
     ),
     Route(method="GET", path="/messages/<id>", handler=messages.report, answers=MessageReport),
-    Route(method="GET", path="/instructions", handler=instructions.in_space, answers=InstructionList),
+    Route(method="GET", path="/instructions", handler=instructions.unended, answers=InstructionList),
     Route(method="GET", path="/instructions/<id>", handler=instructions.show, answers=InstructionInfo),
     Route(method="GET", path="/instructions/<id>/prompt", handler=instructions.prompt, answers=PromptReport),
     Route(

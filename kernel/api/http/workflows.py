@@ -10,6 +10,7 @@ import apsw
 import trio
 
 from kernel.api.context import Services
+from kernel.api.http.not_running import not_running, nothing_to_stop
 from kernel.api.http.once import once
 from kernel.api.http.route import Call
 from kernel.api.reply import Reply
@@ -114,7 +115,10 @@ async def _fetched(services: Services, asked: StartAsked) -> StartAsked:
 
 async def show(services: Services, call: Call[None]) -> WorkflowRow:
     """GET /workflows/:name[/:tag]: one that runs."""
-    return await services.reader.read(_row_of, _space(call))
+    row = await services.reader.read(_row_of, _space(call))
+    if row is None:
+        raise not_running(services, _space(call))
+    return row
 
 
 async def stop(services: Services, call: Call[None]) -> WorkflowRow:
@@ -126,6 +130,8 @@ async def stop(services: Services, call: Call[None]) -> WorkflowRow:
     if exit_code is None:
         raise Refused("bad_request", f"signal must be one of {', '.join(_EXIT_OF_SIGNAL)}")
     row = await services.reader.read(_row_of, space)
+    if row is None:
+        raise nothing_to_stop(services, space)
     await services.writer.commit(stop_workflow, space, "cancelled", exit_code, "stopped by the user")
     return WorkflowRow(
         name=row.name, tag=row.tag, state="stopped", members=row.members, started_at=row.started_at, run=row.run
@@ -152,9 +158,16 @@ async def _change(services: Services, call: Call[None], change: Callable[[Transa
 
     def make(tx: Transaction) -> WorkflowRow:
         change(tx, space)
-        return _row_of(tx.conn, space)
+        row = _row_of(tx.conn, space)
+        assert row is not None, space
+        return row
 
-    return Reply(200, await services.writer.commit(once, call.request_key, make, status=200))
+    try:
+        return Reply(200, await services.writer.commit(once, call.request_key, make, status=200))
+    except Refused as refused:
+        if refused.code == "workflow_not_running":
+            raise not_running(services, space) from None
+        raise
 
 
 def rows_of_running(conn: apsw.Connection) -> tuple[WorkflowRow, ...]:
@@ -162,12 +175,9 @@ def rows_of_running(conn: apsw.Connection) -> tuple[WorkflowRow, ...]:
     return tuple(_shown(conn, record) for record in workflows.running(conn))
 
 
-def _row_of(conn: apsw.Connection, space: str) -> WorkflowRow:
+def _row_of(conn: apsw.Connection, space: str) -> WorkflowRow | None:
     record = workflows.by_space(conn, space)
-    if record is None:
-        name = space.partition(":")[0][:32]
-        raise Refused("workflow_not_running", f"workflow {space[:100]} is not running", f"start it: awk start {name}")
-    return _shown(conn, record)
+    return None if record is None else _shown(conn, record)
 
 
 def _shown(conn: apsw.Connection, record: WorkflowRecord) -> WorkflowRow:

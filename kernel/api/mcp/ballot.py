@@ -94,6 +94,8 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
     proposal: BallotInfo
     again: bool
+    message_id: str
+    """Of the vote; empty where it was there before."""
     note: str
 
 
@@ -108,6 +110,7 @@ class TakenBack(msgspec.Struct, frozen=True, kw_only=True):
     """It is cancelled."""
 
     proposal: BallotInfo
+    message_id: str
 
 
 async def propose(services: Services, caller: Caller, asked: Propose) -> Put:
@@ -136,7 +139,7 @@ async def cast_vote(services: Services, caller: Caller, asked: CastVote) -> Coun
     voted: Voted = await services.writer.commit(
         vote, space, asked.proposal, asked.choice, asked.reason, author=caller.author, call_key=caller.call_key
     )
-    return Counted(proposal=voted.ballot, again=voted.again, note=_note(voted.ballot))
+    return Counted(proposal=voted.ballot, again=voted.again, message_id=voted.message_id, note=_note(voted.ballot))
 
 
 async def status(services: Services, caller: Caller, asked: Status) -> Standings:
@@ -158,7 +161,7 @@ async def take_back(services: Services, caller: Caller, asked: TakeBack) -> Take
     cancelled: Cancelled = await services.writer.commit(
         cancel_ballot, space, asked.proposal, asked.reason, author=caller.author, call_key=caller.call_key
     )
-    return TakenBack(proposal=cancelled.ballot)
+    return TakenBack(proposal=cancelled.ballot, message_id=cancelled.message_id)
 
 
 def _note(ballot: BallotInfo) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from kernel.api.asgi import Fields
 from kernel.api.mcp.about import CALL_KEY, CAPABILITIES, INSTRUCTIONS, LISTED, NAME
 from kernel.api.mcp.calls import call_key, find
-from kernel.api.mcp.plain import PlainCall, result_reply, wants_json
+from kernel.api.mcp.plain import PlainCall, result_reply, unknown_tool, wants_json
 from kernel.api.reply import Reply
 from protocol.version import VERSION
 
@@ -104,6 +104,8 @@ def _greeting(hello: _Hello) -> dict[str, Any]:
     }
 
 
-def _call(id_: int | str, params: _CallParams) -> PlainCall | None:
+def _call(id_: int | str, params: _CallParams) -> PlainCall | Reply:
     tool = find(params.name)
-    return None if tool is None else PlainCall(id_, tool, params.arguments, call_key(params.meta.get(CALL_KEY)))
+    if tool is None:
+        return unknown_tool(id_, params.name, 200)
+    return PlainCall(id_, tool, params.arguments, call_key(params.meta.get(CALL_KEY)))

@@ -7,7 +7,7 @@ import msgspec
 from kernel.api.asgi import Fields
 from kernel.api.mcp.about import CALL_KEY, CAPABILITIES, INSTRUCTIONS, LISTED, NAME
 from kernel.api.mcp.calls import call_key, find
-from kernel.api.mcp.plain import PlainCall, result_reply, wants_json
+from kernel.api.mcp.plain import PlainCall, result_reply, unknown_tool, wants_json
 from kernel.api.reply import Reply
 from protocol.version import VERSION
 
@@ -93,6 +93,8 @@ def _agree(fields: Fields, method: object, name: str | None) -> bool:
     return said == (method, name or "")
 
 
-def _call(id_: int | str, params: _CallParams) -> PlainCall | None:
+def _call(id_: int | str, params: _CallParams) -> PlainCall | Reply:
     tool = find(params.name)
-    return None if tool is None else PlainCall(id_, tool, params.arguments, call_key(params.meta.call_key), _EXTRA)
+    if tool is None:
+        return unknown_tool(id_, params.name, 400)
+    return PlainCall(id_, tool, params.arguments, call_key(params.meta.call_key), _EXTRA)

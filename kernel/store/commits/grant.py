@@ -37,7 +37,8 @@ def grant(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
     """
     values = {"space": space, "now": tx.now_ms}
     if tx.conn.execute(GRANT, values).fetchone() is None:
-        raise Refused("workflow_not_running", f"{space[:100]} is not running")
+        hint = f"start it: awk start {space.partition(':')[0][:32]}"
+        raise Refused("workflow_not_running", f"workflow {space[:100]} is not running", hint)
     return _released(tx, tx.conn.execute(RELEASE_SPACE, values).fetchall())
 
 

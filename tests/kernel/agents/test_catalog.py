@@ -304,6 +304,19 @@ def test_no_project_keeps_nothing(tmp_path: Path) -> None:
         Catalog(tmp_path).project()
 
 
+def test_the_mistakes_of_a_project_file_come_all_at_once(tmp_path: Path) -> None:
+    """CF10: of its shape, of what its keys say together, and of the agents in it."""
+    (tmp_path / "moniro.yaml").write_text(
+        "starvation: soon\nlimts: {}\nlimits: {per_provider: {opnai: 2}}\nproviders: {mine: {base_url: x}}\n"
+        "workspace: {base: ../out}\nworkflows: {dm: x.yaml}\nagents: {helper: {backend: mock, mock: [{txt: hi}]}}\n"
+    )
+    with pytest.raises(BadDefinition) as caught:
+        Catalog(tmp_path).project()
+    told = {(error.line, error.where.partition(".")[0]) for error in caught.value.errors}
+    keys = ("starvation", "limts", "limits", "providers", "workspace", "workflows")
+    assert told == {(line, key) for line, key in enumerate(keys, 1)}
+
+
 @pytest.mark.parametrize(
     ("text", "where", "message"),
     [

@@ -19,11 +19,11 @@ from kernel.procs.exec import ExecLauncher
 from kernel.procs.probe import Probes
 from kernel.store.commits.close import close
 from kernel.store.commits.lease import lease
-from kernel.store.database import open_database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
 from tests.kernel.api.client import Answer, Headers, connected
+from tests.kernel.store.migrated import open_migrated
 
 TOKEN = "admin-token-of-the-tests"
 ALICE = "model: mock/x\nmock:\n  - text: done\n"
@@ -104,7 +104,7 @@ def write_project(root: Path) -> None:
 async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGenerator[House, None]:
     """A served kernel for the length of the block; leaving it stops it as a kernel stops."""
     write_project(root / "project")
-    database = open_database(str(root / "kernel.db"))
+    database = open_migrated(str(root / "kernel.db"))
     feed = Feed()
     writer = Writer(database=database, clock_ms=lambda: 1_700_000_000_000, publish=feed.publish)
     reader = Reader(database=database)

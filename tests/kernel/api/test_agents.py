@@ -30,6 +30,17 @@ async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kern
     assert all(error["line"] > 0 for error in shown.json["errors"])
 
 
+async def test_an_agent_whose_file_broke_is_listed_as_it_works(kernel: House) -> None:
+    """Live reload: what the file said before counts, so the agent is not in error; the list and status say both."""
+    (kernel.services.catalog.root / ".agents/alice.yaml").write_text("model: 1\n")
+    await kernel.attempt()
+    (row,) = (await kernel.ask("GET", "/agents")).json["agents"]
+    assert (row["state"], row["model"]) == ("running", "mock/x")
+    assert ".agents/alice.yaml:1" in row["error"]
+    status = (await kernel.ask("GET", "/status")).json
+    assert status["state"] == "up" and "not in effect" in status["notice"]
+
+
 async def test_an_agent_made_at_run_time_can_be_sent_to_changed_and_ended(kernel: House) -> None:
     """Agent CRUD."""
     made = await kernel.ask("POST", "/agents", MOCK)
@@ -101,7 +112,7 @@ async def test_an_agent_in_error_works_again_after_a_reset(kernel: House) -> Non
     await kernel.services.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
     assert (await kernel.ask("GET", "/status")).json["state"] == "degraded"
     reset = await kernel.ask("POST", "/agents/alice/reset")
-    assert (reset.status, reset.json["state"]) == (200, "active")
+    assert (reset.status, reset.json["state"]) == (200, "idle")
     assert (await kernel.ask("POST", "/agents/nobody/reset")).code == "unknown_agent"
 
 

@@ -10,6 +10,8 @@ import trio
 
 from kernel.api.context import Activity
 from kernel.api.process_table import ProcessTable
+from kernel.store.commits.roster import remove_agent
+from protocol.names import AgentKey
 from tests.kernel.api.house import House
 
 CHILD = "print(0, flush=True); input()"
@@ -56,6 +58,21 @@ async def test_an_agent_without_an_attempt_is_idle_and_has_no_pid(kernel: House)
     """``awk ps`` of a quiet kernel."""
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     assert (row["name"], row["state"], row["pid"], row["rss_bytes"]) == ("alice", "idle", None, 0)
+
+
+async def test_ps_names_agents_as_they_can_be_sent_to(kernel: House) -> None:
+    """contracts 9, ps: space|null; the member's name in the space that is shown, and none where there are several."""
+    folder = kernel.services.catalog.root / ".workflows"
+    (folder / "al.yaml").write_text("agents:\n  boss: { ref: alice }\n")
+    await kernel.ask("POST", "/workflows", {"workflow": "al"})
+    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+    assert (row["name"], row["space"]) == ("boss", "al:main")
+    target = f"{row['name']}@{row['space']}"
+    assert (await kernel.ask("POST", "/messages", {"to": target, "text": "work"})).status == 202
+    await kernel.ask("POST", "/workflows", {"workflow": "al", "tag": "two"})
+    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+    assert (row["name"], row["space"]) == ("alice", None)
+    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == row["state"]
 
 
 async def test_status_tells_of_kernel_agents_and_workflows(kernel: House) -> None:
@@ -122,6 +139,9 @@ async def test_an_instruction_is_shown_with_its_attempts(kernel: House) -> None:
     assert (shown["status"], shown["agent"], len(shown["attempts"])) == ("leased", "alice", 1)
     open_ones = (await kernel.ask("GET", "/instructions?space=dm:alice")).json["instructions"]
     assert [(row["id"], row["status"]) for row in open_ones] == [(instruction, "leased")]
+    everywhere = (await kernel.ask("GET", "/instructions")).json
+    assert (everywhere["space"], everywhere["instructions"]) == (None, open_ones)
+    assert open_ones[0]["space"] == "dm:alice"
     for wrong in ("i999", "nonsense", "m1"):
         assert (await kernel.ask("GET", f"/instructions/{wrong}")).status == 404
 
@@ -155,6 +175,47 @@ async def test_providers_tell_whether_a_key_is_set_and_never_the_key(tmp_path: o
 
 async def test_a_space_that_never_was_says_how_to_start_it(kernel: House) -> None:
     """Contracts section 2: the error names the command that starts it, with its tag."""
-    for space, command in (("nope:main", "awk start nope"), ("nope:pr-1", "awk start nope --tag pr-1")):
+    for space, command in (("review:main", "awk start review"), ("review:pr-1", "awk start review --tag pr-1")):
         refused = await kernel.ask("GET", f"/spaces/{space}/channel")
         assert (refused.status, refused.json["hint"]) == (404, f"start it: {command}")
+
+
+async def test_a_workflow_that_there_is_not_is_not_to_be_started(kernel: House) -> None:
+    """Contracts section 2: a start is advised only where it would start something; else what there is."""
+    asked: list[tuple[str, str, dict[str, str] | None]] = [
+        ("POST", "/messages", {"to": "@{}", "text": "hi"}),
+        ("POST", "/messages", {"to": "alice@{}", "text": "hi"}),
+        ("POST", "/serve", {"to": "@{}", "text": "hi"}),
+        ("POST", "/workflows/{}/main/pause", None),
+        ("POST", "/workflows/{}/main/continue", None),
+        ("GET", "/workflows/{}", None),
+        ("GET", "/spaces/{}:main/channel", None),
+    ]
+    for method, path, body in asked:
+        for name, hint in (
+            ("review", "start it: awk start review"),
+            ("reviw", "did you mean review?"),
+            ("nosuch", "workflows here: review, task"),
+        ):
+            given = None if body is None else {key: text.format(name) for key, text in body.items()}
+            refused = await kernel.ask(method, path.format(name), given)
+            assert (refused.code, refused.json["hint"]) == ("workflow_not_running", hint), path
+    (kernel.services.catalog.root / "flow.yaml").write_text("agents: {alice: {ref: alice}}\n")
+    assert (await kernel.ask("DELETE", "/workflows/nosuch")).json["hint"] == "running: none"
+    await kernel.ask("POST", "/workflows", {"workflow": "./flow.yaml"})
+    assert (await kernel.ask("POST", "/messages", {"to": "@flwo", "text": "hi"})).json["hint"] == "did you mean flow?"
+    assert (await kernel.ask("DELETE", "/workflows/nosuch")).json["hint"] == "running: @flow"
+    await kernel.ask("DELETE", "/workflows/flow")
+    assert "awk start flow.yaml" in (await kernel.ask("POST", "/messages", {"to": "@flow", "text": "hi"})).json["hint"]
+
+
+async def test_what_was_said_to_an_agent_is_read_after_its_file_is_gone(kernel: House) -> None:
+    """It is in the log until it is removed; then nobody knows of it any more."""
+    await kernel.ask("POST", "/messages", {"to": "alice", "text": "hello"})
+    await kernel.ask("POST", "/instructions/i1/cancel")
+    (kernel.services.catalog.root / ".agents/alice.yaml").unlink()
+    await kernel.services.writer.commit(remove_agent, AgentKey("alice"))
+    (message,) = (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]
+    assert message["text"] == "hello"
+    await kernel.ask("DELETE", "/agents/alice")
+    assert (await kernel.ask("GET", "/spaces/dm:alice/channel")).code == "unknown_agent"

@@ -96,7 +96,7 @@ async def test_an_instruction_is_promoted(kernel: House) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "state"), [("pause", "paused"), ("stop", "stopped"), ("resume", "active"), ("reset", "active")]
+    ("what", "state"), [("pause", "paused"), ("stop", "stopped"), ("resume", "idle"), ("reset", "idle")]
 )
 async def test_an_agent_is_held_and_let_go(kernel: House, what: str, state: str) -> None:
     """contracts 4: POST /agents/:name/{reset,pause,resume,stop}, also of an agent whose file has just come."""
@@ -129,9 +129,29 @@ async def test_a_restart_ends_what_the_agent_does_and_clears_what_kept_it(kernel
 
     await kernel.services.writer.commit(back_off)
     assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["backoff"]
-    assert (await kernel.ask("POST", "/agents/alice/restart")).json["state"] == "active"
+    assert (await kernel.ask("POST", "/agents/alice/restart")).json["state"] == "idle"
     assert kernel.interrupted == ["alice"]
     assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["idle"]
+
+
+async def test_an_agent_is_shown_and_changed_in_the_words_of_ps(kernel: House) -> None:
+    """contracts 9: one set of states, wherever an agent is shown; what was decided is said at once."""
+
+    def back_off(tx: Transaction) -> None:
+        tx.conn.execute("UPDATE agents SET resume_at_ms = ? WHERE key = 'alice'", (tx.now_ms + 9000,))
+
+    await kernel.services.writer.commit(back_off)
+    (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
+    assert row["state"] == "backoff" and row["until"]
+    for answer in [await kernel.ask("GET", "/agents/alice"), await kernel.ask("POST", "/agents/alice/resume")]:
+        assert [answer.json[key] for key in ("state", "reason", "until")] == [
+            row[key] for key in ("state", "reason", "until")
+        ]
+    await kernel.ask("POST", "/agents/alice/reset")
+    await kernel.attempt()
+    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "running"
+    assert (await kernel.ask("POST", "/agents/alice/pause")).json["state"] == "paused"
+    assert (await kernel.ask("POST", "/agents/alice/resume")).json["state"] == "running"
 
 
 async def test_a_restart_that_is_asked_for_again_does_not_stop_the_new_worker(kernel: House) -> None:
@@ -240,5 +260,6 @@ async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none
     for body in bodies:
         refused = await kernel.ask("POST", "/agents/alice/pause", body)
         assert (refused.status, refused.json["code"]) == (400, "bad_request")
-    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "active"
+    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "idle"
     assert (await kernel.ask("POST", "/agents/alice/pause", {})).status == 200
+    assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "paused"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kernel.inspect.agents import info, judge, listing
@@ -27,7 +28,9 @@ def test_agents_are_listed_and_shown(root: Path) -> None:
         ("alice", "stopped", ".agents/alice.yaml"),
         ("bad", "error", ".agents/bad.yaml"),
     ]
-    assert info(root, "alice").definition.backend == "mock"
+    definition = info(root, "alice").definition
+    assert definition.backend == "mock"
+    assert "entry" not in msgspec.json.decode(msgspec.json.encode(definition)), "what is stored is not what is shown"
     with pytest.raises(BadDefinition):
         info(root, "bad")
     with pytest.raises(Refused, match="no agent 'bob'"):

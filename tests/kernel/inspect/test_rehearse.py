@@ -59,6 +59,41 @@ def test_what_a_run_would_be_refused_for_a_plan_is_too(words: list[str], tag: st
     assert refused.value.code == code
 
 
+def test_what_files_stand_against_is_no_plan_either(tmp_path: Path) -> None:
+    """A budget without a price, a tag that is no branch, an agent that is none: as the run would be refused."""
+    flow = "agents: {x: {model: local/m, prompt: {system: s}}}\nkickoff: '@x go'\n"
+    write(
+        tmp_path,
+        {
+            "moniro.yaml": "providers: {local: {base_url: 'http://127.0.0.1:1'}}\n",
+            ".workflows/w.yaml": flow,
+            ".workflows/trees.yaml": f"{flow}workspace: {{git: worktree}}\n",
+            ".workflows/dear.yaml": f"{flow}budget: {{usd: 1}}\n",
+        },
+    )
+    with pytest.raises(Refused, match="none is known for x"):
+        plan(tmp_path, "dear", "main", [], {})
+    with pytest.raises(Refused, match="none is known for x"):
+        plan(tmp_path, "w", "main", [], {}, max_usd=1.0)
+    with pytest.raises(Refused, match="is not an agent of"):
+        plan(tmp_path, "w", "main", [], {}, exit_from="y")
+    with pytest.raises(Refused) as refused:
+        plan(tmp_path, "trees", "x.lock", [], {})
+    assert refused.value.code == "bad_request"
+    assert plan(tmp_path, "w", "x.lock", [], {}, exit_from="x").run == "w:x.lock"
+
+
+def test_a_bool_that_is_not_given_is_false(tmp_path: Path) -> None:
+    """contracts 1: its flag is its value; other parameters are empty text then."""
+    text = (
+        "agents: {x: {backend: mock, mock: [{text: x}]}}\nkickoff: '@x <${{ params.deep }}> <${{ params.who }}>'\n"
+        "params: [{name: deep, type: bool}, {name: who}]\n"
+    )
+    write(tmp_path, {".workflows/w.yaml": text})
+    assert plan(tmp_path, "w", "main", [], {}).kickoff == "@x <false> <>"
+    assert plan(tmp_path, "w", "main", ["--deep"], {}).kickoff == "@x <true> <>"
+
+
 def test_a_run_that_nobody_would_begin_is_no_plan(tmp_path: Path) -> None:
     """CF21: a kickoff that mentions nobody, and none at all."""
     member = "agents: {x: {backend: mock, mock: [{text: x}]}}\n"

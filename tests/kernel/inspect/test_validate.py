@@ -270,6 +270,37 @@ def test_what_would_lead_nowhere_is_warned_of(tmp_path: Path) -> None:
     }
 
 
+def test_a_variable_in_a_prompt_is_warned_of(tmp_path: Path) -> None:
+    """contracts 1: variables are replaced in setup and kickoff; a prompt reaches the model as it is written."""
+    write(
+        tmp_path,
+        {
+            ".agents/alice.yaml": "backend: mock\nmock: [{text: hi}]\nprompt: {system_file: a.md}\n",
+            "a.md": "Work for ${{ params.who }}.",
+            ".workflows/review.yaml": """
+                agents:
+                  alice:
+                    ref: alice
+                    prompt: {append: "In ${{ workflow.name }}."}
+                  bob:
+                    backend: mock
+                    mock: [{text: "${{ message.text }}"}]
+                    prompt: {system: "Costs ${ 5 }, {{ x }}, ${{ no name }}."}
+                  carl:
+                    backend: mock
+                    mock: [{text: hi}]
+                    prompt: {system: "For ${{ params.who }}."}
+                """,
+        },
+    )
+    found = validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files
+    told = {file.path: (file.ok, [(one.line, one.where) for one in file.warnings]) for file in found}
+    assert told == {
+        ".agents/alice.yaml": (True, [(3, "prompt.system_file")]),
+        ".workflows/review.yaml": (True, [(4, "agents.alice.prompt.append"), (12, "agents.carl.prompt.system")]),
+    }
+
+
 @pytest.mark.parametrize("verb", ["validate", "config"])
 def test_what_is_elsewhere_is_not_said_to_be_missing(verb: str, tmp_path: Path) -> None:
     """contracts 7: both look at files that are here; what fetches one is named."""

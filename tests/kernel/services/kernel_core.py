@@ -24,13 +24,13 @@ from kernel.services.folders import Folders
 from kernel.services.purse import Purse
 from kernel.store import instructions
 from kernel.store.commits.append import append
-from kernel.store.database import open_database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
 from protocol.codec import FrameReader, Noise, encode
 from protocol.ipc import Exited, KernelFrame, Ping, Ready, WorkerFrame
 from protocol.trust import Consent
+from tests.kernel.store.migrated import open_migrated
 
 
 class PlayedWorker:
@@ -136,7 +136,7 @@ class Core:
         self.now_ms = 1_000_000
         self.launcher = launcher
         self.kept: list[Consent] = []
-        self.database = open_database(str(root / "agent-worker.db"))
+        self.database = open_migrated(str(root / "agent-worker.db"))
         feed = Feed()
         self.feed = feed
         self.reader = Reader(database=self.database)

@@ -14,7 +14,6 @@ from kernel.store import workflows
 from kernel.store.commits.append import append
 from kernel.store.commits.journal import journal
 from kernel.store.commits.lease import Leased, lease
-from kernel.store.database import open_database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
@@ -24,6 +23,7 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, Limits, McpAddress, Provider, Start
 from protocol.names import AgentKey
 from protocol.workflow import RunLimits, WorkflowDefinition
+from tests.kernel.store.migrated import open_migrated
 
 SPACE = "review:main"
 NAMES = ("ann", "bob", "cid", "dan")
@@ -37,7 +37,7 @@ class Money:
     entries: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.database = open_database(":memory:")
+        self.database = open_migrated(":memory:")
         self.feed = Feed()
         self.reader = Reader(database=self.database)
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=self.feed.publish)

@@ -17,13 +17,13 @@ from kernel.store.commits.close import close
 from kernel.store.commits.end_run import Judged, end_run
 from kernel.store.commits.lease import lease
 from kernel.store.commits.stop_workflow import stop_workflow
-from kernel.store.database import open_database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
 from protocol.errors import Cause, Refused
 from protocol.names import AgentKey
 from protocol.workflow import WorkflowDefinition
+from tests.kernel.store.migrated import open_migrated
 
 NOW_MS = 1_000_000
 
@@ -33,7 +33,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.now_ms = NOW_MS
-        self.database = open_database(":memory:")
+        self.database = open_migrated(":memory:")
         self.feed = Feed()
         self.reader = Reader(database=self.database)
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=self.feed.publish)

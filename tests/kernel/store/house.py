@@ -11,12 +11,13 @@ from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
 from kernel.store.commits.append import Appended, append
 from kernel.store.commits.lease import Leased, lease
 from kernel.store.commits.roster import AgentSpec, put_agents
-from kernel.store.database import Database, open_database
+from kernel.store.database import Database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
 from protocol.events import Event
 from protocol.names import AgentKey, inline_key, workflow_space
+from tests.kernel.store.migrated import open_migrated
 
 PATIENCE_SECONDS = 10.0
 START_MS = 1_790_000_000_000
@@ -90,7 +91,7 @@ def token_hash(instruction: str, salt: int = 0) -> bytes:
 @asynccontextmanager
 async def open_house(path: str, *, capacity: int = 1024) -> AsyncGenerator[House]:
     """A store on ``path`` that runs until the block ends."""
-    database = open_database(path)
+    database = open_migrated(path)
     feed = Feed()
     told: list[Event] = []
     listeners: list[Callable[[Sequence[Event]], None]] = [told.extend, feed.publish]

@@ -29,13 +29,14 @@ from kernel.store.commits.retry import retry
 from kernel.store.commits.roster import AgentSpec, put_agents
 from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.commits.tick import tick
-from kernel.store.database import MEMORY, Database, open_database
+from kernel.store.database import MEMORY, Database
 from kernel.store.requests import RequestKey
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.ipc import Entry
 from protocol.names import AgentKey, instruction_id
 from tests.kernel.store.house import START_MS
+from tests.kernel.store.migrated import open_migrated
 from tests.kernel.store.plain_model import ENDED, JITTER, LANED, LIVE, Agent, Model, Work
 
 P = ParamSpec("P")
@@ -76,7 +77,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def open(self) -> Database:
         """The store."""
-        return open_database(MEMORY)
+        return open_migrated(MEMORY)
 
     def teardown(self) -> None:
         """Leave nothing open."""
@@ -420,13 +421,13 @@ class FileMachine(StoreMachine):
     def open(self) -> Database:
         """The store."""
         self.folder = TemporaryDirectory()
-        return open_database(str(Path(self.folder.name) / "store.db"))
+        return open_migrated(str(Path(self.folder.name) / "store.db"))
 
     @rule()
     def reopen(self) -> None:
         """The process ends and another begins."""
         self.database.close()
-        self.database = open_database(self.database.path)
+        self.database = open_migrated(self.database.path)
 
     def teardown(self) -> None:
         """Leave nothing behind."""

@@ -5,16 +5,19 @@ from collections.abc import Iterator
 import pytest
 
 from kernel.rule.draft import Author
-from kernel.store import ballots
+from kernel.store import ballots, old
 from kernel.store.commits.ballot import create, vote
 from kernel.store.commits.cancel import cancel
 from kernel.store.commits.clear import clear
+from kernel.store.commits.journal import journal
 from kernel.store.commits.reclock import Machine
 from kernel.store.commits.recover import recover
 from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.commits.sweep_old import sweep_instructions
 from kernel.store.commits.tick import next_tick_ms
 from kernel.store.database import MEMORY, open_database
 from protocol.errors import Refused
+from protocol.ipc import Entry
 from protocol.names import InstructionId
 from tests.kernel.store.hall import MEMBERS, SPACE, STARVATION_MS, Hall, asked
 
@@ -324,6 +327,19 @@ def test_a_call_without_a_key_is_made_once_too_after_an_interruption(hall: Hall)
     assert hall.create("alice", asked()).ballot.id == "p2"
 
 
+def test_a_tie_is_broken_though_the_same_vote_was_cast_before_an_interruption(hall: Hall) -> None:
+    """P4: what was in an entry has been seen, and what is asked for after that is meant."""
+    hall.create("alice", asked(tie_breaker="creator-decides", quorum=2))
+    voted = hall.vote("alice", "p1", "a")
+    author = hall.author("alice")
+    assert author is not None
+    shown = Entry(k=0, kind="tool", text=f'{{"message_id":"{voted.message_id}"}}')
+    hall.commit(journal, author.instruction, author.epoch, shown)
+    hall.vote("bob", "p1", "b")
+    hall.restart()
+    assert hall.vote("alice", "p1", "a").ballot.winner == "a"
+
+
 def test_what_is_cleared_leaves_nothing_of_it(hall: Hall) -> None:
     """Clear: open ones are cancelled, and every word is gone; nobody is woken by that."""
     hall.create("alice", asked(name="fire-bob"))
@@ -343,6 +359,18 @@ def test_what_is_cleared_leaves_nothing_of_it(hall: Hall) -> None:
     events = [bytes(data) for (data,) in conn.execute("SELECT data FROM events WHERE data IS NOT NULL")]
     assert not [data for data in events if b"fire" in data or b"revenge" in data]
     assert [event.data["state"] for event in hall.events if event.type == "proposal.ended"] == ["cancelled"] * 2
+
+
+def test_retention_keeps_what_was_voted_on(hall: Hall) -> None:
+    """As it keeps what was said: the journal of whoever voted goes, the result stays."""
+    hall.create("alice", asked(quorum=1))
+    hall.vote("bob", "p1", "a")
+    for (number,) in hall.database.writer().execute("SELECT id FROM instructions").fetchall():
+        hall.commit(cancel, f"i{number}")
+    hall.now_ms += 31 * 86_400_000
+    hall.commit(sweep_instructions, old.instructions(hall.database.writer(), hall.now_ms), hall.now_ms)
+    assert hall.database.writer().execute("SELECT count(*) FROM effects").get == 0
+    assert (hall.ballot("p1").winner, len(hall.ballot("p1").votes)) == ("a", 1)
 
 
 def test_the_seed_of_lots_is_the_ballots_own(hall: Hall) -> None:

@@ -8,6 +8,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from kernel.rule.effects import BallotTie, Put
 from kernel.rule.proposals import ballot as ballot_rule
+from kernel.rule.view import PutToVote
 from kernel.store.commits import ballot as ballot_commits
 from kernel.store.commits import ballot_rows, tick
 from tests.kernel.store.voting_machine import VotingMachine
@@ -47,6 +48,10 @@ def test_a_store_that_breaks_the_promise_is_found_out(what: str, monkeypatch: py
 
 def test_a_rule_that_takes_a_second_vote_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """XF18: votes are final."""
-    monkeypatch.setattr(ballot_rule, "_final", lambda ballot, _voter, _now_ms: Put(BallotTie(ballot=ballot.number)))
+
+    def lenient(ballot: PutToVote, _voter: str, _now_ms: int) -> Put:
+        return Put(BallotTie(ballot=ballot.number))
+
+    monkeypatch.setattr(ballot_rule, "_final", lenient)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=200, stateful_step_count=30))

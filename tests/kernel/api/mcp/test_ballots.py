@@ -35,6 +35,7 @@ async def given(kernel: House, tool: str, arguments: Any, token: str = "worker-t
 async def test_a_vote_from_its_beginning_to_its_end(team: House) -> None:
     """Contracts section 5: create, status, vote, the outcome in the answer to the deciding vote."""
     put = await given(team, "team_proposal_create", CREATE)
+    assert put["message_id"].startswith("m")
     assert (put["proposal"]["id"], put["proposal"]["electors"]) == ("p1", ["alice", "bob"])
     assert "bob are asked" in put["note"]
     status = await given(team, "team_proposal_status", {}, "bobs-token")
@@ -63,6 +64,7 @@ async def test_a_repeated_call_of_the_same_key_adds_nothing(team: House) -> None
     voted = await given(team, "team_vote", vote, key="0.1:v")
     assert await given(team, "team_proposal_create", CREATE, key="0.0:c") == first
     assert await given(team, "team_vote", vote, key="0.1:v") == voted
+    assert voted["message_id"].startswith("m")  # by which a repeated call without a key is told from one that is meant
     assert (await given(team, "team_vote", vote, key="0.2:v"))["again"] is True
 
 

@@ -8,7 +8,8 @@ import pytest
 import trio
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from kernel.api.mcp.calls import Calls
+from kernel.api.mcp import endpoint
+from kernel.api.mcp.calls import Calls, find
 from protocol.message import TEXT_LIMIT_BYTES
 from tests.kernel.api.house import House
 from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
@@ -150,6 +151,8 @@ async def test_the_admin_token_is_not_for_mcp(kernel: House) -> None:
         {"arguments": {"message": ""}},
         {"arguments": {"message": "hello @alice"}, "name": "channel_send"},
         {"arguments": None},
+        {"name": "nosuch"},
+        {"name": "n" * 200, "arguments": None},
     ],
 )
 async def test_the_short_way_and_the_sdks_way_give_the_same_answer(kernel: House, change: dict[str, Any]) -> None:
@@ -163,7 +166,7 @@ async def test_the_short_way_and_the_sdks_way_give_the_same_answer(kernel: House
     short = await post(kernel, body)
     longer = {**body, "params": body["params"] | {"_meta": body["params"]["_meta"] | {"progressToken": 1}}}
     sdk = await post(kernel, longer)
-    assert short.status == sdk.status == 200
+    assert short.status == sdk.status == (200 if find(body["params"]["name"]) else 400)
     assert short.json == sdk.json
     assert short.headers["content-type"] == sdk.headers["content-type"]
     assert short.headers["cache-control"] == sdk.headers["cache-control"] == "no-store"
@@ -193,6 +196,7 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
         {"id": "list", "method": "tools/list", "params": {}},
         {"id": 2, "method": "tools/call", "params": {"name": "team_members", "arguments": {}}},
         {"id": 2, "method": "tools/call", "params": {"name": "channel_read", "arguments": {"limit": "x"}}},
+        {"id": 2, "method": "tools/call", "params": {"name": "nosuch"}},
     ],
     ids=lambda message: str(message["method"]),
 )
@@ -211,6 +215,18 @@ async def test_plain_requests_of_the_handshake_revisions_are_the_same_both_ways(
         sdk = await kernel.ask("POST", "/mcp", {**body, "more": "than plain"}, headers=headers | named)
         assert (short.status, short.body and short.json) == (sdk.status, sdk.body and sdk.json)
         assert short.headers["content-type"] == sdk.headers["content-type"]
+
+
+async def test_a_tool_that_is_not_there_is_told_without_the_sdk(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that makes a name up does not wait for an import, which takes more than half a second."""
+    monkeypatch.setattr(endpoint, "_build", None)
+    await kernel.attempt()
+    modern = await post(kernel, call_of("nosuch", {}))
+    older = kernel.headers("worker-token") | {"Accept": "application/json", "MCP-Protocol-Version": "2025-06-18"}
+    params = {"name": "nosuch", "arguments": {}, "_meta": {"progressToken": 1}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    greeted = await kernel.ask("POST", "/mcp", body, headers=older)
+    assert [answer.json["error"]["message"] for answer in (modern, greeted)] == ["Unknown tool: nosuch"] * 2
 
 
 def test_the_sdk_is_not_imported_before_a_request_needs_it() -> None:

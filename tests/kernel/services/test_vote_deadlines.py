@@ -1,0 +1,38 @@
+"""Votes end in time, though nothing else happens in the house."""
+
+import pytest
+
+from kernel.rule.draft import Author
+from kernel.services.alarms import Alarms
+from kernel.store import ballots
+from kernel.store.commits.ballot import create
+from kernel.store.database import MEMORY
+from protocol.names import InstructionId
+from tests.kernel.store.hall import STARVATION_MS, asked
+from tests.kernel.store.house import open_house
+
+
+async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() -> None:
+    """P24: its only elector is who called for it; the alarm looks again at once, and next at the deadline."""
+    async with open_house(MEMORY) as house:
+        space = await house.workflow("alice")
+        await house.said(space, "work", to=("alice",))
+        await house.take("i1")
+        wake = house.feed.new_wake()
+        alarms = Alarms(
+            reader=house.reader,
+            writer=house.writer,
+            wake=wake,
+            now_ms=house.clock,
+            starvation_ms=STARVATION_MS,
+        )
+        wake.clear()
+        await house.writer.commit(create, space, asked(seconds=20), author=Author(InstructionId("i1"), 1))
+        assert wake.clear()
+        assert await alarms.run_once() == pytest.approx(20)
+        house.clock.now_ms += 20_000
+        await alarms.run_once()
+        ended = house.reader.now(ballots.one, space, "p1")
+        assert ended is not None
+        assert (ended.state, ended.why) == ("expired", "deadline")
+        assert wake.clear()
