@@ -16,6 +16,7 @@ from typing import Any, Final
 import psutil
 
 from protocol.state_paths import LOCK, RECORD, project_state
+from tests.e2e.processes import survivors
 
 AWK: Final = Path(sys.executable).parent / "awk"
 SECONDS: Final = 30.0
@@ -85,10 +86,13 @@ class Project:
         file.write_text(textwrap.dedent(text).lstrip("\n"), "utf-8")
         return file
 
-    def agent(self, name: str, *actions: str) -> Path:
-        """Write ``.agents/<name>.yaml``: backend mock, playing ``actions`` (each one YAML line, ``text: hi``)."""
+    def agent(self, name: str, *actions: str, more: str = "") -> Path:
+        """Write ``.agents/<name>.yaml``: backend mock, playing ``actions`` (each one YAML line, ``text: hi``).
+
+        ``more`` is a line that says something else of it.
+        """
         script = "".join(f"  - {{ {action} }}\n" for action in actions)
-        return self.write(f".agents/{name}.yaml", f"backend: mock\nmock:\n{script}")
+        return self.write(f".agents/{name}.yaml", f"backend: mock\n{more}\nmock:\n{script}")
 
     def spawn(
         self, *args: str, stdin: int = subprocess.DEVNULL, env: dict[str, str] | None = None
@@ -147,17 +151,15 @@ class Project:
         raise TimeoutError(f"the stream ended without {kind}")
 
     def stop(self) -> None:
-        """Stop the kernel, if one runs, and wait until it is gone. Raises psutil.TimeoutExpired after killing it."""
+        """Stop the kernel, if one runs, and wait until it is gone. Raises AssertionError after killing it."""
         if not self.alive():
             return
         with suppress(psutil.NoSuchProcess):
             kernel = psutil.Process(int(self.record()["pid"]))
             self.awk("stop", "--now", "--yes")
-            try:
-                kernel.wait(timeout=10)
-            except psutil.TimeoutExpired:
+            if survivors([kernel], seconds=10):
                 kernel.kill()
-                raise
+                raise AssertionError(f"the kernel {kernel.pid} did not stop")
 
 
 def empty_project(base: Path) -> Project:

@@ -43,6 +43,7 @@ class MemberRow(Body, frozen=True, kw_only=True):
 
     name: str
     state: str
+    """As in ``awk ps``."""
     agent: str = ""
     """What its queue is called by: ``name``, or ``name@space`` where it lives inside the workflow."""
 

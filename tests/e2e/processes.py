@@ -32,14 +32,26 @@ def wait_until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def survivors(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
-    """Those of ``processes`` that still live ``seconds`` later; returns as soon as none does."""
-    _, alive = psutil.wait_procs(processes, timeout=seconds)
-    return [process for process in alive if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    """Those of ``processes`` that still live ``seconds`` later; returns as soon as none does.
+
+    A zombie is dead: how soon it is buried is for whoever got it, process 1 in the end.
+    """
+    deadline = time.monotonic() + seconds
+    while (alive := [process for process in processes if _lives(process)]) and time.monotonic() < deadline:
+        select.select([], [], [], 0.01)
+    return alive
 
 
 def zygote_of(kernel: psutil.Process) -> psutil.Process:
     """The kernel's zygote."""
     return next(child for child in kernel.children() if "zygote" in " ".join(_words(child)))
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _all() -> Iterator[psutil.Process]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 
-from tests.e2e.processes import wait_until
+from tests.e2e.processes import survivors, wait_until
 from tests.project import Project
 
 APPROVE = """
@@ -85,7 +85,7 @@ def test_a_kernel_that_is_killed_meanwhile_still_knows_what_waits(project: Proje
     assert project.awk("send", "alice", "go", "--wait", env={"AGENT_WORKER_TRUST": "1"}).code == 7
     kernel = psutil.Process(int(project.record()["pid"]))
     os.kill(kernel.pid, signal.SIGKILL)
-    kernel.wait(10)
+    assert survivors([kernel], seconds=10) == []
     wait_until(lambda: not project.alive())
     assert project.awk("start").code == 0
     assert [row["id"] for row in pending(project)] == ["a1"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.processes import wait_until
+from tests.e2e.processes import survivors, wait_until
 from tests.e2e.test_approvals import pending, ran
 from tests.project import Project
 from tests.worker.backends.subject import CLIS
@@ -67,7 +67,7 @@ def test_a_kernel_that_is_killed_while_claude_is_kept_waiting_asks_no_second_tim
         assert project.awk("send", "alice", "go", "--wait", seconds=60).code == 7
         kernel = psutil.Process(int(project.record()["pid"]))
         os.kill(kernel.pid, signal.SIGKILL)
-        kernel.wait(10)
+        assert survivors([kernel], seconds=10) == []
         wait_until(lambda: not project.alive())
         assert project.awk("start", "--trust", env=env).code == 0
         assert [row["id"] for row in pending(project)] == ["a1"]

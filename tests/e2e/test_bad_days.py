@@ -54,7 +54,9 @@ def test_refused_credentials_wait_for_a_person_and_the_next_kernel_asks_again(ke
 
 def test_a_transient_failure_is_tried_again(shared_kernel: Project) -> None:
     """promises.md 4.3: an overloaded provider costs time, not work."""
-    shared_kernel.agent("hurried", "error: { http_status: 529, times: 1 }", "text: got through")
+    shared_kernel.agent(
+        "hurried", "error: { http_status: 529, times: 1 }", "text: got through", more="retry: { backoff: 0.05s }"
+    )
     sent = shared_kernel.awk("send", "hurried", "x", "--wait", "--json")
     assert (sent.code, sent.json()["results"][0]["text"]) == (0, "got through")
     shown = shared_kernel.awk("show", sent.json()["instruction_ids"][0], "--json").json()

@@ -4,7 +4,7 @@ import signal
 
 import psutil
 
-from tests.e2e.processes import wait_until
+from tests.e2e.processes import survivors, wait_until
 from tests.project import Project
 
 
@@ -18,8 +18,7 @@ def test_a_message_is_answered_and_nothing_is_left_running(project: Project) -> 
     assert [(r["agent"], r["status"], r["text"]) for r in sent.json()["results"]] == [("alice", "done", "looked at X")]
     tree = [kernel, *kernel.children(recursive=True)]
     assert project.awk("stop", "--yes").code == 0
-    gone, alive = psutil.wait_procs(tree, timeout=5)
-    assert (len(gone), alive) == (len(tree), [])
+    assert survivors(tree, seconds=5) == []
 
 
 def test_an_accepted_message_survives_kill_9_and_is_answered_by_the_next_kernel(project: Project) -> None:

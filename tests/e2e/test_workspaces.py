@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil
 
+from tests.e2e.processes import survivors
 from tests.project import Project
 
 REVIEW = """\
@@ -37,7 +38,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def kill(project: Project) -> None:
     kernel = psutil.Process(int(project.record()["pid"]))
     os.kill(kernel.pid, signal.SIGKILL)
-    kernel.wait(timeout=10)
+    assert survivors([kernel], seconds=10) == []
 
 
 def test_a_workspace_in_files_tells_what_the_log_tells_even_after_a_crash(project: Project) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.e2e.processes import wait_until
+from tests.e2e.processes import survivors, wait_until
 from tests.project import Project
 
 REVIEW = """\
@@ -62,7 +62,7 @@ def trees(project: Project) -> list[str]:
 def kill(project: Project) -> None:
     kernel = psutil.Process(int(project.record()["pid"]))
     os.kill(kernel.pid, signal.SIGKILL)
-    kernel.wait(timeout=10)
+    assert survivors([kernel], seconds=10) == []
 
 
 def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project: Project) -> None:

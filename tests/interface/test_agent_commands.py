@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from protocol.agent import AgentDefinition, Prompt
-from protocol.api.agents import AgentInfo, AgentList, AgentRow, as_written
+from protocol.api.agents import AgentChanged, AgentInfo, AgentList, AgentRow, as_written
 from protocol.api.instructions import QueueReport, QueueRow
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
@@ -219,6 +219,31 @@ def test_agents_are_listed_without_a_kernel(cli: Cli, alice: Path) -> None:
     assert [(row["name"], row["state"]) for row in ran.json()["agents"]] == [("alice", "stopped"), ("bad", "error")]
     assert "no kernel runs" in ran.err
     assert list(cli.home.iterdir()) == []
+
+
+def test_an_agent_whose_file_broke_is_listed_with_what_it_does(cli: Cli, kernel: KernelDouble) -> None:
+    """What the file said before counts: the list says so, and what is wrong now."""
+    broken = AgentRow(
+        name="alice", model="x", backend="sdk", file="a.yaml", ephemeral=False, state="idle", error="a.yaml:1: no"
+    )
+    never = msgspec.structs.replace(broken, name="bad", state="error")
+    kernel.answers["GET /agents"] = AgentList(agents=(broken, never))
+    _, alice, bad = cli("ls").out.splitlines()
+    assert alice.split()[:2] == ["alice", "idle"]
+    assert alice.endswith("a.yaml:1: no (what it said before counts)")
+    assert bad.endswith("a.yaml:1: no")
+
+
+def test_an_agent_that_waits_is_shown_with_when_and_why(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 9: the words of ps; when that ends by itself is told too."""
+    kernel.answers["GET /agents/bob"] = msgspec.structs.replace(
+        _info("bob", ephemeral=True), state="waiting", reason="quota", until="2026-01-01T00:00:00.000Z"
+    )
+    assert "waiting until 2026-01-01T00:00:00.000Z (quota)" in cli("agent", "info", "bob").out
+    kernel.answers["POST /agents/bob/resume"] = AgentChanged(
+        name="bob", space=None, state="waiting", reason="quota", until="2026-01-01T00:00:00.000Z"
+    )
+    assert cli("resume", "bob").out == "bob is waiting until 2026-01-01T00:00:00.000Z (quota)\n"
 
 
 def test_an_agent_is_shown_with_what_it_knows(cli: Cli, alice: Path) -> None:

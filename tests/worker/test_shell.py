@@ -73,8 +73,11 @@ async def test_a_background_process_does_not_hold_the_call(tmp_path: Path) -> No
     assert await _gone(int(outcome.text))
 
 
-async def test_a_process_that_left_the_group_holds_the_call_for_a_moment_only(tmp_path: Path) -> None:
+async def test_a_process_that_left_the_group_holds_the_call_for_a_moment_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What leaves the group is the keeper's to kill; the call must end all the same."""
+    monkeypatch.setattr("worker.shell._LINGER_SECONDS", 0.2)
     outcome = await run(tmp_path, "setsid sleep 20 & echo on")
     assert outcome.text == "on\n"
 

@@ -18,9 +18,10 @@ def lines(body: bytes, screen: Screen) -> list[str]:
     """Facts first, then the definition as a file would have it."""
     info: dict[str, Any] = json.loads(body)
     reason = f" ({info['reason']})" if info.get("reason") else ""
+    until = f" until {info['until']}" if info.get("until") else ""
     facts = {
         "file": info["file"] or "none: it lives until the kernel stops",
-        "state": f"{info['state']}{reason}",
+        "state": f"{info['state']}{until}{reason}",
         "workspaces": ", ".join(info.get("workspaces") or ()) or "none",
         "sandbox": _SANDBOX.get(str(info.get("sandbox")), str(info.get("sandbox"))),
         "limits": _limits(info["definition"].get("limits") or {}),

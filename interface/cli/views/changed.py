@@ -15,6 +15,7 @@ def lines(body: bytes, _screen: Screen) -> list[str]:
         return [one_line(f"@{row.name}:{row.tag} is {'paused' if row.paused else row.state}")]
     agent = msgspec.json.decode(body, type=AgentChanged)
     name = agent.name if agent.space is None else f"{agent.name}@{agent.space}"
+    until = f" until {agent.until}" if agent.until else ""
     why = f" ({agent.reason})" if agent.reason else ""
     goes_on = f"; goes on: {', '.join(agent.instructions)}" if agent.instructions else ""
-    return [one_line(f"{name} is {agent.state}{why}{goes_on}")]
+    return [one_line(f"{name} is {agent.state}{until}{why}{goes_on}")]

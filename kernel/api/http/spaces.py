@@ -25,12 +25,17 @@ async def members(services: Services, call: Call[None]) -> MemberList:
     """GET /spaces/:space/members. A personal space has one: its agent."""
     space = known_space(services, call.args["space"])
     if is_personal(space):
-        processes = await services.reader.read(agents.ps, services.now_ms())
-        here = (one for one in processes if space == f"dm:{one.key}")
-        rows = (MemberRow(name=one.shown.name, state=one.shown.state, agent=one.key) for one in here)
+        name = split_space(space)[1]
+        looks = await services.reader.read(agents.process, name, services.now_ms())
+        rows = (MemberRow(name=name, state=one.shown.state, agent=one.key) for one in (looks,) if one is not None)
     else:
         found = services.reader.now(agents.members, space)
-        rows = (MemberRow(name=member.name, state=member.state, agent=member.key) for member in found)
+        processes = await services.reader.read(agents.ps, services.now_ms())
+        states = {process.key: process.shown.state for process in processes}
+        rows = (
+            MemberRow(name=member.name, state=states.get(member.key, member.state), agent=member.key)
+            for member in found
+        )
     return MemberList(space=space, members=tuple(rows))
 
 

@@ -67,6 +67,8 @@ async def test_ps_names_agents_as_they_can_be_sent_to(kernel: House) -> None:
     await kernel.ask("POST", "/workflows", {"workflow": "al"})
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     assert (row["name"], row["space"]) == ("boss", "al:main")
+    (alone,) = (await kernel.ask("GET", "/spaces/dm:alice/members")).json["members"]
+    assert (alone["name"], alone["agent"]) == ("alice", "alice")
     target = f"{row['name']}@{row['space']}"
     assert (await kernel.ask("POST", "/messages", {"to": target, "text": "work"})).status == 202
     await kernel.ask("POST", "/workflows", {"workflow": "al", "tag": "two"})
@@ -109,7 +111,10 @@ async def test_status_says_what_is_wrong_with_the_project(kernel: House) -> None
     assert "wokers" in wrong["message"]
     (root / "moniro.yaml").unlink()
     (root / ".agents/alice.yaml").write_text("model: 3\n")
-    assert {one["path"] for one in (await kernel.ask("GET", "/status")).json["broken"]} == {".agents/alice.yaml"}
+    (root / ".workflows/task.yaml").write_text("agents: {}\n")
+    status = (await kernel.ask("GET", "/status")).json
+    assert {one["path"] for one in status["broken"]} == {".agents/alice.yaml", ".workflows/task.yaml"}
+    assert "awk validate" in status["notice"]
 
 
 async def test_a_channel_is_read_from_its_end_or_from_a_seq(kernel: House) -> None:

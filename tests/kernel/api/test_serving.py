@@ -160,6 +160,8 @@ async def test_http_2_passes_the_same_gate(kernel: House) -> None:
                     if isinstance(event, h2.events.ResponseReceived):
                         fields_back = {bytes(name): bytes(value) for name, value in event.headers}
                         statuses[event.stream_id] = fields_back[b":status"].decode()
+        client.close_connection()
+        await wire.stream.send_all(client.data_to_send())
     assert [statuses[stream] for stream in sorted(statuses)] == ["421", "401", "200"]
 
 

@@ -143,6 +143,10 @@ async def test_an_agent_is_shown_and_changed_in_the_words_of_ps(kernel: House) -
     await kernel.services.writer.commit(back_off)
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     assert row["state"] == "backoff" and row["until"]
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    for space in ("dm:alice", "review:main"):
+        members = (await kernel.ask("GET", f"/spaces/{space}/members")).json["members"]
+        assert members[0]["state"] == "backoff"
     for answer in [await kernel.ask("GET", "/agents/alice"), await kernel.ask("POST", "/agents/alice/resume")]:
         assert [answer.json[key] for key in ("state", "reason", "until")] == [
             row[key] for key in ("state", "reason", "until")

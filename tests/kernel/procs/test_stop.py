@@ -49,8 +49,11 @@ async def test_sigkill_follows_sigterm(forking: ForkLauncher) -> None:
     assert exited.signal == signal.SIGKILL
 
 
-async def test_a_keeper_that_does_not_answer_is_killed_at_last(forking: ForkLauncher) -> None:
+async def test_a_keeper_that_does_not_answer_is_killed_at_last(
+    forking: ForkLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """promises P8: stop returns within grace + 7 s, whatever happens."""
+    monkeypatch.setattr("kernel.procs.stop.VERIFY_SECONDS", 0.3)
     async with await start(forking, *STAYS) as handle:
         pids = await read_pids(handle.stdout)
         os.kill(handle.keeper_pid, signal.SIGSTOP)

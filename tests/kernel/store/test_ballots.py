@@ -1,6 +1,7 @@
 """Ballots in the store: who is woken by what, what is said, and that each ends once (promise P24, fault XF18)."""
 
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 
@@ -16,6 +17,7 @@ from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.commits.sweep_old import sweep_instructions
 from kernel.store.commits.tick import next_tick_ms
 from kernel.store.database import MEMORY, open_database
+from protocol.ballot import BALLOT_STATES, BallotType, Method, TieBreaker, Why
 from protocol.errors import Refused
 from protocol.ipc import Entry
 from protocol.names import InstructionId
@@ -389,3 +391,19 @@ def test_a_limit_of_the_workflow_keeps_who_would_be_woken_waiting(hall: Hall) ->
     assert rows == [("waiting", "hops")] * 2
     hall.advance(61)
     assert (put.ballot.state, hall.ballot("p1").state) == ("open", "expired")
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("type", get_args(BallotType)),
+        ("rule", get_args(Method)),
+        ("tie_breaker", get_args(TieBreaker)),
+        ("state", BALLOT_STATES),
+        ("why", get_args(Why)),
+    ],
+)
+def test_the_schema_knows_the_words_of_the_protocol(hall: Hall, column: str, words: tuple[str, ...]) -> None:
+    """style 32: the CHECK list is the enum."""
+    schema = str(hall.database.writer().execute("SELECT sql FROM sqlite_schema WHERE name = 'ballots'").get)
+    assert f"CHECK ({column} IN ({', '.join(repr(word) for word in words)}))" in schema

@@ -15,6 +15,7 @@ import trio
 
 from protocol.agent import McpServer
 from protocol.ipc import Entry, Go, Json, Limits, ToolCall, Turn, Yield
+from tests.e2e.processes import survivors
 from tests.worker.fake_kernel import attempt, make_start
 from tests.worker.test_sandbox import Place, real
 from worker.backends import process, words
@@ -112,9 +113,7 @@ async def test_one_that_ignores_sigterm_is_killed_with_its_group(run: Run) -> No
         pids = [int(line or 0) for line in (await made.line(), await made.line())]
         await made.stop()
         assert (await made.ended()).signal == 9
-    gone, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=2)
-    assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
-    assert len(gone) <= len(pids)
+    assert survivors([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], seconds=2) == []
 
 
 TIDY = "trap 'sleep 0.2; echo tidied > tidy; exit 7' TERM; echo up; while :; do sleep 0.05; done"
