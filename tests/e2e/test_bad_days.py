@@ -92,6 +92,7 @@ def test_a_flood_on_stderr_blocks_nobody(shared_kernel: Project) -> None:
 def test_a_target_that_is_not_there_exits_5_and_says_what_to_do(shared_kernel: Project, target: str, says: str) -> None:
     """contracts.md section 2: two errors, both with the remedy."""
     shared_kernel.agent("alice", "text: hi")
+    shared_kernel.write(".workflows/review.yaml", "agents:\n  alice: { ref: alice }\n")
     sent = shared_kernel.awk("send", target, "x")
     assert sent.code == 5
     assert says in sent.err

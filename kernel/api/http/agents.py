@@ -14,7 +14,7 @@ from kernel.api.context import Services
 from kernel.api.http.once import once
 from kernel.api.http.route import Call
 from kernel.api.reply import Reply, json_reply
-from kernel.source.problems import place_text
+from kernel.source.problems import BadDefinition, place_text
 from kernel.store import agents, deliveries, shown
 from kernel.store.agents import AgentRecord, Process
 from kernel.store.commits.clear import delete_agent
@@ -32,10 +32,14 @@ _decoder = msgspec.json.Decoder(AgentDefinition)
 
 async def listing(services: Services, _call: Call[None]) -> AgentList:
     """GET /agents: what the files say now, and the agents made at run time."""
-    survey = await trio.to_thread.run_sync(services.catalog.survey)
     processes = await services.reader.read(agents.ps, services.now_ms())
     states = {process.key: process.shown.state for process in processes}
     records = services.reader.now(agents.all)
+    try:
+        survey = await trio.to_thread.run_sync(services.catalog.survey)
+    except BadDefinition as error:  # of the project file: as long as that is wrong, no agent's file is taken over
+        broken = tuple((record.key, error.errors) for record in records if record.origin == "file")
+        survey = Survey((), error.errors, broken)
     rows = [*_file_rows(survey, states), *_broken_rows(survey, records, states), *_ephemeral_rows(records, states)]
     return AgentList(agents=tuple(sorted(rows, key=lambda row: row.name)))
 
@@ -151,7 +155,7 @@ def _broken_rows(survey: Survey, records: Iterable[AgentRecord], states: Mapping
             name=name,
             model="" if old is None else old.model,
             backend="" if old is None else old.backend,
-            file=errors[0].path,
+            file=errors[0].path if old is None else old.file,
             ephemeral=False,
             state="error" if old is None else states.get(old.key, "idle"),
             error=place_text(errors),

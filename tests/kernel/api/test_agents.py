@@ -39,6 +39,9 @@ async def test_an_agent_whose_file_broke_is_listed_as_it_works(kernel: House) ->
     assert ".agents/alice.yaml:1" in row["error"]
     status = (await kernel.ask("GET", "/status")).json
     assert status["state"] == "up" and "not in effect" in status["notice"]
+    (kernel.services.catalog.root / "moniro.yaml").write_text("limts: {}\n")
+    (row,) = (await kernel.ask("GET", "/agents")).json["agents"]
+    assert (row["state"], row["file"], "moniro.yaml:1" in row["error"]) == ("running", ".agents/alice.yaml", True)
 
 
 async def test_an_agent_made_at_run_time_can_be_sent_to_changed_and_ended(kernel: House) -> None:
