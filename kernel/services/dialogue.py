@@ -56,18 +56,29 @@ NOISE_LIMIT: Final = 1000
 LATE_SECONDS: Final = 5.0
 """A kernel that wakes up so late was stopped or suspended, and its workers maybe with it: they get their time again."""
 
+TELL_SECONDS: Final = 0.02
+"""How long the first entry may take to tell, in its own commit, that its worker runs."""
+
 DUMP_SECONDS: Final = 2.0
 """For a worker to write where its threads stand, before it is ended."""
 
 
+async def _nothing_to_tell() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Ears:
-    """Who hears what a worker says. ``entry`` commits and returns the answer."""
+    """Who hears what a worker says. ``entry`` commits and returns the answer.
+
+    ``works`` is told TELL_SECONDS after ``ready`` that the worker does not end as soon as it began.
+    """
 
     entry: Callable[[Entry], Awaitable[Go | Yield | Stop]]
     log: Callable[[Log], Awaitable[None]]
     live: Callable[[Delta | Progress], None]
     ready: Callable[[Ready], Awaitable[None]]
+    works: Callable[[], Awaitable[None]] = _nothing_to_tell
 
 
 class Dialogue:
@@ -92,6 +103,7 @@ class Dialogue:
         self._excused_at = excused_at
         self._progress_at = 0.0
         self._ready = False
+        self._tell_at = math.inf
         self._tool_runs = False
         self._spared = False
         """The kernel was late, and nothing has been heard since."""
@@ -110,7 +122,7 @@ class Dialogue:
     async def _talk(self) -> Ending | None:
         self._progress_at = trio.current_time()
         while True:
-            wake_at = min(self._progress_at + self._patience_seconds(), self._pulse.due_at)
+            wake_at = min(self._progress_at + self._patience_seconds(), self._pulse.due_at, self._tell_at)
             frame = None
             with trio.move_on_at(wake_at) as nap:
                 frame = await self._link.receive()
@@ -135,6 +147,11 @@ class Dialogue:
 
     async def _judge(self, now: float, wake_at: float) -> Ending | None:
         """Nothing was said until ``wake_at``: what of it? None: the worker still has time."""
+        if now >= self._tell_at:
+            self._tell_at = math.inf
+            await self._ears.works()
+            self._forgive(trio.current_time() - now)
+            return None
         if now - wake_at > LATE_SECONDS and not self._spared:
             self._spared = True
             self._forgive(now - wake_at + self._pulse.within_seconds)
@@ -211,7 +228,9 @@ class Dialogue:
             for part in in_lines(self._start):
                 await self._link.send(part)
             await self._ears.ready(ready)
-            self._pulse.begin(trio.current_time())
+            now = trio.current_time()
+            self._pulse.begin(now)
+            self._tell_at = now + TELL_SECONDS
         return None
 
     async def _pace(self, now: float) -> None:

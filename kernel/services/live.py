@@ -1,7 +1,7 @@
 """An attempt under way, as those see it who show it or want to stop it."""
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -40,7 +40,8 @@ class Live:
     stop_reason: StopReason | None = None
     grace_seconds: float = 0.0
     spawning: trio.CancelScope = field(default_factory=trio.CancelScope)
-    stopping: trio.Event = field(default_factory=trio.Event)
+    _stop: Callable[[], None] | None = None
+    """What is done about being asked to leave."""
 
     @contextmanager
     def hold(self) -> Generator[None]:
@@ -56,10 +57,22 @@ class Live:
         """Until when silence is no fault of the worker's: it waited for a person."""
         return trio.current_time() if self.held else self.let_go_at
 
+    @contextmanager
+    def obeying(self, stop: Callable[[], None]) -> Generator[None]:
+        """While the block lasts, ``stop`` is called once it is asked to leave: at once, where it was before."""
+        if self.stop_reason is not None:
+            stop()
+        self._stop = stop
+        try:
+            yield
+        finally:
+            self._stop = None
+
     def stop(self, reason: StopReason, grace_seconds: float) -> None:
         """Ask the worker to leave, and have its tree killed ``grace_seconds`` later. The first reason wins."""
         if self.stop_reason is None:
             self.stop_reason = reason
             self.grace_seconds = grace_seconds
-            self.stopping.set()
             self.spawning.cancel()
+            if self._stop is not None:
+                self._stop()
