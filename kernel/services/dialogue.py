@@ -123,11 +123,13 @@ class Dialogue:
         self._progress_at = trio.current_time()
         while True:
             wake_at = min(self._progress_at + self._patience_seconds(), self._pulse.due_at, self._tell_at)
-            frame = None
-            with trio.move_on_at(wake_at) as nap:
-                frame = await self._link.receive()
+            frame, silent = self._link.at_hand(), False
+            if frame is None:
+                with trio.move_on_at(wake_at) as nap:
+                    frame = await self._link.receive()
+                silent = nap.cancelled_caught
             now = trio.current_time()
-            if nap.cancelled_caught:
+            if silent:
                 ending = await self._judge(now, wake_at)
             elif frame is None:
                 return None

@@ -54,6 +54,10 @@ class Link:
         finally:
             self._sending.release()
 
+    def at_hand(self) -> WorkerFrame | Noise | None:
+        """The next thing the worker says, if it has come already."""
+        return self._arrived.popleft() if self._arrived else None
+
     async def receive(self) -> WorkerFrame | Noise | None:
         """The next thing the worker says; None once it closed its output. Cancellation loses nothing."""
         while not self._arrived:

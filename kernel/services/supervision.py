@@ -69,8 +69,9 @@ class Supervision:
                 await self._tell_started(live)
                 fault_hook("attempt.result")
                 exited = await stop(handle, grace_seconds=LEAVE_SECONDS)
-                with trio.move_on_after(LEAVE_SECONDS):
-                    await tail.ended.wait()
+                if not tail.ended.is_set():
+                    with trio.move_on_after(LEAVE_SECONDS):
+                        await tail.ended.wait()
             nursery.cancel_scope.cancel()
         if live.stop_reason is not None and (ending is None or ending.ended_as == "failed"):
             return Ending("stopped", live.stop_reason), exited
