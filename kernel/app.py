@@ -4,7 +4,6 @@ flock (boot) -> database and migrations -> the dead kernel's trees are proved go
 launcher -> HTTP and MCP -> dispatcher. Nothing is leased before all of it stands (promises.md 4.7).
 """
 
-import gc
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from kernel.api.context import Services
 from kernel.api.serve import serve
 from kernel.boot.arguments import Boot
 from kernel.boot.doorstep import Doorstep
+from kernel.boot.heap import settle_heap
 from kernel.house import House, build
 from kernel.policy.boots import WAY_OUT
 from kernel.procs.launcher import LauncherUnknown
@@ -38,8 +38,6 @@ EX_CONFIG: Final = 78
 """sysexits.h: something was found in an unconfigured or misconfigured state."""
 EX_IOERR: Final = 74
 """sysexits.h: an error occurred while doing I/O."""
-COLLECTED_AFTER: Final = (10_000, 20, 20)
-"""Objects that are not freed by themselves, and collections of the young before one of the older."""
 LADDER_SECONDS: Final = 10.0
 """From the end of its grace until a worker's tree is gone, however it behaves (promises.md 4.6), and its end booked."""
 
@@ -138,7 +136,7 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
             rooms.start_soon(house.reload.run)
             await rooms.start(house.dispatcher.run)
         logger.info("kernel.ready %s", house.services.about.url)
-        _settle_heap()
+        settle_heap()
         house.vitals.ready("safe mode" if house.safe_mode.is_set() else house.services.about.url)
         grace_seconds = await house.stopping.asked()
         house.vitals.stopping()
@@ -150,13 +148,6 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
             await house.services.writer.commit(end_ephemeral)
         house.stopping.closing.set()
     logger.info("kernel.stopped")
-
-
-def _settle_heap() -> None:
-    """What there is now stays: the collector need not look at it again, nor at what is new after each few hundred."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECTED_AFTER)
 
 
 async def _serve_to_end(
