@@ -79,7 +79,7 @@ def test_opening_twice_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_statement_is_planned_once_and_not_for_each_value() -> None:
-    """architecture.md: planned anew for the values bound to it, one statement took as long as all others of a commit."""
+    """architecture.md: planned anew for what is bound to it, one statement took as long as all others of a commit."""
     database = open_database(":memory:")
     for connection in (database.writer(), database.reader()):
         assert connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1) == 1
