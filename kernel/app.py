@@ -18,6 +18,7 @@ from kernel.api.context import Services
 from kernel.api.serve import serve
 from kernel.boot.arguments import Boot
 from kernel.boot.doorstep import Doorstep
+from kernel.boot.heap import settle_heap
 from kernel.house import House, build
 from kernel.policy.boots import WAY_OUT
 from kernel.procs.launcher import LauncherUnknown
@@ -135,6 +136,7 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
             rooms.start_soon(house.reload.run)
             await rooms.start(house.dispatcher.run)
         logger.info("kernel.ready %s", house.services.about.url)
+        settle_heap()
         house.vitals.ready("safe mode" if house.safe_mode.is_set() else house.services.about.url)
         grace_seconds = await house.stopping.asked()
         house.vitals.stopping()

@@ -1,6 +1,6 @@
 """The agents of a project, as ``.agents/`` has them when one is asked for: an edit counts from the next lease.
 
-The files are read each time; what is kept is what the same bytes came to before. A stale definition costs trust.
+A stale definition costs trust: a file is read again unless it is certain that it is what was read before.
 """
 
 import os
@@ -15,6 +15,7 @@ from kernel.agents.definition import AGENT_SHAPES, Named, check_agent, convert_a
 from kernel.agents.partial import check_partial
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project, read_project
 from kernel.source.files import FileMissing, inside, read_bytes, read_text, tree_of
+from kernel.source.glance import Glance, Glances
 from kernel.source.located import Converter
 from kernel.source.nodes import Node
 from kernel.source.problems import BadDefinition, Problems, fail
@@ -48,19 +49,35 @@ class Survey:
     """``errors`` by the name of the agent that they keep from being had."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a file came to: how it looked before it was read, and what was in it."""
+
+    seen: Glance
+    data: bytes
+    project: ProjectDefinition
+    loaded: Loaded
+
+
 class Catalog:
     """What the project at ``root`` defines. Reads block for microseconds."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._glances = Glances()
+        self._project_paths = tuple(str(root / file) for file in PROJECT_FILES)
+        self._project_seen: tuple[Glance, ...] = ()
         self._project: tuple[ProjectFile | None, Parsed] = (None, Parsed(ProjectDefinition()))
-        self._agents: dict[str, tuple[bytes, ProjectDefinition, Loaded]] = {}
+        self._agents: dict[str, _Kept] = {}
 
     def project(self) -> ProjectDefinition:
         """What the project file says, or all defaults; without those agents that are wrong. Raises BadDefinition."""
-        file = read_project(self.root)
-        if file != self._project[0]:
-            self._project = (file, Parsed(ProjectDefinition()) if file is None else parse_project(file))
+        seen = tuple(map(self._glances.at, self._project_paths))
+        if seen != self._project_seen or not all(one.settled for one in seen):
+            file = read_project(self.root)
+            if file != self._project[0]:
+                self._project = (file, Parsed(ProjectDefinition()) if file is None else parse_project(file))
+            self._project_seen = seen
         return self._project[1].definition
 
     def names(self) -> tuple[str, ...]:
@@ -94,6 +111,9 @@ class Catalog:
         if isinstance(inline, AgentDefinition):
             self.system_text(inline, path)
             return Loaded(inline, path)
+        seen, kept = self._glances.at(f"{self.root}/{path}"), self._agents.get(name)
+        if kept is not None and seen.settled and kept.seen == seen and kept.project is project:
+            return kept.loaded
         try:
             data = read_bytes(inside(self.root, path, path), path)
         except FileMissing:
@@ -101,12 +121,10 @@ class Catalog:
             if inline is not None:
                 raise self._bad_entry(name, f"there is no file {path}", "correct the path, or remove it") from None
             raise self._unknown(name) from None
-        kept = self._agents.get(name)
-        if kept is not None and kept[0] == data and kept[1] is project:
-            return kept[2]
-        loaded = Loaded(self.parse(name, path, data, project), path)
+        same = kept is not None and kept.data == data and kept.project is project
+        loaded = kept.loaded if kept is not None and same else Loaded(self.parse(name, path, data, project), path)
         if loaded.definition.prompt.system_file is None:  # else another file decides too
-            self._agents[name] = (data, project, loaded)
+            self._agents[name] = _Kept(seen, data, project, loaded)
         return loaded
 
     def parse(self, name: str, path: str, data: bytes, project: ProjectDefinition) -> AgentDefinition:

@@ -16,6 +16,7 @@ from kernel.api.gate import Gate
 from kernel.api.http.answer import ASKED, Asked, answer
 from kernel.api.http.route import Route, Stream
 from kernel.api.http.table import ROUTES
+from kernel.api.inbox import INBOX, Inbox
 from kernel.api.principal import Admin, Doorman, Principal, Worker
 from kernel.api.problems import problem_reply, refusal_of
 from kernel.api.reply import Reply, send_and_drain, send_reply
@@ -103,27 +104,18 @@ class Front:
             return
         asked = Asked(fields, scope["query_string"], body, client_port=(scope.get("client") or ("", 0))[1])
         if route.waits:
-            reply = await self._answer_who_stays(route, asked, receive)
+            reply = await self._answer_who_stays(route, asked, scope[INBOX])
         else:
             reply = await answer(self._services, route, asked)
         if reply is not None:
             assert isinstance(reply, Reply)
             await send_reply(reply, send)
 
-    async def _answer_who_stays(self, route: Route, asked: Asked, receive: Receive) -> Reply | Stream | None:
-        """As ``answer``; None where the client leaves before. Its whole body was read: what comes is its end."""
-        reply: Reply | Stream | None = None
-        async with trio.open_nursery() as nursery:
-
-            async def watch() -> None:
-                while (await receive())["type"] != "http.disconnect":
-                    pass
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(watch)
-            reply = await answer(self._services, route, asked)
-            nursery.cancel_scope.cancel()
-        return reply
+    async def _answer_who_stays(self, route: Route, asked: Asked, inbox: Inbox) -> Reply | Stream | None:
+        """As ``answer``; None where the client leaves before."""
+        with trio.CancelScope() as staying, inbox.leaving(staying.cancel):
+            return await answer(self._services, route, asked)
+        return None
 
 
 def _check_mcp(method: str, principal: Principal) -> None:

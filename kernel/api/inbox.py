@@ -6,8 +6,9 @@ request: together more than our own work on it. Here who need not wait goes on a
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Final, cast
 
 import trio
 from hypercorn.config import Config
@@ -18,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 LIMIT: Final = 10
 """Parts that may wait. What comes then stays in the socket, so that a client is held up and not its body kept."""
+INBOX: Final = "agent_worker.inbox"
+"""Key of the ASGI scope under which a request's own inbox is."""
 
 _Send = Callable[[ASGISendEvent | None], Awaitable[None]]
 
@@ -30,6 +33,7 @@ class Inbox:
         self._reader = trio.lowlevel.ParkingLot()
         self._writer = trio.lowlevel.ParkingLot()
         self._closed = False
+        self._leave: Callable[[], None] | None = None
 
     async def put(self, part: ASGIReceiveEvent) -> None:
         """Add a part; wait while there are too many. What nobody will read is dropped."""
@@ -38,6 +42,8 @@ class Inbox:
         if not self._closed:
             self._parts.append(part)
             self._reader.unpark()
+            if self._leave is not None and part["type"] == "http.disconnect":
+                self._leave()
 
     async def receive(self) -> ASGIReceiveEvent:
         """The next part, as ASGI's ``receive``."""
@@ -45,6 +51,17 @@ class Inbox:
             await self._reader.park()
         self._writer.unpark()
         return self._parts.popleft()
+
+    @contextmanager
+    def leaving(self, leave: Callable[[], None]) -> Generator[None]:
+        """While the block lasts, ``leave`` is called once the client is gone: at once, where it is."""
+        if any(part["type"] == "http.disconnect" for part in self._parts):
+            leave()
+        self._leave = leave
+        try:
+            yield
+        finally:
+            self._leave = None
 
     def close(self) -> None:
         """Nobody reads any more."""
@@ -61,7 +78,7 @@ class Requests(TaskGroup):
     ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
         """Answer the request of ``scope`` in a task of its own; returns where its parts are put."""
         assert self._nursery is not None, "requests come while the group is open"
-        inbox = Inbox()
+        inbox = cast("dict[str, Any]", scope)[INBOX] = Inbox()
         self._nursery.start_soon(_answer, app, scope, inbox, send)
         return inbox.put
 

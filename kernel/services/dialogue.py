@@ -57,18 +57,29 @@ NOISE_LIMIT: Final = 1000
 LATE_SECONDS: Final = 5.0
 """A kernel that wakes up so late was stopped or suspended, and its workers maybe with it: they get their time again."""
 
+TELL_SECONDS: Final = 0.02
+"""How long the first entry may take to tell, in its own commit, that its worker runs."""
+
 DUMP_SECONDS: Final = 2.0
 """For a worker to write where its threads stand, before it is ended."""
 
 
+async def _nothing_to_tell() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Ears:
-    """Who hears what a worker says. ``entry`` commits and returns the answer."""
+    """Who hears what a worker says. ``entry`` commits and returns the answer.
+
+    ``works`` is told TELL_SECONDS after ``ready`` that the worker does not end as soon as it began.
+    """
 
     entry: Callable[[Entry], Awaitable[Go | Yield | Stop]]
     log: Callable[[Log], Awaitable[None]]
     live: Callable[[Delta | Progress], None]
     ready: Callable[[Ready], Awaitable[None]]
+    works: Callable[[], Awaitable[None]] = _nothing_to_tell
 
 
 class Dialogue:
@@ -93,6 +104,7 @@ class Dialogue:
         self._standstill = standstill or Standstill()
         self._progress_at = 0.0
         self._ready = False
+        self._tell_at = math.inf
         self._tool_runs = False
         self._doing = ""
         self._spared = False
@@ -115,12 +127,14 @@ class Dialogue:
     async def _talk(self) -> Ending | None:
         self._progress_at = trio.current_time()
         while True:
-            wake_at = min(self._progress_at + self._patience_seconds(), self._pulse.due_at)
-            frame = None
-            with trio.move_on_at(wake_at) as nap:
-                frame = await self._link.receive()
+            wake_at = min(self._progress_at + self._patience_seconds(), self._pulse.due_at, self._tell_at)
+            frame, silent = self._link.at_hand(), False
+            if frame is None:
+                with trio.move_on_at(wake_at) as nap:
+                    frame = await self._link.receive()
+                silent = nap.cancelled_caught
             now = trio.current_time()
-            if nap.cancelled_caught:
+            if silent:
                 ending = await self._judge(now, wake_at)
             elif frame is None:
                 return None
@@ -140,6 +154,11 @@ class Dialogue:
 
     async def _judge(self, now: float, wake_at: float) -> Ending | None:
         """Nothing was said until ``wake_at``: what of it? None: the worker still has time."""
+        if now >= self._tell_at:
+            self._tell_at = math.inf
+            await self._ears.works()
+            self._forgive(trio.current_time() - now)
+            return None
         if now - wake_at > LATE_SECONDS and not self._spared:
             self._spared = True
             self._forgive(now - wake_at + self._pulse.within_seconds)
@@ -218,7 +237,9 @@ class Dialogue:
             for part in in_lines(self._start):
                 await self._link.send(part)
             await self._ears.ready(ready)
-            self._pulse.begin(trio.current_time())
+            now = trio.current_time()
+            self._pulse.begin(now)
+            self._tell_at = now + TELL_SECONDS
         return None
 
     async def _pace(self, now: float) -> None:

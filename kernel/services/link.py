@@ -36,11 +36,27 @@ class Link:
     async def send(self, frame: KernelFrame) -> None:
         """Write one frame. Raises WorkerDeaf. Cancellation may leave half a frame: only stop the worker then."""
         try:
-            with trio.fail_after(WRITE_DEADLINE_SECONDS):
-                async with self._sending:
-                    await self._handle.stdin.send_all(encode(frame))
-        except (trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            with trio.move_on_after(WRITE_DEADLINE_SECONDS):
+                await self._send(encode(frame))
+                return
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise WorkerDeaf(f"the worker does not read its input ({type(error).__name__})") from error
+        raise WorkerDeaf(f"the worker does not read its input (for {WRITE_DEADLINE_SECONDS:g} s)")
+
+    async def _send(self, data: bytes) -> None:
+        """One after the other. Who is alone does not wait for a turn, which costs one of the loop's."""
+        try:
+            self._sending.acquire_nowait()
+        except trio.WouldBlock:
+            await self._sending.acquire()
+        try:
+            await self._handle.stdin.send_all(data)
+        finally:
+            self._sending.release()
+
+    def at_hand(self) -> WorkerFrame | Noise | None:
+        """The next thing the worker says, if it has come already."""
+        return self._arrived.popleft() if self._arrived else None
 
     async def receive(self) -> WorkerFrame | Noise | None:
         """The next thing the worker says; None once it closed its output. Cancellation loses nothing."""

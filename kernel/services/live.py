@@ -1,5 +1,7 @@
 """An attempt under way, as those see it who show it or want to stop it."""
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -36,12 +38,25 @@ class Live:
     stop_reason: StopReason | None = None
     grace_seconds: float = 0.0
     spawning: trio.CancelScope = field(default_factory=trio.CancelScope)
-    stopping: trio.Event = field(default_factory=trio.Event)
+    _stop: Callable[[], None] | None = None
+    """What is done about being asked to leave."""
+
+    @contextmanager
+    def obeying(self, stop: Callable[[], None]) -> Generator[None]:
+        """While the block lasts, ``stop`` is called once it is asked to leave: at once, where it was before."""
+        if self.stop_reason is not None:
+            stop()
+        self._stop = stop
+        try:
+            yield
+        finally:
+            self._stop = None
 
     def stop(self, reason: StopReason, grace_seconds: float) -> None:
         """Ask the worker to leave, and have its tree killed ``grace_seconds`` later. The first reason wins."""
         if self.stop_reason is None:
             self.stop_reason = reason
             self.grace_seconds = grace_seconds
-            self.stopping.set()
             self.spawning.cancel()
+            if self._stop is not None:
+                self._stop()

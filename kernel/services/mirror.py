@@ -6,7 +6,7 @@ written is stored now and then; after a crash the ends of the files tell the res
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -114,9 +114,9 @@ class Mirror:
 
     async def _write_batch(self) -> bool:
         batch = await self._reader.read(mirrors.lines, self._seen)
-        for place, messages in _by_place(self._wanted(batch.lines)).items():
-            if place not in self._behind and not await self._append(place, messages):
-                self._behind[place] = messages[0].seq - 1
+        said = _by_place(self._wanted(batch.lines))
+        for place in await self._append({place: said[place] for place in said.keys() - self._behind.keys()}):
+            self._behind[place] = said[place][0].seq - 1
         self._seen = batch.upto
         return batch.more
 
@@ -124,17 +124,26 @@ class Mirror:
         personal = self._conversations()
         return (line for line in lines if personal or line.place.folder is not None)
 
-    async def _append(self, place: Place, messages: list[Message]) -> bool:
-        """Whether it worked; that it did not is told the first time."""
-        target = self._target(place)
-        try:
-            await trio.to_thread.run_sync(self._files.append, target, messages, abandon_on_cancel=True)
-        except (OSError, ValueError) as error:
-            if place not in self._behind:
-                logger.warning("mirror.failed %s: %s; it is tried again", target.folder, error)
-                self._retry_at = trio.current_time() + RETRY_SECONDS
-            return False
-        return True
+    async def _append(self, said: Mapping[Place, list[Message]]) -> Iterable[Place]:
+        """Returns where it did not work; that is told the first time."""
+        if not said:
+            return ()
+        targets = {place: self._target(place) for place in said}
+
+        def append() -> dict[Place, Exception]:
+            failed: dict[Place, Exception] = {}
+            for place, target in targets.items():
+                try:
+                    self._files.append(target, said[place])
+                except (OSError, ValueError) as error:
+                    failed[place] = error
+            return failed
+
+        failed = await trio.to_thread.run_sync(append, abandon_on_cancel=True)
+        for place in failed.keys() - self._behind.keys():
+            logger.warning("mirror.failed %s: %s; it is tried again", targets[place].folder, failed[place])
+            self._retry_at = trio.current_time() + RETRY_SECONDS
+        return failed
 
     async def _catch_up(self) -> None:
         """Write what could not be written before, if it is time and works now."""
@@ -151,7 +160,7 @@ class Mirror:
         while True:
             batch: Batch = await self._reader.read(mirrors.lines, self._behind.get(place, 0), place)
             said = [line.message for line in self._wanted(batch.lines)]
-            if said and not await self._append(place, said):
+            if said and await self._append({place: said}):
                 return False
             self._behind[place] = batch.upto
             if not batch.more:

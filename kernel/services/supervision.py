@@ -44,8 +44,6 @@ from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Start, 
 LEAVE_SECONDS: Final = 2.0
 """How long a worker may take to leave after its last frame, and its stderr to end after it left."""
 
-TELL_SECONDS: Final = 0.02
-"""How long the first entry may take to tell, in its own commit, that its worker runs."""
 _TIME_IS_UP: Final = "its budget of time is spent"
 
 
@@ -68,13 +66,14 @@ class Supervision:
         link = Link(handle)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(tail.drain, handle.stderr)
-            nursery.start_soon(self._stop_when_asked, live, link, handle)
-            ending = await self._talk(live, briefing, start, handle, link, nursery)
-            await self._tell_started(live)
-            fault_hook("attempt.result")
-            exited = await stop(handle, grace_seconds=LEAVE_SECONDS)
-            with trio.move_on_after(LEAVE_SECONDS):
-                await tail.ended.wait()
+            with live.obeying(lambda: nursery.start_soon(self._stop, live, link, handle)):
+                ending = await self._talk(live, briefing, start, handle, link, nursery)
+                await self._tell_started(live)
+                fault_hook("attempt.result")
+                exited = await stop(handle, grace_seconds=LEAVE_SECONDS)
+                if not tail.ended.is_set():
+                    with trio.move_on_after(LEAVE_SECONDS):
+                        await tail.ended.wait()
             nursery.cancel_scope.cancel()
         if live.stop_reason is not None and (ending is None or ending.ended_as == "failed"):
             return Ending("stopped", live.stop_reason), exited
@@ -87,8 +86,7 @@ class Supervision:
     ) -> Ending | None:
         leased = live.leased
 
-        murmur = Murmur(partial(self._show, leased))
-        nursery.start_soon(murmur.run)
+        murmur = Murmur(partial(self._show, leased), nursery.start_soon)
         strays = Strays(briefing.beside, start.cwd)
 
         async def log(line: Log) -> None:
@@ -109,14 +107,13 @@ class Supervision:
             live.untold = Beginning(
                 pid=handle.pid, backend=definition.backend, model=definition.model, manifest=tuple(briefing.manifest)
             )
-            nursery.start_soon(self._tell_soon, live)
 
         def show(frame: Delta | Progress) -> None:
             if isinstance(frame, Progress):
                 live.doing = frame.what
             murmur.hear(frame)
 
-        ears = Ears(entry=entry, log=log, live=show, ready=ready)
+        ears = Ears(entry=entry, log=log, live=show, ready=ready, works=partial(self._tell_started, live))
         timeouts, left = briefing.definition.timeouts, self._purse.seconds_left(leased.instruction)
         try:
             dialogue = Dialogue(link=link, start=start, timeouts=timeouts, ears=ears, standstill=live.standstill)
@@ -171,12 +168,8 @@ class Supervision:
             return Yield(k=entry.k)  # it waits for somebody to continue the workflow, and goes on from here
         return Go(k=entry.k, allowance=_tokens(allowance))
 
-    async def _tell_soon(self, live: Live) -> None:
-        """Tell that the worker runs, unless its first entry does within TELL_SECONDS: that saves a commit."""
-        await trio.sleep(TELL_SECONDS)
-        await self._tell_started(live)
-
     async def _tell_started(self, live: Live) -> None:
+        """Tell that the worker runs, unless its first entry has: that saves a commit."""
         untold, live.untold = live.untold, None
         if untold is not None:
             with contextlib.suppress(Refused):  # stale: whoever took the instruction away has told
@@ -199,8 +192,7 @@ class Supervision:
             )
         )
 
-    async def _stop_when_asked(self, live: Live, link: Link, handle: Handle) -> None:
-        await live.stopping.wait()
+    async def _stop(self, live: Live, link: Link, handle: Handle) -> None:
         asked_at = trio.current_time()
         # One that does not read is not waited for any longer than one that reads (promise P8).
         with contextlib.suppress(WorkerDeaf), trio.move_on_after(live.grace_seconds):

@@ -89,6 +89,8 @@ class Database:
         try:
             connection = apsw.Connection(self._uri, flags=flags, vfs=self._vfs, statementcachesize=_STATEMENTS)
             connection.set_busy_timeout(BUSY_MILLISECONDS)
+            # A plan is made once, and not anew for each value that is bound: there are no statistics to gain from.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             connection.execute(pragmas).fetchall()
         except apsw.Error as error:
             raise CannotOpen(f"cannot use the database {self.path}: {error}") from error

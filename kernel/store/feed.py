@@ -4,7 +4,7 @@ Everything here happens on the Trio thread. A slow reader never holds up anybody
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -54,7 +54,9 @@ class Wake:
 class Subscription(AsyncIterator[Event]):
     """Events in order, from the moment of subscribing. Made by ``Feed.subscribe``."""
 
-    def __init__(self, capacity: int, wanted: Callable[[Event], bool]) -> None:
+    def __init__(self, capacity: int, types: Collection[str], wanted: Callable[[Event], bool]) -> None:
+        self.types = types
+        """Of events; empty: all."""
         self._capacity = capacity
         self._wanted = wanted
         self._events: deque[Event] = deque()
@@ -107,14 +109,19 @@ class Feed:
     def live(self, event: Event) -> None:
         """One event to all who watch now."""
         for subscription in self._subscriptions:
-            subscription.offer(event)
+            if not subscription.types or event.type in subscription.types:
+                subscription.offer(event)
 
     @contextmanager
     def subscribe(
-        self, *, capacity: int = 256, wanted: Callable[[Event], bool] = lambda _event: True
+        self,
+        *,
+        capacity: int = 256,
+        types: Collection[str] = (),
+        wanted: Callable[[Event], bool] = lambda _event: True,
     ) -> Generator[Subscription]:
-        """Watch what is ``wanted`` until the block ends."""
-        subscription = Subscription(capacity, wanted)
+        """Watch what is ``wanted`` until the block ends; of other ``types``, where given, it is not even asked."""
+        subscription = Subscription(capacity, types, wanted)
         self._subscriptions.add(subscription)
         try:
             yield subscription

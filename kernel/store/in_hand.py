@@ -4,13 +4,15 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
 
 import apsw
+import msgspec
 
 from protocol.instruction import Status, WaitReason
 from protocol.names import InstructionId, instruction_id
 
-ONE: Final = """
-SELECT i.id, i.state, i.waits_for FROM deliveries AS d CROSS JOIN instructions AS i ON i.id = d.instruction
-WHERE d.message = ? AND d.agent = ? AND i.ended_ms IS NULL
+IN_HAND: Final = """
+SELECT d.message, i.id, i.state, i.waits_for
+FROM json_each(?) AS asked CROSS JOIN deliveries AS d ON d.message = asked.value AND d.agent = ?
+CROSS JOIN instructions AS i ON i.id = d.instruction AND i.ended_ms IS NULL
 """
 
 
@@ -24,10 +26,10 @@ class InHand(NamedTuple):
 
 def in_hand(conn: apsw.Connection, agent: str, seqs: Iterable[int]) -> dict[int, InHand]:
     """Of the messages with these numbers, those that ``agent`` (a key) has not done with yet."""
-    found = ((seq, conn.execute(ONE, (seq, agent)).fetchone()) for seq in seqs)
-    return {seq: _in_hand(row) for seq, row in found if row is not None}
+    rows = conn.execute(IN_HAND, (msgspec.json.encode(tuple(seqs)).decode(), agent))
+    return dict(_in_hand(row) for row in rows)
 
 
-def _in_hand(row: object) -> InHand:
-    number, status, waits_for = cast("tuple[int, Status, WaitReason | None]", row)
-    return InHand(instruction_id(number), status, waits_for)
+def _in_hand(row: object) -> tuple[int, InHand]:
+    seq, number, status, waits_for = cast("tuple[int, int, Status, WaitReason | None]", row)
+    return seq, InHand(instruction_id(number), status, waits_for)

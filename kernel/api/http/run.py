@@ -113,21 +113,19 @@ async def _rest(services: Services, work: Work, after: int) -> AsyncGenerator[by
 
 async def _serve_message(services: Services, call: Call[RunRequest]) -> SendReport:
     """Waits for the ends of what the message woke, and for nothing else: the cheapest way to an answer there is."""
-    ids: set[str] = set()
+    appended = await _say(services, call)
+    ids = appended.instruction_ids
 
     def wanted(event: Event) -> bool:
-        if event.type not in TURNS:
-            return event.type == BYE
-        if not ids or event.type == "agent.changed" or event.instruction in ids:
+        if event.instruction in ids or event.instruction is None:
             return True
         return bool(event.data.get("waits_for"))  # whom it asked may have come to wait for a person
 
-    with services.feed.subscribe(wanted=wanted) as ends:
-        appended = await _say(services, call)
-        ids.update(appended.instruction_ids)
+    with services.feed.subscribe(types=TURNS | {BYE}, wanted=wanted) as ends:
         while (report := _sent(services, appended, attended=call.body.attended)) is None:
-            if (await anext(ends)).type == BYE:
+            if services.closing.is_set():
                 raise _stopping()
+            await anext(ends)
         return report
 
 

@@ -4,7 +4,6 @@ The answer is kept for exactly the files it was given for: an edit, however smal
 that, every message would cost the parsing of YAML.
 """
 
-import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -16,14 +15,12 @@ from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.agents.project import PROJECT_FILES
 from kernel.agents.trust import Say, agent_units, demands, require_trust
 from kernel.api.context import Services
+from kernel.source.glance import Signature, signature
 from kernel.source.problems import BadDefinition
 from kernel.store import agents
 from protocol.agent import AgentDefinition
 from protocol.project import ProjectDefinition
 from protocol.trust import Unit
-
-Signature = tuple[int, int, int, int]
-"""What changes with a file's content: modification and change time, size, inode."""
 
 _definition: Final = msgspec.json.Decoder(AgentDefinition)
 
@@ -47,12 +44,12 @@ def vouched(services: Services, name: str, say: Say) -> tuple[str, ...]:
 def _vouched(services: Services, name: str, say: Say) -> tuple[str, ...]:
     catalog = services.catalog
     root = catalog.root
-    own = _signature(root / AGENTS / f"{name}{SUFFIX}")
+    own = signature(f"{root}/{AGENTS}/{name}{SUFFIX}")
     if own is None and name in catalog.names():  # defined elsewhere: by the project file
         return require_trust(_units_of(catalog.agent(name).definition, catalog.project(), root), say)
     if own is None:
         return _of_ephemeral(services, name)
-    project = tuple(_signature(root / file) for file in PROJECT_FILES)
+    project = tuple(signature(f"{root}/{file}") for file in PROJECT_FILES)
     return require_trust(_units_of(*_read(root, name, own, project), root), say)
 
 
@@ -77,11 +74,3 @@ def _read(
 def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> tuple[Unit, ...]:
     """Other files may have a say in it, and are read each time. Raises BadDefinition for them."""
     return agent_units(definition, project, belongings(definition, project, root))
-
-
-def _signature(path: Path) -> Signature | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino

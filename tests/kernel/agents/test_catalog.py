@@ -5,7 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kernel.agents import catalog as catalogs
 from kernel.agents.catalog import Catalog, context_dir
+from kernel.source import glance
 from kernel.source.problems import BadDefinition
 from protocol.agent import Action, AgentDefinition, MockError, MockExit, MockUsage, Rule
 from protocol.api.problem import FileError
@@ -409,6 +411,20 @@ def test_what_is_kept_of_a_file_never_outlives_an_edit_of_it_or_of_the_project(t
     (tmp_path / "moniro.yaml").write_text("providers: {many: {base_url: 'http://x'}}")
     with pytest.raises(BadDefinition, match="mine"):
         catalog.agent("alice")
+
+
+def test_a_file_that_is_certainly_the_same_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """architecture.md: every message asks for a definition; and an edit counts all the same (CF18)."""
+    monkeypatch.setattr(glance, "SETTLED_SECONDS", 0.0)
+    root = project(tmp_path, alice=MINIMAL).root
+    catalog = Catalog(root)
+    kept = catalog.agent("alice")
+    with monkeypatch.context() as patched:
+        patched.setattr(catalogs, "read_bytes", None)
+        patched.setattr(catalogs, "read_project", None)
+        assert catalog.agent("alice") is kept
+    project(tmp_path, alice=MINIMAL + "max_steps: 5\n")
+    assert catalog.agent("alice").definition.max_steps == 5
 
 
 DECLARED = "agents:\n  helper: {backend: mock, mock: [{text: hi}]}\n  bob: lib/robert.yaml\n"

@@ -1,5 +1,6 @@
 """The parts of a request on their way to the task that answers it."""
 
+import pytest
 import trio
 import trio.testing
 from hypercorn.typing import ASGIReceiveEvent
@@ -31,6 +32,21 @@ async def test_a_client_that_sends_faster_than_it_is_read_is_held_up(autojump_cl
         await trio.testing.wait_all_tasks_blocked()
         for _ in range(LIMIT + 1):
             await inbox.receive()
+
+
+@pytest.mark.parametrize("before", [False, True])
+async def test_that_the_client_is_gone_is_told_once_to_who_waits(*, before: bool) -> None:
+    """LF04: whether it left before anybody asked, or later; and nobody is told who has an answer."""
+    inbox, gone = Inbox(), list[str]()
+    if before:
+        await inbox.put({"type": "http.disconnect"})
+    with inbox.leaving(lambda: gone.append("gone")):
+        await inbox.put(PART)
+        if not before:
+            await inbox.put({"type": "http.disconnect"})
+        assert gone == ["gone"]
+    await inbox.put({"type": "http.disconnect"})
+    assert gone == ["gone"]
 
 
 async def test_what_nobody_will_read_holds_nobody_up() -> None:

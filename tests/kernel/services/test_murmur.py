@@ -16,9 +16,8 @@ Seen = list[tuple[str, Told]]
 async def murmur() -> AsyncGenerator[tuple[Murmur, Seen]]:
     """One that runs, and what it has told."""
     seen: Seen = []
-    made = Murmur(lambda kind, data: seen.append((kind, data)))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(made.run)
+        made = Murmur(lambda kind, data: seen.append((kind, data)), nursery.start_soon)
         await trio.testing.wait_all_tasks_blocked()
         yield made, seen
         nursery.cancel_scope.cancel()

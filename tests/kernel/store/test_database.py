@@ -78,6 +78,14 @@ def test_opening_twice_changes_nothing(tmp_path: Path) -> None:
     database.close()
 
 
+def test_a_statement_is_planned_once_and_not_for_each_value() -> None:
+    """architecture.md: planned anew for what is bound to it, one statement took as long as all others of a commit."""
+    database = open_database(":memory:")
+    for connection in (database.writer(), database.reader()):
+        assert connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1) == 1
+    database.close()
+
+
 def test_databases_in_memory_are_strangers() -> None:
     """Each has an address of its own."""
     first, second = open_database(":memory:"), open_database(":memory:")

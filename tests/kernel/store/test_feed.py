@@ -33,6 +33,20 @@ async def test_a_slow_reader_is_told_how_many_it_missed_where_they_are_missing()
         assert [(await anext(quick)).seq for _ in range(6)] == [1, 2, 3, 4, 5, 6]
 
 
+async def test_who_wants_few_types_is_not_even_asked_about_the_others() -> None:
+    """LF04: a hundred who wait for an answer cost next to nothing for what none of them waits for."""
+    feed, asked = Feed(), list[int | None]()
+
+    def wanted(one: Event) -> bool:
+        asked.append(one.seq)
+        return True
+
+    with feed.subscribe(types={"instruction.ended", "bye"}, wanted=wanted) as ends, trio.fail_after(5):
+        feed.publish([event(1), event(2, "instruction.ended"), event(3)])
+        assert (await anext(ends)).seq == 2
+    assert asked == [2]
+
+
 async def test_a_reader_that_left_is_forgotten() -> None:
     """Promise P10: nothing is kept for who is gone."""
     feed = Feed()

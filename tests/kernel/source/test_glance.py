@@ -1,0 +1,44 @@
+"""Whether one stat is enough to know that a file is what it was."""
+
+from pathlib import Path
+
+from kernel.source.glance import SETTLED_SECONDS, Glances
+
+
+def test_what_may_have_been_written_twice_in_a_moment_is_not_settled(tmp_path: Path) -> None:
+    """CF18: two writes that look alike are at most SETTLED_SECONDS apart, so whoever reads after that has the last."""
+    now = 0.0
+    glances, path = Glances(lambda: now), tmp_path / "a.yaml"
+    path.write_text("a")
+    first = glances.at(str(path))
+    now = SETTLED_SECONDS - 0.1
+    assert (first.settled, glances.at(str(path)).settled) == (False, False)
+    now = SETTLED_SECONDS
+    settled = glances.at(str(path))
+    assert settled.settled
+    assert glances.at(str(path)) == settled
+
+
+def test_an_edit_looks_different_and_has_to_settle_again(tmp_path: Path) -> None:
+    """CF18: of the same size, in another file under its name."""
+    now = 0.0
+    glances, path = Glances(lambda: now), tmp_path / "a.yaml"
+    path.write_text("a")
+    glances.at(str(path))
+    now = 10.0
+    before = glances.at(str(path))
+    (tmp_path / "b").write_text("b")
+    (tmp_path / "b").rename(path)
+    after = glances.at(str(path))
+    assert before.settled
+    assert not after.settled
+    assert after.signature != before.signature
+
+
+def test_what_is_not_there_is_settled_and_its_coming_is_seen(tmp_path: Path) -> None:
+    """CF18: the project file is optional."""
+    glances, path = Glances(lambda: 0.0), tmp_path / "moniro.yaml"
+    absent = glances.at(str(path))
+    path.write_text("a")
+    assert absent == (None, True)
+    assert not glances.at(str(path)).settled
