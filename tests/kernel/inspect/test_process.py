@@ -1,11 +1,16 @@
 """kernel.inspect as a process: one document, the right exit code, and nothing that a kernel would need."""
 
+import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from kernel.inspect.__main__ import main
 from tests.kernel.inspect.files import review, write
 
 
@@ -47,3 +52,27 @@ def test_it_has_no_event_loop_no_database_and_no_model_client(tmp_path: Path) ->
         [sys.executable, "-I", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.stdout, done.stderr) == ("[0, 0, 0, 0] []\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        (("skills",), b""),
+        (("tools",), b""),
+        (("judge", "alice"), b"modell: x\n"),
+        (("judge-project", "moniro.yaml"), b"tools: {count: {description: x, comand: [wc]}}\n"),
+        (("tools-in", "moniro.yaml"), b"tools: {count: {description: x, command: [wc]}}\n"),
+        (("fetch-skills", "file:///etc"), b""),
+    ],
+)
+def test_a_process_answers_as_its_function_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], given: bytes
+) -> None:
+    """Tests of commands ask in their own process, which is quicker: what is given, told and refused is the same."""
+    review(tmp_path)
+    argv = [sys.executable, "-I", "-m", "kernel.inspect", *words]
+    done = subprocess.run(argv, cwd=tmp_path, input=given, capture_output=True, timeout=30, check=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+    document, code = main(words, os.environ)
+    assert (done.returncode, done.stderr, done.stdout.rstrip(b"\n")) == (code, b"", document.rstrip(b"\n"))
