@@ -194,7 +194,7 @@ class Post:
         self._poll.register(child_signal.fd, select.POLLIN)
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._pid = os.getpid()
-        self._signature = _signature("keeper", self._pid)
+        self._since = _since(self._pid)
 
     def keep(self, order: Fork, stdio: Stdio) -> bool:
         """See one order to the end of its tree; True if another may follow.
@@ -210,10 +210,11 @@ class Post:
             self._lifeline.send(Exited(failed=str(error)))
             return False
         self._let_go(stdio)
+        child_since = _since(child)
         # Should we be killed, the next kernel finds the tree by pid and start time.
-        os.write(lock, f"{self._signature}{_signature('child', child)}".encode())
+        os.write(lock, f"keeper {self._pid} {self._since}\nchild {child} {child_since}\n".encode())
         set_title("keeper", order.attempt)
-        self._lifeline.send(Started(pid=child, keeper=self._pid))
+        self._lifeline.send(Started(pid=child, keeper=self._pid, pid_since=child_since, keeper_since=self._since))
         exited = Keeper(self._lifeline, child, self._child_signal, self._poll).keep()
         os.close(lock)
         self._lifeline.send(exited)
@@ -238,10 +239,10 @@ def _take_lock(path: str) -> int:
     return fd
 
 
-def _signature(role: str, pid: int) -> str:
-    """The line of ``alive`` that names a process; nothing of one that is gone."""
+def _since(pid: int) -> int:
+    """When the process started, in clock ticks since boot; 0, which nobody believes, where nobody tells."""
     seen = tree.stat(pid)
-    return f"{role} {pid} {seen.start_time}\n" if seen is not None else ""
+    return seen.start_time if seen is not None else 0
 
 
 def _rusage(cost: Cost) -> Rusage:

@@ -22,9 +22,9 @@ class AttemptDir:
     path: Path
 
     @property
-    def lock(self) -> Path:
+    def lock(self) -> str:
         """The file that the keeper holds locked until its whole tree is gone."""
-        return self.path / LOCK_FILE
+        return os.path.join(self.path, LOCK_FILE)
 
     def rename(self, attempt: str) -> "AttemptDir":
         """The same directory under another name. Raises FileExistsError if that is in use."""
@@ -52,9 +52,12 @@ class Signature:
 
 def create(run_dir: Path, attempt: str, cookie: str) -> AttemptDir:
     """Make the directory (0700) and its lock file (0600). Raises FileExistsError if the attempt is in use."""
-    run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory = AttemptDir(run_dir / attempt)
-    directory.path.mkdir(mode=0o700)
+    try:
+        os.mkdir(directory.path, 0o700)
+    except FileNotFoundError:  # the first attempt of all
+        run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.mkdir(directory.path, 0o700)
     fd = os.open(directory.lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.write(fd, f"boot {boot_id()}\ncookie {cookie}\n".encode())
