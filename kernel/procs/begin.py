@@ -15,6 +15,7 @@ from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.pipes import Ends, open_pipes
 from kernel.procs.process_table import ProcessId
+from kernel.procs.spare_dirs import SpareDirs
 from kernel.procs.spec import Spec
 from protocol.ipc import Exited, Fork, Started
 
@@ -28,15 +29,15 @@ TAKE_BACK_SECONDS: Final = 1.0
 """After a cancellation: for the keeper to end what it may have started. A zygote that still loads will not start it."""
 
 
-async def begin(spec: Spec, run_dir: Path, deliver: Deliver) -> Handle:
-    """Start what ``spec`` says. Raises SpawnTransient (nothing is left then).
+async def begin(spec: Spec, run_dir: Path, deliver: Deliver, spares: SpareDirs | None = None) -> Handle:
+    """Start what ``spec`` says, in a directory of ``spares`` if there is any. Raises SpawnTransient (nothing is left).
 
     Cancellation ends what may have been started, and waits up to TAKE_BACK_SECONDS for that.
     """
     with ExitStack() as undo:
         try:
             cookie = secrets.token_hex(16)
-            directory = create(run_dir, spec.attempt, cookie)
+            directory = create(run_dir, spec.attempt, cookie, spares)
             undo.callback(directory.remove)
             ours, theirs = open_pipes()
         except OSError as error:
