@@ -6,6 +6,7 @@ The model SDKs take seconds to import, so nothing here touches them: ``worker.ma
 import os
 import socket
 import sys
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ from worker import signals
 from worker.child import take_frames
 from worker.titles import set_title
 
+Converse = Callable[[int, int, str | None], int]
 KEEPER_FLAG: Final = "--keeper"
 _ORDER_LIMIT_BYTES: Final = 1024 * 1024
 
@@ -25,10 +27,10 @@ def run_worker(cookie: str | None) -> int:
     return _converse(*take_frames((0, 1, 2), null), cookie)
 
 
-def work(order: Fork, receive: int, send: int) -> int:
-    """Be the worker of ``order``, in the child that a keeper forked."""
+def work(order: Fork, receive: int, send: int, converse: Converse | None = None) -> int:
+    """Be the worker of ``order``, in the child that a keeper forked. ``converse`` is ``worker.main``'s, if loaded."""
     set_title("worker", order.attempt)
-    return _converse(receive, send, order.cookie)
+    return (converse or _converse)(receive, send, order.cookie)
 
 
 def _converse(receive: int, send: int, cookie: str | None) -> int:

@@ -7,16 +7,17 @@ worker's frames, no blocked or ignored signal it did not ask for. Whether the co
 
 import errno
 import fcntl
-import gc
 import os
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from gc import enable as enable_collector
+from os import closerange, dup2, setsid, umask  # by name: in a fresh fork an attribute of a module copies two pages
 from typing import Final
 
 from protocol.ipc import COOKIE_VARIABLE, Fork
-from worker import signals
+from worker.signals import restore
 
 Stdio = tuple[int, int, int]
 Work = Callable[[Fork, int, int], int]
@@ -74,13 +75,13 @@ def _become(order: Fork, stdio: Stdio, null: int, report: int | None, work: Work
     """Turn this process into the child. Never returns."""
     code = 127
     try:
-        os.setsid()
-        signals.restore(python=order.argv is None)
-        os.umask(_UMASK)
+        setsid()
+        restore(python=order.argv is None)
+        umask(_UMASK)
         if order.argv is not None:
             code = _be_command(order, order.argv, stdio, report)
         elif order.cwd is None or report is None or _enter(order.cwd, report):
-            gc.enable()  # a zygote has it off
+            enable_collector()  # a zygote has it off
             code = work(order, *take_frames(stdio, null))
     except BaseException:  # noqa: BLE001  (a crash of the worker: nothing above this frame may run in the child)
         traceback.print_exc()
@@ -98,14 +99,14 @@ def take_frames(stdio: Stdio, null: int) -> tuple[int, int]:
     """
     stdin, stdout, stderr = stdio
     receive, send = _private(stdin), _private(stdout)
-    os.dup2(null, 0)
-    os.dup2(null, 1)
+    dup2(null, 0)
+    dup2(null, 1)
     if stderr != _STDERR:
-        os.dup2(stderr, _STDERR)
+        dup2(stderr, _STDERR)
     low, high = min(receive, send), max(receive, send)
-    os.closerange(_STDERR + 1, low)
-    os.closerange(low + 1, high)
-    os.closerange(high + 1, _DESCRIPTOR_LIMIT)
+    closerange(_STDERR + 1, low)
+    closerange(low + 1, high)
+    closerange(high + 1, _DESCRIPTOR_LIMIT)
     return receive, send
 
 
@@ -117,10 +118,10 @@ def _private(fd: int) -> int:
 def _be_command(order: Fork, argv: tuple[str, ...], stdio: Stdio, report: int | None) -> int:
     for target, fd in enumerate(stdio):
         if fd != target:
-            os.dup2(fd, target)
+            dup2(fd, target)
     if report is not None and report != _REPORT:
-        os.dup2(report, _REPORT, inheritable=False)
-    os.closerange(_REPORT + 1, _DESCRIPTOR_LIMIT)
+        dup2(report, _REPORT, inheritable=False)
+    closerange(_REPORT + 1, _DESCRIPTOR_LIMIT)
     return _execute(order, argv) if order.cwd is None or _enter(order.cwd, _REPORT) else 127
 
 

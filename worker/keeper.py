@@ -13,7 +13,6 @@ import socket
 import sys
 import time
 from array import array
-from contextlib import suppress
 from typing import Final
 
 from protocol.codec import FrameReader, encode
@@ -50,8 +49,10 @@ class Lifeline:
 
     def send(self, frame: Started | Exited) -> None:
         """Report; a kernel that is gone is not told."""
-        with suppress(OSError):
+        try:
             self._socket.sendall(encode(frame))
+        except OSError:
+            self.open = False
 
     def look(self) -> bool:
         """Whether the kernel still lives. What it asks for is passed over: there is nothing to kill."""
@@ -77,12 +78,12 @@ class Lifeline:
                 chunk, ancillary, _flags, _address = self._socket.recvmsg(_ORDER_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
             except OSError:
                 return None
-            orders = [frame for frame in _FRAMES.feed(chunk) if isinstance(frame, Fork)]
             fds = array("i")
             for _level, _type, data in ancillary:
                 fds.frombytes(data)
-            if orders and len(fds) == _DESCRIPTORS:
-                return orders[0], (fds[0], fds[1], fds[2])
+            for frame in _FRAMES.feed(chunk):
+                if isinstance(frame, Fork) and len(fds) == _DESCRIPTORS:
+                    return frame, (fds[0], fds[1], fds[2])
             for fd in fds:
                 os.close(fd)
             if not chunk:
@@ -194,7 +195,7 @@ class Post:
         self._poll.register(child_signal.fd, select.POLLIN)
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._pid = os.getpid()
-        self._since = _since(self._pid)
+        self._since = tree.since(self._pid)
 
     def keep(self, order: Fork, stdio: Stdio) -> bool:
         """See one order to the end of its tree; True if another may follow.
@@ -210,7 +211,7 @@ class Post:
             self._lifeline.send(Exited(failed=str(error)))
             return False
         self._let_go(stdio)
-        child_since = _since(child)
+        child_since = tree.since(child)
         # Should we be killed, the next kernel finds the tree by pid and start time.
         os.write(lock, f"keeper {self._pid} {self._since}\nchild {child} {child_since}\n".encode())
         set_title("keeper", order.attempt)
@@ -237,12 +238,6 @@ def _take_lock(path: str) -> int:
     except OSError as error:
         raise NotStarted(f"ESTALE: {path} ({error.strerror})") from error
     return fd
-
-
-def _since(pid: int) -> int:
-    """When the process started, in clock ticks since boot; 0, which nobody believes, where nobody tells."""
-    seen = tree.stat(pid)
-    return seen.start_time if seen is not None else 0
 
 
 def _rusage(cost: Cost) -> Rusage:

@@ -40,6 +40,14 @@ def stat(pid: int) -> Stat | None:
     return Stat(parent=int(fields[1]), start_time=int(fields[19]))
 
 
+def since(pid: int) -> int:
+    """The start time of ``pid`` alone; 0, which nobody believes, where nobody tells."""
+    try:
+        return int(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 20)[19])
+    except OSError:
+        return 0
+
+
 def _read(path: str) -> bytes:
     """A line of /proc. A file object makes nine system calls of these three."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
