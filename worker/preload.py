@@ -61,7 +61,6 @@ def freeze() -> None:
     gc.disable()
     gc.freeze()
     pages.collapse()
-    pages.hand_down()
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     if threads != 1:
         sys.stderr.write(f"zygote: {threads} threads at fork; preloading must leave one\n")
