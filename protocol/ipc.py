@@ -314,10 +314,12 @@ class Preloaded(_Frame, frozen=True, kw_only=True, tag="preloaded"):
 
 
 class Started(_Frame, frozen=True, kw_only=True, tag="started"):
-    """Keeper to kernel: the child runs."""
+    """Keeper to kernel: the child runs. The times are in clock ticks since boot, 0 where there is no /proc."""
 
     pid: int
     keeper: int
+    pid_since: int = 0
+    keeper_since: int = 0
 
 
 class Rusage(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,47 +3,40 @@
 The model SDKs take seconds to import, so nothing here touches them: ``worker.main`` is imported once it is needed.
 """
 
-import fcntl
 import os
 import socket
 import sys
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from protocol.ipc import COOKIE_VARIABLE, Fork
 from worker import signals
+from worker.child import take_frames
 from worker.titles import set_title
 
+Converse = Callable[[int, int, str | None], int]
 KEEPER_FLAG: Final = "--keeper"
 _ORDER_LIMIT_BYTES: Final = 1024 * 1024
 
 
-def run_worker(cookie: str | None, stdin_fd: int = 0, stdout_fd: int = 1) -> int:
-    """Be a worker that speaks frames on these descriptors, and return its exit code.
-
-    The frames move to private descriptors, and 0 and 1 become /dev/null: what a tool prints is never a frame, and what
-    a program below reads is never ours. Stderr stays.
-    """
-    frames_in, frames_out = _private(stdin_fd), _private(stdout_fd)
+def run_worker(cookie: str | None) -> int:
+    """Be a worker that speaks frames on stdin and stdout, and return its exit code. Stderr stays."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    os.dup2(null, 0)
-    os.dup2(null, 1)
-    os.close(null)
+    return _converse(*take_frames((0, 1, 2), null), cookie)
+
+
+def work(order: Fork, receive: int, send: int, converse: Converse | None = None) -> int:
+    """Be the worker of ``order``, in the child that a keeper forked. ``converse`` is ``worker.main``'s, if loaded."""
+    set_title("worker", order.attempt)
+    return (converse or _converse)(receive, send, order.cookie)
+
+
+def _converse(receive: int, send: int, cookie: str | None) -> int:
     from worker.main import main as converse  # noqa: PLC0415  (late: a keeper never needs it)
 
-    return converse(frames_in, frames_out, cookie)
-
-
-def work(order: Fork) -> int:
-    """Be the worker of ``order``, in the child that a keeper forked: stdio is in place."""
-    set_title("worker", order.attempt)
-    return run_worker(order.cookie)
-
-
-def _private(fd: int) -> int:
-    """A copy above the standard three that no program below inherits."""
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    return converse(receive, send, cookie)
 
 
 def run_keeper(lifeline_fd: int) -> int:

@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from protocol.ipc import Error, Result, Start
+from protocol.ipc import Error, Result, Start, ToolCall
 from protocol.tools import AUTH_REQUEST, ON_DEMAND
 from worker.conversation import Conversation
 from worker.fit import TooLarge
@@ -14,7 +14,7 @@ from worker.mcp import DaemonMcp
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Model
 from worker.permission import Permission
-from worker.tool import Hands, Own, ToolSpec
+from worker.tool import Hands, Outcome, Own, ToolSpec
 from worker.waits import Waits
 
 Connect = Callable[[Start, ListTools], Model]
@@ -46,29 +46,64 @@ def crashed(error: Exception) -> Error:
 async def _play(
     start: Start, conversation: Conversation, link: Link, waits: Waits, connect: Connect, own: Mapping[str, Own]
 ) -> Result:
-    kernel = DaemonMcp(start.mcp.url, start.token, waits)
-    permission = Permission(start.approval, kernel)
-    hands = Hands(
-        kernel=kernel,
-        own={AUTH_REQUEST: Own(hand=permission), **own},
-        seconds=start.limits.tool_seconds,
-        waits=waits,
-        doubtful=_pending(conversation) if start.interrupted else "",
-        permits=permission,
-    )
-    model = connect(start, partial(offered, kernel, own, frozenset(start.tools)))
+    reach = Reach(start, waits, own, doubtful=_pending(conversation) if start.interrupted else "")
+    model = connect(start, partial(offered, reach, own, frozenset(start.tools)))
     try:
         return await run(
             conversation=conversation,
             model=model,
-            hands=hands,
+            hands=reach,
             limits=start.limits,
             link=link,
             allowance=start.allowance,
         )
     finally:
         await model.aclose()
-        await kernel.aclose()
+        await reach.aclose()
+
+
+class Reach:
+    """What calls need: the kernel's tools and ours. Made when something is called, for much work calls nothing."""
+
+    def __init__(self, start: Start, waits: Waits, own: Mapping[str, Own], doubtful: str) -> None:
+        self._start = start
+        self._waits = waits
+        self._own = own
+        self._doubtful = doubtful
+        self._kernel: DaemonMcp | None = None
+        self._hands: Hands | None = None
+
+    async def tools(self) -> tuple[ToolSpec, ...]:
+        """The kernel's tools. Raises Failed."""
+        return await self._connection().tools()
+
+    async def run(self, call: ToolCall, key: str) -> Outcome:
+        """Run ``call``. Raises Failed."""
+        if self._hands is None:
+            self._hands = self._make()
+        return await self._hands.run(call, key)
+
+    async def aclose(self) -> None:
+        """Close the connection, if there is one."""
+        if self._kernel is not None:
+            await self._kernel.aclose()
+
+    def _connection(self) -> DaemonMcp:
+        if self._kernel is None:
+            self._kernel = DaemonMcp(self._start.mcp.url, self._start.token, self._waits)
+        return self._kernel
+
+    def _make(self) -> Hands:
+        kernel = self._connection()
+        permission = Permission(self._start.approval, kernel)
+        return Hands(
+            kernel=kernel,
+            own={AUTH_REQUEST: Own(hand=permission), **self._own},
+            seconds=self._start.limits.tool_seconds,
+            waits=self._waits,
+            doubtful=self._doubtful,
+            permits=permission,
+        )
 
 
 def _pending(conversation: Conversation) -> str:
@@ -77,7 +112,7 @@ def _pending(conversation: Conversation) -> str:
     return last.pending_key if last is not None and last.pending is not None else ""
 
 
-async def offered(kernel: DaemonMcp, own: Mapping[str, Own], switched_on: frozenset[str]) -> tuple[ToolSpec, ...]:
+async def offered(kernel: Reach, own: Mapping[str, Own], switched_on: frozenset[str]) -> tuple[ToolSpec, ...]:
     """What a model is told of: the kernel's tools, without what is not switched on, then ours. Raises Failed."""
     mine = tuple(tool.spec for tool in own.values() if tool.spec is not None)
     return (*(spec for spec in await kernel.tools() if ON_DEMAND.get(spec.name, "") in {"", *switched_on}), *mine)

@@ -34,6 +34,7 @@ class Desk:
         self._receive_fd = receive_fd
         self._send_fd = send_fd
         self._deadline = math.inf
+        self._held = b""
         os.set_blocking(send_fd, False)
 
     def start(self) -> Start:
@@ -48,6 +49,8 @@ class Desk:
         Returns:
             Those of ``fds`` that are ready. Raises LinkLost, Stopped, and what ``within`` turns into None.
         """
+        if self._held:
+            self._write(b"")
         until = min(until, self._deadline)
         ready: frozenset[int] = frozenset()
         if not fds and until == math.inf:
@@ -84,8 +87,13 @@ class Desk:
         """Send a whole line. Raises LinkLost."""
         self._write(line)
 
+    async def hold(self, line: bytes) -> None:
+        """Send it with the next line, at the latest before anything is waited for: a script says a reply in one go."""
+        self._held += line
+
     def _write(self, line: bytes) -> None:
-        rest = memoryview(line)
+        rest = memoryview(self._held + line)
+        self._held = b""
         while rest:
             try:
                 rest = rest[os.write(self._send_fd, rest) :]

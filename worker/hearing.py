@@ -8,13 +8,14 @@ from protocol.codec import FrameReader, Noise
 from protocol.ipc import Entry, Go, KernelFrame, Log, Ping, Pong, Start, Stop, Yield
 
 _SHOWN_CHARACTERS: Final = 200
+_READER: Final[FrameReader[KernelFrame]] = FrameReader(KernelFrame)
 
 
 class Hearing:
     """The kernel's side of the talk so far."""
 
     def __init__(self) -> None:
-        self._reader: FrameReader[KernelFrame] = FrameReader(KernelFrame)
+        self._reader = _READER.another()
         self._begun: Start | None = None
         self._history: list[Entry] = []
         self._asked: int | None = None

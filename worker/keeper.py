@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from contextlib import suppress
+from array import array
 from typing import Final
 
 from protocol.codec import FrameReader, encode
@@ -28,7 +28,8 @@ ROUND_MS: Final = 5
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
 _DESCRIPTORS: Final = 3
-_ANCILLARY: Final = 16
+_ORDER_BYTES: Final = 65536
+_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(16 * array("i").itemsize)
 _CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 _FRAMES: Final[FrameReader[Kill | Bound | Fork]] = FrameReader(Kill | Bound | Fork)
@@ -41,18 +42,28 @@ class Lifeline:
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
         self._socket.setblocking(True)
+        self._readable = select.poll()
+        self._readable.register(fd, select.POLLIN)
         self.fd = fd
         self.open = True
 
     def send(self, frame: Started | Exited) -> None:
         """Report; a kernel that is gone is not told."""
-        with suppress(OSError):
+        try:
             self._socket.sendall(encode(frame))
+        except OSError:
+            self.open = False
+
+    def look(self) -> bool:
+        """Whether the kernel still lives. What it asks for is passed over: there is nothing to kill."""
+        if self._readable.poll(0):
+            self.asked()
+        return self.open
 
     def asked(self) -> list[Kill | Bound]:
         """What the kernel asks for. At its end ``open`` turns False."""
         try:
-            chunk = self._socket.recv(65536, socket.MSG_DONTWAIT)
+            chunk = self._socket.recv(_ORDER_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return []
         except OSError:
@@ -64,12 +75,15 @@ class Lifeline:
         """Wait for another order; None once the kernel wants no more. A ``kill`` that came too late is passed over."""
         while True:
             try:
-                chunk, fds, _flags, _address = socket.recv_fds(self._socket, 65536, _ANCILLARY, _CLOEXEC)
+                chunk, ancillary, _flags, _address = self._socket.recvmsg(_ORDER_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
             except OSError:
                 return None
-            orders = [frame for frame in _FRAMES.feed(chunk) if isinstance(frame, Fork)]
-            if orders and len(fds) == _DESCRIPTORS:
-                return orders[0], (fds[0], fds[1], fds[2])
+            fds = array("i")
+            for _level, _type, data in ancillary:
+                fds.frombytes(data)
+            for frame in _FRAMES.feed(chunk):
+                if isinstance(frame, Fork) and len(fds) == _DESCRIPTORS:
+                    return frame, (fds[0], fds[1], fds[2])
             for fd in fds:
                 os.close(fd)
             if not chunk:
@@ -79,22 +93,21 @@ class Lifeline:
 class Keeper:
     """The loop of a keeper from the child's start until its tree is gone."""
 
-    def __init__(self, lifeline: Lifeline, child: int, child_signal: ChildSignal) -> None:
+    def __init__(self, lifeline: Lifeline, child: int, child_signal: ChildSignal, poll: select.poll) -> None:
         self._lifeline = lifeline
         self._child = child
         self._child_signal = child_signal
+        self._poll = poll
         self._cost = Cost()
         self._status: int | None = None
         self._kill_at: float | None = None
         self._killed = False
         self._bound: Bound | None = None
         self._exceeded: str | None = None
-        self._poll = select.poll()
-        self._poll.register(lifeline.fd, select.POLLIN)
-        self._poll.register(child_signal.fd, select.POLLIN)
 
     def keep(self) -> Exited:
         """Return when the child and all that came of it are gone."""
+        self._wait()
         while not self._reaped():
             if self._bound is not None and not self._must_kill():
                 self._exceeded = bounds.exceeded(self._bound)
@@ -111,7 +124,6 @@ class Keeper:
         )
 
     def _reaped(self) -> bool:
-        self._child_signal.drain()
         ended, childless = reap(self._cost)
         if self._child in ended:
             self._status = ended[self._child]
@@ -127,6 +139,8 @@ class Keeper:
         for fd, _event in self._poll.poll(self._patience_ms()):
             if fd == self._lifeline.fd:
                 self._listen()
+            else:
+                self._child_signal.drain()
 
     def _patience_ms(self) -> int | None:
         if self._must_kill():
@@ -162,35 +176,58 @@ def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
     """
     tree.become_subreaper()
     lifeline = Lifeline(lifeline_fd)
-    child_signal = ChildSignal()
+    post = Post(lifeline, ChildSignal(), work)
     following: tuple[Fork, Stdio] | None = (order, stdio)
-    while following is not None and _kept(*following, lifeline, child_signal, work):
+    while following is not None and post.keep(*following):
         set_title("keeper")
         following = lifeline.next_order()
 
 
-def _kept(order: Fork, stdio: Stdio, lifeline: Lifeline, child_signal: ChildSignal, work: Work) -> bool:
-    """See one order to the end of its tree; True if another may follow.
+class Post:
+    """What a keeper has for all of its orders."""
 
-    Not after a command: what it was given to know must not be left to a worker.
-    """
-    try:
-        lock = _take_lock(order.lock)
-        lifeline.asked()  # only to learn whether the kernel still lives: the lock was free, so another may run
-        if not lifeline.open:
+    def __init__(self, lifeline: Lifeline, child_signal: ChildSignal, work: Work) -> None:
+        self._lifeline = lifeline
+        self._child_signal = child_signal
+        self._work = work
+        self._poll = select.poll()
+        self._poll.register(lifeline.fd, select.POLLIN)
+        self._poll.register(child_signal.fd, select.POLLIN)
+        self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        self._pid = os.getpid()
+        self._since = tree.since(self._pid)
+
+    def keep(self, order: Fork, stdio: Stdio) -> bool:
+        """See one order to the end of its tree; True if another may follow.
+
+        Not after a command: what it was given to know must not be left to a worker.
+        """
+        try:
+            lock = _take_lock(order.lock)
+            if not self._lifeline.look():  # the lock was free, so another kernel may run
+                return False
+            child = start(order, stdio, self._null, self._work)
+        except NotStarted as error:
+            self._lifeline.send(Exited(failed=str(error)))
             return False
-        child = start(order, stdio, work)
-    except NotStarted as error:
-        lifeline.send(Exited(failed=str(error)))
-        return False
-    _let_go(stdio)
-    _sign(lock, child)
-    set_title("keeper", order.attempt)
-    lifeline.send(Started(pid=child, keeper=os.getpid()))
-    exited = Keeper(lifeline, child, child_signal).keep()
-    os.close(lock)
-    lifeline.send(exited)
-    return order.argv is None
+        self._let_go(stdio)
+        child_since = tree.since(child)
+        # Should we be killed, the next kernel finds the tree by pid and start time.
+        os.write(lock, f"keeper {self._pid} {self._since}\nchild {child} {child_since}\n".encode())
+        set_title("keeper", order.attempt)
+        self._lifeline.send(Started(pid=child, keeper=self._pid, pid_since=child_since, keeper_since=self._since))
+        exited = Keeper(self._lifeline, child, self._child_signal, self._poll).keep()
+        os.close(lock)
+        self._lifeline.send(exited)
+        return order.argv is None
+
+    def _let_go(self, stdio: Stdio) -> None:
+        """Drop the child's pipes, or the kernel would never read their end."""
+        for fd in stdio:
+            if fd > 2:
+                os.close(fd)
+            else:
+                os.dup2(self._null, fd)
 
 
 def _take_lock(path: str) -> int:
@@ -201,24 +238,6 @@ def _take_lock(path: str) -> int:
     except OSError as error:
         raise NotStarted(f"ESTALE: {path} ({error.strerror})") from error
     return fd
-
-
-def _sign(lock: int, child: int) -> None:
-    """Leave word of who we are: should we be killed, the next kernel finds the tree by pid and start time."""
-    roles = (("keeper", os.getpid()), ("child", child))
-    facts = [(role, pid, tree.stat(pid)) for role, pid in roles]
-    os.write(lock, "".join(f"{role} {pid} {seen.start_time}\n" for role, pid, seen in facts if seen).encode())
-
-
-def _let_go(stdio: Stdio) -> None:
-    """Drop the child's pipes, or the kernel would never read their end."""
-    for fd in stdio:
-        if fd > 2:
-            os.close(fd)
-        else:
-            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-            os.dup2(null, fd)
-            os.close(null)
 
 
 def _rusage(cost: Cost) -> Rusage:

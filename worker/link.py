@@ -39,6 +39,10 @@ class Pipe(Protocol):
         """Send a whole line, also while being cancelled. Raises LinkLost."""
         ...
 
+    async def hold(self, line: bytes) -> None:
+        """Send a whole line that another one follows: where that comes at once, they go together. Raises LinkLost."""
+        ...
+
     async def answered(self) -> None:
         """Wait until the entry that was asked about has its answer."""
         ...
@@ -70,12 +74,12 @@ class Link:
 
         The kernel makes it durable before it hears that frame, so there is nothing to wait for.
         """
-        await self._tell(fit_entry(msgspec.structs.replace(entry, last=True)))
+        await self._pipe.hold(encode(fit_entry(msgspec.structs.replace(entry, last=True))))
 
     async def delta(self, text: str) -> None:
         """Show text of a reply as it comes."""
         for start in range(0, len(text), DELTA_CHARACTERS):
-            await self._tell(Delta(text=text[start : start + DELTA_CHARACTERS]))
+            await self._pipe.hold(encode(Delta(text=text[start : start + DELTA_CHARACTERS])))
 
     async def progress(self, what: str, *, tool: bool = False) -> None:
         """Say what is going on. The same words again within PROGRESS_SECONDS are not sent."""

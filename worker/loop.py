@@ -13,7 +13,7 @@ from protocol.ipc import Entry, Go, Limits, Result, Yield
 from worker.conversation import Conversation
 from worker.models.errors import Failed
 from worker.models.model import Live, Model
-from worker.tool import Hands
+from worker.tool import Caller
 
 INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
     {"max_tokens": "max_tokens", "context_overflow": "context_overflow"}
@@ -38,7 +38,7 @@ async def run(
     *,
     conversation: Conversation,
     model: Model,
-    hands: Hands,
+    hands: Caller,
     limits: Limits,
     link: Recorder,
     allowance: int | None = None,
@@ -95,7 +95,7 @@ def conclude(conversation: Conversation, limits: Limits) -> Result | None:
 
 
 async def _next(
-    conversation: Conversation, model: Model, hands: Hands, live: Live, allowance: int | None
+    conversation: Conversation, model: Model, hands: Caller, live: Live, allowance: int | None
 ) -> Entry | None:
     """What happens next; None where a call waits for somebody to approve it: then it is the next attempt's."""
     last = conversation.last

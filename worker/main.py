@@ -4,9 +4,7 @@ It learns everything from the link and says everything to it: nothing is printed
 nothing but tracebacks of our own bugs. Until it is started it needs no event loop, and a script needs none at all.
 """
 
-import contextlib
 import os
-import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from importlib import import_module
@@ -49,8 +47,10 @@ def main(stdin_fd: int, stdout_fd: int, cookie: str | None) -> int:
 
 
 def _leave(lost: bool) -> None:
-    """End the process where it stands: to take an event loop or an interpreter down in order costs a worker a tenth."""
-    sys.stderr.flush()
+    """End the process where it stands: to take an event loop or an interpreter down in order costs a worker a tenth.
+
+    Nothing is left in standard error, which keeps no line back.
+    """
     os._exit(EXIT_LOST if lost else EXIT_DONE)
 
 
@@ -76,8 +76,6 @@ def serve(
     tree. A model's client looks at the environment itself: for one, ``environ`` becomes the same; a script is spared
     the hundred pages that this copies. ``connect`` makes the model where it is none of the known ones (a rehearsal).
     """
-    with contextlib.suppress(OSError):  # a kernel that is gone already shows when it is listened to
-        os.write(stdout_fd, encode(Ready(pid=os.getpid(), version=VERSION)))
     hearing = Hearing()
     desk = Desk(hearing, stdin_fd, stdout_fd)
     start = _start(desk)
@@ -101,8 +99,9 @@ def serve(
 
 
 def _start(desk: Desk) -> Start | None:
-    """What we are to do; None where the kernel does not want us any more."""
+    """Say that we are there, and hear what we are to do; None where the kernel does not want us any more."""
     try:
+        drive(desk.send(encode(Ready(pid=os.getpid(), version=VERSION))))
         return desk.start()
     except (LinkLost, Stopped):
         return None

@@ -85,6 +85,10 @@ class TrioPipe:
         except (OSError, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise LinkLost from error
 
+    async def hold(self, line: bytes) -> None:
+        """Send it now: a model shows what comes, and takes its time to close. Raises LinkLost."""
+        await self.send(line)
+
 
 class TrioWaits:
     """Waiting on Trio's loop. A ``stop`` is a cancellation."""

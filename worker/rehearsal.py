@@ -1,7 +1,7 @@
 """One conversation, played in the zygote before it forks: a scripted one, and one on Trio's loop where that is needed.
 
-What a worker does for the first time costs it: decoders are built, code specialises itself, and each page that this
-touches is copied in every worker. Done once before, workers share it.
+What a worker does for the first time costs it: decoders are built, code specialises itself (CPython does so to what
+ran eight times), and each page that this touches is copied in every worker. Done before, workers share it.
 """
 
 import os
@@ -19,15 +19,20 @@ from worker.conversation import Conversation
 from worker.main import serve
 from worker.models.model import Live, Reply
 
+TIMES: Final = 12
+"""Some more than code needs to specialise itself."""
+
 
 def rehearse() -> None:
     """Play a script. Touches no environment, no file and no network, and leaves no descriptor behind."""
-    _play(on_trio=False)
+    for _ in range(TIMES):
+        _play(on_trio=False)
 
 
 def rehearse_on_trio() -> None:
     """The same with a model that is waited for on Trio's loop."""
-    _play(on_trio=True)
+    for _ in range(TIMES):
+        _play(on_trio=True)
 
 
 def _play(*, on_trio: bool) -> None:

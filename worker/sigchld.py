@@ -1,5 +1,6 @@
 """SIGCHLD as a descriptor, for the poll loops of zygote and keeper."""
 
+import operator
 import os
 import resource
 import signal
@@ -14,15 +15,14 @@ class ChildSignal:
         self.fd, self._write = os.pipe()
         os.set_blocking(self.fd, False)
         os.set_blocking(self._write, False)
-        # The handler does nothing: it is there because a signal with the default action wakes no one.
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        # The handler does nothing, in C: it is there because a signal with the default action wakes no one.
+        signal.signal(signal.SIGCHLD, operator.is_)
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
     def drain(self) -> None:
-        """Take notice of every signal so far; call it before reaping, so that none is missed."""
+        """Take notice of the signals so far; call it when readable, and before reaping, so that none is missed."""
         with suppress(BlockingIOError):
-            while os.read(self.fd, 4096):
-                pass
+            os.read(self.fd, 4096)
 
     def close(self) -> None:
         """Give the signal back, in a process that was forked from the one that made this."""

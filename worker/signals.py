@@ -5,9 +5,17 @@ standard error instead: a worker that answers no ping is asked so where it stand
 worker pays for it; what a worker executes has the default again.
 """
 
-import _signal  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
 import faulthandler
 import signal
+from _signal import (  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
+    SIG_DFL,
+    SIG_SETMASK,
+    pthread_sigmask,
+    set_wakeup_fd,
+)
+from _signal import (
+    signal as set_handler,
+)
 from typing import Final
 
 _IGNORED: Final = (
@@ -35,7 +43,7 @@ def restore(*, python: bool) -> None:
 
     By ``_signal``: the wrappers in ``signal`` make each number an enum, and copy 40 pages of a fresh fork by it.
     """
-    _signal.set_wakeup_fd(-1)
+    set_wakeup_fd(-1)
     for number in _OF_WORKERS if python else _OF_COMMANDS:
-        _signal.signal(number, _signal.SIG_DFL)
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+        set_handler(number, SIG_DFL)
+    pthread_sigmask(SIG_SETMASK, ())

@@ -80,6 +80,14 @@ class Permits(Protocol):
         ...
 
 
+class Caller(Protocol):
+    """Runs the calls of a conversation."""
+
+    def run(self, call: ToolCall, key: str) -> Coroutine[Any, Any, Outcome]:
+        """Run ``call``. Raises only what ends the attempt (Failed)."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Hands:
     """All tools of a worker: its own by name, everything else at the kernel.

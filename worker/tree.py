@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 LINUX: Final = sys.platform == "linux"
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_STAT_BYTES: Final = 4096
 _LIBC: Final = ctypes.CDLL(None, use_errno=True) if LINUX else None
 
 
@@ -33,11 +34,27 @@ def become_subreaper() -> bool:
 def stat(pid: int) -> Stat | None:
     """Parent and start time of ``pid``; None if there is no such process, or no /proc."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except OSError:
         return None
     return Stat(parent=int(fields[1]), start_time=int(fields[19]))
+
+
+def since(pid: int) -> int:
+    """The start time of ``pid`` alone; 0, which nobody believes, where nobody tells."""
+    try:
+        return int(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 20)[19])
+    except OSError:
+        return 0
+
+
+def _read(path: str) -> bytes:
+    """A line of /proc. A file object makes nine system calls of these three."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _STAT_BYTES)
+    finally:
+        os.close(fd)
 
 
 def _listed_children(pid: int) -> list[int]:

@@ -5,7 +5,6 @@ Being a subreaper it adopts what a killed keeper leaves behind, and kills it; ot
 It can be killed at any moment: keepers talk to the kernel themselves.
 """
 
-import argparse
 import os
 import select
 import signal
@@ -15,13 +14,14 @@ import time
 import traceback
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from protocol.codec import FrameReader, encode
 from protocol.ipc import Exited, Fork, Preloaded, Retire, ZygoteFrame
 from worker import keeper, preload, signals, tree
 from worker.__main__ import work
-from worker.child import errno_name
+from worker.child import Work, errno_name
 from worker.sigchld import ChildSignal, reap
 from worker.titles import set_title
 
@@ -36,8 +36,9 @@ _CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 class Zygote:
     """The poll loop."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, work: Work) -> None:
         self._control = control
+        self._work = work
         self._frames: FrameReader[ZygoteFrame] = FrameReader(ZygoteFrame)
         self._descriptors: deque[list[int]] = deque()
         self._keepers: set[int] = set()
@@ -129,7 +130,7 @@ class Zygote:
             os.setsid()
             os.close(self._control.detach())
             self._child_signal.close()
-            keeper.run(order, lifeline, stdio, work)
+            keeper.run(order, lifeline, stdio, self._work)
             code = 0
         except BaseException:  # noqa: BLE001  (a bug in the keeper: its tree falls to the zygote, which kills it)
             traceback.print_exc()
@@ -144,23 +145,30 @@ def _refuse(lifeline: int, why: str) -> None:
         os.write(lifeline, encode(Exited(failed=why)))
 
 
+def _work() -> Work:
+    """``work`` with the worker's module at hand, if it could be loaded: to look for it copies 14 pages in each fork."""
+    loaded = sys.modules.get("worker.main")
+    return work if loaded is None else partial(work, converse=loaded.main)
+
+
 def main() -> int:
-    """Run as ``python -I -u -m worker.zygote --control-fd N --preload mock,anthropic``."""
-    parser = argparse.ArgumentParser(prog="worker.zygote")
-    parser.add_argument("--control-fd", type=int, required=True)
-    parser.add_argument("--preload", default="")
-    options = parser.parse_args()
+    """Run as ``python -I -u -m worker.zygote --control-fd N --preload mock,anthropic``.
+
+    Read without argparse: with what that imports every fork would have 30 mappings and 300 pages more to copy.
+    """
+    options = dict(zip(sys.argv[1::2], sys.argv[2::2], strict=True))
+    control_fd, modules = int(options["--control-fd"]), options.get("--preload", "")
     signals.ignore()
-    os.set_inheritable(options.control_fd, False)
+    os.set_inheritable(control_fd, False)
     os.chdir("/")
     tree.become_subreaper()
-    set_title("zygote", options.preload)
-    control = socket.socket(fileno=options.control_fd)
-    preload.load(frozenset(filter(None, options.preload.split(","))))
+    set_title("zygote", modules)
+    control = socket.socket(fileno=control_fd)
+    preload.load(frozenset(filter(None, modules.split(","))))
     preload.freeze()
     with suppress(OSError):
         control.sendall(encode(Preloaded(pid=os.getpid(), modules=len(sys.modules))))
-    Zygote(control).serve()
+    Zygote(control, _work()).serve()
     return 0
 
 

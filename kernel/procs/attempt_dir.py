@@ -4,6 +4,7 @@ The file ``alive`` is written by the kernel (boot id and cookie), then locked an
 child's pid with start time). The next kernel waits for the lock; what a dead keeper left is found by what it signed.
 """
 
+import errno
 import os
 import shutil
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from kernel.procs.process_table import ProcessId, boot_id
+from kernel.procs.spare_dirs import SpareDirs
 
 LOCK_FILE: Final = "alive"
 
@@ -20,24 +22,27 @@ class AttemptDir:
     """The directory of an attempt that this kernel started."""
 
     path: Path
+    spares: SpareDirs | None = None
 
     @property
-    def lock(self) -> Path:
+    def lock(self) -> str:
         """The file that the keeper holds locked until its whole tree is gone."""
-        return self.path / LOCK_FILE
+        return os.path.join(self.path, LOCK_FILE)
 
     def rename(self, attempt: str) -> "AttemptDir":
         """The same directory under another name. Raises FileExistsError if that is in use."""
         path = self.path.with_name(attempt)
-        path.mkdir(mode=0o700)  # a rename alone would not tell
-        self.path.rename(path)
-        return AttemptDir(path)
+        if os.path.lexists(path):  # a rename alone would not tell; nobody else makes any
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        os.rename(self.path, path)
+        return AttemptDir(path, self.spares)
 
     def remove(self) -> None:
-        """Delete the directory; what is gone already is fine."""
+        """Delete the directory, or let it be used again if it is empty; what is gone already is fine."""
         try:  # as a rule the lock is all there is, and rmtree takes 20 system calls to find that out
             os.unlink(self.lock)
-            os.rmdir(self.path)
+            if self.spares is None or not self.spares.keep(self.path):
+                os.rmdir(self.path)
         except OSError:
             shutil.rmtree(self.path, ignore_errors=True)
 
@@ -50,17 +55,28 @@ class Signature:
     processes: tuple[ProcessId, ...]
 
 
-def create(run_dir: Path, attempt: str, cookie: str) -> AttemptDir:
-    """Make the directory (0700) and its lock file (0600). Raises FileExistsError if the attempt is in use."""
-    run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    directory = AttemptDir(run_dir / attempt)
-    directory.path.mkdir(mode=0o700)
+def create(run_dir: Path, attempt: str, cookie: str, spares: SpareDirs | None = None) -> AttemptDir:
+    """Make the directory (0700) and its lock file (0600). Raises FileExistsError if the attempt is in use.
+
+    ``spares`` is where empty ones come from, and go to.
+    """
+    directory = AttemptDir(run_dir / attempt, spares)
+    if spares is None or not spares.take(directory.path):
+        _make(directory.path)
     fd = os.open(directory.lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.write(fd, f"boot {boot_id()}\ncookie {cookie}\n".encode())
     finally:
         os.close(fd)
     return directory
+
+
+def _make(path: Path) -> None:
+    try:
+        os.mkdir(path, 0o700)
+    except FileNotFoundError:  # the first attempt of all
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.mkdir(path, 0o700)
 
 
 def read_signature(text: str) -> Signature:

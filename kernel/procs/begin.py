@@ -14,6 +14,8 @@ from kernel.procs.errors import TRANSIENT, TRANSIENT_NAMES, KeeperLost, SpawnTra
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.pipes import Ends, open_pipes
+from kernel.procs.process_table import ProcessId
+from kernel.procs.spare_dirs import SpareDirs
 from kernel.procs.spec import Spec
 from protocol.ipc import Exited, Fork, Started
 
@@ -27,15 +29,15 @@ TAKE_BACK_SECONDS: Final = 1.0
 """After a cancellation: for the keeper to end what it may have started. A zygote that still loads will not start it."""
 
 
-async def begin(spec: Spec, run_dir: Path, deliver: Deliver) -> Handle:
-    """Start what ``spec`` says. Raises SpawnTransient (nothing is left then).
+async def begin(spec: Spec, run_dir: Path, deliver: Deliver, spares: SpareDirs | None = None) -> Handle:
+    """Start what ``spec`` says, in a directory of ``spares`` if there is any. Raises SpawnTransient (nothing is left).
 
     Cancellation ends what may have been started, and waits up to TAKE_BACK_SECONDS for that.
     """
     with ExitStack() as undo:
         try:
             cookie = secrets.token_hex(16)
-            directory = create(run_dir, spec.attempt, cookie)
+            directory = create(run_dir, spec.attempt, cookie, spares)
             undo.callback(directory.remove)
             ours, theirs = open_pipes()
         except OSError as error:
@@ -47,7 +49,7 @@ async def begin(spec: Spec, run_dir: Path, deliver: Deliver) -> Handle:
             undo.callback(_close_now, stream)
         order = Fork(
             attempt=spec.attempt,
-            lock=str(directory.lock),
+            lock=directory.lock,
             cookie=cookie,
             argv=spec.argv,
             cwd=spec.cwd,
@@ -72,6 +74,7 @@ async def begin(spec: Spec, run_dir: Path, deliver: Deliver) -> Handle:
         cookie=cookie,
         pid=first.pid if isinstance(first, Started) else 0,
         keeper_pid=first.keeper if isinstance(first, Started) else 0,
+        processes=_named(first),
         streams=(streams[0], streams[1], streams[2]),
         link=link,
         directory=directory,
@@ -90,6 +93,13 @@ async def _first_word(link: KeeperLink, attempt: str) -> Started | Exited:
     if isinstance(first, Exited) and (first.failed or "").partition(":")[0] in TRANSIENT_NAMES:
         raise SpawnTransient(f"cannot start {attempt}: {first.failed}")
     return first
+
+
+def _named(first: Started | Exited) -> tuple[ProcessId, ...]:
+    """Child and keeper, as the keeper itself names them; where there is no /proc, nobody could find them again."""
+    if isinstance(first, Exited) or not first.pid_since or not first.keeper_since:
+        return ()
+    return ProcessId(first.pid, first.pid_since), ProcessId(first.keeper, first.keeper_since)
 
 
 def _close_now(stream: trio.lowlevel.FdStream) -> None:

@@ -14,6 +14,7 @@ from kernel.procs.errors import KeeperLost
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.pipes import Ends
+from kernel.procs.spare_dirs import SpareDirs
 from kernel.procs.spares import Spares
 from kernel.procs.spec import Spec
 from kernel.procs.zygote import Zygote, start_zygote
@@ -39,6 +40,7 @@ class ForkLauncher:
         self._environ = environ
         self._wanted = modules
         self._zygotes: list[Zygote] = []
+        self._dirs = SpareDirs()
         self._changed = trio.Event()
 
     def need(self, modules: frozenset[str]) -> None:
@@ -49,6 +51,12 @@ class ForkLauncher:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep a zygote that has what is needed. Runs until cancelled; then the zygotes, and all they forked, end."""
+        try:
+            await self._keep_one(task_status)
+        finally:
+            self._dirs.close()
+
+    async def _keep_one(self, task_status: trio.TaskStatus[None]) -> None:
         failures = 0
         async with trio.open_nursery() as nursery:
             while True:
@@ -90,7 +98,7 @@ class ForkLauncher:
 
     async def _start(self, zygote: Zygote, spec: Spec) -> Handle:
         handle = await self._again(spec, zygote.spares) if spec.argv is None else None
-        return handle or await begin(spec, self._run_dir, zygote.fork)
+        return handle or await begin(spec, self._run_dir, zygote.fork, self._dirs if spec.argv is None else None)
 
     async def _again(self, spec: Spec, spares: Spares) -> Handle | None:
         """Start it in a keeper that has served before; None where there is none (any more)."""
@@ -101,7 +109,7 @@ class ForkLauncher:
                 return link
 
             with suppress(KeeperLost):
-                return await begin(spec, self._run_dir, deliver)
+                return await begin(spec, self._run_dir, deliver, self._dirs)
         return None
 
     async def _zygote(self) -> Zygote:

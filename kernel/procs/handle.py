@@ -33,7 +33,8 @@ class Handle:
         cookie: str,
         pid: int,
         keeper_pid: int,
-        streams: tuple[trio.abc.SendStream, trio.abc.ReceiveStream, trio.abc.ReceiveStream],
+        processes: tuple[ProcessId, ...],
+        streams: tuple[trio.lowlevel.FdStream, trio.lowlevel.FdStream, trio.lowlevel.FdStream],
         link: KeeperLink,
         directory: AttemptDir,
         exited: Exited | None = None,
@@ -42,7 +43,10 @@ class Handle:
         self.cookie = cookie
         self.pid = pid
         self.keeper_pid = keeper_pid
-        self.stdin, self.stdout, self.stderr = streams
+        self._streams = streams
+        self.stdin: trio.abc.SendStream = streams[0]
+        self.stdout: trio.abc.ReceiveStream = streams[1]
+        self.stderr: trio.abc.ReceiveStream = streams[2]
         self.directory = directory.path
         self._directory = directory
         self._link = link
@@ -54,7 +58,7 @@ class Handle:
         kernel to find it by."""
         self._kill_sent = False
         self._waiting = trio.Lock()
-        self._processes = _named(pid, keeper_pid)
+        self._processes = processes
 
     async def __aenter__(self) -> "Handle":
         return self
@@ -122,17 +126,19 @@ class Handle:
         Shielded from cancellation, and bounded: CLOSE_SECONDS, then ``destroy``, which is bounded too.
         """
         with trio.CancelScope(shield=True):
-            with trio.move_on_after(CLOSE_SECONDS):
-                await self.kill()
-                await self.wait()
+            if self._exited is None:
+                with trio.move_on_after(CLOSE_SECONDS):
+                    await self.kill()
+                    await self.wait()
             if self._exited is None:
                 await self.destroy()
             if self._tree_seen_gone:
                 self._link.free()
             else:
                 self._link.close()
-            for stream in (self.stdin, self.stdout, self.stderr):
-                await stream.aclose()
+            for stream in self._streams:
+                stream.close()
+            await trio.lowlevel.checkpoint()
             fault_hook("procs.gone")
             if not self.survivors:
                 self._directory.remove()
@@ -144,7 +150,3 @@ class Handle:
         if self.survivors:
             logger.error("procs.leak %s: %s would not die; the next kernel tries again", self.attempt, self.survivors)
         return Exited(signal=signal.SIGKILL, killed=self._kill_sent)
-
-
-def _named(*pids: int) -> tuple[ProcessId, ...]:
-    return tuple(process for pid in pids if pid and (process := process_table.identify(pid)) is not None)

@@ -1,6 +1,6 @@
 """The kernel's end of a keeper's lifeline. As long as it is open, the keeper's tree may live."""
 
-import os
+import select
 import socket
 from array import array
 from collections import deque
@@ -74,14 +74,11 @@ class KeeperLink:
         """Whether its keeper has nothing to report: neither an end, nor its own."""
         if self._arrived:
             return False
-        with socket.socket(fileno=os.dup(self._stream.socket.fileno())) as end:
-            try:
-                end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return True
-            except OSError:
-                pass
-        return False
+        if self._stream.socket.fileno() < 0:
+            return False
+        poll = select.poll()
+        poll.register(self._stream.socket.fileno(), select.POLLIN)
+        return not poll.poll(0)
 
     def free(self) -> None:
         """Its tree is gone, as it said itself: have it serve again if somebody wants it to, or else end."""

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from protocol.ipc import COOKIE_VARIABLE
 
+_LINE_BYTES: Final = 4096
 _ZOMBIE: Final = b"Z"
 
 
@@ -88,13 +89,21 @@ def kill(target: ProcessId, number: int = signal.SIGKILL) -> None:
 
 def _row(pid: int) -> Process | None:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            state, parent, *fields = file.read().rpartition(b")")[2].split()
+        state, parent, *fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except (OSError, ValueError):
         return None
     if state == _ZOMBIE:
         return None
     return Process(ProcessId(pid, int(fields[17])), int(parent))
+
+
+def _read(path: str) -> bytes:
+    """A line of /proc. A file object makes nine system calls of these three."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _LINE_BYTES)
+    finally:
+        os.close(fd)
 
 
 def _environment(pid: int) -> frozenset[bytes]:

@@ -178,7 +178,8 @@ async def test_a_whole_attempt_in_a_process_of_its_own() -> None:
 
 async def test_a_bug_of_ours_is_a_crash_the_kernel_can_name(capfd: pytest.CaptureFixture[str]) -> None:
     """PF02: never a silent end; the traceback goes to stderr, the words to the kernel."""
-    made = await attempt(make_start(mcp=msgspec.structs.replace(make_start().mcp, url="gopher://x")))
+    mcp = msgspec.structs.replace(make_start().mcp, url="gopher://x")
+    made = await attempt(make_start(mcp=mcp, mock=script({"tool": "todo_read", "args": {}})))
     assert made.error.cause == "crash"
     assert "gopher" in made.error.text
     captured = capfd.readouterr()

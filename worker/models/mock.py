@@ -6,7 +6,6 @@ scripted failure. So a script resumes anywhere, and nothing is counted in memory
 
 import os
 import signal
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -108,18 +107,21 @@ def _times(action: Action) -> int | None:
 
 def _place(number: int, actions: tuple[Action, ...], conversation: Conversation, counts: Mapping[str, int]) -> int:
     """The index of the next action: played ones have a reply each, spent failures are passed."""
-    fired = Counter(step.reply.note for step in conversation.steps if step.reply.stop_reason == "fired")
     played = conversation.step_count
     for index, action in enumerate(actions):
         if action.error is not None or action.exit is not None:
             key, times = f"{number}.{index}", _times(action)
-            if times is None or max(fired[key], counts.get(key, 0)) < times:
+            if times is None or max(_fired(key, conversation), counts.get(key, 0)) < times:
                 return index
         elif played == 0:
             return index
         else:
             played -= 1
     return len(actions)
+
+
+def _fired(key: str, conversation: Conversation) -> int:
+    return sum(step.reply.note == key for step in conversation.steps if step.reply.stop_reason == "fired")
 
 
 def _play(action: Action, k: int, *, last: bool) -> Reply:

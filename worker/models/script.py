@@ -47,7 +47,7 @@ def fill(action: Action, values: Values) -> Action:
 
 def _filled(value: Any, values: Values) -> Any:
     match value:
-        case str():
+        case str() if "${{" in value:
             return _VARIABLE.sub(lambda match: _value(match[1], values), value)
         case list():
             return [_filled(item, values) for item in value]

@@ -197,6 +197,13 @@ async def test_a_tool_that_signals_its_group_reaches_nothing_of_ours(launcher: L
     assert (exited.signal, exited.killed) == (signal.SIGTERM, False)
 
 
+async def test_a_worker_leads_a_group_of_its_own(launcher: Launcher) -> None:
+    """architecture: what signals its own group reaches no keeper and no other worker."""
+    async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
+        await handle.stdout.receive_some()  # it is ready
+        assert os.getpgid(handle.pid) == handle.pid != os.getpgid(handle.keeper_pid)
+
+
 async def test_a_command_inherits_three_descriptors_and_no_signal_settings(launcher: Launcher) -> None:
     """architecture: received descriptors are inheritable, so all others are closed; SIGPIPE has its default again."""
     script = "ls /proc/self/fd | tr '\\n' ' '; umask; grep -E 'Sig(Blk|Ign)' /proc/self/status; pwd"

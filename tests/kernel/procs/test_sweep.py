@@ -103,10 +103,10 @@ async def test_a_zygote_alone_ends_a_tree_whose_keeper_is_stuck(run_dir: Path) -
 async def test_a_stranger_that_got_the_pid_is_never_signalled(run_dir: Path) -> None:
     """promises PF11: pid, start time and boot must all match."""
     async with _sleeper() as stranger:
-        lock = create(run_dir, "i1-1", "no-such-cookie").lock
+        lock = trio.Path(create(run_dir, "i1-1", "no-such-cookie").lock)
         started = process_table.identify(stranger.pid)
         assert started is not None
-        lock.write_text(f"{lock.read_text()}keeper {stranger.pid} {started.start_time + 1}\n")
+        await lock.write_text(f"{await lock.read_text()}keeper {stranger.pid} {started.start_time + 1}\n")
         assert await sweep(run_dir) == Swept(("i1-1",), ())
         assert alive([stranger.pid]) == [stranger.pid]
 
