@@ -47,6 +47,17 @@ WHERE space = ? AND data IS NOT NULL
   AND type IN ('instruction.ended', 'attempt.ended', 'worker.log', 'proposal.opened', 'proposal.ended')
 """
 
+# What a request was answered is kept to be answered again; of a document about this space only its shape is.
+ANSWERS: Final = """
+UPDATE idempotency SET response = CAST(json_replace(CAST(response AS TEXT), '$.text', '', '$.steps', json('[]'),
+  '$.input', NULL, '$.reason', '', '$.decision_reason', '', '$.title', '', '$.description', '',
+  '$.options', json('[]'), '$.votes', json('[]'), '$.counts', json('{}'), '$.tied', json('[]'), '$.winner', NULL,
+  '$.assigned', json('{}'),
+  CASE json_extract(CAST(response AS TEXT), '$.schema') WHEN 'awk/proposal/1' THEN '$.id' ELSE '$.text' END, '')
+  AS BLOB)
+WHERE json_valid(CAST(response AS TEXT)) AND json_extract(CAST(response AS TEXT), '$.space') = ?
+"""
+
 BLOB: Final = """
 DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
   AND hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
@@ -73,7 +84,19 @@ def wipe(tx: Transaction, space: str) -> Wiped:
     referred = conn.execute(REFERRED, {"space": space}).fetchall()
     conn.execute(WORDS, (space,))
     messages = conn.changes()
-    for statement in (ENTRIES, EFFECTS, APPROVALS, FEEDBACK, VOTES, ELECTORS, BALLOTS, COMPLAINTS, PARAMS, EVENTS):
+    for statement in (
+        ENTRIES,
+        EFFECTS,
+        APPROVALS,
+        FEEDBACK,
+        VOTES,
+        ELECTORS,
+        BALLOTS,
+        COMPLAINTS,
+        PARAMS,
+        EVENTS,
+        ANSWERS,
+    ):
         conn.execute(statement, (space,))
     conn.execute(RESULTS, (space,))
     instructions = conn.changes()

@@ -1,10 +1,16 @@
 """Removal over REST: a space, an agent made at run time, and what a reader of events is told of what is gone."""
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from kernel.store.commits.cancel import cancel
 from kernel.store.commits.sweep_old import sweep_events
 from kernel.store.transaction import Transaction
+from protocol.api.proposals import ProposalInfo
 from tests.kernel.api.house import House
+from tests.kernel.api.mcp.rpc import CALL_KEY, call
 from tests.kernel.api.test_events import say
 
 
@@ -32,6 +38,32 @@ async def test_a_space_is_cleared_once_for_a_key(kernel: House) -> None:
     events = (await kernel.ask("GET", "/events?since=0&follow=0")).body
     assert b"secret" not in events
     assert (await ask(kernel, "GET", f"/instructions/{instruction}")).json["text"] == ""
+
+
+async def test_answers_to_requests_keep_no_words_of_what_was_cleared(kernel: House, tmp_path: Path) -> None:
+    """contracts 9: what was voted on and approved was answered too; the same key is answered still, without words."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    here = "/spaces/review:main/proposals"
+    body = {"type": "approval", "title": "Sack Benedict?", "id": "benedict", "description": "Benedict knows."}
+    keyed = {path: kernel.headers(Idempotency_Key=path) for path in ("put", "vote", "approve")}
+    await kernel.ask("POST", here, body, headers=keyed["put"])
+    choice = {"choice": "no", "reason": "Benedict is dear"}
+    await kernel.ask("POST", f"{here}/benedict/vote", choice, headers=keyed["vote"])
+    instruction = await kernel.attempt(to="alice@review")
+    asked = {"tool": "bash", "input": {"command": "mail Benedict"}, "wait_seconds": 0, "reason": "for Benedict"}
+    assert not (await call(kernel, "auth_request", asked, **{CALL_KEY: "0.0:c"}))["isError"]
+    approve = {"reason": "Benedict agrees"}
+    assert (await kernel.ask("POST", "/approvals/a1/approve", approve, headers=keyed["approve"])).status == 200
+    await kernel.end(instruction)
+    for one in (await kernel.ask("GET", "/instructions?space=review:main")).json["instructions"]:
+        await kernel.services.writer.commit(cancel, one["id"])
+    assert (await ask(kernel, "POST", "/spaces/review:main/clear")).status == 200
+    left = b"".join(file.read_bytes() for file in tmp_path.glob("kernel.db*"))
+    assert b"enedict" not in left.replace(b"benedict/vote", b"")
+    again = await kernel.ask("POST", here, body, headers=keyed["put"])
+    assert (again.status, again.json["title"], again.json["type"]) == (201, "", "approval")
+    assert (await kernel.ask("GET", here)).json["proposals"] == []
+    msgspec.convert(again.json, ProposalInfo)
 
 
 async def test_a_space_that_never_was_cannot_be_cleared(kernel: House) -> None:

@@ -267,6 +267,8 @@ def test_names_are_ones_own_or_given_and_never_used_twice_in_a_run(hall: Hall) -
     """Unique among all of a run, the ended ones too; a name like ours does not get in the way."""
     assert hall.create("alice", asked(name="p3")).ballot.id == "p3"
     assert hall.create("alice", asked()).ballot.id == "p4"
+    hall.create("alice", asked(name="p99999999"))
+    assert len({hall.create("alice", asked()).ballot.id for _ in range(3)}) == 3
     hall.create("alice", asked(name="release"))
     hall.cancel("alice", "release")
     with pytest.raises(Refused) as caught:
