@@ -27,6 +27,7 @@ CLIENTS = 32
 SENDS = 3200
 ROUNDS = 3
 QUEUES = (10, 1_000, 100_000)
+WAITING_AGENTS = 10  # in each of them: what a decision is made between is as much, what lies behind it is not
 ROWS = 1_000_000
 QUEUED = 10_000
 AGENTS = 20
@@ -156,12 +157,12 @@ SELECT 'a' || (i % ?), 'a' || (i % ?), 'dm:a' || (i % ?), 1, 'queued', i, 0, ? F
 
 
 def _decisions() -> Iterator[Figure]:
-    """What the dispatcher and the alarms ask before each decision, with so much queued for 20 agents."""
+    """What the dispatcher and the alarms ask before each decision, with so much queued for the same agents."""
     costs: list[float] = []
     for length in QUEUES:
         database = open_database(":memory:")
         _put_agents(database)
-        database.writer().execute(QUEUE, (length, AGENTS, AGENTS, AGENTS, START_MS)).fetchall()
+        database.writer().execute(QUEUE, (length, *[WAITING_AGENTS] * 3, START_MS)).fetchall()
         reader = Reader(database=database)
 
         def decide(reader: Reader = reader) -> None:
