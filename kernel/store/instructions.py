@@ -200,7 +200,7 @@ class Open(msgspec.Struct, frozen=True):
 
 
 OPEN: Final = """
-SELECT id, agent, space, state, epoch, not_before_ms, waits_for FROM instructions
+SELECT id, agent, space, state, epoch, not_before_ms, waits_for FROM instructions INDEXED BY instructions_open
 WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id LIMIT ?
 """
 

@@ -37,8 +37,10 @@ def report(
 
 def _grouped(found: list[_Row], column: int) -> tuple[UsageRow, ...]:
     """A row for each value of ``column`` that says something, in order."""
-    keys = sorted({str(row[column]) for row in found if row[column]})
-    return tuple(_sum(key, [row for row in found if row[column] == key]) for key in keys)
+    groups: dict[str, list[_Row]] = {}
+    for row in found:
+        groups.setdefault(str(row[column]), []).append(row)
+    return tuple(_sum(key, groups[key]) for key in sorted(groups) if key)
 
 
 def _sum(key: str, found: list[_Row]) -> UsageRow:

@@ -103,7 +103,7 @@ MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LI
 ROSTER: Final = "SELECT agent, name FROM members WHERE space = ? ORDER BY name LIMIT 256"
 
 BALLOT_NAMES: Final = """
-SELECT name FROM ballots WHERE space = :space AND (state = 'open' OR NOT :open)
+SELECT name FROM ballots WHERE (state = 'open' OR NOT :open)
   AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
 ORDER BY id DESC LIMIT 64
 """

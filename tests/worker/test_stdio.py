@@ -1,13 +1,16 @@
 """The streams of an MCP server that is a program: what it may say, and how it is ended."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import mcp_types as types
 import msgspec
 import psutil
 import pytest
-import trio
+import trio.testing
+from mcp.shared.message import SessionMessage
 
 from protocol.agent import McpServer
 from tests.worker.test_servers import BABBLE, LOCAL, tools
@@ -95,3 +98,26 @@ async def test_one_that_withstands_is_killed(programs: Programs, monkeypatch: py
         async with piped(process):
             await process.stdout.receive_some(3)
     assert process.returncode == -9
+
+
+async def test_a_call_that_is_given_up_while_it_is_written_spoils_no_other(programs: Programs, tmp_path: Path) -> None:
+    """P9: the server reads slowly; the line that was begun is ended before the next one begins."""
+    os.mkfifo(tmp_path / "gate")
+    words = ("sh", "-c", "cat gate; exec cat > heard")
+    long, short = _call(1, "x" * 1024 * 1024), _call(2, "y")
+    with trio.fail_after(20):
+        process = await programs.open(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        async with piped(process) as (_, pipes):
+            async with trio.open_nursery() as nursery:
+                for message in (long, short):
+                    nursery.start_soon(pipes.send, message)
+                    await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+            await trio.to_thread.run_sync((tmp_path / "gate").write_text, "")
+            await pipes.send(_call(3, "z"))
+    heard = [msgspec.json.decode(line) for line in (tmp_path / "heard").read_bytes().splitlines()]
+    assert [one["id"] for one in heard] == [1, 3]
+
+
+def _call(number: int, text: str) -> SessionMessage:
+    return SessionMessage(types.JSONRPCRequest(jsonrpc="2.0", id=number, method="tools/call", params={"text": text}))

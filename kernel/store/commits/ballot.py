@@ -186,16 +186,19 @@ def _record(tx: Transaction, speaker: _Speaker, space: str, kind: MessageKind, t
     return record(tx, fact)
 
 
-# Only names like our own are looked at: p1, p2, ...
-HIGHEST: Final = """
-SELECT coalesce(max(CAST(substr(name, 2) AS INTEGER)), 0) FROM ballots
-WHERE name GLOB 'p[1-9]*' AND name NOT GLOB 'p*[^0-9]*' AND length(name) < 10
-  AND run = (SELECT w.id FROM workflows AS w WHERE w.space = ? ORDER BY w.id DESC LIMIT 1)
+# The one after the highest that is free. Only names like our own are looked at (p1, p2, ...), and no longer ones.
+FREE: Final = """
+WITH run (id) AS (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1),
+  after (number) AS (
+    SELECT 1 UNION ALL SELECT CAST(substr(b.name, 2) AS INTEGER) + 1 FROM run CROSS JOIN ballots AS b ON b.run = run.id
+    WHERE b.name GLOB 'p[1-9]*' AND b.name NOT GLOB 'p*[^0-9]*' AND length(b.name) < 10)
+SELECT max(number) FROM after WHERE NOT EXISTS (
+  SELECT 1 FROM run CROSS JOIN ballots AS b ON b.run = run.id AND b.name = 'p' || after.number)
 """
 
 
 def _free_name(tx: Transaction, space: str) -> str:
-    return f"p{int(tx.conn.execute(HIGHEST, (space,)).get) + 1}"
+    return f"p{int(tx.conn.execute(FREE, {'space': space}).get)}"
 
 
 def _ballot(tx: Transaction, space: str, name: str) -> PutToVote:

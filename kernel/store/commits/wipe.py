@@ -66,6 +66,10 @@ DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
   AND hash NOT IN (SELECT b.part FROM blobs AS b WHERE b.part IS NOT NULL)
 """
 
+OF_SPACE: Final = (
+    ENTRIES, EFFECTS, APPROVALS, FEEDBACK, VOTES, ELECTORS, BALLOTS, COMPLAINTS, PARAMS, EVENTS, ANSWERS,
+)  # fmt: skip
+
 MAKE_LIST: Final = "CREATE TEMP TABLE IF NOT EXISTS wiped (value BLOB PRIMARY KEY) WITHOUT ROWID"
 ADD_TO_LIST: Final = "INSERT INTO wiped (value) VALUES (?)"
 EMPTY_LIST: Final = "DELETE FROM wiped"
@@ -84,19 +88,7 @@ def wipe(tx: Transaction, space: str) -> Wiped:
     referred = conn.execute(REFERRED, {"space": space}).fetchall()
     conn.execute(WORDS, (space,))
     messages = conn.changes()
-    for statement in (
-        ENTRIES,
-        EFFECTS,
-        APPROVALS,
-        FEEDBACK,
-        VOTES,
-        ELECTORS,
-        BALLOTS,
-        COMPLAINTS,
-        PARAMS,
-        EVENTS,
-        ANSWERS,
-    ):
+    for statement in OF_SPACE:
         conn.execute(statement, (space,))
     conn.execute(RESULTS, (space,))
     instructions = conn.changes()

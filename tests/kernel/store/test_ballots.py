@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import get_args
 
 import pytest
+import trio
 
 from kernel.rule.draft import Author
 from kernel.store import ballots, old
@@ -17,6 +18,7 @@ from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.commits.sweep_old import sweep_instructions
 from kernel.store.commits.tick import next_tick_ms
 from kernel.store.database import MEMORY, open_database
+from kernel.store.writer import Writer
 from protocol.ballot import BALLOT_STATES, BallotType, Method, TieBreaker, Why
 from protocol.errors import Refused
 from protocol.ipc import Entry
@@ -130,6 +132,29 @@ def test_nobody_votes_after_it_has_ended_or_once_its_time_is_up(hall: Hall) -> N
     hall.now_ms += 5000
     with pytest.raises(Refused, match="time of p2 is up"):
         hall.vote("carol", "p2", "a")
+
+
+async def test_of_two_last_votes_at_once_one_ends_it(hall: Hall) -> None:
+    """TF18: both are with the writer before either is counted; the second finds it over."""
+    hall.create("alice", asked(quorum=2))
+    hall.vote("alice", "p1", "a")
+    refused: list[str] = []
+    writer = Writer(database=hall.database, clock_ms=lambda: hall.now_ms, publish=lambda _events: None)
+
+    async def cast(who: str) -> None:
+        try:
+            await writer.commit(vote, SPACE, "p1", "a", author=hall.author(who))
+        except Refused as no:
+            refused.append(no.code)
+
+    async with trio.open_nursery() as service:
+        await service.start(writer.run)
+        async with trio.open_nursery() as both:
+            both.start_soon(cast, "bob")
+            both.start_soon(cast, "carol")
+        writer.close()
+    assert refused == ["conflict"]
+    assert [kind for kind, _, _ in hall.told()] == ["proposal", "vote", "vote", "resolved"]
 
 
 def test_who_came_later_or_works_elsewhere_has_no_vote(hall: Hall) -> None:

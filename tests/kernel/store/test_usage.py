@@ -1,5 +1,6 @@
 """What work took, seen by agent, workspace and model (contracts 7: ``stats``; 9: its document)."""
 
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,11 @@ from kernel.store.transaction import Transaction
 from protocol.instruction import Usage
 from protocol.ipc import Entry
 from tests.kernel.store.house import House, open_house
+
+MANY = """
+INSERT INTO instructions (agent, name, space, run, lane, state, message, hops, enqueued_ms)
+VALUES (?, 'alice', ?, ?, 0, 'done', 1, 0, 1)
+"""
 
 
 @pytest.fixture
@@ -95,3 +101,17 @@ async def test_a_target_is_all_that_is_counted(house: House, asked: dict[str, An
     found = house.reader.now(usage.report, **asked)
     assert [row.key for row in found.rows] == keys
     assert found.total.instructions == len(keys)
+
+
+async def test_thousands_of_workspaces_are_counted_in_one_pass(house: House) -> None:
+    """P9: a name for each run of a CI; what took a second for each thousand of them kept the kernel from its work."""
+
+    def many(tx: Transaction) -> None:
+        rows = [(f"alice@ci:{n}", f"ci:{n}", n) for n in range(10_000)]
+        tx.conn.executemany(MANY, rows)
+
+    await house.writer.commit(many)
+    began = time.process_time()
+    found = house.reader.now(usage.report)
+    assert time.process_time() - began < 1.5
+    assert (len(found.rows), len(found.workflows), found.total.instructions) == (10_000, 10_000, 10_000)
