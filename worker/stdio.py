@@ -24,6 +24,7 @@ LEAVE_SECONDS: Final = 2.0
 """Between the end of its input and SIGTERM to its group, and between that and SIGKILL."""
 POLL_SECONDS: Final = 0.01
 _CHUNK_BYTES: Final = 64 * 1024
+_NOTHING: Final = memoryview(b"")
 
 
 class Pipes:
@@ -31,7 +32,7 @@ class Pipes:
 
     def __init__(self, process: trio.Process) -> None:
         assert process.stdout is not None
-        assert process.stdin is not None
+        assert isinstance(process.stdin, trio.lowlevel.FdStream)
         self.fault = ""
         """Why it was ended by us; "" where it was not."""
         self._process = process
@@ -41,6 +42,8 @@ class Pipes:
         self._waiting: deque[bytes] = deque()
         self._reading = trio.CancelScope()
         self._sending = trio.Lock()
+        self._unsent = _NOTHING
+        """Of a line that is being written, or whose sender was cancelled meanwhile."""
 
     def __aiter__(self) -> Self:
         return self
@@ -59,13 +62,30 @@ class Pipes:
         return await anext(self)
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Say something. Where nobody reads it any more the other stream ends, with what waits for an answer there."""
-        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        """Say something. Where nobody reads it any more the other stream ends, with what waits for an answer there.
+
+        Cancellation: it is not said, unless its line was begun; then the next one to be said ends that first.
+        """
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "replace") + b"\n"
         try:
             async with self._sending:
-                await self._stdin.send_all(text.encode("utf-8", "replace") + b"\n")
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+                await self._write()
+                self._unsent = memoryview(line)
+                try:
+                    await self._write()
+                finally:
+                    if len(self._unsent) == len(line):
+                        self._unsent = _NOTHING
+        except (OSError, trio.ClosedResourceError):
             self._reading.cancel()
+
+    async def _write(self) -> None:
+        """Write what is left of a line. Raises OSError, trio.ClosedResourceError."""
+        while self._unsent:
+            try:
+                self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._stdin.fileno())
 
     async def aclose(self) -> None:
         """Nothing: the block that they belong to closes them."""

@@ -59,7 +59,9 @@ OF_SPACE: Final = """
 SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
   creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by
 FROM ballots
-WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1) ORDER BY id LIMIT :limit
+WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+  AND (state = 'open' OR NOT :open)
+ORDER BY id LIMIT :limit
 """
 EVERYWHERE: Final = """
 SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
@@ -76,9 +78,10 @@ def one(conn: apsw.Connection, space: str, name: str) -> BallotInfo | None:
     return None if row is None else _info(conn, row)
 
 
-def in_space(conn: apsw.Connection, space: str) -> tuple[BallotInfo, ...]:
-    """Every ballot of the newest run of ``space``, oldest first, at most 1000."""
-    return _all(conn, [_Row(*row) for row in conn.execute(OF_SPACE, {"space": space, "limit": LISTED})])
+def in_space(conn: apsw.Connection, space: str, *, open_only: bool = False) -> tuple[BallotInfo, ...]:
+    """Every ballot of the newest run of ``space``, oldest first, at most 1000: ask for all of them in a thread."""
+    values = {"space": space, "open": open_only, "limit": LISTED}
+    return _all(conn, [_Row(*row) for row in conn.execute(OF_SPACE, values)])
 
 
 def everywhere(conn: apsw.Connection, *, open_only: bool, limit: int = LISTED) -> tuple[BallotInfo, ...]:

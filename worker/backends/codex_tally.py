@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from worker.backends import private
+from worker.backends.lines import Lines
 
 _KIND: Final = "token_count"
 _CHUNK_BYTES: Final = 1024 * 1024
@@ -45,8 +46,8 @@ class Tally:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._read: dict[Path, int] = {}
-        """How much of each is behind us."""
+        self._read: dict[Path, tuple[int, Lines]] = {}
+        """How much of each is behind us, and its last line, which is being written."""
         self._last: Count | None = None
 
     def count(self, thread: str) -> Count | None:
@@ -57,14 +58,13 @@ class Tally:
         return self._last
 
     def _follow(self, path: Path) -> None:
+        behind, lines = self._read.get(path, (0, Lines()))
         with private.opened(path) as file:
-            file.seek(self._read.get(path, 0))
-            rest = b""
+            file.seek(behind)
             while chunk := file.read(_CHUNK_BYTES):
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
+                for line in lines.feed(chunk):
                     self._last = _counted(line) or self._last
-            self._read[path] = file.tell() - len(rest)
+            self._read[path] = file.tell(), lines
 
 
 def _counted(line: bytes) -> Count | None:

@@ -26,6 +26,8 @@ from worker.backends.program import Ended, Launch
 from worker.models.errors import Failed
 from worker.sandbox import ask_to_leave, wrap
 
+WAITING: Final = 100
+"""Lines: where so many are not read yet, what its log tells is left out."""
 LEAVE_SECONDS: Final = 5.0
 """How long a program may stay after its last event: one that hangs there has done its work all the same."""
 TERM_SECONDS: Final = 5.0
@@ -146,7 +148,7 @@ class Process:
             found = None if self._log is None else self._log.match(line)
             if found is None:
                 yield line + b"\n"
-            elif found["told"] is not None:
+            elif found["told"] is not None and len(self._waiting) < WAITING:
                 self._waiting.append(line)
                 self._reading.cancel()
 

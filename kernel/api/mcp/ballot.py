@@ -146,8 +146,8 @@ async def status(services: Services, caller: Caller, asked: Status) -> Standings
     """One ballot, or all that are open."""
     space = caller.identity.space
     if asked.proposal is None:
-        found = services.reader.now(ballots.in_space, space)
-        return Standings(space=space, proposals=tuple(one for one in found if one.state == "open"))
+        found = services.reader.now(ballots.in_space, space, open_only=True)
+        return Standings(space=space, proposals=found)
     one = services.reader.now(ballots.one, space, asked.proposal)
     if one is None:
         hint = "without an id team_proposal_status shows what is open"

@@ -130,6 +130,7 @@ def cancel_ballot(
     speaker = _speaker(tx, space, author, ("cancel", name, reason), call_key)
     if (before := speaker.known(Cancelled)) is not None:
         return before
+    expire_ballots(tx)  # though no alarm has come yet
     ballot = _ballot(tx, space, name)
     payload = BallotCancelled(name=name, reason=reason, quietly=quietly)
     recorder = _record(tx, speaker, space, "resolved", cancelled(ballot, reason), payload)

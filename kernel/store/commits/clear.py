@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kernel.store.commits.ballot import cancel_open
+from kernel.store.commits.ballot import cancel_open, expire_ballots
 from kernel.store.commits.mirrored import mark_redo
 from kernel.store.commits.roster import remove_agent
 from kernel.store.commits.wipe import wipe
@@ -22,6 +22,7 @@ def clear(tx: Transaction, space: str) -> Cleared:
 
     Raises Refused (conflict) while something there has not ended.
     """
+    expire_ballots(tx)  # it may wake somebody
     count = int(tx.conn.execute(OPEN, (space,)).get)
     if count:
         raise Refused(

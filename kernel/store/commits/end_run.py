@@ -5,6 +5,7 @@ from typing import NamedTuple
 from kernel.policy.ending import by_agent, by_output, by_verdict
 from kernel.policy.verdict import Verdict, verdict
 from kernel.store import answers, finals
+from kernel.store.commits.ballot import expire_ballots
 from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.transaction import Transaction
 from kernel.store.workflows import running_runs
@@ -30,6 +31,7 @@ def end_run(tx: Transaction, run: int, judged: Judged | None = None) -> bool:
         if judged is None or judged.seq != finals.last_reply(tx.conn, run, expected.exit_from).seq:
             return False
         over = by_output(over, judged.misfit)
+    expire_ballots(tx)  # though no alarm has come yet: what was decided in time counts
     if expected.verdict is not None:
         over = by_verdict(over, answers.of_run(tx.conn, run, expected.verdict))
     stop_workflow(tx, progress.space, over.status, over.exit_code, over.reason)

@@ -6,6 +6,7 @@ import msgspec
 
 from kernel.rule.draft import Draft, WorkflowStopped
 from kernel.store.commits.append import append
+from kernel.store.commits.ballot import expire_ballots
 from kernel.store.commits.close import cancel, give_up
 from kernel.store.transaction import Transaction
 from protocol.message import SYSTEM
@@ -46,6 +47,7 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     """Stop the workflow that runs in ``space``. Raises Refused (workflow_not_running)."""
     text = f"{space} ended: {reason or status}"
     payload = WorkflowStopped(status=status, exit_code=exit_code, reason=reason)
+    expire_ballots(tx)  # the rest is called off
     append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text, payload=payload))
     rows = [_Open(*cast("_Open", row)) for row in tx.conn.execute(OPEN, (space,)).fetchall()]
     held_back = _held_back(rows)

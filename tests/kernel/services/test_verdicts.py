@@ -11,6 +11,7 @@ import trio
 from kernel.api.http.runs import report_of_latest
 from kernel.rule.draft import Author, BallotAsked, Draft, MemberSpec, WorkflowStarted
 from kernel.services.runs import LONGEST_NAP_SECONDS
+from kernel.store import events
 from kernel.store.commits.append import append
 from kernel.store.commits.ballot import cancel_ballot, create, vote
 from kernel.store.commits.clear import clear
@@ -172,6 +173,36 @@ async def test_a_vote_that_lasts_longer_than_its_run_is_called_off_with_it() -> 
         assert (report.status, report.exit_code, report.verdict) == ("timeout", 124, None)
         assert "is open until after the time is up" in report.messages[-2].text
         assert "[RESOLVED:release]" in report.messages[-1].text
+
+
+async def test_a_vote_whose_time_was_up_before_its_runs_decides_though_no_kernel_ran() -> None:
+    """P24, P26: both deadlines came meanwhile; who looks first, the alarm or the end of runs, makes no difference."""
+    async with voting() as it:
+        await it.start(deadline_ms=NOW_MS + 90_000)
+        await it.step(ASK)
+        await it.step(("user", {"choice": "no"}))
+        await it.work(None)
+        it.on.now_ms += 100_000
+        await it.on.runs.run_once()
+        assert (it.report().status, it.report().exit_code, it.report().verdict) == ("rejected", 8, "no")
+
+
+@pytest.mark.parametrize("way", ["cancel", "clear"])
+async def test_what_is_decided_by_its_deadline_is_not_called_off_afterwards(way: str) -> None:
+    """P24: its time is up, whether or not an alarm has come yet; as no vote counts then, nobody takes it back."""
+    async with voting() as it:
+        await it.start()
+        await it.step(ASK)
+        await it.step(("user", {"choice": "no"}))
+        await it.work(None)
+        it.on.now_ms += 60_000
+        if way == "cancel":
+            with pytest.raises(Refused, match="it is resolved, and no won"):
+                await it.step(("cancel", {}))
+        else:
+            await it.on.writer.commit(clear, HERE)
+            told = it.on.reader.now(events.since, 0, 100)
+            assert [one.data["state"] for one in told if one.type == "proposal.ended"] == ["resolved"]
 
 
 async def test_what_was_decided_outlives_what_was_said() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from protocol.instruction import Usage
 from tests.worker.backends.codex_lines import command, completed, heard, turns
 from worker.backends.codex_record import why
 from worker.backends.codex_stream import Thread, parse
-from worker.backends.codex_tally import Tally
+from worker.backends.codex_tally import Count, Tally
 from worker.backends.program import Doing, Event, Over, Reached, SessionIs, Spent, ToolEnded, Turn
 
 
@@ -126,6 +127,25 @@ def test_what_its_programs_put_in_place_of_a_record_is_neither_followed_nor_wait
     (folder / "rollout-1-t-1.jsonl").symlink_to(tmp_path / "theirs")
     os.mkfifo(folder / "rollout-2-t-1.jsonl")
     assert Tally(tmp_path).count("t-1") is None
+
+
+def test_a_record_that_is_one_endless_line_is_neither_kept_nor_read_again(tmp_path: Path) -> None:
+    """P9: whatever lies there in its place. What comes after its end counts."""
+    folder = tmp_path / "sessions/2026/11/21"
+    folder.mkdir(parents=True)
+    path = folder / "rollout-1-t-1.jsonl"
+    with path.open("wb") as file:
+        for _ in range(32):
+            file.write(b"x" * 1024 * 1024)
+    tally = Tally(tmp_path)
+    tracemalloc.start()
+    assert tally.count("t-1") is None
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 * 1024 * 1024
+    with path.open("a") as file:
+        file.write("\n" + counted(read=25, cached=0, written=3))
+    assert tally.count("t-1") == Count(input_tokens=25, output_tokens=3)
 
 
 def record(home: Path, info: object, thread: str = "t-1") -> None:

@@ -317,3 +317,12 @@ def test_arguments_of_any_size_fit() -> None:
     """A file that a program writes may be a megabyte; a record of the call is not."""
     call = ToolCall(id="a", name="Write", args=Json(b'{"content": "' + b"x" * 2_000_000 + b'"}'))
     assert len(brief(call).args) < ARGUMENTS_BYTES + 100
+
+
+async def test_what_its_log_tells_while_nobody_reads_it_is_left_out(run: Run) -> None:
+    """P9: the worker waits for the kernel, and a program may write faster than that."""
+    flood = "import sys; sys.stderr.write('log: again\\n' * 100_000); sys.stderr.write('the end')"
+    async with run(flood, re.compile(rb"log: (?P<told>again)")) as made:
+        ended = await made.ended()
+        assert 0 < len(await lines(made)) <= process.WAITING
+    assert ended.stderr == "the end"
