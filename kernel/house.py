@@ -2,6 +2,7 @@
 
 import os
 import random
+import secrets
 import sys
 import time
 from collections.abc import Mapping
@@ -295,6 +296,7 @@ def _services(
         remotes=_remotes(ground, launcher),
         about=ground.about,
         now_ms=ground.clock.now_ms,
+        salt=partial(secrets.token_hex, 16),
         uptime_seconds=partial(_since, time.monotonic()),
         activity=lambda: {name: Activity(pid=live.pid, doing=live.doing) for name, live in attempts.live.items()},
         reached=attempts.reached,

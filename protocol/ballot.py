@@ -27,7 +27,9 @@ OPTIONS_LIMIT: Final = 64
 SHORTEST_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 7 * 24 * 3600.0
 
-OptionId = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+OPTION_ID: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+# For schemas, where $ is the end. To Python it is a line's: who puts it to the vote has the whole matched.
+OptionId = Annotated[str, msgspec.Meta(pattern=f"^{OPTION_ID}$")]
 Title = Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_LIMIT)]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT)]
 

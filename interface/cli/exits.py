@@ -27,6 +27,8 @@ class Exit(IntEnum):
     NO_KERNEL = 69
     BAD_CONFIGURATION = 78
     TIMEOUT = 124
+    HANGUP = 129
+    """The terminal was closed."""
     INTERRUPTED = 130
     BROKEN_PIPE = 141
     """Whoever read our output went away, as a program killed by SIGPIPE reports it."""
@@ -91,7 +93,7 @@ def of_failure(code: str, http_status: int = 0) -> int:
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGINT or SIGTERM came, in a command that has something to tidy up first."""
+    """SIGINT, SIGTERM or SIGHUP came, in a command that has something to tidy up first."""
 
     def __init__(self, exit_code: Exit) -> None:
         super().__init__()

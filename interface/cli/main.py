@@ -61,6 +61,7 @@ def run(words: Sequence[str], world: World, system_awks: SystemAwks | None = Non
 def _unread(lost: Exception, out: Output) -> int:
     """End where output has nowhere to go: quietly if its reader went away, loudly if it is lost."""
     out.silence()
+    out.speak_if_heard()
     if isinstance(lost, BrokenPipeError):
         return Exit.BROKEN_PIPE
     out.error(Failure("failed", f"the output cannot be written: {lost}"))

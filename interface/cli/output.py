@@ -50,6 +50,7 @@ class Output:
         self._environ = environ
         self.unattended = bool(environ.get("CI"))
         """Nobody is there to watch a live table or to answer a question."""
+        self._if_heard = False
 
     @property
     def is_terminal(self) -> bool:
@@ -100,8 +101,14 @@ class Output:
 
     def note(self, text: str) -> None:
         """Say something that is not the result."""
-        self._stderr.write(text + "\n")
-        self._stderr.flush()
+        try:
+            with _writing():
+                self._stderr.write(text + "\n")
+                self._stderr.flush()
+        except (BrokenPipeError, OutputLost):
+            if not self._if_heard:
+                raise
+            _to_nowhere(self._stderr)
 
     def notes(self, lines: Iterable[str]) -> None:
         """Say some lines that are not the result, ready for a terminal."""
@@ -123,14 +130,22 @@ class Output:
 
     def silence(self) -> None:
         """Send the rest of stdout nowhere: its reader is gone, and the interpreter would complain at exit."""
-        try:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stdout.fileno())
-        except (OSError, ValueError):
-            return
+        _to_nowhere(self._stdout)
+
+    def speak_if_heard(self) -> None:
+        """From now on a note that nobody can read any more is no error: there are things to tidy up."""
+        self._if_heard = True
 
     def _colour(self, stream: TextIO) -> bool:
         plain = self._environ.get("NO_COLOR") or self._environ.get("TERM") == "dumb" or self.unattended
         return stream.isatty() and not plain
+
+
+def _to_nowhere(stream: TextIO) -> None:
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):
+        return
 
 
 def error_lines(failure: Failure, screen: Screen, called: tuple[str, str] = ("error: ", "red")) -> list[str]:

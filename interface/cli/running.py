@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from interface.cli.consent import with_consent
 from interface.cli.context import Context
@@ -10,6 +12,12 @@ from interface.client import SILENCE_SECONDS, Client, Stream, new_key, quoted
 from interface.failure import Failure, Unreachable
 from interface.follow import CONNECTED, Follower
 from interface.sse import ServerEvent
+
+
+_SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
+    {Exit.TERMINATED: "?signal=TERM", Exit.HANGUP: "?signal=HUP", Exit.BROKEN_PIPE: "?signal=PIPE"}
+)
+"""What ended us, as the kernel is told; SIGINT goes without saying."""
 
 
 class Run:
@@ -72,8 +80,8 @@ class Run:
         self.name = self.name or expected
         workflow, _, tag = self.name.partition(":")
         try:
-            signal = "?signal=TERM" if exit_code == Exit.TERMINATED else ""
-            self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}{signal}")
+            query = _SIGNALS.get(exit_code, "")
+            self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}{query}")
         except (Failure, Unreachable) as error:
             early = not accepted and isinstance(error, Failure) and error.code == "workflow_not_running"
             told = "had not begun, and will not" if early else f"was not stopped: {error}"

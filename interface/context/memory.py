@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from interface.context.folder import Folder, Unusable
-from interface.context.place import Place, open_context
+from interface.context.place import Place, open_context, unwritable
 from interface.failure import Failure
 from interface.yaml_edit import Uneditable, with_value, without_value
 from interface.yaml_reading import NotYaml, read
@@ -60,7 +60,7 @@ def keep(place: Place, key: str, value: str, tier: Tier | None = None, visibilit
     except EntryRejected as error:
         raise Failure("usage", str(error)) from error
     except OSError as error:
-        raise Failure("failed", str(error)) from error
+        raise unwritable(place, error) from error
 
 
 def forget(place: Place, key: str) -> None:

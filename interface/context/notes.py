@@ -4,7 +4,7 @@ import time
 from typing import Final, NamedTuple
 
 from interface.context.folder import Folder, Unusable
-from interface.context.place import Place, open_context
+from interface.context.place import Place, open_context, unwritable
 from interface.failure import Failure
 from protocol.notes import SUFFIX, Note, NoteRejected, content, file_name, note, order
 from protocol.personal import NOTES
@@ -40,7 +40,7 @@ def add_note(place: Place, text: str, wall_seconds: float) -> Note:
     except NoteRejected as error:
         raise Failure("usage", str(error)) from error
     except OSError as error:
-        raise Failure("failed", str(error)) from error
+        raise unwritable(place, error) from error
 
 
 def _create(folder: Folder, name: str, body: str) -> str:

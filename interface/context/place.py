@@ -76,6 +76,13 @@ def open_context(place: Place, *, make: bool = False) -> Folder:
     return folder
 
 
+def unwritable(place: Place, error: OSError) -> Failure:
+    """What could not be changed in the context directory, and why."""
+    if isinstance(error, Unusable):
+        return Failure("failed", str(error))
+    return Failure("failed", f"{place.directory} cannot be written: {error.strerror or error}")
+
+
 def is_marked(place: Place) -> bool:
     """Whether the context directory is there, and was made for this agent."""
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from interface.context.place import Place, open_context
+from interface.context.place import Place, open_context, unwritable
 from interface.failure import Failure
 from protocol.personal import TODO, TODO_FILE
 from protocol.todo import Item, TodoRejected, items_of
@@ -42,7 +42,7 @@ def change_todos(place: Place, change: Callable[[str], str]) -> Todos:
         code = "not_found" if "no item" in str(error) else "usage"
         raise Failure(code, str(error)) from error
     except OSError as error:
-        raise Failure("failed", str(error)) from error
+        raise unwritable(place, error) from error
 
 
 def _todos(text: str, shown: str) -> Todos:

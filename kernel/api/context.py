@@ -90,6 +90,8 @@ class Services:
     about: About
     now_ms: Callable[[], int]
     """Wall clock."""
+    salt: Callable[[], str]
+    """Another text each time, by chance: nobody can guess it."""
     uptime_seconds: Callable[[], float]
     activity: Callable[[], Mapping[str, Activity]]
     """Live attempts by instruction id."""

@@ -100,7 +100,10 @@ class Front:
         route: Route | None = DIRECT.get((scope["method"], scope["path"]))
         if route is None:
             scope[ASKED] = (fields, body)
-            await self._rest(scope, replay(body, receive), send)
+            try:
+                await self._rest(scope, replay(b"", receive), send)
+            finally:
+                scope[ASKED] = None  # what Quart makes of a request are cycles, and they stay for a while
             return
         asked = Asked(fields, scope["query_string"], body, client_port=(scope.get("client") or ("", 0))[1])
         if route.waits:

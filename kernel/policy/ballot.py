@@ -37,7 +37,7 @@ class Undecided:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """It is over. ``winner`` None: nobody wins; then ``tied`` says between which options that was, if it was so."""
+    """It is over. ``winner`` None: nobody wins. ``tied``: between which options it was a tie, broken or not."""
 
     winner: str | None
     why: Why
@@ -72,7 +72,7 @@ def counted(options: tuple[str, ...], votes: Mapping[str, str]) -> dict[str, int
 
 def _decided(ballot: Ballot, ahead: tuple[str, ...], why: Why) -> Decided:
     winner = _first(ballot, ahead)
-    return Decided(winner, why, ahead if winner is None else ())
+    return Decided(winner, why, ahead if len(ahead) > 1 else ())
 
 
 def _first(ballot: Ballot, ahead: tuple[str, ...]) -> str | None:

@@ -2,6 +2,9 @@
 
 What has not ended falls into three sets (kernel.policy.standing): what can go on now, what goes on by itself at some
 time, what waits for a person. A run is over when nothing is in the first, and in the second only what comes too late.
+
+What is put to the vote keeps a run as well, until its time is up: any vote may end it before. But not where nothing of
+what comes of it could be used: a limit keeps everybody asleep, or a person is waited for, and nobody watches.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,8 +15,6 @@ from typing import Final, Literal
 from kernel.policy.standing import Reason
 from protocol.errors import EXIT_OF_CAUSE
 
-Kept = Reason | Literal["vote"]
-"""What keeps a run from going on: what keeps its instructions, or that something is put to the vote in it."""
 RunStatus = Literal["done", "failed", "incomplete", "timeout", "rejected"]
 
 FOREVER_MS: Final = 3_600_000
@@ -21,10 +22,14 @@ FOREVER_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What of a run goes on at a known time, and what once a person does something; each with its reason."""
+    """What of a run goes on at a known time, and what once a person does something; each with its reason.
 
-    timed: tuple[tuple[int, Kept | None], ...] = ()
-    persons: tuple[Kept | None, ...] = ()
+    ``votes``: when what is put to the vote in it ends, if no vote ends it before.
+    """
+
+    timed: tuple[tuple[int, Reason | None], ...] = ()
+    persons: tuple[Reason | None, ...] = ()
+    votes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,10 @@ class Progress:
     deadline_ms: int | None
     causes: frozenset[str | None] = frozenset()
     """Of what failed."""
+    used_up: bool = False
+    """A limit was reached that holds for everybody: not even what a vote comes to can wake anybody."""
+    attended: bool = False
+    """Somebody watches it, who may do what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ _LIMITED: Final = Verdict("incomplete", 6, "a limit of the workflow was reached"
 _BUDGET: Final = Verdict("incomplete", 6, "the budget is used up")
 _TIMEOUT: Final = Verdict("timeout", 124, "what is left to do goes on only after the time is up")
 
-BY_REASON: Final[Mapping[Kept | None, Verdict]] = MappingProxyType(
+BY_REASON: Final[Mapping[Reason | None, Verdict]] = MappingProxyType(
     {
         "error": _FAILED,
         "stopped": _STOPPED,
@@ -80,7 +89,6 @@ BY_REASON: Final[Mapping[Kept | None, Verdict]] = MappingProxyType(
         ),
         "budget": _BUDGET,
         "hops": _LIMITED,
-        "vote": Verdict("timeout", 124, "what is put to the vote is open until after the time is up"),
         "provider": _TIMEOUT,
         "backoff": _TIMEOUT,
         None: _TIMEOUT,
@@ -93,10 +101,12 @@ _ORDER: Final = {reason: place for place, reason in enumerate(BY_REASON)}
 FAILED: Final = 1
 REJECTED: Final = 8
 _WHY_FAILED: Final[Mapping[int, str]] = MappingProxyType(
-    {4: ": credentials or a quota are missing", 7: ": what they would do was not trusted (--trust)"}
+    {4: ": credentials or a quota are missing", 7: ": what was to be done was not trusted (--trust)"}
 )
 GRAVITY: Final = (0, 124, 6, REJECTED, 7, 4, FAILED)
 """Exit codes, the worst last."""
+_LIMITS: Final = frozenset({"budget", "hops"})
+"""What nobody who watches a run can lift."""
 
 
 def verdict(progress: Progress, now_ms: int) -> Verdict | int:
@@ -109,14 +119,24 @@ def verdict(progress: Progress, now_ms: int) -> Verdict | int:
     if waits is None:
         return _until(deadline_ms, deadline_ms, now_ms)
     in_time = [until_ms for until_ms, _ in waits.timed if deadline_ms is None or until_ms < deadline_ms]
-    if in_time:
-        return _until(min(in_time), deadline_ms, now_ms)
+    # Any vote may end what is put to it before its own time: it never comes too late, as a backoff does.
+    next_ms = min((*in_time, *(() if _in_vain(progress, waits) else waits.votes)), default=None)
+    if next_ms is not None:
+        return _until(next_ms if deadline_ms is None else min(next_ms, deadline_ms), deadline_ms, now_ms)
     worst = _worst((*_failed(progress), *_waiting((*waits.persons, *(reason for _, reason in waits.timed)))))
     if worst is not None:
         return worst
     if progress.incomplete:
-        return Verdict("incomplete", 6, f"{progress.incomplete} instructions ended incomplete")
+        return Verdict("incomplete", 6, f"{_counted(progress.incomplete)} ended incomplete")
     return _LIMITED if progress.limited else Verdict("done", 0, "nothing is left to do")
+
+
+def _in_vain(progress: Progress, waits: Waits) -> bool:
+    """Whether nothing but votes keeps the run, and it cannot go on after them either."""
+    if progress.limited and progress.used_up:
+        return True
+    missing = not _LIMITS.issuperset(waits.persons) or not EXIT_OF_CAUSE.keys().isdisjoint(progress.causes)
+    return missing and not progress.attended
 
 
 def _until(next_ms: int | None, deadline_ms: int | None, now_ms: int) -> Verdict | int:
@@ -131,11 +151,15 @@ def _failed(progress: Progress) -> tuple[Verdict, ...]:
         return ()
     codes = {EXIT_OF_CAUSE.get(cause or "", FAILED) for cause in progress.causes} or {FAILED}
     code = max(codes, key=GRAVITY.index)
-    text = f"{progress.failed} instructions failed{_WHY_FAILED.get(code, '')}"
+    text = f"{_counted(progress.failed)} failed{_WHY_FAILED.get(code, '')}"
     return (Verdict("failed", code, text),)
 
 
-def _waiting(reasons: Iterable[Kept | None]) -> tuple[Verdict, ...]:
+def _counted(count: int) -> str:
+    return f"{count} instruction{'' if count == 1 else 's'}"
+
+
+def _waiting(reasons: Iterable[Reason | None]) -> tuple[Verdict, ...]:
     return tuple(BY_REASON[reason] for reason in sorted(set(reasons), key=lambda reason: _ORDER[reason]))
 
 

@@ -97,9 +97,10 @@ async def _first_word(link: KeeperLink, attempt: str) -> Started | Exited:
 
 def _named(first: Started | Exited) -> tuple[ProcessId, ...]:
     """Child and keeper, as the keeper itself names them; where there is no /proc, nobody could find them again."""
-    if isinstance(first, Exited) or not first.pid_since or not first.keeper_since:
+    if isinstance(first, Exited):
         return ()
-    return ProcessId(first.pid, first.pid_since), ProcessId(first.keeper, first.keeper_since)
+    named = (first.pid, first.pid_since), (first.keeper, first.keeper_since)
+    return tuple(ProcessId(pid, since) for pid, since in named if since)
 
 
 def _close_now(stream: trio.lowlevel.FdStream) -> None:

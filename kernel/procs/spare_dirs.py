@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Final
 
 MOST: Final = 16
+SPARE: Final = ".spare-"
+"""Begins the name of one that waits; no attempt's begins with a dot."""
 _AS_MADE: Final = stat.S_IFDIR | 0o700
 
 
 class SpareDirs:
-    """The spare directories of one ``run/``. Their names begin with a dot, which no attempt's does."""
+    """The spare directories of one ``run/``."""
 
     def __init__(self) -> None:
         self._waiting: list[Path] = []
@@ -36,7 +38,7 @@ class SpareDirs:
         """Take over the directory ``path``; False if it has to be removed. Raises OSError."""
         if self._closed or len(self._waiting) >= MOST or not _is_as_made(path):
             return False
-        spare = path.with_name(f".spare-{next(self._numbers)}")
+        spare = path.with_name(f"{SPARE}{next(self._numbers)}")
         os.rename(path, spare)
         self._waiting.append(spare)
         return True
@@ -51,7 +53,9 @@ class SpareDirs:
 
 def _is_as_made(path: Path) -> bool:
     """Whether it is a directory, ours alone, with nothing in it and nothing attached to it."""
-    return os.lstat(path).st_mode == _AS_MADE and not os.listdir(path) and not _attributes(path)
+    found = os.lstat(path)
+    ours = found.st_mode == _AS_MADE and found.st_uid == os.geteuid()
+    return ours and not os.listdir(path) and not _attributes(path)
 
 
 def _attributes(path: Path) -> list[str]:

@@ -16,6 +16,7 @@ import trio
 from kernel.fault import fault_hook
 from kernel.procs import remains
 from kernel.procs.attempt_dir import LOCK_FILE, Signature, read_signature
+from kernel.procs.spare_dirs import SPARE
 
 PATIENCE_SECONDS: Final = 2.0
 _ROUND_SECONDS: Final = 0.005
@@ -48,7 +49,8 @@ async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Sw
         if not survivors or _is_free(path / LOCK_FILE):
             shutil.rmtree(path, ignore_errors=True)
     fault_hook("sweep.swept")
-    return Swept(tuple(path.name for path in left), tuple(sorted(process.pid for process in survivors)))
+    attempts = tuple(path.name for path in left if not path.name.startswith(SPARE))
+    return Swept(attempts, tuple(sorted(process.pid for process in survivors)))
 
 
 def _directories(run_dir: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """The terms of a ballot: what is filled in where nothing was said, and what cannot be put to the vote. Pure."""
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -8,6 +9,7 @@ from protocol.ballot import (
     DESCRIPTION_LIMIT,
     LONGEST_SECONDS,
     NO,
+    OPTION_ID,
     OPTIONS_LIMIT,
     SHORTEST_SECONDS,
     TITLE_LIMIT,
@@ -19,10 +21,11 @@ from protocol.names import NameRejected, check_name
 Fault = tuple[str, str | None]
 """What is wrong, and what to do."""
 
+_OPTION_ID: Final = re.compile(OPTION_ID)
 YES_OR_NO: Final = (Option(id=YES, label="Yes"), Option(id=NO, label="No"))
 
 
-def filled_in(asked: BallotAsked, name: str, members: tuple[str, ...], now_ms: int) -> BallotOpened:
+def filled_in(asked: BallotAsked, name: str, members: tuple[str, ...], now_ms: int, salt: str = "") -> BallotOpened:
     """What was asked, with its ``name`` and what goes without saying: an election is among the ``members``."""
     options = _usual(asked, members) or asked.options
     terms = asked.resolution
@@ -38,6 +41,7 @@ def filled_in(asked: BallotAsked, name: str, members: tuple[str, ...], now_ms: i
         binding=asked.binding,
         timeout_ms=asked.timeout_ms,
         expires_ms=now_ms + asked.timeout_ms,
+        salt=salt,
     )
 
 
@@ -91,6 +95,8 @@ def _options(opened: BallotOpened) -> Fault | None:
         return "the options of an approval are yes and no", "leave options out, or make it a decision"
     if opened.kind == "election" and any(option.label != f"@{option.id}" for option in opened.options):
         return "the options of an election are members", "leave options out, or make it a decision"
+    if any(_OPTION_ID.fullmatch(one) is None for one in ids):
+        return "an option's id has letters, digits, dots, dashes and underscores, at most 64", "say the rest in its label"
     least = 1 if opened.kind in ("assignment", "election") else 2
     if not least <= len(ids) <= OPTIONS_LIMIT:
         text = f"{len(ids)} options: a {opened.kind} has from {least} to {OPTIONS_LIMIT}"

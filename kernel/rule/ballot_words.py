@@ -31,11 +31,18 @@ _TIES: Final[Mapping[TieBreaker, str]] = MappingProxyType(
         "creator-decides": "whoever called for it breaks a tie",
     }
 )
+_BROKEN: Final[Mapping[TieBreaker | None, str]] = MappingProxyType(
+    {
+        "first": "the first of them wins",
+        "random": "it was decided by lot",
+        "creator-decides": "broken by the casting vote",
+    }
+)
 _WHYS: Final[Mapping[Why, str]] = MappingProxyType(
     {
-        "quorum": "the votes are in",
+        "quorum": "the votes are in",  # of all, or of as many as are wanted
         "settled": "further votes could not change it",
-        "creator": "by the casting vote",
+        "creator": "the votes are in",
         "deadline": "the time is up",
         "cancelled": "cancelled",
     }
@@ -91,7 +98,7 @@ def resolved(ballot: PutToVote, votes: Mapping[str, str], decided: Decided) -> s
     cast = ", ".join(f"{option}={count}" for option, count in counts.items() if count) or "none"
     return (
         f"[{marker}:{ballot.name}] {one_line(ballot.title)}\n"
-        f"Result: {_result(ballot, votes, decided)} ({_WHYS[decided.why]})\nVotes: {cast}"
+        f"Result: {_result(ballot, votes, decided)} ({_why(ballot, votes, decided)})\nVotes: {cast}"
     )
 
 
@@ -104,6 +111,18 @@ def expired(ballot: PutToVote, votes: Mapping[str, str], decided: Decided) -> bo
     """Whether its time was up before anything came of it."""
     assigns = ballot.counting.type == "assignment" and bool(votes)
     return decided.why == "deadline" and decided.winner is None and not assigns
+
+
+def _why(ballot: PutToVote, votes: Mapping[str, str], decided: Decided) -> str:
+    """What ended it, if not all have voted how many had to; and how a tie was broken."""
+    counting = ballot.counting
+    voted = len(counting.electors & votes.keys())
+    why = _WHYS[decided.why]
+    if decided.why == "quorum" and voted < len(counting.electors):
+        why = f"{voted} of {len(counting.electors)} members have voted, which is enough"
+    if decided.winner is None or not decided.tied:
+        return why
+    return f"{why}; a tie between {', '.join(decided.tied)}: {_BROKEN[counting.tie_breaker]}"
 
 
 def _result(ballot: PutToVote, votes: Mapping[str, str], decided: Decided) -> str:

@@ -142,7 +142,10 @@ class BallotAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BallotOpened(_Payload, frozen=True, kw_only=True):
-    """Of ``proposal``: something is put to the vote, until ``expires_ms``; what was left open is filled in."""
+    """Of ``proposal``: something is put to the vote, until ``expires_ms``; what was left open is filled in.
+
+    ``salt`` is of chance: lots are drawn from it.
+    """
 
     name: str
     kind: BallotType
@@ -155,6 +158,7 @@ class BallotOpened(_Payload, frozen=True, kw_only=True):
     binding: bool
     timeout_ms: int
     expires_ms: int
+    salt: str = ""
 
 
 class BallotTied(_Payload, frozen=True, kw_only=True):
@@ -173,10 +177,11 @@ class BallotVoted(_Payload, frozen=True, kw_only=True):
 
 
 class BallotDue(_Payload, frozen=True, kw_only=True):
-    """Of ``due``: the deadline of ``name`` came."""
+    """Of ``due``: the deadline of ``name`` came. ``quietly``: nobody is woken by it."""
 
     name: str
     now_ms: int
+    quietly: bool = False
 
 
 class BallotCancelled(_Payload, frozen=True, kw_only=True):

@@ -38,12 +38,15 @@ class Glances:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         """``now``: seconds, of a clock that nobody sets."""
         self._now = now
-        self._since: dict[str, tuple[Signature | None, float]] = {}
+        self._since: dict[str, tuple[Signature, float]] = {}
 
     def at(self, path: str) -> Glance:
         """How the file at ``path`` looks now. One that is not there has settled: its coming is seen."""
         seen, now = signature(path), self._now()
+        if seen is None:
+            self._since.pop(path, None)  # anybody may ask for any name
+            return Glance(None, True)
         known = self._since.get(path)
         if known is None or known[0] != seen:
             known = self._since[path] = seen, now
-        return Glance(seen, seen is None or now - known[1] >= SETTLED_SECONDS)
+        return Glance(seen, now - known[1] >= SETTLED_SECONDS)

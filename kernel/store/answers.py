@@ -9,7 +9,7 @@ import apsw
 from kernel.policy.ending import Answer, Choice
 from kernel.store import ballots
 from kernel.store.ballots import Outcome
-from protocol.ballot import NO, YES, BallotState
+from protocol.ballot import BallotState
 
 _WITHOUT_WINNER: Final[Mapping[BallotState, str]] = MappingProxyType(
     {
@@ -21,19 +21,24 @@ _WITHOUT_WINNER: Final[Mapping[BallotState, str]] = MappingProxyType(
 )
 
 
+VERDICT: Final = "SELECT verdict FROM workflows WHERE id = ?"
+
+
 def of_run(conn: apsw.Connection, run: int, name: str) -> Answer:
     """The answer of the ballot called ``name`` in ``run``; why there is none, as long as there is none."""
+    kept = cast("Choice | None", conn.execute(VERDICT, (run,)).get)
+    if kept is not None:
+        return Answer(name, kept)
     outcome = ballots.of_run(conn, run, name)
     if outcome is None:
         return Answer(name, why=f"nobody put {name} to the vote")
-    why = _fault(name, outcome)
-    return Answer(name, why=why) if why else Answer(name, cast(Choice, outcome.winner))
+    return Answer(name, why=_fault(name, outcome))
 
 
-def _fault(name: str, outcome: Outcome) -> str | None:
-    """Why the ballot decides nothing; None where it does."""
+def _fault(name: str, outcome: Outcome) -> str:
+    """Why the ballot has decided nothing."""
     if outcome.type != "approval":
         return f"{name} is not an approval, but of type {outcome.type}"
     if not outcome.binding:
         return f"{name} is not binding"
-    return None if outcome.winner in (YES, NO) else _WITHOUT_WINNER[outcome.state].format(name)
+    return _WITHOUT_WINNER[outcome.state].format(name)

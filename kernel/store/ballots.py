@@ -47,17 +47,18 @@ class _Row(NamedTuple):
     reason: str
     ended_ms: int | None
     ended_by: str | None
+    salt: str
 
 
 ONE: Final = """
 SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt
 FROM ballots
 WHERE name = :name AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
 """
 OF_SPACE: Final = """
 SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt
 FROM ballots
 WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
   AND (state = 'open' OR NOT :open)
@@ -65,7 +66,7 @@ ORDER BY id LIMIT :limit
 """
 EVERYWHERE: Final = """
 SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt
 FROM ballots WHERE state = 'open' OR NOT :open ORDER BY id DESC LIMIT :limit
 """
 ELECTORS: Final = "SELECT name FROM electors WHERE ballot = ? ORDER BY name"
@@ -165,7 +166,7 @@ def _counting(conn: apsw.Connection, row: _Row) -> Ballot:
         quorum=row.quorum,
         deadline_ms=row.expires_ms,
         tie_breaker=row.tie_breaker,
-        seed=f"{row.space}/{row.run}/{row.name}",
+        seed=f"{row.salt}/{row.space}/{row.run}/{row.name}",
     )
 
 

@@ -6,8 +6,8 @@ from typing import Final, Literal, cast
 import apsw
 import msgspec
 
-from kernel.policy.standing import AgentState, Standing, standing
-from kernel.policy.verdict import Kept, Progress, Waits
+from kernel.policy.standing import AgentState, Reason, Standing, standing
+from kernel.policy.verdict import Progress, Waits
 from kernel.store import ballots
 from protocol.instruction import Status, WaitReason
 from protocol.names import SpaceId
@@ -45,11 +45,16 @@ def running(conn: apsw.Connection) -> tuple[WorkflowRecord, ...]:
     return tuple(WorkflowRecord(*row) for row in conn.execute(RUNNING))
 
 
+# Used up for all: what a vote comes to is told one hop after what was put to the vote, and wakes whoever did that.
 RUNS_UNDER_WAY: Final = """
 SELECT w.id, w.space, w.deadline_ms, CASE WHEN w.limited_by = 'budget'
     THEN coalesce(w.spent_tokens > w.budget_tokens, 0) OR coalesce(w.spent_usd > w.budget_usd, 0) ELSE w.limited END,
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state IN ('failed', 'dead')),
-  (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state = 'incomplete')
+  (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state = 'incomplete'),
+  w.limited_by IN ('budget', 'wall_time') OR w.assigned >= w.instructions_limit OR NOT EXISTS (
+    SELECT 1 FROM ballots AS b INDEXED BY ballots_open WHERE b.state = 'open' AND b.space = w.space
+      AND b.creator_key IS NOT NULL AND b.hops < w.hops_limit),
+  w.attended
 FROM workflows AS w INDEXED BY workflows_running
 WHERE w.state = 'running' AND w.mode = 'run' AND coalesce(:run, w.id) = w.id ORDER BY w.id
 """
@@ -85,6 +90,8 @@ def _progress(
     limited: int,
     failed: int,
     incomplete: int,
+    used_up: int | None,
+    attended: int,
 ) -> Progress:
     waits = _waits(conn, space, now_ms)
     over = waits is not None and failed
@@ -97,6 +104,8 @@ def _progress(
         limited=bool(limited),
         deadline_ms=deadline_ms,
         causes=_causes(conn, number) if over else frozenset(),
+        used_up=bool(used_up),
+        attended=bool(attended),
     )
 
 
@@ -112,8 +121,8 @@ def _waits(conn: apsw.Connection, space: str, now_ms: int) -> Waits | None:
     """What everything open in ``space`` waits for; None as soon as something there can go on."""
     if conn.execute(LIVE_IN, (space,)).fetchone() is not None:
         return None
-    timed: set[tuple[int, Kept | None]] = set()
-    persons: set[Kept | None] = set()
+    timed: set[tuple[int, Reason | None]] = set()
+    persons: set[Reason | None] = set()
     rows = cast(
         "Iterator[tuple[Status, WaitReason | None, int, AgentState, WaitReason | None, int, int]]",
         conn.execute(OPEN_IN, (space,)),
@@ -129,8 +138,7 @@ def _waits(conn: apsw.Connection, space: str, now_ms: int) -> Waits | None:
     votes = ballots.open_deadlines(conn, space)
     if any(until_ms <= now_ms for until_ms in votes):
         return None  # its result is about to be told, and may wake somebody
-    timed.update((until_ms, "vote") for until_ms in votes)
-    return Waits(tuple(timed), tuple(persons))
+    return Waits(tuple(timed), tuple(persons), votes)
 
 
 DEADLINES: Final = """

@@ -78,12 +78,21 @@ def test_what_is_there_stays(cli: Cli) -> None:
     assert cli("init").out == ""
 
 
-def test_the_review_example_is_the_one_of_the_repository() -> None:
-    """One example, shipped twice: in the package and for scripts/demo."""
-    original = REPOSITORY / "examples" / "review"
-    ours = _files(EXAMPLES / "review")
+@pytest.mark.parametrize(("name", "more"), [("review", set()), ("verdict", {"notes.md"})])
+def test_the_example_is_the_one_of_the_repository(name: str, more: set[str]) -> None:
+    """One example, shipped twice: in the package, and for scripts/demo and whoever looks at the repository."""
+    original = REPOSITORY / "examples" / name
+    ours = _files(EXAMPLES / name)
     assert ours == {name: content for name, content in _files(original).items() if name in ours}
-    assert {name.split("/")[0] for name in ours} == {".agents", ".workflows"}
+    assert {name.split("/")[0] for name in ours} == {".agents", ".workflows"} | more
+
+
+def test_where_nothing_can_be_written_that_is_said(cli: Cli) -> None:
+    """A disk that is read only, or a file in the way: no traceback, and no bug of ours."""
+    (cli.root / ".workflows").rmdir()
+    (cli.root / ".workflows").write_text("")
+    ran = cli("init")
+    assert (ran.code, "cannot be written" in ran.err, "bug" in ran.err) == (1, True, False)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.name)

@@ -1,5 +1,6 @@
 """run: followed to its end through whatever happens, reported once."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -254,7 +255,9 @@ def _cancellable(kernel: KernelDouble, first: list[bytes]) -> list[Asked]:
     return stopped
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["INT", "TERM", "HUP"]
+)
 @pytest.mark.parametrize("first", [[ACCEPTED, SAID], []], ids=["accepted", "still in setup"])
 def test_a_signal_cancels_the_run_and_it_is_reported(
     first: list[bytes], number: signal.Signals, code: int, cli: Cli, kernel: KernelDouble
@@ -272,7 +275,37 @@ def test_a_signal_cancels_the_run_and_it_is_reported(
     assert (process.returncode, said) == (code, "reviewer: @coder fix\n" if first else "")
     assert '"status":"cancelled"' in out
     assert "Traceback" not in err
-    assert [asked.query for asked in stopped] == [{"signal": "TERM"} if number == signal.SIGTERM else {}]
+    name = number.name.removeprefix("SIG")
+    assert [asked.query for asked in stopped] == [{} if name == "INT" else {"signal": name}]
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["stdout", "stdout and stderr"])
+def test_a_run_whose_reader_goes_away_does_not_go_on_alone(together: bool, cli: Cli, kernel: KernelDouble) -> None:
+    """awk run | head -1: it would spend money that nobody knows of; 141 stays."""
+    stopped = _cancellable(kernel, [ACCEPTED, *[SAID] * 2000])
+    read, write = os.pipe()
+    error = write if together else subprocess.PIPE
+    words = [*AWK, "run", "review"]
+    with subprocess.Popen(words, cwd=cli.root, env=cli.environ, stdout=write, stderr=error) as process:
+        os.close(write)
+        os.read(read, 10)
+        os.close(read)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, [asked.query for asked in stopped]) == (141, [{"signal": "PIPE"}])
+    assert b"Traceback" not in (err or b"")
+
+
+def test_a_run_under_nohup_outlives_its_terminal(cli: Cli, kernel: KernelDouble) -> None:
+    """SIGHUP that is ignored stays ignored."""
+    stopped = _cancellable(kernel, [ACCEPTED, SAID])
+    words, pipe = ["nohup", *AWK, "run", "review"], subprocess.PIPE
+    with subprocess.Popen(words, cwd=cli.root, env=cli.environ, stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    assert (process.returncode, len(stopped)) == (143, 1)
 
 
 def test_a_run_that_is_interrupted_during_its_setup_had_not_begun(cli: Cli, kernel: KernelDouble) -> None:

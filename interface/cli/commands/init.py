@@ -7,6 +7,7 @@ from typing import Final
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.schemas import header, write_schemas
+from interface.failure import Failure
 
 EXAMPLES: Final = Path(__file__).parent.parent / "examples"
 DEFAULT: Final = "hello"
@@ -48,11 +49,13 @@ def _about(name: str) -> str:
 
 
 def _write_new(path: Path, content: bytes) -> bool:
-    """Write ``path`` unless something is there, even a dangling link."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write ``path`` unless something is there, even a dangling link. Raises Failure."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             file.write(content)
     except FileExistsError:
         return False
+    except OSError as error:
+        raise Failure("failed", f"{path} cannot be written: {error.strerror or error}") from error
     return True

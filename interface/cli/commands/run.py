@@ -15,6 +15,7 @@ from interface.cli.context import Context
 from interface.cli.delivery import as_line, as_result
 from interface.cli.duration import duration
 from interface.cli.exits import Exit, Interrupted
+from interface.cli.output import OutputLost
 from interface.cli.parsing import json_flag, jsonl_flag, tag_flag, trust_flag, update_flag
 from interface.cli.rehearsal import rehearse
 from interface.cli.running import Run
@@ -65,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context) -> int:
-    """Returns the report's exit code; 130 or 143 where it was interrupted."""
+    """Returns the report's exit code; 129, 130 or 143 where it was interrupted."""
     if context.args.dry_run:
         return rehearse(context)
     request = {
@@ -88,7 +89,11 @@ def run(context: Context) -> int:
         try:
             return _follow(context, running.begin(request))
         except Interrupted as interrupted:
-            return _cancel(context, running, interrupted)
+            return _cancel(context, running, interrupted.exit_code)
+        except (BrokenPipeError, OutputLost):
+            context.out.silence()
+            _cancel(context, running, Exit.BROKEN_PIPE)
+            raise
 
 
 def _can_be_approved(context: Context) -> bool:
@@ -154,19 +159,22 @@ def _left_something(context: Context, report: Mapping[str, Any]) -> bool:
     return any(tree["branch"] in branches and any(tree["stat"].values()) for tree in found)
 
 
-def _cancel(context: Context, running: Run, interrupted: Interrupted) -> int:
+def _cancel(context: Context, running: Run, exit_code: Exit) -> int:
     """Stop the run, wait for it to end, and report it all the same. A second signal ends only us."""
+    context.out.speak_if_heard()
     context.out.note("note: stopping the run; once more to leave it to the kernel")
     name = os.path.splitext(os.path.basename(context.args.workflow))[0]
-    if not running.cancel(f"{name}:{context.args.tag}", interrupted.exit_code):
-        return interrupted.exit_code
+    if not running.cancel(f"{name}:{context.args.tag}", exit_code):
+        return exit_code
     try:
         _follow(context, running.resume(context.clock.now() + CANCEL_SECONDS))
     except Expired:
         context.out.note(f"note: {running.name} has not ended after {CANCEL_SECONDS:.0f} s")
     except (Failure, Unreachable) as error:
         context.out.note(f"note: no report of {running.name}: {error}")
-    return interrupted.exit_code
+    except (BrokenPipeError, OutputLost):
+        context.out.silence()  # a terminal that was closed
+    return exit_code
 
 
 def _detach(context: Context, running: Run, request: Mapping[str, object]) -> int:

@@ -51,8 +51,8 @@ async def show(services: Services, call: Call[None]) -> ProposalInfo:
 
 async def put(services: Services, call: Call[ProposalRequest]) -> Reply:
     """POST /spaces/:space/proposals: a person has the members vote on something."""
-    space, asked = known_space(services, call.args["space"]), _asked(call.body)
-    return await _change(services, call, lambda tx: create(tx, space, asked).ballot, status=201)
+    space, asked, salt = known_space(services, call.args["space"]), _asked(call.body), services.salt()
+    return await _change(services, call, lambda tx: create(tx, space, asked, salt=salt).ballot, status=201)
 
 
 async def cast(services: Services, call: Call[VoteRequest]) -> Reply:

@@ -56,8 +56,6 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> Run
 
 
 def _verdict(conn: apsw.Connection, record: WorkflowRecord) -> Choice | None:
-    if record.status == "rejected":
-        return "no"  # whatever was cleared since
     name = finals.expected(conn, record.id).verdict
     return None if name is None else answers.of_run(conn, record.id, name).choice
 

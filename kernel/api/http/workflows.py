@@ -31,7 +31,7 @@ from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, workflow_space
 from protocol.remote import is_remote
 
-_EXIT_OF_SIGNAL: Final[Mapping[str, int]] = MappingProxyType({"INT": 130, "TERM": 143})
+_EXIT_OF_SIGNAL: Final[Mapping[str, int]] = MappingProxyType({"INT": 130, "TERM": 143, "HUP": 129, "PIPE": 141})
 
 
 async def listing(services: Services, _call: Call[None]) -> WorkflowList:

@@ -126,7 +126,9 @@ async def propose(services: Services, caller: Caller, asked: Propose) -> Put:
         timeout_ms=round(asked.timeout_seconds * 1000),
     )
     space = caller.identity.space
-    put: Proposed = await services.writer.commit(create, space, ballot, author=caller.author, call_key=caller.call_key)
+    put: Proposed = await services.writer.commit(
+        create, space, ballot, author=caller.author, call_key=caller.call_key, salt=services.salt()
+    )
     others = [name for name in put.ballot.electors if name != caller.identity.name]
     asks = f"{', '.join(others)} are asked to vote; " if others else ""
     note = f"{asks}vote yourself too, with team_vote. You are woken with what comes of it"

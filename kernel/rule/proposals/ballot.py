@@ -27,7 +27,7 @@ from kernel.rule.fact import Fact
 from kernel.rule.proposal import Proposal
 from kernel.rule.refusals import no_channel, not_running
 from kernel.rule.view import PutToVote, View, Workspace
-from kernel.rule.waking import call_upon
+from kernel.rule.waking import call_upon, limit_reached, limited
 from protocol.message import SYSTEM, USER
 from protocol.names import is_personal, split_space
 
@@ -85,7 +85,7 @@ def _vote(fact: Fact, vote: BallotVoted, view: View) -> tuple[Effect, ...]:
     if (refused := _invalid(fact, vote, ballot)) is not None:
         return (refused,)
     if may_break(ballot, fact.sender, vote.choice, vote.now_ms):
-        decided = Decided(vote.choice, "creator")
+        decided = Decided(vote.choice, "creator", _tied(ballot, vote.now_ms))
         return (_end(fact, ballot, ballot.votes, decided, by=fact.sender),)
     if fact.sender in ballot.votes:
         return (_final(ballot, fact.sender, vote.now_ms),)
@@ -144,19 +144,27 @@ def _due(fact: Fact, due: BallotDue, view: View) -> tuple[Effect, ...]:
         return ()
     match tally(ballot.counting, ballot.votes, due.now_ms):
         case Decided() as decided:
-            return (_end(fact, ballot, ballot.votes, decided),)
+            return (_end(fact, ballot, ballot.votes, decided, quietly=due.quietly),)
         case Undecided():
             return ()
 
 
-def _end(fact: Fact, ballot: PutToVote, votes: Mapping[str, str], decided: Decided, by: str | None = None) -> Effect:
+def _end(
+    fact: Fact,
+    ballot: PutToVote,
+    votes: Mapping[str, str],
+    decided: Decided,
+    by: str | None = None,
+    *,
+    quietly: bool = False,
+) -> Effect:
     """What came of it is told by the system, once, and its creator is woken unless it was its own doing."""
     payload = BallotEnded(
         name=ballot.name,
         state="expired" if expired(ballot, votes, decided) else "resolved",
         winner=decided.winner,
         why=decided.why,
-        wakes=fact.sender != ballot.creator,
+        wakes=not quietly and fact.sender != ballot.creator,
         by=by,
     )
     hops = max(fact.hops, ballot.hops + 1)
@@ -205,6 +213,9 @@ def _call_creator(fact: Fact, ballot: PutToVote, view: View) -> tuple[Effect, ..
     workspace = view.workspace(fact.space)
     if workspace is None or ballot.creator_key is None:
         return ()
+    limit = limit_reached(fact, workspace, 1)
+    if limit is not None and workspace.mode == "run":
+        return limited(fact.space, workspace, limit)  # nobody can continue a run: it would only be one more to give up
     return call_upon(fact, workspace, [(ballot.creator_key, ballot.creator)])
 
 

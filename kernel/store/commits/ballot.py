@@ -73,16 +73,25 @@ class _Speaker(NamedTuple):
 
 
 def create(
-    tx: Transaction, space: str, asked: BallotAsked, *, author: Author | None = None, call_key: str | None = None
+    tx: Transaction,
+    space: str,
+    asked: BallotAsked,
+    *,
+    author: Author | None = None,
+    call_key: str | None = None,
+    salt: str = "",
 ) -> Proposed:
-    """Put ``asked`` to the vote. Raises Refused, as kernel.rule.proposals.ballot does, and stale_attempt."""
+    """Put ``asked`` to the vote. Raises Refused, as kernel.rule.proposals.ballot does, and stale_attempt.
+
+    ``salt`` decides what is left to lots: something that nobody can guess.
+    """
     speaker = _speaker(tx, space, author, ("proposal", asked), call_key)
     if (before := speaker.known(Proposed)) is not None:
         return before
     name = asked.name or _free_name(tx, space)
     members = tuple(member for _, member in TransactionView(tx.conn).roster(space))
     _check_verdict(tx, space, name, asked)
-    opened = filled_in(asked, name, members, tx.now_ms)
+    opened = filled_in(asked, name, members, tx.now_ms, salt)
     recorder = _record(tx, speaker, space, "proposal", announced(opened), opened)
     result = Proposed(
         ballot=_info(tx, space, name),
@@ -140,10 +149,10 @@ def cancel_ballot(
 DUE: Final = "SELECT space, name FROM ballots WHERE state = 'open' AND expires_ms <= ? ORDER BY expires_ms, id"
 
 
-def expire_ballots(tx: Transaction) -> None:
-    """End what nobody has decided in time: a winner it may have all the same."""
+def expire_ballots(tx: Transaction, over: str | None = None) -> None:
+    """End what nobody has decided in time: a winner it may have all the same. In the space ``over`` nobody is woken."""
     for space, name in cast("list[tuple[str, str]]", tx.conn.execute(DUE, (tx.now_ms,)).fetchall()):
-        payload = BallotDue(name=name, now_ms=tx.now_ms)
+        payload = BallotDue(name=name, now_ms=tx.now_ms, quietly=space == over)
         record(tx, Fact(kind="due", space=space, sender=SYSTEM, payload=payload))
 
 

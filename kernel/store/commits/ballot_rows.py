@@ -5,8 +5,10 @@ from typing import Final
 import msgspec
 
 from kernel.rule.effects import BallotEnd, BallotOpen, BallotTie, BallotVote
+from kernel.store import finals
 from kernel.store.clock_text import rfc3339
 from kernel.store.transaction import Transaction
+from protocol.ballot import NO, YES
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -26,10 +28,10 @@ def put_ballot_row(tx: Transaction, row: BallotOpen | BallotVote | BallotTie | B
 
 INSERT: Final = """
 INSERT INTO ballots (space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state)
+  creator_key, hops, created_ms, expires_ms, state, salt)
 VALUES (:space, (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1), :name, :kind,
   :title, :description, :options, :rule, :quorum, :tie_breaker, :binding, :creator, :creator_key, :hops, :now,
-  :expires_ms, 'open')
+  :expires_ms, 'open', :salt)
 """
 ELECTOR: Final = "INSERT INTO electors (ballot, name) VALUES (?, ?)"
 
@@ -52,6 +54,7 @@ def _open(tx: Transaction, row: BallotOpen) -> None:
         "hops": row.hops,
         "now": tx.now_ms,
         "expires_ms": opened.expires_ms,
+        "salt": opened.salt,
     }
     tx.conn.execute(INSERT, values)
     number = tx.conn.last_insert_rowid()
@@ -69,13 +72,16 @@ TIE: Final = "UPDATE ballots SET tie_told = 1 WHERE id = ?"
 
 END: Final = """
 UPDATE ballots SET state = :state, winner = :winner, why = :why, ended_by = :by, reason = :reason, ended_ms = :now
-WHERE id = :ballot AND state = 'open' RETURNING space, name
+WHERE id = :ballot AND state = 'open' RETURNING space, name, run, type = 'approval' AND binding
 """
+VERDICT: Final = "UPDATE workflows SET verdict = ? WHERE id = ?"
 
 
 def _end(tx: Transaction, row: BallotEnd) -> None:
     """Once: a ballot that is over stays as it is."""
     found = tx.conn.execute(END, msgspec.structs.asdict(row) | {"now": tx.now_ms}).fetchone()
     if found is not None:
-        space, name = found
+        space, name, run, decides = found
+        if decides and row.winner in (YES, NO) and finals.expected(tx.conn, run).verdict == name:
+            tx.conn.execute(VERDICT, (row.winner, run))  # the run's own: it outlives what was said
         tx.emit("proposal.ended", space=space, data={"id": name, "state": row.state, "winner": row.winner})

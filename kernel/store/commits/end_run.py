@@ -31,7 +31,7 @@ def end_run(tx: Transaction, run: int, judged: Judged | None = None) -> bool:
         if judged is None or judged.seq != finals.last_reply(tx.conn, run, expected.exit_from).seq:
             return False
         over = by_output(over, judged.misfit)
-    expire_ballots(tx)  # though no alarm has come yet: what was decided in time counts
+    expire_ballots(tx, over=progress.space)  # though no alarm has come yet: what was decided in time counts
     if expected.verdict is not None:
         over = by_verdict(over, answers.of_run(tx.conn, run, expected.verdict))
     stop_workflow(tx, progress.space, over.status, over.exit_code, over.reason)

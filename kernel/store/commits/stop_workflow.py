@@ -47,7 +47,7 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     """Stop the workflow that runs in ``space``. Raises Refused (workflow_not_running)."""
     text = f"{space} ended: {reason or status}"
     payload = WorkflowStopped(status=status, exit_code=exit_code, reason=reason)
-    expire_ballots(tx)  # the rest is called off
+    expire_ballots(tx, over=space)  # the rest is called off
     append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text, payload=payload))
     rows = [_Open(*cast("_Open", row)) for row in tx.conn.execute(OPEN, (space,)).fetchall()]
     held_back = _held_back(rows)

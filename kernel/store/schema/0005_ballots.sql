@@ -24,7 +24,8 @@ CREATE TABLE ballots (
   why TEXT CHECK (why IN ('quorum', 'settled', 'creator', 'deadline', 'cancelled')),
   reason TEXT NOT NULL DEFAULT '',   -- of a cancellation
   ended_ms INTEGER,
-  ended_by TEXT
+  ended_by TEXT,
+  salt TEXT NOT NULL DEFAULT ''      -- by chance: what lots are drawn from, which nobody is told
 ) STRICT;
 CREATE UNIQUE INDEX ballots_name ON ballots (run, name);
 CREATE INDEX ballots_space ON ballots (space, id);
@@ -46,5 +47,7 @@ CREATE TABLE votes (
   at_ms INTEGER NOT NULL,
   PRIMARY KEY (ballot, voter)
 ) STRICT, WITHOUT ROWID;
+
+ALTER TABLE workflows ADD COLUMN verdict TEXT CHECK (verdict IN ('yes', 'no'));  -- what the vote decided that decides over it
 
 PRAGMA user_version = 5;

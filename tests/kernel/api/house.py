@@ -26,6 +26,8 @@ from tests.kernel.api.client import Answer, Headers, connected
 from tests.kernel.store.migrated import open_migrated
 
 TOKEN = "admin-token-of-the-tests"
+SALT = "salt-of-the-tests"
+"""What lots are drawn from."""
 ALICE = "model: mock/x\nmock:\n  - text: done\n"
 REVIEW = "agents:\n  alice: { ref: alice }\n  bob:\n    model: mock/x\n    mock: [{ text: hi }]\n"
 RUNNABLE = REVIEW + 'kickoff: "@alice begin"\n'
@@ -132,6 +134,7 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGe
         token=TOKEN,
         about=About(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(root / "project")),
         now_ms=lambda: 1_700_000_000_000,
+        salt=lambda: SALT,
         uptime_seconds=lambda: 1.0,
         activity=lambda: live,
         interrupt=interrupt,

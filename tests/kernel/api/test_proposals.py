@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.api.client import Answer
-from tests.kernel.api.house import House
+from tests.kernel.api.house import SALT, House
 
 HERE = "/spaces/review:main/proposals"
 
@@ -87,6 +87,7 @@ async def test_what_is_called_off_is_over(kernel: House) -> None:
         (HERE, {"type": "approval", "title": "x", "timeout_seconds": 0.5}, 400, "bad_request"),
         (HERE, {"type": "approval", "title": "x", "resolution": {"quorum": 3}}, 400, "bad_request"),
         (HERE, {"type": "poll", "title": "x"}, 400, "bad_request"),
+        (HERE, {"type": "decision", "title": "x", "options": [{"id": "a\n"}, {"id": "b"}]}, 400, "bad_request"),
         (HERE, {"type": "approval", "title": "x", "quorum": 1}, 400, "bad_request"),
         (f"{HERE}/release/vote", {"choice": "maybe"}, 400, "bad_request"),
         (f"{HERE}/release/vote", {}, 400, "bad_request"),
@@ -105,6 +106,13 @@ async def test_what_cannot_be_is_refused(
     assert (answer.status, answer.json["code"]) == (status, code)
     (row,) = (await kernel.ask("GET", HERE)).json["proposals"]
     assert (row["state"], row["votes"]) == ("open", [])
+
+
+async def test_lots_are_drawn_from_what_nobody_can_guess(kernel: House) -> None:
+    """decisions, Collaboration: random; whoever chooses the id must not choose the winner with it, nor read it."""
+    made = await put(kernel)
+    salts = kernel.services.reader.now(lambda conn: list(conn.execute("SELECT salt FROM ballots")))
+    assert (salts, SALT in str(made)) == ([(SALT,)], False)
 
 
 async def test_a_slip_is_recognised_and_states_are_checked(kernel: House) -> None:

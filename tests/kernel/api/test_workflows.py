@@ -101,7 +101,10 @@ async def test_a_client_that_leaves_does_not_stop_the_run(kernel: House) -> None
     assert (report["status"], report["exit_code"]) == ("failed", 1)
 
 
-@pytest.mark.parametrize(("query", "code"), [("", 130), ("?signal=INT", 130), ("?signal=TERM", 143)])
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [("", 130), ("?signal=INT", 130), ("?signal=TERM", 143), ("?signal=HUP", 129), ("?signal=PIPE", 141)],
+)
 async def test_a_run_that_a_client_stopped_ends_with_the_clients_exit_code(
     query: str, code: int, kernel: House
 ) -> None:

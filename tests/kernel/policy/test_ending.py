@@ -6,7 +6,7 @@ from kernel.policy.ending import Answer, Chosen, by_agent, by_output, by_verdict
 from kernel.policy.verdict import GRAVITY, Verdict
 
 DONE = Verdict("done", 0, "nothing is left to do")
-FAILED = Verdict("failed", 1, "1 instructions failed")
+FAILED = Verdict("failed", 1, "1 instruction failed")
 TIMEOUT = Verdict("timeout", 124, "the time was up")
 LIMITED = Verdict("incomplete", 6, "a limit")
 

@@ -45,6 +45,14 @@ def progress(**changes: object) -> Progress:
         ({"failed": 1, "causes": frozenset({"untrusted"}), "waits": Waits(persons=("budget",))}, "failed", 7),
         ({"waits": Waits(timed=((9000, "quota"),)), "deadline_ms": 8000}, "incomplete", 4),
         ({"waits": Waits(timed=((9000, "backoff"),)), "deadline_ms": 8000}, "timeout", 124),
+        ({"waits": Waits(votes=(9000,)), "deadline_ms": NOW_MS}, "timeout", 124),
+        ({"waits": Waits(votes=(9000,)), "limited": True, "used_up": True}, "incomplete", 6),
+        ({"waits": Waits(votes=(9000,), persons=("budget",)), "limited": True, "used_up": True}, "incomplete", 6),
+        ({"waits": Waits(votes=(9000,), persons=("credentials",))}, "incomplete", 4),
+        ({"waits": Waits(votes=(9000,), persons=("quota", "hops"))}, "incomplete", 4),
+        ({"waits": Waits(votes=(9000,), persons=("approval",))}, "incomplete", 7),
+        ({"waits": Waits(votes=(9000,), persons=("error",))}, "failed", 1),
+        ({"waits": Waits(votes=(9000,)), "failed": 1, "causes": frozenset({"untrusted"})}, "failed", 7),
     ],
 )
 def test_the_worst_reason_gives_the_exit_code(changes: dict[str, object], status: str, exit_code: int) -> None:
@@ -60,6 +68,27 @@ def test_a_run_ends_with_the_code_that_any_command_would_end_with() -> None:
     assert known == dict(EXIT_OF_WAIT)
     codes = {0, *EXIT_OF_WAIT.values(), *EXIT_OF_CAUSE.values()}
     assert [code for code in GRAVITY if code in codes] == [int(code) for code in exits.GRAVITY]
+
+
+@pytest.mark.parametrize(
+    ("changes", "nap_ms"),
+    [
+        ({}, 8000),
+        ({"deadline_ms": 3000}, 2000),
+        ({"deadline_ms": 30_000}, 8000),
+        ({"limited": True}, 8000),
+        ({"used_up": True}, 8000),
+        ({"failed": 1, "causes": frozenset({"crash"})}, 8000),
+        ({"waits": Waits(votes=(9000,), persons=("hops",)), "limited": True}, 8000),
+        ({"waits": Waits(votes=(9000,), persons=("error",)), "attended": True}, 8000),
+        ({"waits": Waits(votes=(9000,), timed=((7000, "backoff"),), persons=("error",))}, 6000),
+        ({"waits": Waits(votes=(9000,), timed=((7000, "backoff"),)), "deadline_ms": 5000}, 4000),
+        ({"failed": 1, "causes": frozenset({"auth"}), "attended": True}, 8000),
+    ],
+)
+def test_a_run_waits_for_a_vote_as_long_as_something_may_come_of_it(changes: dict[str, object], nap_ms: int) -> None:
+    """P24, P26: until its time is up too, for a vote may end before by any vote; whoever watches may help."""
+    assert verdict(progress(**({"waits": Waits(votes=(9000,))} | changes)), NOW_MS) == nap_ms
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.booleans(), st.integers(0, 10**6), st.sampled_from([None, SOON]))

@@ -49,6 +49,16 @@ def test_what_an_attempt_has_changed_is_never_used_again(tmp_path: Path, leave: 
     assert os.listdir(second.path) == ["alive"]
 
 
+def test_a_directory_that_was_given_away_is_not_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a kernel that runs as root a command can do that: the next attempt could not write into it."""
+    spares = SpareDirs()
+    first = create(tmp_path, "i1-1", "c1", spares)
+    owner = os.stat(first.path).st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    first.remove()
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_name_in_use_is_refused_with_spares_as_without(tmp_path: Path) -> None:
     """``create`` and ``rename`` raise FileExistsError, and the directory in use stays as it is."""
     spares = SpareDirs()

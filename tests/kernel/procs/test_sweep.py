@@ -18,6 +18,7 @@ import trio
 from kernel.procs import process_table
 from kernel.procs.attempt_dir import create, read_signature
 from kernel.procs.process_table import boot_id
+from kernel.procs.spare_dirs import SpareDirs
 from kernel.procs.sweep import Swept, sweep
 from tests.kernel.procs.trees import PATIENCE, alive, gone, left_in
 
@@ -139,3 +140,13 @@ async def test_a_kernel_that_left_nothing_is_swept_at_once(tmp_path: Path) -> No
     """promises P20: the first start has no run directory."""
     with trio.fail_after(1):
         assert await sweep(tmp_path / "run") == Swept((), ())
+
+
+async def test_a_spare_directory_is_removed_and_is_no_attempt(tmp_path: Path) -> None:
+    """P7: what the log says was swept are attempts; a kernel that was killed leaves the spare ones too."""
+    spares = SpareDirs()
+    create(tmp_path, "i1-1", "no-such-cookie", spares).remove()
+    create(tmp_path, "i3-1", "no-such-cookie")
+    assert len(left_in(tmp_path)) == 2
+    assert await sweep(tmp_path) == Swept(("i3-1",), ())
+    assert left_in(tmp_path) == []

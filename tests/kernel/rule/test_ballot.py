@@ -242,13 +242,17 @@ def test_what_comes_of_it_is_told_with_the_counts() -> None:
     """Contracts section 9: markers."""
     known = ballot()
     votes = {"alice": "a", "bob": "b", "user": "a"}
-    assert resolved(known, votes, Decided("a", "quorum")) == (
-        "[RESOLVED:p1] Which?\nResult: a: Apples (the votes are in)\nVotes: a=2, b=1"
+    assert resolved(known, {**votes, "carol": "b"}, Decided("a", "quorum")) == (
+        "[RESOLVED:p1] Which?\nResult: a: Apples (the votes are in)\nVotes: a=2, b=2"
     )
+    assert "(2 of 3 members have voted, which is enough)" in resolved(known, votes, Decided("a", "quorum"))
     assert resolved(known, {}, Decided(None, "deadline")) == (
         "[EXPIRED:p1] Which?\nResult: nobody wins (the time is up)\nVotes: none"
     )
-    assert "a tie between a, b (the votes are in)" in resolved(known, votes, Decided(None, "quorum", ("a", "b")))
+    assert "a tie between a, b (the time is up)" in resolved(known, votes, Decided(None, "deadline", ("a", "b")))
+    by_lot = replace(known, counting=replace(known.counting, tie_breaker="random"))
+    even = resolved(by_lot, votes, Decided("a", "deadline", ("a", "b")))
+    assert "Result: a: Apples (the time is up; a tie between a, b: it was decided by lot)" in even
     shares = replace(known, counting=replace(known.counting, type="assignment"))
     assert "Result: a: alice, user; b: bob" in resolved(shares, votes, Decided(None, "deadline"))
     assert voted(known, "a", "so\nit is", breaks_tie=False) == "[VOTE:p1] I vote for a: Apples (so it is)"

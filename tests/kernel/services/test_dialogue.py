@@ -300,6 +300,25 @@ async def test_the_total_deadline_stands_still_while_a_person_is_waited_for(
     assert trio.current_time() == pytest.approx(50 + (8000 - 10) + (8120 - 8020))
 
 
+async def test_a_wait_that_began_before_the_deadline_was_set_does_not_count_either(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """approvals: a call may come before the kernel has begun to listen."""
+    standstill = Standstill()
+
+    async def wait() -> None:
+        with standstill.hold():
+            await trio.sleep(7200)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        with standstill.move_on_after(50) as patience:
+            await trio.sleep_forever()
+    assert patience.cancelled_caught
+    assert trio.current_time() == pytest.approx(7250)
+
+
 async def test_a_flood_of_log_lines_is_no_progress(autojump_clock: trio.testing.MockClock) -> None:
     """Fault IF12: only text, entries and word of what is being done are."""
     scene = Scene()

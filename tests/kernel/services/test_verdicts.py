@@ -41,12 +41,14 @@ class Vote:
         self.on = on
         self._leased = 0
 
-    async def start(self, mode: Literal["run", "start"] = "run", deadline_ms: int | None = None) -> None:
+    async def start(
+        self, mode: Literal["run", "start"] = "run", deadline_ms: int | None = None, *, attended: bool = False
+    ) -> None:
         definition = WorkflowDefinition(name="review", agents={}, verdict="release")
         payload = WorkflowStarted(
             name="review", tag="main", mode=mode, file="x", definition=msgspec.json.encode(definition),
             members=(MemberSpec(name="alice", key=AgentKey("alice@review:main"), origin="inline", definition=b"{}"),),
-            deadline_ms=deadline_ms,
+            deadline_ms=deadline_ms, attended=attended,
         )  # fmt: skip
         draft = Draft(kind="status", space=HERE, sender="system", text="started", payload=payload)
         await self.on.writer.commit(append, draft)
@@ -79,6 +81,13 @@ class Vote:
             await self.on.writer.commit(vote, HERE, "release", choice, author=Author(name, 1))
         await self.on.writer.commit(close, name, 1, status=ends, cause=None if ends == "done" else "invalid")
 
+    async def by_alice(self) -> None:
+        """Alice, who was given something to do, puts it to the vote, and is still at work."""
+        await self.on.writer.commit(append, Draft(kind="said", space=HERE, sender="user", text="ask", to=("alice",)))
+        name = instruction_id(1)
+        assert await self.on.writer.commit(lease, name, name.encode()) is not None
+        await self.on.writer.commit(create, HERE, BallotAsked(**ASKED), author=Author(name, 1))
+
     def report(self) -> RunReport:
         return self.on.reader.now(report_of_latest, HERE, self.on.now_ms)
 
@@ -109,9 +118,9 @@ async def voting() -> AsyncGenerator[Vote, None]:
         ([ASK, ("cancel", {}), ("yes", {"votes": False})], "incomplete", 6, None, "release was called off"),
         ([ASK, ("yes", {"votes": False}), ("late", {})], "incomplete", 6, None, "release had no winner when its time"),
         ([ASK, ("user", {"choice": "no"}), ("yes", {"votes": False}), ("late", {})], "rejected", 8, "no", "is no"),
-        ([ASK, ("no", {"ends": "failed"})], "failed", 1, "no", "1 instructions failed"),
+        ([ASK, ("no", {"ends": "failed"})], "failed", 1, "no", "1 instruction failed"),
         ([ASK, ("no", {"ends": "incomplete"})], "rejected", 8, "no", "is no"),
-        ([ASK, ("yes", {"ends": "incomplete"})], "incomplete", 6, "yes", "1 instructions ended incomplete"),
+        ([ASK, ("yes", {"ends": "incomplete"})], "incomplete", 6, "yes", "1 instruction ended incomplete"),
         (
             [("ask", {"resolution": Resolution(tie_breaker="first")}), ("user", {"choice": "no"}), YES],
             "done", 0, "yes", "is yes",
@@ -162,17 +171,81 @@ async def test_a_run_waits_for_an_open_vote_and_no_longer_than_that() -> None:
         assert (it.report().status, it.report().exit_code) == ("incomplete", 6)
 
 
-async def test_a_vote_that_lasts_longer_than_its_run_is_called_off_with_it() -> None:
-    """P26, exit 124: it would end after the time is up; a stop leaves nothing open."""
+async def test_a_vote_that_may_last_longer_than_its_run_is_waited_for_until_the_time_is_up() -> None:
+    """P26, exit 124: any vote may end it before; a stop leaves nothing open."""
     async with voting() as it:
         await it.start(deadline_ms=NOW_MS + 30_000)
         await it.step(ASK)
         await it.work(None)
+        assert await it.on.runs.run_once() == 30.0
+        assert it.report().status == "running"
+        it.on.now_ms += 30_000
         await it.on.runs.run_once()
         report = it.report()
         assert (report.status, report.exit_code, report.verdict) == ("timeout", 124, None)
-        assert "is open until after the time is up" in report.messages[-2].text
+        assert "the time was up" in report.messages[-2].text
         assert "[RESOLVED:release]" in report.messages[-1].text
+
+
+SPENT = "UPDATE workflows SET assigned = instructions_limit, limited = 1, limited_by = 'instructions'"
+FAR = "UPDATE workflows SET hops_limit = 0, limited = 1, limited_by = 'hops'"
+MONEY = "UPDATE workflows SET budget_usd = 1, spent_usd = 2, limited = 1, limited_by = 'budget'"
+ERROR = "UPDATE agents SET state = 'error'"
+
+
+@pytest.mark.parametrize(
+    ("fault", "attended", "status", "exit_code"),
+    [
+        (SPENT, True, "incomplete", 6),
+        (FAR, True, "incomplete", 6),
+        (MONEY, True, "incomplete", 6),
+        (ERROR, False, "failed", 1),
+        (ERROR, True, "running", 0),
+    ],
+)
+async def test_a_vote_does_not_keep_a_run_that_cannot_go_on(
+    fault: str, attended: bool, status: str, exit_code: int
+) -> None:
+    """P26: what is used up, or waits for a person though nobody watches, ends as it would without the vote."""
+    async with voting() as it:
+        await it.start(attended=attended)
+        await it.by_alice()
+        await it.on.writer.commit(close, instruction_id(1), 1, status="done")
+        if fault == ERROR:
+            await it.on.writer.commit(append, Draft(kind="said", space=HERE, sender="user", text="so?", to=("alice",)))
+        await it.on.writer.commit(lambda tx: tx.conn.execute(fault))
+        await it.on.runs.run_once()
+        report = it.report()
+        assert (report.status, report.exit_code, report.verdict) == (status, exit_code, None)
+
+
+async def test_what_a_vote_comes_to_gives_no_work_that_a_limit_would_keep_undone() -> None:
+    """P27: in a run that nobody can continue; that the limit was reached is told, and is what the run ends with."""
+    async with voting() as it:
+        await it.start()
+        await it.by_alice()
+        await it.on.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET hops_limit = 1"))
+        await it.on.writer.commit(close, instruction_id(1), 1, status="done")
+        assert await it.on.runs.run_once() == 60.0
+        await it.step(("late", {}))
+        await it.on.runs.run_once()
+        report = it.report()
+        assert (report.status, report.exit_code) == ("incomplete", 6)
+        assert sum(report.instructions.values()) == 1
+        assert [one.kind for one in report.messages[-3:]] == ["resolved", "system", "status"]
+
+
+async def test_what_is_due_when_its_run_ends_wakes_nobody() -> None:
+    """P24: both deadlines came; the vote is counted, and its creator is given nothing to do any more."""
+    async with voting() as it:
+        await it.start(deadline_ms=NOW_MS + 90_000)
+        await it.by_alice()
+        await it.step(("user", {"choice": "no"}))
+        await it.on.writer.commit(close, instruction_id(1), 1, status="done")
+        it.on.now_ms += 100_000
+        await it.on.runs.run_once()
+        report = it.report()
+        assert (report.exit_code, report.verdict, sum(report.instructions.values())) == (8, "no", 1)
 
 
 async def test_a_vote_whose_time_was_up_before_its_runs_decides_though_no_kernel_ran() -> None:
@@ -205,15 +278,16 @@ async def test_what_is_decided_by_its_deadline_is_not_called_off_afterwards(way:
             assert [one.data["state"] for one in told if one.type == "proposal.ended"] == ["resolved"]
 
 
-async def test_what_was_decided_outlives_what_was_said() -> None:
-    """clear removes words and votes; that a run was rejected is the run's."""
+@pytest.mark.parametrize(("step", "exit_code", "verdict"), [(YES, 0, "yes"), (NO, 8, "no")])
+async def test_what_was_decided_outlives_what_was_said(step: Step, exit_code: int, verdict: str) -> None:
+    """clear removes words and votes; what was decided of a run is the run's."""
     async with voting() as it:
         await it.start()
         await it.step(ASK)
-        await it.step(NO)
+        await it.step(step)
         await it.on.runs.run_once()
         await it.on.writer.commit(clear, HERE)
-        assert (it.report().exit_code, it.report().verdict) == (8, "no")
+        assert (it.report().exit_code, it.report().verdict) == (exit_code, verdict)
 
 
 async def test_a_workflow_that_was_started_says_what_was_decided_and_goes_on() -> None:

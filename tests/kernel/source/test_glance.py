@@ -1,5 +1,6 @@
 """Whether one stat is enough to know that a file is what it was."""
 
+import weakref
 from pathlib import Path
 
 from kernel.source.glance import SETTLED_SECONDS, Glances
@@ -42,3 +43,21 @@ def test_what_is_not_there_is_settled_and_its_coming_is_seen(tmp_path: Path) -> 
     path.write_text("a")
     assert absent == (None, True)
     assert not glances.at(str(path)).settled
+
+
+def test_a_name_that_stands_for_nothing_is_not_remembered(tmp_path: Path) -> None:
+    """Whoever may ask may ask for any name, as often as he likes: nothing grows by it. Nor by what is gone."""
+
+    class Name(str):
+        """One that can be seen to be forgotten."""
+
+    glances, there = Glances(lambda: 0.0), tmp_path / "a.yaml"
+    there.write_text("a")
+    absent, gone = Name(tmp_path / "nobody.yaml"), Name(there)
+    glances.at(absent)
+    glances.at(gone)
+    there.unlink()
+    glances.at(gone)
+    left = weakref.ref(absent), weakref.ref(gone)
+    del absent, gone
+    assert [one() for one in left] == [None, None]

@@ -230,6 +230,17 @@ def test_a_clock_that_was_set_meanwhile_moves_its_deadline_along(hall: Hall, by_
     assert due_ms == hall.now_ms + 40_000
 
 
+def test_a_clock_that_was_put_back_while_the_machine_was_off_begins_its_wait_anew(hall: Hall) -> None:
+    """P24, TF01: nobody knows by how much; it does not stay open for the day that comes twice."""
+    hall.create("alice", asked())
+    hall.now_ms -= 86_400_000
+    hall.commit(recover, machine=Machine("another boot", 0))
+    hall.advance(59)
+    assert hall.ballot("p1").state == "open"
+    hall.advance(1)
+    assert hall.ballot("p1").state == "expired"
+
+
 def test_its_creator_breaks_a_tie_by_voting_once_more(hall: Hall) -> None:
     """decisions.md: creator decides; it is told of the tie once, and woken by it."""
     hall.create("alice", asked("decision", "abc", tie_breaker="creator-decides"))
@@ -310,6 +321,16 @@ def test_the_next_run_begins_with_none(hall: Hall) -> None:
     assert hall.create("alice", asked(name="release")).ballot.state == "open"
     everywhere = ballots.everywhere(hall.database.writer(), open_only=False)
     assert [(one.id, one.state) for one in everywhere] == [("release", "open"), ("release", "cancelled")]
+
+
+def test_a_stop_calls_off_what_is_open_but_not_what_was_decided_by_then(hall: Hall) -> None:
+    """P24: its deadline came, though no alarm has told."""
+    hall.create("alice", asked(seconds=5))
+    hall.create("alice", asked(seconds=500))
+    hall.vote("bob", "p1", "b")
+    hall.now_ms += 5000
+    hall.commit(stop_workflow, SPACE, "stopped", 0)
+    assert (hall.ballot("p1").winner, hall.ballot("p2").state) == ("b", "cancelled")
 
 
 def test_too_many_open_ones_are_refused(hall: Hall) -> None:

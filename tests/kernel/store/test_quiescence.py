@@ -41,6 +41,20 @@ class Piece:
         waits = self.state == "waiting" and not _over(self.waits_for, self.not_before_ms, now_ms)
         return not held and not waits and now_ms >= self.not_before_ms
 
+    def needs_somebody(self) -> bool:
+        """Whether it waits for a person who could help it: limits are nobody's to lift."""
+        if self.state in LIVE or self.state in ENDED:
+            return False
+        own = self.state == "waiting" and _endless(self.waits_for, self.not_before_ms)
+        if own and self.waits_for in ("budget", "hops"):
+            return False  # this is told before what its agent waits for
+        return own or self.agent != "active" or (self.hold is not None and _endless(self.hold, self.hold_until_ms))
+
+
+def _endless(reason: WaitReason, until_ms: int) -> bool:
+    """Whether no time ends it."""
+    return reason == "paused" or (until_ms == 0 and reason != "provider")
+
 
 def _over(reason: WaitReason, until_ms: int, now_ms: int) -> bool:
     """Whether a wait has ended by then. Without a time only somebody else's try ends it, and only for a provider."""
@@ -124,8 +138,10 @@ def test_a_run_ends_when_and_only_when_nothing_in_it_can_ever_go_on(
         for at in moments
         if at >= NOW_MS and (deadline_ms is None or at < deadline_ms)
     )
-    ends = [max(expires_ms, NOW_MS) for state, expires_ms in votes if state == "open"]
-    alive = alive or any(deadline_ms is None or at < deadline_ms for at in ends)
+    ends = [expires_ms for state, expires_ms in votes if state == "open"]
+    due = any(at <= NOW_MS for at in ends)
+    helpless = any(one.needs_somebody() for one in pieces)  # nobody watches
+    alive = alive or (bool(ends) and (due or not helpless) and (deadline_ms is None or deadline_ms > NOW_MS))
     [progress] = running_runs(conn, NOW_MS)
     over = verdict(progress, NOW_MS)
     assert isinstance(over, Verdict) != alive

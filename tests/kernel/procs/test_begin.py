@@ -1,0 +1,42 @@
+"""What is believed of a keeper's first word."""
+
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+import trio
+
+from kernel.procs import process_table
+from kernel.procs.begin import begin
+from kernel.procs.keeper_link import KeeperLink
+from kernel.procs.pipes import Ends
+from kernel.procs.spec import Spec
+from protocol.codec import encode
+from protocol.ipc import Fork, Started
+from tests.kernel.procs.trees import PATIENCE
+
+pytestmark = pytest.mark.skipif(not process_table.table(), reason="nobody can be named without /proc")
+
+
+async def test_a_worker_is_found_also_where_its_keeper_cannot_name_itself(run_dir: Path) -> None:
+    """PF11: one of two start times that could not be read (a system out of files) says nothing of the other."""
+    child = await trio.lowlevel.open_process(["sleep", "1000"])
+    named = process_table.identify(child.pid)
+    assert named is not None
+    ours, theirs = socket.socketpair()
+
+    async def deliver(_order: Fork, _ends: Ends) -> KeeperLink:
+        theirs.sendall(encode(Started(pid=child.pid, keeper=1, pid_since=named.start_time)))
+        return KeeperLink(ours)
+
+    try:
+        async with await begin(Spec(attempt="i1-1"), run_dir, deliver) as handle:
+            await handle.signal(signal.SIGTERM)
+            with trio.fail_after(PATIENCE):
+                assert await child.wait() == -signal.SIGTERM
+            theirs.close()
+    finally:
+        theirs.close()
+        child.kill()
+        await child.wait()
