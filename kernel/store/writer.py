@@ -17,11 +17,13 @@ import apsw
 import msgspec
 import outcome
 import trio
+from msgspec import UNSET
 
 from kernel.fault import fault_hook
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
 from kernel.store.transaction import Transaction
+from kernel.store.woken import WOKEN
 from protocol.errors import Refused
 from protocol.events import Event
 
@@ -54,7 +56,8 @@ class _Job(msgspec.Struct, eq=False):
     kwargs: dict[str, Any]
     task: trio.lowlevel.Task | None
     """Who waits; None once nobody does."""
-    answer: outcome.Outcome[Any] | None = None
+    result: Any = UNSET
+    failure: outcome.Error | None = None
 
     def abandon(self, _raise_cancel: object) -> trio.lowlevel.Abort:
         """Nobody waits any more; it is committed all the same."""
@@ -129,7 +132,8 @@ class Writer:
             raise _copy(self._refusal)
         handed_in = _Job(job, args, kwargs, trio.lowlevel.current_task())
         self._jobs.put(handed_in)
-        return cast("T", await trio.lowlevel.wait_task_rescheduled(handed_in.abandon))
+        await trio.lowlevel.wait_task_rescheduled(handed_in.abandon)
+        return cast("T", handed_in.result)
 
     async def _wait_for_room(self) -> None:
         with trio.move_on_after(ADMISSION_SECONDS) as patience:
@@ -258,11 +262,12 @@ class Writer:
     def _run_job(self, job: _Job, transaction: Transaction) -> None:
         """Run it as if it could not fail. Raises _JobFailed, with its answer, where the transaction must be undone."""
         try:
-            job.answer = outcome.Value(job.call(transaction, *job.args, **job.kwargs))
+            job.result = job.call(transaction, *job.args, **job.kwargs)
+            job.failure = None
         except (apsw.FullError, apsw.BusyError, *DISK_FAILURES):
             raise
         except Exception as error:  # noqa: BLE001 - the wall between jobs: what one raises is its caller's
-            job.answer = outcome.Error(error)
+            job.failure = outcome.Error(error)
             raise _JobFailed from None
 
     def _run_apart(self, job: _Job, transaction: Transaction) -> None:
@@ -280,7 +285,7 @@ class Writer:
 
     def _answer_all(self, jobs: Sequence[_Job], error: Exception) -> None:
         for job in jobs:
-            job.answer = outcome.Error(_copy(error))
+            job.failure = outcome.Error(_copy(error))
 
     def _on_trio(self, call: Callable[[], None]) -> None:
         assert self._token is not None
@@ -297,8 +302,8 @@ class Writer:
             self._make_room(len(group))
             for job in group:
                 if job.task is not None:
-                    assert job.answer is not None
-                    trio.lowlevel.reschedule(job.task, job.answer)
+                    assert job.failure or job.result is not UNSET
+                    trio.lowlevel.reschedule(job.task, job.failure or WOKEN)
 
     def _deliver_failure(self, left: list[_Job], failure: StorageFailed) -> None:
         """Answer these jobs, and every one that was handed in meanwhile, with the failure."""

@@ -78,7 +78,9 @@ class Recorder:
         run = self._run_of(fact.space)
         seq = self._message(fact, run.number, deliveries)
         self.first_seq = self.first_seq or seq
-        assigned = {one.agent: self._assign(seq, fact, run, one) for one in assigns}
+        assigned: dict[AgentKey, int] = {}
+        for one in assigns:
+            assigned[one.agent] = self._assign(seq, fact, run, one)
         for delivery in deliveries:
             instruction = assigned.get(delivery.agent)
             if instruction is None:
