@@ -15,7 +15,6 @@ from protocol.names import instruction_id
 _encode: Final = msgspec.json.Encoder().encode
 Bindings = tuple[str | int | bytes | None, ...]
 """Of a statement, by place."""
-Write = Callable[[str, Bindings], object]
 _NO_DATA: Final[dict[str, Any]] = {}
 
 
@@ -24,9 +23,9 @@ class Transaction:
 
     __slots__ = ("conn", "events", "forgets", "now", "now_ms", "write")
 
-    def __init__(self, conn: apsw.Connection, now_ms: int, write: Write | None = None) -> None:
+    def __init__(self, conn: apsw.Connection, now_ms: int) -> None:
         self.conn = conn
-        self.write: Final = write or conn.cursor().execute
+        self.write: Final[Callable[[str, Bindings], object]] = conn.cursor().execute
         """Runs a statement that gives no row, on a cursor kept for that: ``conn.execute`` makes one each time."""
         self.now_ms = now_ms
         self.now = rfc3339(now_ms)

@@ -81,7 +81,6 @@ class Writer:
         capacity: int = 1024,
     ) -> None:
         self._conn = database.writer()
-        self._write = self._conn.cursor().execute
         self._clock_ms = clock_ms
         self._publish = publish
         self._room = capacity
@@ -242,7 +241,7 @@ class Writer:
 
     def _in_transaction(self, group: list[_Job], now_ms: int, run: Callable[[_Job, Transaction], None]) -> list[Event]:
         conn = self._conn
-        transaction = Transaction(conn, now_ms, self._write)
+        transaction = Transaction(conn, now_ms)
         fault_hook("store.begin")
         conn.execute("BEGIN IMMEDIATE")
         try:
