@@ -1,6 +1,6 @@
 """Effects: all that a proposal can do. A closed union; each is one row of one table."""
 
-from typing import Literal
+from typing import Literal, final
 
 import msgspec
 
@@ -11,12 +11,14 @@ from protocol.instruction import Lane, WaitReason
 from protocol.names import AgentKey, AgentName
 
 
+@final
 class Append(msgspec.Struct, frozen=True):
     """Append a further message; it is evaluated in its turn."""
 
     draft: Draft
 
 
+@final
 class Deliver(msgspec.Struct, frozen=True):
     """Put the message into the agent's inbox. Without an Assign beside it the agent is not woken."""
 
@@ -25,6 +27,7 @@ class Deliver(msgspec.Struct, frozen=True):
     """What the agent is called in the space."""
 
 
+@final
 class Assign(msgspec.Struct, frozen=True):
     """Give the agent an instruction made of the message.
 
@@ -184,6 +187,7 @@ class Put(msgspec.Struct, frozen=True):
     row: Row
 
 
+@final
 class Refuse(msgspec.Struct, frozen=True):
     """Undo everything; the caller gets the code."""
 

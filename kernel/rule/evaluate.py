@@ -4,7 +4,6 @@ It decides nothing itself and writes nothing itself: proposals decide, a sink wr
 about the state before the message; then the message is recorded and the effects are applied, in order.
 """
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Final, Protocol
 
@@ -36,17 +35,14 @@ class EvaluationOverrun(Exception):
 
 def evaluate(first: Fact, proposals: Table, view: View, sink: Sink) -> None:
     """Record ``first`` and everything that follows from it. Raises Refused, EvaluationOverrun."""
-    waiting = deque(((first, 0),))
-    evaluated = 0
-    while waiting:
-        fact, depth = waiting.popleft()
-        evaluated += 1
+    waiting = [(first, 0)]
+    for evaluated, (fact, depth) in enumerate(waiting, start=1):  # it grows on the way
         if evaluated > MAX_MESSAGES or depth > MAX_DEPTH:
             raise EvaluationOverrun(f"more than {MAX_MESSAGES} messages or {MAX_DEPTH} levels from one {first.kind}")
         effects, drafts = _decide(fact, proposals, view)
         sink.record(fact, tuple(effects))
-        for draft in drafts:
-            waiting.append((_child(fact, draft), depth + 1))
+        if drafts:
+            waiting += [(_child(fact, draft), depth + 1) for draft in drafts]
 
 
 def _decide(fact: Fact, proposals: Table, view: View) -> tuple[list[Deliver | Assign | Put], list[Draft]]:
@@ -55,9 +51,9 @@ def _decide(fact: Fact, proposals: Table, view: View) -> tuple[list[Deliver | As
     drafts: list[Draft] = []
     for proposal in proposals.get(fact.kind, ()):
         for effect in proposal.decide(fact, view):
-            if isinstance(effect, Append):
+            if type(effect) is Append:
                 drafts.append(effect.draft)
-            elif isinstance(effect, Refuse):
+            elif type(effect) is Refuse:
                 raise Refused(effect.code, effect.text, effect.hint)
             else:
                 effects.append(effect)

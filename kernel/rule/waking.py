@@ -26,8 +26,8 @@ def wake(
     asked_by: int | None = None,
 ) -> tuple[Effect, ...]:
     """Give the agent the message as work. What the rest means, kernel.rule.effects says."""
-    assign = Assign(agent, AgentName(name), lane, hops, joins, waits_for, continues, asked_by)
-    return (assign, Deliver(agent, AgentName(name)))
+    called = AgentName(name)
+    return (Assign(agent, called, lane, hops, joins, waits_for, continues, asked_by), Deliver(agent, called))
 
 
 def call_upon(fact: Fact, workspace: Workspace, whom: Iterable[tuple[AgentKey, str]]) -> tuple[Effect, ...]:

@@ -1,10 +1,11 @@
-"""One job's part of a write transaction: its connection, its time, and the events it tells."""
+"""A write transaction as its jobs see it: its connection, its time, and the events they tell."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import apsw
 import msgspec
+from msgspec import to_builtins
 
 from kernel.store.clock_text import rfc3339
 from protocol.events import DURABLE, Event
@@ -12,17 +13,20 @@ from protocol.message import Message
 from protocol.names import instruction_id
 
 _encode: Final = msgspec.json.Encoder().encode
+Bindings = tuple[str | int | bytes | None, ...]
+"""Of a statement, by place."""
 _NO_DATA: Final[dict[str, Any]] = {}
-_Row = tuple[str, int, str | None, str | None, int | None, int | None, bytes | None]
 
 
 class Transaction:
-    """Handed to a job by the writer. Rows and events are kept if the job returns, dropped if it raises."""
+    """Handed to each job by the writer. Rows and events of a job are kept if it returns, dropped if it raises."""
 
-    __slots__ = ("conn", "events", "forgets", "now", "now_ms")
+    __slots__ = ("conn", "events", "forgets", "now", "now_ms", "write")
 
     def __init__(self, conn: apsw.Connection, now_ms: int) -> None:
         self.conn = conn
+        self.write: Final[Callable[[str, Bindings], object]] = conn.cursor().execute
+        """Runs a statement that gives no row, on a cursor kept for that: ``conn.execute`` makes one each time."""
         self.now_ms = now_ms
         self.now = rfc3339(now_ms)
         """The time of the transaction as text."""
@@ -47,19 +51,20 @@ class Transaction:
         if type not in DURABLE:
             raise ValueError(f"{type!r} is not a durable event: add it to protocol/events.py")
         body = _encode(data) if data else None
-        self._tell((type, self.now_ms, space, agent, instruction, None, body), dict(data))
+        self.write(INSERT_EVENT, (type, self.now_ms, space, agent, instruction, None, body))
+        self._tell(type, space, agent, instruction, dict(data))
 
     def emit_message(self, message: Message, cause: int | None) -> None:
         """Write the ``message`` event of a message whose row exists."""
-        row = ("message", self.now_ms, message.space, message.sender, cause, message.seq, None)
-        self._tell(row, msgspec.to_builtins(message))
+        self.write(INSERT_EVENT, ("message", self.now_ms, message.space, message.sender, cause, message.seq, None))
+        self._tell("message", message.space, message.sender, cause, to_builtins(message))
 
-    def _tell(self, row: _Row, data: dict[str, Any]) -> None:
-        self.conn.execute(INSERT_EVENT, row)
-        kind, _at_ms, space, agent, instruction, _message, _body = row
+    def _tell(
+        self, type: str, space: str | None, agent: str | None, instruction: int | None, data: dict[str, Any]
+    ) -> None:
         seq = self.conn.last_insert_rowid()
         known = None if instruction is None else instruction_id(instruction)
-        event = Event(type=kind, at=self.now, seq=seq, space=space, agent=agent, instruction=known, data=data)
+        event = Event(type=type, at=self.now, seq=seq, space=space, agent=agent, instruction=known, data=data)
         self.events.append(event)
 
 

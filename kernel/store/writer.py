@@ -9,19 +9,21 @@ import logging
 import queue
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import apsw
+import msgspec
 import outcome
 import trio
+from msgspec import UNSET
 
 from kernel.fault import fault_hook
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
 from kernel.store.transaction import Transaction
+from kernel.store.woken import WOKEN
 from protocol.errors import Refused
 from protocol.events import Event
 
@@ -48,14 +50,19 @@ BUSY: Final = Refused("busy", "the kernel has more to write than it can: nothing
 STOPPING: Final = Refused("stopping", "the kernel is stopping: nothing was written")
 
 
-@dataclass(slots=True, eq=False)
-class _Job:
+class _Job(msgspec.Struct, eq=False):
     call: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     task: trio.lowlevel.Task | None
     """Who waits; None once nobody does."""
-    answer: outcome.Outcome[Any] | None = None
+    result: Any = UNSET
+    failure: outcome.Error | None = None
+
+    def abandon(self, _raise_cancel: object) -> trio.lowlevel.Abort:
+        """Nobody waits any more; it is committed all the same."""
+        self.task = None
+        return trio.lowlevel.Abort.SUCCEEDED
 
 
 class _JobFailed(Exception):
@@ -124,12 +131,8 @@ class Writer:
             raise _copy(self._refusal)
         handed_in = _Job(job, args, kwargs, trio.lowlevel.current_task())
         self._jobs.put(handed_in)
-
-        def abandon(_raise_cancel: object) -> trio.lowlevel.Abort:
-            handed_in.task = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        return cast(T, await trio.lowlevel.wait_task_rescheduled(abandon))
+        await trio.lowlevel.wait_task_rescheduled(handed_in.abandon)
+        return cast("T", handed_in.result)
 
     async def _wait_for_room(self) -> None:
         with trio.move_on_after(ADMISSION_SECONDS) as patience:
@@ -236,18 +239,14 @@ class Writer:
                 return []
             return self._in_transaction(group, now_ms, self._run_apart)
 
-    def _in_transaction(self, group: list[_Job], now_ms: int, run: Callable[[_Job, Transaction], bool]) -> list[Event]:
+    def _in_transaction(self, group: list[_Job], now_ms: int, run: Callable[[_Job, Transaction], None]) -> list[Event]:
         conn = self._conn
-        events: list[Event] = []
-        forgets = False
+        transaction = Transaction(conn, now_ms)
         fault_hook("store.begin")
         conn.execute("BEGIN IMMEDIATE")
         try:
             for job in group:
-                transaction = Transaction(conn, now_ms)
-                if run(job, transaction):
-                    events += transaction.events
-                    forgets = forgets or transaction.forgets
+                run(job, transaction)
                 fault_hook("store.job")
             fault_hook("store.commit")
             conn.execute("COMMIT")
@@ -255,37 +254,37 @@ class Writer:
             if conn.in_transaction:
                 conn.execute("ROLLBACK")
             raise
-        if forgets:
+        if transaction.forgets:
             self._owes_truncation = self._owes_rewrite = True
-        return events
+        return transaction.events
 
-    def _run_job(self, job: _Job, transaction: Transaction) -> bool:
+    def _run_job(self, job: _Job, transaction: Transaction) -> None:
         """Run it as if it could not fail. Raises _JobFailed, with its answer, where the transaction must be undone."""
         try:
-            job.answer = outcome.Value(job.call(transaction, *job.args, **job.kwargs))
+            job.result = job.call(transaction, *job.args, **job.kwargs)
+            job.failure = None
         except (apsw.FullError, apsw.BusyError, *DISK_FAILURES):
             raise
         except Exception as error:  # noqa: BLE001 - the wall between jobs: what one raises is its caller's
-            job.answer = outcome.Error(error)
+            job.failure = outcome.Error(error)
             raise _JobFailed from None
-        return True
 
-    def _run_apart(self, job: _Job, transaction: Transaction) -> bool:
-        """Run it in a savepoint. False: it failed, and nothing of it is left but its answer."""
+    def _run_apart(self, job: _Job, transaction: Transaction) -> None:
+        """Run it in a savepoint. If it fails, nothing of it is left but its answer."""
         conn = self._conn
-        kept = True
+        told, forgets = len(transaction.events), transaction.forgets
         conn.execute("SAVEPOINT job")
         try:
             self._run_job(job, transaction)
         except _JobFailed:
             conn.execute("ROLLBACK TO job")
-            kept = False
+            del transaction.events[told:]
+            transaction.forgets = forgets
         conn.execute("RELEASE job")
-        return kept
 
     def _answer_all(self, jobs: Sequence[_Job], error: Exception) -> None:
         for job in jobs:
-            job.answer = outcome.Error(_copy(error))
+            job.failure = outcome.Error(_copy(error))
 
     def _on_trio(self, call: Callable[[], None]) -> None:
         assert self._token is not None
@@ -302,8 +301,8 @@ class Writer:
             self._make_room(len(group))
             for job in group:
                 if job.task is not None:
-                    assert job.answer is not None
-                    trio.lowlevel.reschedule(job.task, job.answer)
+                    assert job.failure or job.result is not UNSET
+                    trio.lowlevel.reschedule(job.task, job.failure or WOKEN)
 
     def _deliver_failure(self, left: list[_Job], failure: StorageFailed) -> None:
         """Answer these jobs, and every one that was handed in meanwhile, with the failure."""

@@ -9,7 +9,6 @@ from kernel.__main__ import main
 from kernel.fault import fault_hook
 from kernel.store.transaction import Transaction
 from kernel.store.writer import Writer
-from protocol.events import Event
 
 HEAD_START_SECONDS: Final = 0.1
 """For the answer to reach its client before COMMIT is begun."""
@@ -21,12 +20,11 @@ class Hasty(Writer):
     def _commit_group(self, group: list[Any]) -> bool:
         conn = self._conn
         conn.execute("BEGIN IMMEDIATE")
-        events: list[Event] = []
+        transaction = Transaction(conn, self._clock_ms())
         for job in group:
-            transaction = Transaction(conn, self._clock_ms())
-            events += transaction.events if self._run_apart(job, transaction) else []
-        self._on_trio(partial(self._deliver, group, events))
-        if any(event.type == "message" and event.agent == "user" for event in events):
+            self._run_apart(job, transaction)
+        self._on_trio(partial(self._deliver, group, transaction.events))
+        if any(event.type == "message" and event.agent == "user" for event in transaction.events):
             select.select([], [], [], HEAD_START_SECONDS)
             fault_hook("hasty.answered")
         conn.execute("COMMIT")

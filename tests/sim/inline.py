@@ -110,7 +110,7 @@ class InlineWriter(Writer):
             raise StorageFailed("the kernel was killed between a commit and its answers")
         return events
 
-    def _in_transaction(self, group: list[Any], now_ms: int, run: Callable[[Any, Transaction], bool]) -> list[Event]:
+    def _in_transaction(self, group: list[Any], now_ms: int, run: Callable[[Any, Transaction], None]) -> list[Event]:
         forget = None if self._inspect is None else self._inspect.remember()
         try:
             return super()._in_transaction(group, now_ms, run)
@@ -119,11 +119,11 @@ class InlineWriter(Writer):
                 forget()
             raise
 
-    def _run_job(self, job: Any, transaction: Transaction) -> bool:
-        kept = super()._run_job(job, transaction)
+    def _run_job(self, job: Any, transaction: Transaction) -> None:
+        told = len(transaction.events)
+        super()._run_job(job, transaction)
         if self._inspect is not None:
-            self._inspect(self._conn, transaction.events, transaction.now_ms)
-        return kept
+            self._inspect(self._conn, transaction.events[told:], transaction.now_ms)
 
     def _on_trio(self, call: Callable[[], None]) -> None:
         call()

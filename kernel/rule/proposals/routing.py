@@ -39,10 +39,10 @@ def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
     if fact.sender != USER:
         return ()
     name = split_space(fact.space)[1]
-    if not view.agent_exists(AgentKey(name)):
+    key = AgentKey(name)
+    if not view.agent_exists(key):
         return (Refuse("unknown_agent", f"there is no agent {name!r}", "awk ls lists the agents"),)
-    continues = taken_up(fact, AgentKey(name), view)
-    return wake(AgentKey(name), name, "immediate", fact.hops, continues=continues)
+    return wake(key, name, "immediate", fact.hops, continues=taken_up(fact, key, view))
 
 
 def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ...]:

@@ -40,15 +40,23 @@ def append(
     author = None if draft.author is None else _speaker(tx, draft.author, draft)
     if request is not None and (recorded := recall(tx.conn, request, tx.now_ms)) is not None:
         return _decoder.decode(recorded.response)
-    words = (draft.kind, draft.text, draft.to, draft.asks)
-    known = None if author is None or draft.author is None else look_up(tx, draft.author, author, words, call_key)
-    if known is not None and known.result is not None:
-        return _decoder.decode(known.result)
-    appended = _append(tx, draft, author)
-    if author is not None and known is not None:
-        book(tx, author, known, _encode(appended))
+    if author is None or draft.author is None:
+        appended = _append(tx, draft, None)
+    else:
+        appended = _append_once(tx, draft, draft.author, author, call_key)
     if request is not None:
         remember(tx, request, _encode(appended), status=202)
+    return appended
+
+
+def _append_once(tx: Transaction, draft: Draft, author: Author, speaker: Held, call_key: str | None) -> Appended:
+    """What an agent says, once for its call: what was said before is answered as it was then."""
+    words = (draft.kind, draft.text, draft.to, draft.asks)
+    known = look_up(tx, author, speaker, words, call_key)
+    if known.result is not None:
+        return _decoder.decode(known.result)
+    appended = _append(tx, draft, speaker)
+    book(tx, speaker, known, _encode(appended))
     return appended
 
 

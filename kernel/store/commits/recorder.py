@@ -69,27 +69,29 @@ class Recorder:
         deliveries: list[Deliver] = []
         assigns: list[Assign] = []
         for effect in effects:
-            if isinstance(effect, Deliver):
+            if type(effect) is Deliver:
                 deliveries.append(effect)
-            elif isinstance(effect, Assign):
+            elif type(effect) is Assign:
                 assigns.append(effect)
             else:
                 self._put(effect.row)
         run = self._run_of(fact.space)
         seq = self._message(fact, run.number, deliveries)
         self.first_seq = self.first_seq or seq
-        assigned = {one.agent: self._assign(seq, fact, run, one) for one in assigns}
+        assigned: dict[AgentKey, int] = {}
+        for one in assigns:
+            assigned[one.agent] = self._assign(seq, fact, run, one)
         for delivery in deliveries:
             instruction = assigned.get(delivery.agent)
             if instruction is None:
                 self.not_woken.append(delivery.name)
-            self._tx.conn.execute(INSERT_DELIVERY, (seq, delivery.agent, delivery.name, fact.space, instruction))
+            self._tx.write(INSERT_DELIVERY, (seq, delivery.agent, delivery.name, fact.space, instruction))
 
     def _message(self, fact: Fact, run: int | None, deliveries: Iterable[Deliver]) -> int:
         tx = self._tx
-        to = tuple(one.name for one in deliveries)
+        to = tuple([one.name for one in deliveries])
         row = (fact.kind, fact.space, fact.sender, " ".join(to), fact.text, fact.hops, fact.cause, run, tx.now_ms)
-        tx.conn.execute(INSERT_MESSAGE, row)
+        tx.write(INSERT_MESSAGE, row)
         seq = tx.conn.last_insert_rowid()
         if fact.kind not in FACT_KINDS:
             message = Message(
@@ -107,45 +109,55 @@ class Recorder:
         return seq
 
     def _assign(self, seq: int, fact: Fact, run: _Run, assign: Assign) -> int:
-        tx = self._tx
         waits_for: WaitReason | None = assign.waits_for or ("paused" if run.paused else None)
-        values: Values = {
-            "agent": assign.agent,
-            "name": assign.name,
-            "space": fact.space,
-            "run": run.number,
-            "lane": LANES.index(assign.lane),
-            "state": "waiting" if waits_for else "queued",
-            "waits_for": waits_for,
-            "message": seq,
-            "hops": assign.hops,
-            "now": tx.now_ms,
-            "vouched": _encode(fact.vouched) if fact.vouched else None,
-            "joins": assign.joins,
-            "asked_by": assign.asked_by,
-        }
-        number = self._join(values, fact.text) if assign.joins and waits_for is None else None
+        number = self._join(fact, run, assign) if assign.joins and waits_for is None else None
         if number is None:
-            number = self._insert(values, fact.space, assign, run)
-        if assign.continues is not None and take_up(tx, number, assign.continues, fact.text):
-            inherit_questions(tx, number, assign.continues)
+            number = self._insert(seq, fact, run, assign, waits_for)
+        if assign.continues is not None and take_up(self._tx, number, assign.continues, fact.text):
+            inherit_questions(self._tx, number, assign.continues)
         self.instructions.append(instruction_id(number))
         return number
 
-    def _join(self, values: Values, text: str) -> int | None:
+    def _join(self, fact: Fact, run: _Run, assign: Assign) -> int | None:
         """The instruction of earlier mentions that this one joins, if there is one that still waits for its lease."""
-        limits: Values = {"size": len(text.encode("utf-8", "replace")), "bytes": JOINED_BYTES, "most": JOINED_MESSAGES}
-        row = self._tx.conn.execute(JOIN, values | limits).fetchone()
+        values: Values = {
+            "agent": assign.agent,
+            "space": fact.space,
+            "run": run.number,
+            "lane": LANES.index(assign.lane),
+            "hops": assign.hops,
+            "vouched": _vouched(fact),
+            "size": len(fact.text.encode("utf-8", "replace")),
+            "bytes": JOINED_BYTES,
+            "most": JOINED_MESSAGES,
+        }
+        row = self._tx.conn.execute(JOIN, values).fetchone()
         return None if row is None else int(row[0])
 
-    def _insert(self, values: Values, space: str, assign: Assign, run: _Run) -> int:
+    def _insert(self, seq: int, fact: Fact, run: _Run, assign: Assign, waits_for: WaitReason | None) -> int:
         tx = self._tx
-        tx.conn.execute(INSERT_INSTRUCTION, values)
+        status = "waiting" if waits_for else "queued"
+        row = (
+            assign.agent,
+            assign.name,
+            fact.space,
+            run.number,
+            LANES.index(assign.lane),
+            status,
+            waits_for,
+            seq,
+            assign.hops,
+            tx.now_ms,
+            _vouched(fact),
+            assign.joins,
+            assign.asked_by,
+        )
+        tx.write(INSERT_INSTRUCTION, row)
         number = tx.conn.last_insert_rowid()
         if run.number is not None:
-            tx.conn.execute(COUNT_ASSIGNED, (run.number,))
-        data = {"status": values["state"], "lane": assign.lane, "not_before": None, "waits_for": values["waits_for"]}
-        tx.emit("instruction.queued", space=space, agent=assign.name, instruction=number, data=data)
+            tx.write(COUNT_ASSIGNED, (run.number,))
+        data = {"status": status, "lane": assign.lane, "not_before": None, "waits_for": waits_for}
+        tx.emit("instruction.queued", space=fact.space, agent=assign.name, instruction=number, data=data)
         return number
 
     def _run_of(self, space: str) -> _Run:
@@ -208,6 +220,10 @@ def record(tx: Transaction, fact: Fact) -> Recorder:
     return recorder
 
 
+def _vouched(fact: Fact) -> bytes | None:
+    return _encode(fact.vouched) if fact.vouched else None
+
+
 def _agent_of(member: MemberSpec, space: str) -> AgentSpec:
     home = space if member.origin == "inline" else None
     return AgentSpec(key=AgentKey(member.key), origin=member.origin, home_space=home, definition=member.definition)
@@ -224,7 +240,7 @@ INSERT INTO deliveries (message, agent, name, space, state, instruction) VALUES 
 INSERT_INSTRUCTION: Final = """
 INSERT INTO instructions
   (agent, name, space, run, lane, state, waits_for, message, hops, enqueued_ms, vouched, by_mention, asked_by)
-VALUES (:agent, :name, :space, :run, :lane, :state, :waits_for, :message, :hops, :now, :vouched, :joins, :asked_by)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 JOIN: Final = """
