@@ -3,7 +3,7 @@
 import gc
 from typing import Final
 
-COLLECTED_AFTER: Final = (10_000, 20, 20)
+COLLECTED_AFTER: Final = (2_000, 20, 20)
 """Objects that are not freed by themselves; and collections of the young before one of the older."""
 
 

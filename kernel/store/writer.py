@@ -131,8 +131,11 @@ class Writer:
             raise _copy(self._refusal)
         handed_in = _Job(job, args, kwargs, trio.lowlevel.current_task())
         self._jobs.put(handed_in)
-        await trio.lowlevel.wait_task_rescheduled(handed_in.abandon)
-        return cast("T", handed_in.result)
+        try:
+            await trio.lowlevel.wait_task_rescheduled(handed_in.abandon)
+            return cast("T", handed_in.result)
+        finally:
+            handed_in.failure = None  # its traceback leads here again, and would keep all that the job was given
 
     async def _wait_for_room(self) -> None:
         with trio.move_on_after(ADMISSION_SECONDS) as patience:

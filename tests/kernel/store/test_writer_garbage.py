@@ -1,0 +1,37 @@
+"""What a refused commit brought is gone with its answer."""
+
+import gc
+import weakref
+
+import pytest
+
+from kernel.store.transaction import Transaction
+from protocol.errors import Refused
+from tests.kernel.store.house import House
+
+
+class Payload:
+    """Something large."""
+
+
+async def test_what_a_refused_job_was_given_is_gone_with_its_answer(house: House) -> None:
+    """IF15, HF18: job, answer, error and traceback must be no cycle: each held a body of up to four megabytes."""
+
+    def refuse(_tx: Transaction, payload: Payload) -> None:
+        raise Refused("conflict", f"no {payload is None}")
+
+    async def attempt() -> weakref.ref[Payload]:
+        payload = Payload()
+        with pytest.raises(Refused):
+            await house.writer.commit(refuse, payload)
+        return weakref.ref(payload)
+
+    await house.writer.commit(lambda _tx: None)
+    gc.collect()
+    gc.disable()
+    try:
+        left = await attempt()
+        await house.writer.commit(lambda _tx: None)  # the writer's thread has let go of the group before
+        assert left() is None
+    finally:
+        gc.enable()
