@@ -314,7 +314,7 @@ async def test_a_wait_that_began_before_the_deadline_was_set_does_not_count_eith
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
         with standstill.move_on_after(50) as patience:
-            await trio.sleep_forever()
+            await trio.Event().wait()
     assert patience.cancelled_caught
     assert trio.current_time() == pytest.approx(7250)
 
