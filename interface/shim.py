@@ -18,7 +18,7 @@ WORDS = frozenset(
         "restart", "reset", "pause", "resume", "continue", "cancel", "retry", "promote", "inbox", "clear",
         "new", "ls", "list", "ps", "top", "logs", "events", "providers", "backends", "init", "version",
         "validate", "config", "schema", "completion", "_complete", "agent", "trust",
-        "tool", "skills", "feedback", "pending", "approve", "deny", "diff",
+        "tool", "skills", "feedback", "pending", "approve", "deny", "diff", "proposal", "runs", "stats",
     }
 )  # fmt: skip
 """Our command words, literally: reading the table they are equal to would cost every pass-through its imports."""

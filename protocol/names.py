@@ -44,7 +44,7 @@ def check_name(text: str) -> AgentName:
     """Return ``text`` as a name of an agent or workflow. Raises NameRejected."""
     if not NAME.fullmatch(text):
         raise NameRejected(
-            f"{text!r} is not a name: lower-case letters, digits, '_' and '-', starting with a letter, at most 32"
+            f"{text[:100]!r} is not a name: lower-case letters, digits, '_' and '-', starting with a letter, at most 32"
         )
     if text in RESERVED:
         raise NameRejected(f"{text!r} is reserved")
@@ -62,7 +62,7 @@ def check_tag(text: str) -> str:
     """Return ``text`` as a workflow's tag. Raises NameRejected."""
     if not TAG.fullmatch(text):
         raise NameRejected(
-            f"{text!r} is not a tag: letters, digits, '.', '_' and '-', starting with a letter or digit, at most 64"
+            f"{text[:80]!r} is not a tag: letters, digits, '.', '_' and '-', starting with a letter or digit, up to 64"
         )
     return text
 

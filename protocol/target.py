@@ -55,5 +55,5 @@ def parse_target(text: str) -> Target:
         )
     except NameRejected as error:
         raise TargetRejected(
-            f"{text!r} is not a target ({error}); use alice, @review, @review:tag or alice@review[:tag]"
+            f"{text[:100]!r} is not a target ({error}); use alice, @review, @review:tag or alice@review[:tag]"
         ) from error

@@ -101,7 +101,7 @@ def _is_plain(value: str, *, flow: bool) -> bool:
     """Whether ``value`` says itself to every reader of YAML, as it stands."""
     if not _PLAIN.match(value) or value[-1] in " :" or ": " in value or " #" in value:
         return False
-    if value.lower() in _TAKEN or _NUMBER_LIKE.fullmatch(value) or (flow and re.search(r"[,\[\]{}:]", value)):
+    if value.lower() in _TAKEN or _NUMBER_LIKE.fullmatch(value) or (flow and re.search(r"[,\[\]{}:?]", value)):
         return False
     return all(map(_printable, value)) and "\t" not in value
 

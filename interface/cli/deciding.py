@@ -26,7 +26,9 @@ def decision_arguments(parser: argparse.ArgumentParser, ids: str) -> None:
 def checked(name: str) -> str:
     """``name`` as that of a request. Raises Failure (usage)."""
     if not _REQUEST.fullmatch(name):
-        raise Failure("usage", f"{name!r} is not a request for approval: ids look like a3", "awk pending lists them")
+        raise Failure(
+            "usage", f"{name[:100]!r} is not a request for approval: ids look like a3", "awk pending lists them"
+        )
     return name
 
 

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TextIO, cast
+from typing import Final, TextIO, cast
 
 from interface.cli.context import Context, World
 from interface.cli.exits import Exit, Interrupted, of_failure
@@ -17,6 +17,10 @@ from interface.failure import Failure, Unreachable
 
 SystemAwks = Callable[[], Sequence[str]]
 """Finds what our shim stands before; None where we were called by our full name."""
+
+
+_CLOSE: Final = 0.7
+"""How like a command a word is that may be a slip of it: statsu is status, and bogus is not logs."""
 
 
 def main(words: Sequence[str], system_awks: SystemAwks | None) -> int:
@@ -138,8 +142,9 @@ def _help(world: World, system_awks: SystemAwks | None) -> int:
 def _unknown(word: str, world: World, *, shim: bool) -> int:
     from difflib import get_close_matches  # noqa: PLC0415  (10 ms, for typos only)
 
-    close = get_close_matches(word, [known for known in BY_WORD if known[0] != "_"], n=1)
+    close = get_close_matches(word, [known for known in BY_WORD if known[0] != "_"], n=3, cutoff=_CLOSE)
+    close.sort(key=lambda known: sorted(known) != sorted(word))  # strat is start, though as like stats
     meant = f"did you mean {world.program} {close[0]}?" if close else f"{world.program} --help lists the commands"
     other = " (for an awk program of this one word, call the system's awk by its path)" if shim else ""
-    world.out.error(Failure("usage", f"{world.program} has no command {word!r}", meant + other))
+    world.out.error(Failure("usage", f"{world.program} has no command {word[:100]!r}", meant + other))
     return Exit.USAGE

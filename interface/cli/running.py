@@ -13,7 +13,6 @@ from interface.failure import Failure, Unreachable
 from interface.follow import CONNECTED, Follower
 from interface.sse import ServerEvent
 
-
 _SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
     {Exit.TERMINATED: "?signal=TERM", Exit.HANGUP: "?signal=HUP", Exit.BROKEN_PIPE: "?signal=PIPE"}
 )

@@ -96,7 +96,10 @@ def _options(opened: BallotOpened) -> Fault | None:
     if opened.kind == "election" and any(option.label != f"@{option.id}" for option in opened.options):
         return "the options of an election are members", "leave options out, or make it a decision"
     if any(_OPTION_ID.fullmatch(one) is None for one in ids):
-        return "an option's id has letters, digits, dots, dashes and underscores, at most 64", "say the rest in its label"
+        return (
+            "an option's id has letters, digits, dots, dashes and underscores, at most 64",
+            "say the rest in its label",
+        )
     least = 1 if opened.kind in ("assignment", "election") else 2
     if not least <= len(ids) <= OPTIONS_LIMIT:
         text = f"{len(ids)} options: a {opened.kind} has from {least} to {OPTIONS_LIMIT}"

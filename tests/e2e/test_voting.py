@@ -57,7 +57,7 @@ def test_a_vote_with_a_dead_voter_ends_at_its_deadline(project: Project) -> None
     (end,) = (one for one in ran.json()["messages"] if one["kind"] == "resolved")
     assert (end["from"], end["to"]) == ("system", ["alice"])
     assert end["text"].splitlines()[1:] == [
-        "Result: sqlite: SQLite (the time is up)",
+        "Result: sqlite: SQLite (the time is up; a tie between sqlite, postgres: the first of them wins)",
         "Votes: sqlite=1, postgres=1",
     ]
     assert said.index(("system", "resolved", "[RESOLVED:database] Which database?")) < said.index(

@@ -1,6 +1,7 @@
 """agent memory, notes and todo: files that people and agents share, written whole and inside the project."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,19 @@ def _write(cli: Cli, path: str, text: str) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     return file
+
+
+@pytest.mark.parametrize(
+    "words", [("memory", "alice", "set", "k", "v"), ("notes", "alice", "add", "n"), ("todo", "alice", "add", "t")]
+)
+def test_where_nothing_can_be_written_that_is_said(words: tuple[str, ...], cli: Cli) -> None:
+    """A disk that is read only, or a file in the way: which folder it is, and why."""
+    folder = cli.root / CONTEXT
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("")
+    ran = cli("agent", *words)
+    assert (ran.code, ran.err) == (1, f"error: {CONTEXT} cannot be written: Not a directory\n")
 
 
 def test_memory_is_set_shown_searched_and_removed(cli: Cli) -> None:

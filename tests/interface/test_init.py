@@ -89,7 +89,6 @@ def test_the_example_is_the_one_of_the_repository(name: str, more: set[str]) -> 
 
 def test_where_nothing_can_be_written_that_is_said(cli: Cli) -> None:
     """A disk that is read only, or a file in the way: no traceback, and no bug of ours."""
-    (cli.root / ".workflows").rmdir()
     (cli.root / ".workflows").write_text("")
     ran = cli("init")
     assert (ran.code, "cannot be written" in ran.err, "bug" in ran.err) == (1, True, False)

@@ -58,7 +58,9 @@ def test_one_is_shown_with_its_votes_and_who_is_waited_for(cli: Cli, kernel: Ker
         f"open until {AT}; not yet: carol",
     ]
     kernel.answers[f"GET {HERE}/release"] = document(WON)
-    assert cli("proposal", "show", "release@review").out.endswith(f"no won, {AT} (enough have voted)\n")
+    assert cli("proposal", "show", "release@review").out.endswith(
+        f"no won, {AT} (enough have voted; a tie: the first of them wins)\n"
+    )
     shown = cli("proposal", "show", "release@review", "--json").json()
     assert (next(iter(shown)), shown["schema"], shown["winner"]) == ("schema", "awk/proposal/1", "no")
 
@@ -74,12 +76,28 @@ def test_one_is_shown_with_its_votes_and_who_is_waited_for(cli: Cli, kernel: Ker
             f"cancelled by user, {AT}: too late",
         ),
         ({"state": "resolved", "ended_at": AT, "why": "quorum", "assigned": {"docs": ("bob",)}}, "docs: bob"),
+        ({"state": "expired", "ended_at": AT, "why": "deadline"}, "\ndid not vote: carol\n"),
+        ({"state": "resolved", "winner": "no", "ended_at": AT, "why": "creator"}, "(its creator broke the tie)"),
+        (
+            {"state": "resolved", "winner": "no", "ended_at": AT, "why": "quorum", "counts": {"yes": 0, "no": 2}},
+            "voted)",
+        ),
+        ({"type": "assignment"}, "each option gets those who choose it, quorum 2 of 3\n"),
     ],
 )
 def test_how_it_ended_is_said(changes: dict[str, Any], said: str, cli: Cli, kernel: KernelDouble) -> None:
     """decisions, Collaboration: no winner is a result, and so is everything else that ends a vote."""
     kernel.answers[f"GET {HERE}/release"] = document(msgspec.structs.replace(OPEN, **changes))
     assert said in cli("proposal", "show", "release@review").out
+
+
+@pytest.mark.parametrize("words", [["proposal", "show"], ["status"], ["clear"], ["approve"], []], ids=str)
+@pytest.mark.parametrize("word", ["x" * 5000, f"@{'x' * 5000}", "x!" * 2500], ids=["name", "workflow", "no name"])
+def test_a_wrong_name_is_not_said_again_in_full(words: list[str], word: str, cli: Cli, kernel: KernelDouble) -> None:
+    """What is wrong is said on a line that can be read."""
+    kernel.answers["GET /proposals"] = listed(OPEN)
+    ran = cli(*words, word)
+    assert (ran.code != 0, len(ran.err) < 600) == (True, True)
 
 
 def test_a_person_votes_and_calls_votes_off(cli: Cli, kernel: KernelDouble) -> None:

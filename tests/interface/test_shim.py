@@ -152,6 +152,8 @@ def test_a_typo_is_told_and_not_handed_on(script: Path) -> None:
     code, out, err = _ran(script, "strat", "review", path=_path(script), stdin=b"x\n")
     assert (code, out) == (2, b"")
     assert b"did you mean awk start?" in err
+    _, _, err = _ran(script, "bogus", path=_path(script), stdin=b"x\n")
+    assert b"did you mean" not in err
 
 
 def test_help_is_ours_and_names_the_system_awk(script: Path) -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kernel.source.files import tree_of
@@ -72,6 +72,7 @@ def _of_nodes(node: Node) -> object:
 
 
 @given(st.dictionaries(ANY, VALUES, min_size=1, max_size=4))
+@example({"": ["why?"]})
 def test_what_is_written_as_yaml_is_what_everybody_reads(value: dict[str, object]) -> None:
     """CF06: for libyaml and for our loader alike; and texts stay texts where a reader guesses types."""
     text = document(value)  # type: ignore[arg-type]

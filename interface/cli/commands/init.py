@@ -52,10 +52,17 @@ def _write_new(path: Path, content: bytes) -> bool:
     """Write ``path`` unless something is there, even a dangling link. Raises Failure."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(path.parent, error) from error
+    try:
         with path.open("xb") as file:
             file.write(content)
     except FileExistsError:
         return False
     except OSError as error:
-        raise Failure("failed", f"{path} cannot be written: {error.strerror or error}") from error
+        raise _unwritable(path, error) from error
     return True
+
+
+def _unwritable(path: Path, error: OSError) -> Failure:
+    return Failure("failed", f"{path} cannot be written: {error.strerror or error}")

@@ -13,6 +13,8 @@ from protocol.target import Target, TargetRejected, parse_target
 
 _LOOKS: Final = "proposals are called like release, or release@review[:tag]; proposal list shows them"
 _SHOWN: Final = 8
+_CUT: Final = 40
+"""Characters of a wrong name that are said again."""
 
 
 def proposal_argument(parser: argparse.ArgumentParser, dest: str = "id") -> None:
@@ -39,9 +41,9 @@ def parsed(text: str) -> Target:
     try:
         found = parse_target(text)
     except TargetRejected as error:
-        raise Failure("usage", f"{text!r} does not name a proposal", _LOOKS) from error
+        raise Failure("usage", f"{text[:_CUT]!r} does not name a proposal", _LOOKS) from error
     if found.agent is None:
-        raise Failure("usage", f"{text!r} is a workflow, and names no proposal of it", _LOOKS)
+        raise Failure("usage", f"{text[:_CUT]!r} is a workflow, and names no proposal of it", _LOOKS)
     return found
 
 
@@ -58,10 +60,10 @@ def _space_of(client: Client, name: str) -> str:
     found = [row for row in same if row["state"] == "open"] or same
     spaces = list(dict.fromkeys(str(row["space"]) for row in found))
     if not spaces:
-        raise Failure("not_found", f"there is no proposal {name!r}", _near(name, rows))
+        raise Failure("not_found", f"there is no proposal {name[:_CUT]!r}", _near(name, rows))
     if len(spaces) > 1:
         which = ", ".join(full_name(name, space) for space in spaces[:_SHOWN])
-        raise Failure("usage", f"{len(spaces)} workflows have a proposal {name!r}", f"say which: {which}")
+        raise Failure("usage", f"{len(spaces)} workflows have a proposal {name[:_CUT]!r}", f"say which: {which}")
     return spaces[0]
 
 

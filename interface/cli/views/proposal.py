@@ -9,7 +9,7 @@ import msgspec
 from interface.cli.escape import escape, one_line
 from interface.cli.output import Screen
 from interface.cli.proposal_verbs.named import full_name
-from protocol.ballot import BallotInfo, Option, Resolution, Vote, Why
+from protocol.ballot import BallotInfo, Option, Resolution, TieBreaker, Vote, Why
 
 _WHYS: Final[Mapping[Why | None, str]] = MappingProxyType(
     {
@@ -18,6 +18,9 @@ _WHYS: Final[Mapping[Why | None, str]] = MappingProxyType(
         "creator": "its creator broke the tie",
         "deadline": "its time was up",
     }
+)
+_TIES: Final[Mapping[TieBreaker | None, str]] = MappingProxyType(
+    {"first": "the first of them wins", "random": "it was decided by lot", "creator-decides": "its creator decided"}
 )
 _RULES: Final = MappingProxyType(
     {
@@ -61,6 +64,8 @@ def outcome(one: BallotInfo) -> str:
 
 def _rule(one: BallotInfo) -> str:
     terms: Resolution = one.resolution
+    if one.type == "assignment":
+        return f"each option gets those who choose it, quorum {terms.quorum} of {len(one.electors)}"
     tie = f", a tie: {terms.tie_breaker}" if terms.tie_breaker else ""
     return f"{_RULES[terms.type]}, quorum {terms.quorum} of {len(one.electors)}{tie}"
 
@@ -81,8 +86,15 @@ def _end(one: BallotInfo) -> list[str]:
     if one.state == "open":
         missing = f"; not yet: {', '.join(one.missing)}" if one.missing else ""
         return [one_line(f"{outcome(one)}{missing}")]
-    why = f" ({_WHYS[one.why]})" if one.why in _WHYS else ""
+    why = f" ({_WHYS[one.why]}{_tie(one)})" if one.why in _WHYS else ""
     by = f" by {one.ended_by}" if one.ended_by else ""
     reason = f": {one.reason}" if one.reason else ""
     took = [one_line(f"{option}: {', '.join(names) or 'nobody'}") for option, names in one.assigned.items()]
-    return [one_line(f"{outcome(one)}{by}, {one.ended_at}{why}{reason}"), *took]
+    silent = [one_line(f"did not vote: {', '.join(one.missing)}")] if one.missing else []
+    return [one_line(f"{outcome(one)}{by}, {one.ended_at}{why}{reason}"), *took, *silent]
+
+
+def _tie(one: BallotInfo) -> str:
+    """How it came that this one won of several with as many votes."""
+    most = [option for option, count in one.counts.items() if count == one.counts.get(one.winner or "")]
+    return f"; a tie: {_TIES[one.resolution.tie_breaker]}" if len(most) > 1 and one.why != "creator" else ""

@@ -20,9 +20,10 @@ def lines(body: bytes, screen: Screen) -> list[str]:
         return [screen.style(report.state, "red")]
     kernel = report.kernel
     agents = ", ".join(f"{count} {one_line(state)}" for state, count in report.agents.items() if count)
-    since = "" if report.state == "down" else f" for {age(kernel.uptime_seconds)}"  # a target that does not run
+    gone = report.state == "down"  # the kernel is up: what was asked about does not run
+    state, since = ("not running", "") if gone else (str(report.state), f" for {age(kernel.uptime_seconds)}")
     return [
-        f"{screen.style(report.state, _COLOURS[report.state])}{since}",
+        f"{screen.style(state, _COLOURS[report.state])}{since}",
         f"  kernel    {kernel.pid} at {one_line(kernel.url)}, version {one_line(kernel.version)}",
         f"  project   {one_line(kernel.project)}",
         f"  agents    {agents or 'none'}",

@@ -45,7 +45,8 @@ async def show(services: Services, call: Call[None]) -> ProposalInfo:
     found = await services.reader.read(ballots.one, space, name)
     if found is None:
         known = [one.id for one in await services.reader.read(ballots.in_space, space)]
-        raise Refused("not_found", f"{space} has no proposal {name[:40]!r}", suggest(name, known, what="it has"))
+        hint = suggest(name, known, what="it has") if known else "nothing was put to the vote there"
+        raise Refused("not_found", f"{space} has no proposal {name[:40]!r}", hint)
     return document(found)
 
 
