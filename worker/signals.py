@@ -5,17 +5,9 @@ standard error instead: a worker that answers no ping is asked so where it stand
 worker pays for it; what a worker executes has the default again.
 """
 
+import _signal as bare  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
 import faulthandler
 import signal
-from _signal import (  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
-    SIG_DFL,
-    SIG_SETMASK,
-    pthread_sigmask,
-    set_wakeup_fd,
-)
-from _signal import (
-    signal as set_handler,
-)
 from typing import Final
 
 _IGNORED: Final = (
@@ -43,7 +35,7 @@ def restore(*, python: bool) -> None:
 
     By ``_signal``: the wrappers in ``signal`` make each number an enum, and copy 40 pages of a fresh fork by it.
     """
-    set_wakeup_fd(-1)
+    bare.set_wakeup_fd(-1)
     for number in _OF_WORKERS if python else _OF_COMMANDS:
-        set_handler(number, SIG_DFL)
-    pthread_sigmask(SIG_SETMASK, ())
+        bare.signal(number, bare.SIG_DFL)
+    bare.pthread_sigmask(bare.SIG_SETMASK, ())

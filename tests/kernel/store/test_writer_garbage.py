@@ -18,7 +18,7 @@ async def test_what_a_refused_job_was_given_is_gone_with_its_answer(house: House
     """IF15, HF18: job, answer, error and traceback must be no cycle: each held a body of up to four megabytes."""
 
     def refuse(_tx: Transaction, payload: Payload) -> None:
-        raise Refused("conflict", f"no {payload is None}")
+        raise Refused("conflict", f"no {type(payload).__name__}")
 
     async def attempt() -> weakref.ref[Payload]:
         payload = Payload()
