@@ -54,11 +54,12 @@ class PlayedWorker:
 
     async def hear(self) -> KernelFrame:
         """The next frame it is sent, but for pings."""
-        while not self._heard:
-            self._heard.extend(frame for frame in self._frames.feed(bytes(await self.inbox.receive_some())))
-        frame = self._heard.popleft()
-        assert not isinstance(frame, Noise)
-        return await self.hear() if isinstance(frame, Ping) else frame
+        with trio.fail_after(20):
+            while not self._heard:
+                self._heard.extend(frame for frame in self._frames.feed(bytes(await self.inbox.receive_some())))
+            frame = self._heard.popleft()
+            assert not isinstance(frame, Noise)
+            return await self.hear() if isinstance(frame, Ping) else frame
 
     async def leave(self, exited: Exited) -> None:
         """Be gone, with the whole tree."""
