@@ -4,6 +4,7 @@ A line over the limit is cut, not buffered: the reader drops the rest of it and 
 What does not parse is handed back as text for the log; it never ends the stream (IF14).
 """
 
+import json
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,10 @@ _encoder: Final = msgspec.json.Encoder()
 F = TypeVar("F")
 
 
+class DoubledKey(ValueError):
+    """An object that has one key twice: readers differ in which of the two values they take."""
+
+
 class LineTooLong(ValueError):
     """A frame that does not fit in one line; send what is long as a blob reference."""
 
@@ -28,6 +33,27 @@ class Noise:
 
     why: str
     text: str
+
+
+def refuse_doubled_keys(text: bytes) -> None:
+    """Raise DoubledKey where an object in ``text`` has a key twice.
+
+    For JSON from outside that its own decoder has taken: msgspec keeps the last value and says nothing.
+    Raises ValueError or RecursionError where ``text`` is no JSON.
+    """
+    _pairs.decode(str(text, "utf-8"))
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > 1:
+        names = {name for name, _ in pairs}
+        if len(names) < len(pairs):
+            seen: set[str] = set()
+            double = next(name for name, _ in pairs if name in seen or seen.add(name))
+            raise DoubledKey(f"the key {double[:100]!r} is there twice")
+
+
+_pairs: Final = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_int=str, parse_float=str)
 
 
 def encode(frame: msgspec.Struct) -> bytes:

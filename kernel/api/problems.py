@@ -10,6 +10,7 @@ from kernel.agents.trust import Untrusted
 from kernel.api.reply import PROBLEM, Reply
 from kernel.source.problems import BadDefinition
 from protocol.api.problem import Problem
+from protocol.codec import DoubledKey
 from protocol.errors import Refused
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ def refusal_of(error: Exception) -> Refused:
     """The refusal that ``error`` amounts to. What is nobody's mistake but ours is logged and becomes ``internal``."""
     if isinstance(error, Refused):
         return error
-    if isinstance(error, msgspec.ValidationError):
+    if isinstance(error, msgspec.ValidationError | DoubledKey):
         return Refused("bad_request", f"the body does not fit: {error}")
     if isinstance(error, msgspec.DecodeError):
         return Refused("bad_request", f"the body is not JSON: {error}")

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.codec import LINE_LIMIT_BYTES, FrameReader, LineTooLong, Noise, encode
+from protocol.codec import (
+    LINE_LIMIT_BYTES,
+    DoubledKey,
+    FrameReader,
+    LineTooLong,
+    Noise,
+    encode,
+    refuse_doubled_keys,
+)
 from protocol.ipc import Delta, Log, Pong, WorkerFrame
 
 
@@ -53,3 +61,25 @@ def test_any_bytes_give_frames_or_noise(data: bytes) -> None:
     """Fault IF03: never an exception."""
     reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
     assert all(item is not None for item in reader.feed(data + b"\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"to": "a", "to": "b"}',
+        b'{"to": 1, "\\u0074o": 1}',
+        b'{"x": [{"y": {"": 1, "a": 2, "": 3}}]}',
+    ],
+)
+def test_a_key_that_is_there_twice_is_refused(text: bytes) -> None:
+    """Promise P17: two readers of one text never see two things; escapes and depth hide nothing."""
+    with pytest.raises(DoubledKey, match="is there twice"):
+        refuse_doubled_keys(text)
+
+
+@pytest.mark.parametrize(
+    "text", [b"{}", b'[{"a": 1}, {"a": 2}]', b'{"a": {"a": {"a": ":"}}}', b'{"n": ' + b"9" * 5000 + b"}", b'"a"']
+)
+def test_the_same_key_in_different_objects_is_fine(text: bytes) -> None:
+    """Only keys of one object are compared."""
+    refuse_doubled_keys(text)

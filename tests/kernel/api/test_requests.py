@@ -26,6 +26,11 @@ JSON = "application/json"
         b'{"to": "alice", "text": "\xff"}',
         b'{"to": "alice", "text": ' + b"[" * 100_000,
         b"\x00",
+        b'{"to": "alice", "to": "alice", "text": "x"}',
+        b'{"to": "alice", "text": "x", "t\\u006f": "bob"}',
+        b'{"to": "alice", "text": "x", "priority": NaN}',
+        b'{"to": "alice", "text": "x", "priority": Infinity}',
+        b'{"to": "alice", "text": "x", "priority": 1e999}',
     ],
 )
 async def test_a_body_that_does_not_fit_is_a_bad_request(kernel: House, data: bytes) -> None:
