@@ -13,6 +13,7 @@ from kernel.boot.init import serve_as_init
 from kernel.boot.record import publish, withdraw
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, take_lock
 from kernel.fault import arm
+from kernel.procs.descriptors import raise_limit
 from protocol.state_paths import LOCK, RECORD
 from protocol.version import VERSION
 
@@ -27,6 +28,7 @@ def main() -> int:
     if ended is not None:
         return ended
     arm(os.environ)
+    raise_limit()
     os.umask(0o077)
     try:
         prepare_state_dir(arguments.state)

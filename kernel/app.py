@@ -18,7 +18,7 @@ from kernel.api.context import Services
 from kernel.api.serve import serve
 from kernel.boot.arguments import Boot
 from kernel.boot.doorstep import Doorstep
-from kernel.boot.heap import settle_heap
+from kernel.boot.heap import give_back_large_blocks, settle_heap
 from kernel.house import House, build
 from kernel.policy.boots import WAY_OUT
 from kernel.procs.launcher import LauncherUnknown
@@ -45,6 +45,7 @@ LADDER_SECONDS: Final = 10.0
 def run(boot: Boot, doorstep: Doorstep) -> int:
     """Run the kernel behind ``boot``'s door until it is stopped. Returns the exit code."""
     _warn_if_the_log_is_gone(boot)
+    give_back_large_blocks()
     try:
         database = open_database(str(Path(boot.arguments.state) / DATABASE))
     except CannotOpen as error:

@@ -45,12 +45,11 @@ def refuse_doubled_keys(text: bytes) -> None:
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> None:
-    if len(pairs) > 1:
-        names = {name for name, _ in pairs}
-        if len(names) < len(pairs):
-            seen: set[str] = set()
-            double = next(name for name, _ in pairs if name in seen or seen.add(name))
-            raise DoubledKey(f"the key {double[:100]!r} is there twice")
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise DoubledKey(f"the key {name[:100]!r} is there twice")
+        seen.add(name)
 
 
 _pairs: Final = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_int=str, parse_float=str)

@@ -1,4 +1,4 @@
-"""One accepted connection: hypercorn's protocol on a trio stream, with deadlines of its own.
+"""One accepted connection: HTTP/1.1 on a trio stream, with deadlines of its own.
 
 hypercorn's own TCPServer writes inside a shield without a deadline: a client that stops reading then holds the
 server open for ever, shutdown included. It also knows no deadline for headers, and starts a task per request just
@@ -6,17 +6,18 @@ to notice that a connection is idle. Here all three are deadlines on the two awa
 """
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol import ProtocolWrapper
 from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import AppWrapper, ConnectionState
+from hypercorn.typing import AppWrapper
 from hypercorn.utils import parse_socket_addr
 
+from kernel.api.http1 import Http1
 from kernel.api.inbox import Requests
 
 HEADERS_SECONDS: Final = 10.0
@@ -24,22 +25,38 @@ HEADERS_SECONDS: Final = 10.0
 STALLED_SECONDS: Final = 10.0
 """How long a client may leave its receive buffer full before it is dropped (fault HF11)."""
 RECEIVE_BYTES: Final = 2**16
+UNREAD_BYTES: Final = 2**20
+"""What is thrown away at a close: closing on unread bytes makes TCP reset, and the last answer would be lost."""
 HEAD: Final = b"HTTP/1.1 "
 INFORMATIONAL: Final = b"HTTP/1.1 1"
 
 
 class Connection:
-    """Serves requests on ``stream`` until either side closes. ``run`` never outlives ``abort``."""
+    """Serves requests on ``stream`` until either side closes. ``run`` never outlives ``abort``.
 
-    def __init__(self, app: AppWrapper, config: Config, context: WorkerContext, stream: trio.SocketStream) -> None:
+    ``asked_by`` is called with itself and the holder of the token for each request that carried a valid one.
+    """
+
+    def __init__(
+        self,
+        app: AppWrapper,
+        config: Config,
+        context: WorkerContext,
+        stream: trio.SocketStream,
+        asked_by: "Callable[[Connection, str], None]",
+        complain: Callable[[str], None],
+    ) -> None:
         self._app = app
         self._config = config
         self._context = context
         self._stream = stream
+        self._asked_by = asked_by
+        self._complain = complain
         self._sending = trio.Lock()
         self._reading = trio.CancelScope()
         self._deadline = trio.current_time() + HEADERS_SECONDS
-        self._idle = True
+        self.idle = True
+        """No request is under way."""
         self._head = b""
         """The head of a response, which goes out with the first of its body: one packet, one system call."""
 
@@ -49,19 +66,10 @@ class Connection:
             socket = self._stream.socket
             client = parse_socket_addr(socket.family, socket.getpeername())
             server = parse_socket_addr(socket.family, socket.getsockname())
-            async with Requests() as group:
-                self._protocol = ProtocolWrapper(
-                    self._app,
-                    self._config,
-                    self._context,
-                    group,
-                    ConnectionState({}),
-                    False,
-                    client,
-                    server,
-                    self._send,
+            async with Requests(self._admitted) as group:
+                self._protocol = Http1(
+                    self._app, self._config, self._context, group, client, server, self._send, self._complain
                 )
-                await self._protocol.initiate()
                 await self._read()
         except OSError:
             pass
@@ -69,28 +77,36 @@ class Connection:
             with trio.CancelScope(shield=True):
                 await self._stream.aclose()
 
+    def _admitted(self, holder: str) -> None:
+        """A request came with a valid token: ``holder``'s."""
+        self._asked_by(self, holder)
+
     def leave(self) -> None:
         """Close now if no request is under way."""
-        if self._idle:
+        if self.idle:
             self._reading.deadline = self._deadline = -1.0
 
     def abort(self) -> None:
         """Close at once, in the middle of whatever is being written."""
         self._stream.socket.close()
 
+    @property
+    def _closed(self) -> bool:
+        return self._stream.socket.fileno() < 0
+
     async def _read(self) -> None:
-        while True:
+        while not self._closed:  # by us: after a request that is none, or an answer that said so
             data = b""
             gone = suppress(trio.BrokenResourceError, trio.ClosedResourceError)
             with trio.CancelScope(deadline=self._deadline) as self._reading, gone:
                 data = await self._receive()
             if not data:
                 break
-            between_requests = self._idle
+            between_requests = self.idle
             if between_requests:
                 self._deadline = min(self._deadline, trio.current_time() + HEADERS_SECONDS)
             await self._protocol.handle(RawData(data))
-            if self._idle and not between_requests:  # it came during the last answer, and may begin a request
+            if self.idle and not between_requests:  # it came during the last answer, and may begin a request
                 self._deadline = trio.current_time() + HEADERS_SECONDS
         await self._protocol.handle(Closed())
 
@@ -110,7 +126,7 @@ class Connection:
             case RawData(data=data):
                 await self._write(data)
             case Updated(idle=idle):
-                self._idle = idle
+                self.idle = idle
                 self._deadline = trio.current_time() + self._config.keep_alive_timeout if idle else float("inf")
                 self._reading.deadline = self._deadline
             case Closed():
@@ -156,5 +172,12 @@ class Connection:
         with trio.CancelScope(shield=True):
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
                 await self._stream.send_eof()
+            self._throw_away_unread()
             await self._stream.aclose()
         await self._protocol.handle(Closed())
+
+    def _throw_away_unread(self) -> None:
+        unread = UNREAD_BYTES
+        with suppress(OSError):  # none is left, or the client has gone
+            while unread > 0 and (data := os.read(self._stream.socket.fileno(), RECEIVE_BYTES)):
+                unread -= len(data)

@@ -4,20 +4,19 @@ Routes without variables that answer in one piece are called from here. Quart, w
 streams, costs as much per request as all the rest of the kernel; both ways go through the same ``answer``.
 """
 
-from http import HTTPStatus
 from typing import Final, Protocol
 
 import trio
 
 from kernel.api.asgi import App, Fields, Receive, Scope, Send, fold
-from kernel.api.body import ClientGone, read_body, replay
+from kernel.api.body import Bodies, ClientGone, check_no_body, replay
 from kernel.api.context import Services
 from kernel.api.gate import Gate
 from kernel.api.http.answer import ASKED, Asked, answer
 from kernel.api.http.route import Route, Stream
 from kernel.api.http.table import ROUTES
-from kernel.api.inbox import INBOX, Inbox
-from kernel.api.principal import Admin, Doorman, Principal, Worker
+from kernel.api.inbox import ADMITTED, INBOX, Inbox
+from kernel.api.principal import Admin, Doorman, Principal, Worker, holder_of
 from kernel.api.problems import problem_reply, refusal_of
 from kernel.api.reply import Reply, send_and_drain, send_reply
 from kernel.store.attempts import Identity
@@ -47,16 +46,14 @@ class Front:
         self._services = services
         self._mcp = mcp
         self._rest = rest
+        self._bodies = Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":
-            await _refuse_socket(scope, send)
-            return
         fields = fold(scope["headers"])
         try:
             principal = self._admit(scope, fields)
-            body = await read_body(receive, fields.get(b"content-length"))
+            body = await self._read_body(principal, fields, scope, receive)
         except Refused as refused:
             headers = ((b"allow", b"POST"),) if refused.code == "method_not_allowed" else ()
             await send_and_drain(problem_reply(refused, headers), receive, send)
@@ -84,6 +81,14 @@ class Front:
         if path.startswith("//"):
             raise Refused("not_found", "there is no such route")  # Quart would take it for a single slash
         return principal
+
+    async def _read_body(self, principal: Principal | None, fields: Fields, scope: Scope, receive: Receive) -> bytes:
+        if principal is None:
+            check_no_body(fields)
+            return b""
+        holder = holder_of(principal)
+        scope[ADMITTED](holder)
+        return await self._bodies.read(receive, fields.get(b"content-length"), holder)
 
     async def _pass_on(
         self,
@@ -126,11 +131,3 @@ def _check_mcp(method: str, principal: Principal) -> None:
         raise Refused("forbidden", "the tools here are for running attempts", hint="use the REST API with this token")
     if method != "POST":
         raise Refused("method_not_allowed", "MCP is spoken by POST here: there are no sessions and no streams")
-
-
-async def _refuse_socket(scope: Scope, send: Send) -> None:
-    """There is no WebSocket here: refuse its handshake."""
-    if scope["type"] != "websocket":
-        return
-    await send({"type": "websocket.http.response.start", "status": HTTPStatus.NOT_FOUND, "headers": []})
-    await send({"type": "websocket.http.response.body", "body": b""})

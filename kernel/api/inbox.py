@@ -21,6 +21,8 @@ LIMIT: Final = 10
 """Parts that may wait. What comes then stays in the socket, so that a client is held up and not its body kept."""
 INBOX: Final = "agent_worker.inbox"
 """Key of the ASGI scope under which a request's own inbox is."""
+ADMITTED: Final = "agent_worker.admitted"
+"""Key of the ASGI scope under which is what to call with the holder of a token, once that was found valid."""
 
 _Send = Callable[[ASGISendEvent | None], Awaitable[None]]
 
@@ -71,14 +73,19 @@ class Inbox:
 
 
 class Requests(TaskGroup):
-    """The tasks of a connection, as hypercorn's protocols want them."""
+    """The tasks of a connection, as hypercorn's protocols want them. ``admitted``: see ADMITTED."""
+
+    def __init__(self, admitted: Callable[[str], None]) -> None:
+        super().__init__()
+        self._admitted = admitted
 
     async def spawn_app(
         self, app: AppWrapper, config: Config, scope: Scope, send: _Send
     ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
         """Answer the request of ``scope`` in a task of its own; returns where its parts are put."""
         assert self._nursery is not None, "requests come while the group is open"
-        inbox = cast("dict[str, Any]", scope)[INBOX] = Inbox()
+        inbox = Inbox()
+        cast("dict[str, Any]", scope).update({INBOX: inbox, ADMITTED: self._admitted})
         self._nursery.start_soon(_answer, app, scope, inbox, send)
         return inbox.put
 

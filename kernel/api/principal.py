@@ -16,7 +16,7 @@ from kernel.store.reader import Reader
 from protocol.errors import Refused
 
 ADMIN_NAME: Final = "admin"
-"""The principal that idempotency keys of the REST API are scoped to."""
+"""The holder of the project's token, as idempotency keys of the REST API and shares of what is scarce name it."""
 
 _SCHEME: Final = b"bearer "
 
@@ -35,6 +35,13 @@ class Worker:
 
 Principal = Admin | Worker
 ADMIN: Final = Admin()
+
+
+def holder_of(principal: Principal) -> str:
+    """Who holds the token, as one word: ``admin``, or the attempt (``i7-2``)."""
+    if isinstance(principal, Admin):
+        return ADMIN_NAME
+    return f"{principal.identity.instruction}-{principal.identity.epoch}"
 
 
 class Doorman:

@@ -10,6 +10,7 @@ from typing import Final
 import trio
 
 from kernel.procs.begin import begin
+from kernel.procs.descriptors import under_first_limit
 from kernel.procs.errors import TRANSIENT, SpawnTransient
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
@@ -58,7 +59,7 @@ class ExecLauncher:
     async def _keeper(self, order: Fork, theirs: Ends, fd: int) -> None:
         try:
             process = await trio.lowlevel.open_process(
-                [sys.executable, "-I", "-u", "-m", "worker", "--keeper", str(fd)],
+                under_first_limit([sys.executable, "-I", "-u", "-m", "worker", "--keeper", str(fd)]),
                 stdin=theirs.stdin,
                 stdout=theirs.stdout,
                 stderr=theirs.stderr,

@@ -11,6 +11,7 @@ from typing import Final
 
 import trio
 
+from kernel.procs.descriptors import under_first_limit
 from kernel.procs.errors import KeeperLost
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.pipes import Ends
@@ -122,7 +123,7 @@ async def start_zygote(modules: frozenset[str], environ: Mapping[str, str]) -> Z
     try:
         with theirs:
             process = await trio.lowlevel.open_process(
-                [*argv, "--preload", ",".join(sorted(modules))],
+                under_first_limit([*argv, "--preload", ",".join(sorted(modules))]),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
