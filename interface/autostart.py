@@ -224,6 +224,7 @@ def _tail(spawned: Spawned | None) -> str:
         return ""
     with open(spawned.log, "rb") as log:
         end = log.seek(0, os.SEEK_END)
-        log.seek(max(spawned.log_start, end - _TAIL_BYTES))
+        start = spawned.log_start if spawned.log_start <= end else 0  # the kernel has begun a new file
+        log.seek(max(start, end - _TAIL_BYTES))
         lines = log.read().decode("utf-8", "replace").strip().splitlines()
     return "".join(f"\n  | {line}" for line in lines[-_TAIL_LINES:])

@@ -1,6 +1,5 @@
 """``python -I -m kernel``: take the project's lock, open the door, then build the house behind it."""
 
-import logging
 import os
 import secrets
 import socket
@@ -10,11 +9,12 @@ from datetime import UTC, datetime
 from kernel.boot.arguments import Arguments, Boot, parse_arguments
 from kernel.boot.doorstep import Doorstep
 from kernel.boot.init import serve_as_init
+from kernel.boot.log import start_logging
 from kernel.boot.record import publish, withdraw
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, take_lock
 from kernel.fault import arm
 from kernel.procs.descriptors import raise_limit
-from protocol.state_paths import LOCK, RECORD
+from protocol.state_paths import LOCK, LOG, RECORD
 from protocol.version import VERSION
 
 BACKLOG = 1024
@@ -49,7 +49,7 @@ def _run(arguments: Arguments) -> int:
         publish(boot)
     except OSError as error:
         return _refuse(error)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    start_logging(os.path.join(arguments.state, LOG))
     from kernel.app import run  # noqa: PLC0415  (takes most of a second to import: the door opens first)
 
     try:

@@ -170,7 +170,7 @@ async def test_bad_requests_leave_few_lines_and_no_traceback(kernel: House, capl
 def test_what_was_not_logged_is_counted(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """P10: a minute later the next line says how many there were."""
     now = [0.0]
-    monkeypatch.setattr(complaints.trio, "current_time", lambda: now[0])
+    monkeypatch.setattr("trio.current_time", lambda: now[0])
     said_of = complaints.Complaints()
     for _ in range(complaints.LINES + 5):
         said_of.say("request.malformed", "a\nb")

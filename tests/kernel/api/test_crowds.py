@@ -1,0 +1,198 @@
+"""Many connections and many unfinished bodies: bounded, and the owner is served (promises P9, P10)."""
+
+import errno
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+import trio
+import trio.testing
+
+from kernel.api import body
+from kernel.api.hall import Hall
+from kernel.policy import connections
+from tests.kernel.api.client import Wire, connected
+from tests.kernel.api.house import TOKEN, House, house
+
+LIMIT = 8
+
+
+@pytest.fixture
+async def crowded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[House]:
+    """A kernel with room for few."""
+    monkeypatch.setattr(connections, "STRANGERS_LIMIT", LIMIT)
+    monkeypatch.setattr(connections, "EACH_ATTEMPT_LIMIT", LIMIT)
+    async with house(tmp_path) as built:
+        yield built
+
+
+@asynccontextmanager
+async def crowd(kernel: House, count: int) -> AsyncGenerator[list[Wire]]:
+    """So many open connections, in the order in which they were accepted."""
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(connected(kernel.port)) for _ in range(count)]
+
+
+async def ended(wire: Wire) -> bool:
+    """Whether the server closed the connection; waits until it says so or answers what is asked."""
+    try:
+        return await wire.stream.receive_some(1) == b""
+    except trio.BrokenResourceError:
+        return True
+
+
+async def ask(kernel: House, wire: Wire, token: str | None, path: str = "/health", method: str = "GET") -> int:
+    """The status of an answer on a connection that stays open. (406: it was admitted, and did not say what it takes.)"""
+    data = b"{}" if method == "POST" else b""
+    fields = kernel.headers(token, Content_Length=str(len(data)), Content_Type="application/json")
+    await wire.send(method, path, fields.items(), data)
+    status = (await wire.answer()).status
+    wire.h11.start_next_cycle()
+    return status
+
+
+async def test_the_oldest_connection_without_a_token_gives_way(crowded: House) -> None:
+    """P9: nobody is locked out by connections that say nothing, and their number is bounded."""
+    with trio.fail_after(10):
+        async with crowd(crowded, LIMIT + 5) as wires:
+            assert [await ended(wire) for wire in wires[:5]] == [True] * 5
+            assert await ask(crowded, wires[5], None) == 200
+            assert await ask(crowded, wires[-1], TOKEN, "/agents") == 200
+
+
+@pytest.mark.parametrize(("token", "stays"), [(TOKEN, True), ("wrong", False), (None, False)])
+async def test_only_a_valid_token_makes_a_connection_stay(crowded: House, token: str | None, stays: bool) -> None:
+    """P9: what a stranger asks, or claims, makes it no less a stranger."""
+    with trio.fail_after(10):
+        async with connected(crowded.port) as first:
+            assert await ask(crowded, first, token, "/agents") == (200 if stays else 401)
+            async with crowd(crowded, LIMIT + 5) as wires:
+                assert await ended(wires[0])
+                if stays:
+                    assert await ask(crowded, first, token, "/agents") == 200
+                else:
+                    assert await ended(first)
+
+
+async def test_an_attempt_has_a_share_of_its_own(crowded: House) -> None:
+    """P9: with the token of one attempt nobody takes the connections of all."""
+    await crowded.attempt(token="worker")
+    with trio.fail_after(10):
+        async with connected(crowded.port) as owner:
+            assert await ask(crowded, owner, TOKEN, "/agents") == 200
+            async with crowd(crowded, LIMIT) as wires, connected(crowded.port) as one_more:
+                for wire in [*wires[1:], one_more]:
+                    assert await ask(crowded, wire, "worker", "/mcp", "POST") == 406
+                async with connected(crowded.port) as too_many:
+                    assert await ask(crowded, too_many, "worker", "/mcp", "POST") == 406
+                    assert await ended(wires[1])
+                    assert await ask(crowded, wires[2], "worker", "/mcp", "POST") == 406
+            assert await ask(crowded, owner, TOKEN, "/agents") == 200
+
+
+async def test_without_descriptors_we_wait_and_accept_again(
+    caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    """PF17: one line, no traceback, and who waits in the backlog is served when there are some."""
+    del autojump_clock
+
+    class Exhausted:
+        """A listener for which there are no descriptors at first."""
+
+        tries = 0
+
+        async def __aenter__(self) -> None:
+            await trio.lowlevel.checkpoint()
+
+        async def __aexit__(self, *_: object) -> None:
+            await trio.lowlevel.checkpoint()
+
+        async def accept(self) -> trio.SocketStream:
+            self.tries += 1
+            if self.tries < 30:
+                raise OSError(errno.EMFILE, "Too many open files")
+            if self.tries == 30:
+                return trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+            await trio.sleep_forever()
+            raise AssertionError
+
+    ours, theirs = socket.socketpair()
+    hall = Hall(cast("object", None), connections.shares(1024))  # type: ignore[arg-type]
+    served = trio.Event()
+
+    async def serve(stream: trio.SocketStream) -> None:
+        await stream.aclose()
+        served.set()
+
+    hall.serve = serve  # type: ignore[method-assign]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hall.accept, cast(trio.SocketListener, Exhausted()), nursery)
+        await served.wait()
+        nursery.cancel_scope.cancel()
+    theirs.close()
+    assert 0 < len(caplog.records) <= 10
+    assert not any(record.exc_info for record in caplog.records)
+
+
+async def half_sent(kernel: House, wire: Wire, token: str, size: int) -> None:
+    """Announce a body of the largest size, and send so much of it."""
+    path = "/messages" if token == TOKEN else "/mcp"
+    head = f"POST {path} HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {token}\r\n"
+    await wire.stream.send_all(f"{head}Content-Length: {body.LIMIT_BYTES}\r\n\r\n".encode() + b"x" * size)
+
+
+async def test_unfinished_bodies_take_a_bounded_amount_of_memory(
+    kernel: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P10: the one too many is told to come back; small ones pass, and what was given up is free again."""
+    monkeypatch.setattr(body, "ADMIN_BYTES", 1024 * 1024)
+    with trio.fail_after(10):
+        async with crowd(kernel, 3) as wires:
+            await half_sent(kernel, wires[0], TOKEN, 600_000)
+            await half_sent(kernel, wires[1], TOKEN, 600_000)
+            first = trio.Event()
+            answers = []
+            async with trio.open_nursery() as nursery:
+
+                async def listen(wire: Wire) -> None:
+                    answers.append(await wire.stream.receive_some(65536))
+                    first.set()
+
+                nursery.start_soon(listen, wires[0])
+                nursery.start_soon(listen, wires[1])
+                await first.wait()
+                nursery.cancel_scope.cancel()
+            assert answers[0].startswith(b"HTTP/1.1 503 ")
+            assert b'"busy"' in answers[0]
+            assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "short"})).status == 202
+        while (await kernel.ask("POST", "/messages", {"to": "alice", "text": "x" * 200_000})).status != 202:
+            await trio.lowlevel.checkpoint()
+
+
+async def test_an_attempts_bodies_do_not_keep_out_the_owners(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P9: each side has its own bytes."""
+    monkeypatch.setattr(body, "ATTEMPTS_BYTES", 1024 * 1024)
+    await kernel.attempt(token="worker")
+    with trio.fail_after(10):
+        async with crowd(kernel, 2) as wires:
+            await half_sent(kernel, wires[0], "worker", 1_000_000)
+            await half_sent(kernel, wires[1], "worker", 1_000_000)
+            long = {"to": "alice", "text": "x" * 200_000}
+            assert (await kernel.ask("POST", "/messages", long)).status == 202
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "status"), [("/messages", "wrong", b"401"), ("/messages", "", b"401"), ("/health", "", b"400")]
+)
+async def test_bodies_without_a_valid_token_are_not_waited_for(
+    kernel: House, path: str, token: str, status: bytes
+) -> None:
+    """P10: the answer comes before the body, of which nothing is kept."""
+    head = f"POST {path} HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {token}\r\n"
+    with trio.fail_after(5):
+        async with connected(kernel.port) as wire:
+            await wire.stream.send_all(f"{head}Content-Length: {body.LIMIT_BYTES}\r\n\r\nx".encode())
+            assert (await wire.stream.receive_some(100)).startswith(b"HTTP/1.1 " + status)
