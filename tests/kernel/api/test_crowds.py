@@ -45,7 +45,7 @@ async def ended(wire: Wire) -> bool:
 
 
 async def ask(kernel: House, wire: Wire, token: str | None, path: str = "/health", method: str = "GET") -> int:
-    """The status of an answer on a connection that stays open. (406: it was admitted, and did not say what it takes.)"""
+    """The status of an answer on a connection that stays open (406: admitted, and silent on what it takes)."""
     data = b"{}" if method == "POST" else b""
     fields = kernel.headers(token, Content_Length=str(len(data)), Content_Type="application/json")
     await wire.send(method, path, fields.items(), data)
