@@ -11,13 +11,13 @@ from kernel.api.reply import PROBLEM, Reply
 from kernel.source.problems import BadDefinition
 from protocol.api.problem import Problem
 from protocol.errors import Refused
+from protocol.text import encode_json
 
 logger = logging.getLogger(__name__)
 
 INTERNAL: Final = Refused(
     "internal", "the kernel failed to answer; nothing was changed", hint="see `awk logs` and report it"
 )
-_encode: Final = msgspec.json.Encoder().encode
 
 
 def problem_of(refused: Refused) -> Problem:
@@ -39,7 +39,7 @@ def problem_reply(refused: Refused, headers: tuple[tuple[bytes, bytes], ...] = (
     problem = problem_of(refused)
     if problem.status == HTTPStatus.UNAUTHORIZED:
         headers = (*headers, (b"www-authenticate", b"Bearer"))
-    return Reply(problem.status, _encode(problem), PROBLEM, headers)
+    return Reply(problem.status, encode_json(problem), PROBLEM, headers)
 
 
 def refusal_of(error: Exception) -> Refused:

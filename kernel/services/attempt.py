@@ -50,6 +50,10 @@ from protocol.ipc import Exited, Start
 logger = logging.getLogger(__name__)
 
 
+def _nobody_knows(_instruction: str) -> AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
+
 class Attempts:
     """Runs attempts. One instance serves the whole kernel; each ``run`` is one task."""
 
@@ -66,7 +70,10 @@ class Attempts:
         books: Books,
         now_text: Callable[[], str],
         prepare: Prepare = nothing_to_prepare,
+        working: Callable[[str], AbstractContextManager[None]] = _nobody_knows,
     ) -> None:
+        """``working``: a block of it is around whatever the kernel itself does for an instruction."""
+        self._working = working
         self._prepare = prepare
         self._writer = writer
         self._reader = reader
@@ -75,7 +82,7 @@ class Attempts:
         self._admission = admission
         self._purse = purse
         self._books = books
-        self._supervision = Supervision(writer=writer, feed=feed, purse=purse, now_text=now_text)
+        self._supervision = Supervision(writer=writer, feed=feed, purse=purse, now_text=now_text, working=working)
         self.live: dict[str, Live] = {}
         """By instruction id."""
         self._closing_grace_seconds: float | None = None
@@ -136,9 +143,10 @@ class Attempts:
         exited: Exited | None = None
         tail = Tail()
         try:
-            briefing = await self._briefings.prepare(leased, token)
-            retry, endpoint = briefing.definition.retry, briefing.endpoint
-            admitted = await self._admission.admit(leased, briefing)
+            with self._working(leased.instruction):
+                briefing = await self._briefings.prepare(leased, token)
+                retry, endpoint = briefing.definition.retry, briefing.endpoint
+                admitted = await self._admission.admit(leased, briefing)
             if isinstance(admitted, Parking):
                 live.settling = True
                 await self._put_back(leased, admitted)
@@ -154,7 +162,8 @@ class Attempts:
         live.settling = True
         fault_hook("attempt.settle")
         tried = Tried(retry=retry, endpoint=endpoint, exited=exited, stderr=tail.text, preempted=live.preempted)
-        await self._books.settle(leased, ending, tried)
+        with self._working(leased.instruction):
+            await self._books.settle(leased, ending, tried)
         fault_hook("attempt.settled")
 
     async def _work(
