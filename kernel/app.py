@@ -28,8 +28,8 @@ from kernel.services.stopping import Stopping, stop_on_signals
 from kernel.store.commits.boots import asked_to_stop
 from kernel.store.commits.end_ephemeral import end_ephemeral
 from kernel.store.commits.recover import recover
-from kernel.store.database import open_database
-from kernel.store.errors import CannotOpen, StorageFailed
+from kernel.store.database import Database, open_database
+from kernel.store.errors import CannotOpen, CannotSave, StorageFailed
 from protocol.errors import Refused
 from protocol.state_paths import DATABASE
 
@@ -63,6 +63,7 @@ def run(boot: Boot, doorstep: Doorstep) -> int:
     except* StorageFailed as failed:
         code = _fail(*leaves(failed))
         database.keep_log()
+        _save(database)
     finally:
         database.close()
     return code
@@ -77,9 +78,21 @@ def _refuse(*errors: BaseException) -> int:
 
 def _fail(*errors: BaseException) -> int:
     """The disk failed: whether the last writes last is not known, so this kernel must not go on (fault SF04)."""
-    for error in errors:
-        logger.critical("kernel.storage_failed %s", error)
+    for text in dict.fromkeys(map(str, errors)):  # everybody who wanted to write was told the same
+        logger.critical("kernel.storage_failed %s", text)
     return EX_IOERR
+
+
+def _save(database: Database) -> None:
+    """Where somebody removed the database, all that was accepted would go with this process (promise P1)."""
+    try:
+        copy = database.save()
+    except CannotSave as error:
+        logger.critical("kernel.lost what was accepted could not be copied to %s", error)
+        return
+    if copy is not None:
+        path = database.path
+        logger.critical("kernel.saved all that was accepted is in %s; to go on with it, move it to %s", copy, path)
 
 
 def _warn_if_the_log_is_gone(boot: Boot) -> None:

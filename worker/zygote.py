@@ -22,6 +22,7 @@ from protocol.ipc import Exited, Fork, Preloaded, Retire, ZygoteFrame
 from worker import keeper, preload, signals, tree
 from worker.__main__ import work
 from worker.child import Work, errno_name
+from worker.descriptors import receive_descriptors
 from worker.sigchld import ChildSignal, reap
 from worker.titles import set_title
 
@@ -29,8 +30,6 @@ GRACE_SECONDS: Final = 1.0
 """After the kernel is gone: time for keepers to kill their trees, before this kills the keepers too."""
 
 _DESCRIPTORS: Final = 4
-_ANCILLARY: Final = 16
-_CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class Zygote:
@@ -80,7 +79,7 @@ class Zygote:
 
     def _listen(self) -> None:
         try:
-            chunk, descriptors, flags, _address = socket.recv_fds(self._control, 65536, _ANCILLARY, _CLOEXEC)
+            chunk, descriptors, flags = receive_descriptors(self._control)
         except OSError:
             chunk, descriptors, flags = b"", [], 0
         if descriptors or flags & socket.MSG_CTRUNC:

@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 GROUP_LIMIT: Final = 512
 ADMISSION_SECONDS: Final = 5.0
+PLACE_SECONDS: Final = 2.0
+"""Between two looks whether the database is still where it was, where nothing is written."""
 DISK_FAILURES: Final = (
     apsw.IOError,
     apsw.CorruptError,
@@ -81,6 +83,7 @@ class Writer:
         capacity: int = 1024,
     ) -> None:
         self._conn = database.writer()
+        self._misplaced = database.misplaced
         self._clock_ms = clock_ms
         self._publish = publish
         self._room = capacity
@@ -159,7 +162,7 @@ class Writer:
         """Commit groups until closed. Returns what ended it early."""
         while True:
             group, closing = self._next_group()
-            failure = self._commit_all(group)
+            failure = self._commit_all(group) if group or closing else self._look_at_place()
             if failure is not None:
                 return failure
             if closing:
@@ -181,9 +184,12 @@ class Writer:
         return None
 
     def _next_group(self) -> tuple[list[_Job], bool]:
-        """All that waits, up to the limit; and whether to end after it."""
+        """All that waits, up to the limit; nothing, where none comes for PLACE_SECONDS; and whether to end after it."""
         group: list[_Job] = []
-        job = self._jobs.get()
+        try:
+            job = self._jobs.get(timeout=PLACE_SECONDS)
+        except queue.Empty:
+            return group, False
         while job is not None:
             group.append(job)
             if len(group) == GROUP_LIMIT:
@@ -209,10 +215,25 @@ class Writer:
         except apsw.Error as error:
             raise StorageFailed(f"writing failed: {error}") from error
         fault_hook("store.committed")
+        self._check_place()  # before the answers: what is not at the path is not kept
         if self._owes_truncation:
             self._scrub()
         self._on_trio(partial(self._deliver, group, events))
         return True
+
+    def _check_place(self) -> None:
+        """Raise StorageFailed where the database was removed, replaced or moved under us."""
+        fault = self._misplaced()
+        if fault is not None:
+            raise StorageFailed(f"{fault}; nothing more is accepted")
+
+    def _look_at_place(self) -> StorageFailed | None:
+        try:
+            self._check_place()
+        except StorageFailed as failure:
+            self._on_trio(partial(self._deliver_failure, [], failure))
+            return failure
+        return None
 
     def _scrub(self) -> None:
         """Leave no byte of what was removed: rewrite the file, write the log back and cut it off. Raises StorageFailed.

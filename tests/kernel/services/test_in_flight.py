@@ -12,6 +12,7 @@ import trio.testing
 
 from kernel.services.in_flight import PLACES, InFlight
 from protocol.ipc import Entry, Exited, Progress, Result
+from protocol.names import instruction_id
 from tests.kernel.services.kernel_core import PlayedLauncher, core
 
 _KILLED = """
@@ -34,7 +35,7 @@ def test_what_a_killed_process_was_at_is_read_by_the_next(tmp_path: Path) -> Non
     killed = subprocess.run([sys.executable, "-c", _KILLED, str(place)], timeout=30, check=False)
     assert killed.returncode == -signal.SIGKILL
     record = InFlight(place)
-    assert record.left == {"i7", "i9"}
+    assert record.left == frozenset({instruction_id(7), instruction_id(9)})
     record.begin()
     assert InFlight(place).left == frozenset()
 
@@ -68,7 +69,7 @@ def test_what_somebody_else_wrote_there_is_no_instruction(tmp_path: Path) -> Non
     """Half a place, and numbers that are none."""
     place = tmp_path / "in-flight"
     place.write_bytes(b"\xff" * 8 + b"\x05" + b"\0" * 7 + b"abc")
-    assert InFlight(place).left == {"i5"}
+    assert InFlight(place).left == frozenset({instruction_id(5)})
     os.truncate(place, 0)
     os.truncate(place, 1 << 30)
     assert InFlight(place).left == frozenset()
