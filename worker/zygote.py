@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from protocol.codec import FrameReader, encode
-from protocol.ipc import Exited, Fork, Preloaded, Retire, ZygoteFrame
+from protocol.ipc import Exited, Fork, Ping, Pong, Preloaded, Retire, ZygoteFrame
 from worker import keeper, preload, signals, tree
 from worker.__main__ import work
 from worker.child import Work, errno_name
@@ -91,6 +91,9 @@ class Zygote:
                     self._fork(frame, self._descriptors.popleft() if self._descriptors else [])
                 case Retire():
                     self._retired = True
+                case Ping():
+                    with suppress(OSError):
+                        self._control.sendall(encode(Pong(n=frame.n)))
                 case _:
                     sys.stderr.write(f"zygote: unreadable frame: {frame.why}\n")
         if not chunk:

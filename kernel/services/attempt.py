@@ -11,6 +11,7 @@ import logging
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Final
 
 import msgspec
 import trio
@@ -48,6 +49,10 @@ from protocol.errors import Refused
 from protocol.ipc import Exited, Start
 
 logger = logging.getLogger(__name__)
+
+
+STARTING: Final = "waiting for its worker to start"
+"""What ``ps`` shows of one that is leased and has no process yet."""
 
 
 def _nobody_knows(_instruction: str) -> AbstractContextManager[None]:
@@ -202,7 +207,9 @@ class Attempts:
                 await self._prepare(live.leased, briefing.start)
                 if briefing.start.command and briefing.start.pinned:
                     await trio.to_thread.run_sync(check_files, briefing.definition, briefing.start)
+                live.doing = STARTING
                 handle = await self._launcher.spawn(_spec(briefing.start))
+                live.doing = ""
         limits = briefing.definition.limits
         if handle is not None and limits != AgentLimits():
             await handle.bound(memory_bytes=limits.memory, processes=limits.processes)

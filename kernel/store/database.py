@@ -28,6 +28,7 @@ OPEN_SECONDS: Final = 15.0
 """How long a lock of another program is waited for at the start, within what clients give a kernel to start."""
 TOLD_SECONDS: Final = 1.0
 """After so long it says that it waits."""
+ROOM_BYTES: Final = 1024 * 1024
 _STATEMENTS: Final = 512
 """Prepared statements kept for each connection: more than there are in the store."""
 _WRITE: Final = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -80,6 +81,16 @@ class Database:
     def misplaced(self) -> str | None:
         """Why what is written does not reach the file that is at ``path`` now; None: it does. Cheap."""
         return None if self._place is None else self._place.fault()
+
+    def has_room(self) -> bool:
+        """Whether its disk has so much room that a commit is worth a try: a small one may find some where none is."""
+        if self.path == MEMORY:
+            return True
+        try:
+            found = os.statvfs(self.path)
+        except OSError:
+            return True
+        return found.f_bavail * found.f_frsize >= ROOM_BYTES
 
     def save(self) -> str | None:
         """Copy what no name leads to any more to a file of its own. Returns its path; None where nothing is lost.

@@ -9,6 +9,7 @@ import logging
 import queue
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
@@ -20,6 +21,7 @@ import trio
 from msgspec import UNSET
 
 from kernel.fault import fault_hook
+from kernel.store.commits.boots import touch
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
 from kernel.store.transaction import Transaction
@@ -49,6 +51,7 @@ STORAGE_FULL: Final = Refused(
     "storage_full", "the disk is full: nothing was written", "free some space; running work goes on by itself"
 )
 BUSY: Final = Refused("busy", "the kernel has more to write than it can: nothing was written", "try again")
+LOCKED: Final = Refused("busy", "another program has locked the database: nothing was written", "end it, or try again")
 STOPPING: Final = Refused("stopping", "the kernel is stopping: nothing was written")
 
 
@@ -84,6 +87,7 @@ class Writer:
     ) -> None:
         self._conn = database.writer()
         self._misplaced = database.misplaced
+        self._has_room = database.has_room
         self._clock_ms = clock_ms
         self._publish = publish
         self._room = capacity
@@ -92,6 +96,8 @@ class Writer:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._refusal: Exception | None = STOPPING
         self._token: trio.lowlevel.TrioToken | None = None
+        self._trouble: Refused | None = None
+        """Why the last commit failed, where it did and another may not."""
         self._owes_truncation = self._owes_rewrite = False
         """Something was removed whose bytes are still in the write-ahead log, or in the file."""
 
@@ -139,6 +145,13 @@ class Writer:
             return cast("T", handed_in.result)
         finally:
             handed_in.failure = None  # its traceback leads here again, and would keep all that the job was given
+
+    async def trouble(self) -> Refused | None:
+        """Why nothing can be written now; None: the last commit succeeded, or one that was tried for this question."""
+        if self._trouble is not None and self._has_room():
+            with suppress(Refused):
+                await self.commit(touch)
+        return self._trouble
 
     async def _wait_for_room(self) -> None:
         with trio.move_on_after(ADMISSION_SECONDS) as patience:
@@ -209,11 +222,13 @@ class Writer:
             # SQLite may have undone the whole transaction because of one job that was too large.
             if len(group) > 1:
                 return False
-            self._answer_all(group, STORAGE_FULL)
+            self._refuse(group, STORAGE_FULL)
         except apsw.BusyError:
-            self._answer_all(group, BUSY)
+            self._refuse(group, LOCKED)
         except apsw.Error as error:
             raise StorageFailed(f"writing failed: {error}") from error
+        else:
+            self._trouble = None
         fault_hook("store.committed")
         self._check_place()  # before the answers: what is not at the path is not kept
         if self._owes_truncation:
@@ -305,6 +320,10 @@ class Writer:
             del transaction.events[told:]
             transaction.forgets = forgets
         conn.execute("RELEASE job")
+
+    def _refuse(self, jobs: Sequence[_Job], why: Refused) -> None:
+        self._trouble = why
+        self._answer_all(jobs, why)
 
     def _answer_all(self, jobs: Sequence[_Job], error: Exception) -> None:
         for job in jobs:
