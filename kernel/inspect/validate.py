@@ -10,7 +10,7 @@ from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
 from kernel.inspect.place import SUFFIXES, is_path, kind_of, place_kind, shown
 from kernel.inspect.tolerant import TolerantCatalog
 from kernel.inspect.warnings import agent_warnings, located, workflow_warnings
-from kernel.source.files import FileMissing, read_bytes, read_tree
+from kernel.source.files import FileMissing, folder_errors, read_bytes, read_tree
 from kernel.source.problems import BadDefinition, fail
 from kernel.workflows.find import WORKFLOWS
 from kernel.workflows.load import LoadedWorkflow, load_workflow
@@ -105,6 +105,7 @@ class _Checking:
         for loaded in survey.loaded:
             self._found.setdefault(loaded.path, [])
         self._note(survey.errors)
+        self._note(folder_errors(self._root, WORKFLOWS))
         for name in _listed(self._root, AGENTS):
             if not name.endswith(SUFFIX):
                 self.file(name)

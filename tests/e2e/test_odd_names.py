@@ -1,6 +1,7 @@
 """Files and variables whose names are anything, beside agents that work: they harm nobody, and forge no line."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,22 @@ def test_a_variable_that_is_not_text_is_left_out_and_told_of(project: Project) -
     assert project.awk("send", "alice", "x", "--wait", env=environ).out == "hi\n"
     assert (project.root / "told").read_text() == "[][y]\n"
     assert "environment.left_out LC_X" in (project.state / "kernel.log").read_text()
+
+
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+@pytest.mark.parametrize("folder", [".agents", ".workflows"])
+def test_a_folder_of_definitions_that_is_none_is_told(project: Project, folder: str, kind: str) -> None:
+    """Else it looks as if there were no definitions, and nothing were wrong."""
+    place = project.root / folder
+    shutil.rmtree(place, ignore_errors=True)
+    if kind == "file":
+        place.write_text("")
+    else:
+        os.mkfifo(place)
+    assert project.awk("start").code == 0
+    (told,) = project.awk("status", "--json").json()["broken"]
+    assert (told["path"], told["message"]) == (folder, "is not a folder, so nothing in it counts")
+    checked = project.awk("validate")
+    assert checked.code == 78
+    assert f"at {folder}:1:1" in checked.err
+    assert f"definition.broken {folder}" in (project.state / "kernel.log").read_text()

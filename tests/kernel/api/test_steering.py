@@ -271,7 +271,7 @@ async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none
 
 
 async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can(kernel: House) -> None:
-    """Fault SF03: /ready and ``awk status`` tell it, and recover by themselves."""
+    """Faults SF03 and SF11: /ready and ``awk status`` tell it, and recover by themselves."""
     services = kernel.services
     assert (await kernel.ask("GET", "/ready")).status == 200
 

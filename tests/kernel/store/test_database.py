@@ -145,7 +145,7 @@ async def test_a_question_that_takes_too_long_is_given_up(tmp_path: Path, monkey
 async def test_a_database_that_somebody_has_locked_is_waited_for_and_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever is told to restore a backup, or to move the file away, loses what is in it, for nothing."""
+    """Fault SF11: whoever is told to restore a backup, or to move the file away, loses what is in it, for nothing."""
     monkeypatch.setattr(database, "TOLD_SECONDS", 0.0)
     path = str(tmp_path / "store.db")
     open_database(path).close()

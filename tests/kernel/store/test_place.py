@@ -59,7 +59,7 @@ HARMS = [remove, replace, remove_the_log, rename_the_folder]
 
 @pytest.mark.parametrize("harm", HARMS)
 async def test_nothing_is_accepted_that_would_not_be_found_again(tmp_path: Path, harm: Callable[[Path], None]) -> None:
-    """Promise P1: no answer to what was committed after it, the writer ends, and says where the open one is."""
+    """Fault SF21, promise P1: no answer to what was committed after it, the writer ends, and says where it is."""
     database, path = opened(tmp_path)
     writer = Writer(database=database, clock_ms=lambda: 0, publish=lambda _events: None)
     with pytest.RaisesGroup(pytest.RaisesExc(StorageFailed, match=r"while it was open.*(fd/|elsewhere|$)")):
