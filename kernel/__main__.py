@@ -11,7 +11,7 @@ from kernel.boot.doorstep import Doorstep
 from kernel.boot.init import serve_as_init
 from kernel.boot.log import start_logging
 from kernel.boot.record import publish, withdraw
-from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, take_lock
+from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, remedy, take_lock
 from kernel.fault import arm
 from kernel.procs.descriptors import raise_limit
 from protocol.state_paths import LOCK, LOG, RECORD
@@ -33,8 +33,10 @@ def main() -> int:
     try:
         prepare_state_dir(arguments.state)
         lock = take_lock(os.path.join(arguments.state, LOCK))
-    except (StateDirRefused, OSError) as error:
-        return _refuse(error)
+    except StateDirRefused as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(remedy(error, arguments.state))
     if lock is None:
         print(f"a kernel already runs for {arguments.project}", file=sys.stderr)
         return 0
@@ -48,7 +50,8 @@ def _run(arguments: Arguments) -> int:
     try:
         publish(boot)
     except OSError as error:
-        return _refuse(error)
+        return _refuse(remedy(error, arguments.state))
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     start_logging(os.path.join(arguments.state, LOG))
     from kernel.app import run  # noqa: PLC0415  (takes most of a second to import: the door opens first)
 
@@ -58,9 +61,9 @@ def _run(arguments: Arguments) -> int:
         withdraw(boot)
 
 
-def _refuse(error: Exception) -> int:
+def _refuse(why: str) -> int:
     """Say why nothing was started; the words reach whoever asked through the log's tail."""
-    print(f"error: {error}", file=sys.stderr)
+    print(f"error: {why}", file=sys.stderr)
     return EX_CONFIG
 
 

@@ -7,6 +7,7 @@ launcher -> HTTP and MCP -> dispatcher. Nothing is leased before all of it stand
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,8 +28,8 @@ from kernel.services.stopping import Stopping, stop_on_signals
 from kernel.store.commits.boots import asked_to_stop
 from kernel.store.commits.end_ephemeral import end_ephemeral
 from kernel.store.commits.recover import recover
-from kernel.store.database import open_database
-from kernel.store.errors import CannotOpen, StorageFailed
+from kernel.store.database import Database, open_database
+from kernel.store.errors import CannotOpen, CannotSave, StorageFailed
 from protocol.errors import Refused
 from protocol.state_paths import DATABASE
 
@@ -36,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 EX_CONFIG: Final = 78
 """sysexits.h: something was found in an unconfigured or misconfigured state."""
+EX_SOFTWARE: Final = 70
+"""sysexits.h: an internal software error."""
 EX_IOERR: Final = 74
 """sysexits.h: an error occurred while doing I/O."""
 LADDER_SECONDS: Final = 10.0
@@ -52,12 +55,16 @@ def run(boot: Boot, doorstep: Doorstep) -> int:
         return _refuse(error)
     code = 0
     try:
-        trio.run(_live, build(boot, database), boot, doorstep)
+        house = build(boot, database)
+        trio.run(_live, house, boot, doorstep)
+        if house.boundary.gave_up is not None:
+            code = EX_SOFTWARE
     except* (Refused, LauncherUnknown) as refused:
         code = _refuse(*leaves(refused))
     except* StorageFailed as failed:
         code = _fail(*leaves(failed))
         database.keep_log()
+        _save(database)
     finally:
         database.close()
     return code
@@ -72,9 +79,21 @@ def _refuse(*errors: BaseException) -> int:
 
 def _fail(*errors: BaseException) -> int:
     """The disk failed: whether the last writes last is not known, so this kernel must not go on (fault SF04)."""
-    for error in errors:
-        logger.critical("kernel.storage_failed %s", error)
+    for text in dict.fromkeys(map(str, errors)):  # everybody who wanted to write was told the same
+        logger.critical("kernel.storage_failed %s", text)
     return EX_IOERR
+
+
+def _save(database: Database) -> None:
+    """Where somebody removed the database, all that was accepted would go with this process (promise P1)."""
+    try:
+        copy = database.save()
+    except CannotSave as error:
+        logger.critical("kernel.lost what was accepted could not be copied to %s", error)
+        return
+    if copy is not None:
+        path = database.path
+        logger.critical("kernel.saved all that was accepted is in %s; to go on with it, move it to %s", copy, path)
 
 
 def _warn_if_the_log_is_gone(boot: Boot) -> None:
@@ -103,14 +122,19 @@ async def _live(house: House, boot: Boot, doorstep: Doorstep) -> None:
     async with trio.open_nursery() as storage:
         await storage.start(services.writer.run)
         recovered = await services.writer.commit(
-            recover, pid=services.about.pid, version=services.about.version, machine=house.machine
+            recover,
+            pid=services.about.pid,
+            version=services.about.version,
+            machine=house.machine,
+            in_flight=house.in_flight.left,
         )
+        house.in_flight.begin()
         if recovered.safe_mode:
             house.safe_mode.set()
         survey = await register(services.catalog, services.writer, services.reader)
         services.launcher.need(sdks_for((one.definition for one in survey.loaded), services.catalog.project()))
         async with trio.open_nursery() as processes:
-            await processes.start(services.launcher.run)
+            await processes.start(house.boundary.keep, "launcher", services.launcher.run)
             await _serve_until_stopped(house, boot, doorstep)
             processes.cancel_scope.cancel()
         services.writer.close()
@@ -122,20 +146,21 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
         await rooms.start(house.vitals.run)
         doorstep.close()
         await rooms.start(_serve_to_end, house.services, boot, rooms.cancel_scope)
-        await rooms.start(house.runs.run)
+        keep = house.boundary.keep
+        await rooms.start(keep, "runs", house.runs.run)
         if house.safe_mode.is_set():
             logger.warning("kernel.safe_mode %s", WAY_OUT)
         else:
-            rooms.start_soon(house.retention.run)
-            await rooms.start(house.mirror.run)
-            rooms.start_soon(house.passing.run)
-            rooms.start_soon(house.worktrees.run)
-            rooms.start_soon(house.worktree_sweep.run)
-            rooms.start_soon(house.purse.run)
-            await rooms.start(house.alarms.run)
-            await rooms.start(house.timers.run)
-            rooms.start_soon(house.reload.run)
-            await rooms.start(house.dispatcher.run)
+            rooms.start_soon(keep, "retention", house.retention.run)
+            await rooms.start(keep, "mirror", house.mirror.run)
+            rooms.start_soon(keep, "passing", house.passing.run)
+            rooms.start_soon(keep, "worktrees", house.worktrees.run)
+            rooms.start_soon(keep, "worktree_sweep", house.worktree_sweep.run)
+            rooms.start_soon(keep, "purse", house.purse.run)
+            await rooms.start(keep, "alarms", house.alarms.run)
+            await rooms.start(keep, "timers", house.timers.run)
+            rooms.start_soon(keep, "reload", house.reload.run)
+            await rooms.start(keep, "dispatcher", partial(house.dispatcher.dispatch, rooms))
         logger.info("kernel.ready %s", house.services.about.url)
         settle_heap()
         house.vitals.ready("safe mode" if house.safe_mode.is_set() else house.services.about.url)
@@ -143,7 +168,8 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
         house.vitals.stopping()
         rooms.start_soon(leave_at_last, house.stopping, rooms.cancel_scope, grace_seconds)
         with suppress(Refused):  # a disk that is full keeps nobody from leaving
-            await house.services.writer.commit(asked_to_stop, house.stopping.by)
+            wanted = house.boundary.gave_up is None
+            await house.services.writer.commit(asked_to_stop, house.stopping.by, wanted=wanted)
         await house.dispatcher.drain(grace_seconds)
         with suppress(Refused):
             await house.services.writer.commit(end_ephemeral)

@@ -1,5 +1,6 @@
 """The house: everything the kernel consists of, made in order of dependency. It starts nothing and decides nothing."""
 
+import logging
 import os
 import random
 import secrets
@@ -29,11 +30,13 @@ from kernel.services.admission import Admission
 from kernel.services.alarms import Alarms
 from kernel.services.attempt import Attempts
 from kernel.services.books import Books
+from kernel.services.boundary import Boundary
 from kernel.services.briefing import Briefings
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.folders import Folders
 from kernel.services.ground import Confinement
 from kernel.services.homes import Homes
+from kernel.services.in_flight import InFlight
 from kernel.services.memory import Memory
 from kernel.services.mirror import WAKING as MIRRORED
 from kernel.services.mirror import Mirror
@@ -63,7 +66,10 @@ from kernel.workflows.repository import Repository
 from protocol.errors import Refused
 from protocol.ipc import Start
 from protocol.project import ProjectDefinition, ProjectLimits
-from protocol.state_paths import RUN, SESSIONS, WORKTREES
+from protocol.state_paths import IN_FLIGHT, RUN, SESSIONS, WORKTREES
+from protocol.text import text_environment
+
+logger = logging.getLogger(__name__)
 
 INTERRUPT_SECONDS: Final = 2.0
 """How long a worker may take to leave that a person restarts."""
@@ -91,6 +97,8 @@ class House:
     """Set where nothing is to be leased."""
     machine: Machine
     run_dir: Path
+    boundary: Boundary
+    in_flight: InFlight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +118,7 @@ class _Ground:
     run_dir: Path
     homes: Homes
     kept: Kept
+    in_flight: InFlight
 
 
 def build(boot: Boot, database: Database) -> House:
@@ -163,6 +172,8 @@ def build(boot: Boot, database: Database) -> House:
         safe_mode=safe_mode,
         machine=Machine(boot_id(), clock.offset_ms),
         run_dir=ground.run_dir,
+        boundary=Boundary(writer=writer, stopping=stopping, now_ms=clock.now_ms),
+        in_flight=ground.in_flight,
     )
 
 
@@ -171,7 +182,7 @@ def _ground(boot: Boot, database: Database) -> _Ground:
     catalog = Catalog(Path(boot.arguments.project))
     return _Ground(
         boot=boot,
-        environ=dict(os.environ),
+        environ=_environment(),
         own_bin=frozenset({os.path.dirname(sys.executable)}),
         clock=clock,
         feed=feed,
@@ -183,7 +194,16 @@ def _ground(boot: Boot, database: Database) -> _Ground:
         run_dir=Path(boot.arguments.state) / RUN,
         homes=Homes(Path(boot.arguments.state) / SESSIONS),
         kept=KeptConsents(boot.arguments.state, boot.arguments.project),
+        in_flight=InFlight(Path(boot.arguments.state) / IN_FLIGHT),
     )
+
+
+def _environment() -> Mapping[str, str]:
+    """Ours as far as it is text. The rest is left out for everybody, and told of."""
+    environ, left_out = text_environment(os.environ)
+    for name in left_out:
+        logger.warning("environment.left_out %s is not UTF-8: no agent, tool or git of this kernel gets it", name)
+    return environ
 
 
 def _worktrees(ground: _Ground, launcher: Launcher) -> tuple[Repository, Worktrees]:
@@ -255,6 +275,7 @@ def _attempts(ground: _Ground, purse: Purse, launcher: Launcher, trees: Worktree
             confine=confinement.of,
         ),
         prepare=prepare,
+        working=ground.in_flight.working,
         books=Books(writer=ground.writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(clock.now_ms()),
     )

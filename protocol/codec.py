@@ -12,9 +12,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from protocol.text import encode_json
+
 LINE_LIMIT_BYTES: Final = 1024 * 1024
 _NEWLINE: Final = b"\n"
-_encoder: Final = msgspec.json.Encoder()
 
 F = TypeVar("F")
 
@@ -57,7 +58,7 @@ _pairs: Final = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_int=s
 
 def encode(frame: msgspec.Struct) -> bytes:
     """One frame as one line. Raises LineTooLong."""
-    line = _encoder.encode(frame)
+    line = encode_json(frame)
     if len(line) >= LINE_LIMIT_BYTES:
         raise LineTooLong(f"a {type(frame).__name__} frame of {len(line)} bytes exceeds {LINE_LIMIT_BYTES}")
     return line + _NEWLINE

@@ -94,6 +94,7 @@ REFUSALS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "safe_mode": Meaning(503, 69),
         "busy": Meaning(503, 69),
         "storage_full": Meaning(507, 1),
+        "storage_failed": Meaning(507, 1),
         "internal": Meaning(500, 1),
     }
 )

@@ -39,7 +39,10 @@ DURABLE: Final[Mapping[str, str]] = MappingProxyType(
             "This kernel took over; data: pid, version, requeued, safe_mode; died {pid, working}: where the one before "
             "was not asked to end, and what it was at."
         ),
-        "kernel.stopping": "It was asked to stop; data: by (request, SIGTERM, SIGINT).",
+        "kernel.service_failed": (
+            "A service of it failed and is started again; data: service, error, again_seconds (null: it ends)."
+        ),
+        "kernel.stopping": "It was asked to stop; data: by (request, SIGTERM, SIGINT, failure of SERVICE).",
     }
 )
 LIVE: Final[Mapping[str, str]] = MappingProxyType(

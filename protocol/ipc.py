@@ -313,6 +313,9 @@ class Preloaded(_Frame, frozen=True, kw_only=True, tag="preloaded"):
     modules: int
 
 
+ZygoteReport = Preloaded | Pong
+
+
 class Started(_Frame, frozen=True, kw_only=True, tag="started"):
     """Keeper to kernel: the child runs. The times are in clock ticks since boot, 0 where there is no /proc."""
 
@@ -358,4 +361,4 @@ class Kill(_Frame, frozen=True, kw_only=True, tag="kill"):
 
 
 KeeperFrame = Started | Exited
-ZygoteFrame = Fork | Retire
+ZygoteFrame = Fork | Retire | Ping

@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from protocol.text import encode_json
 from protocol.tools import SENDING
 from worker.http import Connection
 from worker.insist import insist
@@ -66,7 +67,6 @@ class _Answer(msgspec.Struct, frozen=True):
 
 _read: Final = msgspec.json.Decoder(_Message).decode
 _answer: Final = msgspec.json.Decoder(_Answer).decode
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class Bridge:
@@ -116,7 +116,9 @@ class Bridge:
             try:
                 answer = await self._pass_on(message, line)
             except Failed as failed:
-                answer = _encode({"jsonrpc": "2.0", "id": id_, "error": {"code": _INTERNAL, "message": failed.text}})
+                answer = encode_json(
+                    {"jsonrpc": "2.0", "id": id_, "error": {"code": _INTERNAL, "message": failed.text}}
+                )
             finally:
                 self._running.pop(id_, None)
             async with self._answering:
@@ -145,7 +147,7 @@ class Bridge:
         params = request.setdefault("params", {})
         self._calls += 1
         params["_meta"] = {CALL_KEY: f"{SENDING}{self._origin}.{self._calls}", **params.get("_meta", {})}
-        return _encode(request)
+        return encode_json(request)
 
     def _routing(self, message: _Message) -> tuple[tuple[str, str], ...]:
         """The headers that say what the body says: the newest revision asks for them in each request."""

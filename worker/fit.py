@@ -10,13 +10,13 @@ import msgspec
 
 from protocol.codec import LINE_LIMIT_BYTES
 from protocol.ipc import Entry
+from protocol.text import encode_json
 
 TOOL_RESULT_LIMIT_BYTES: Final = 128 * 1024
 """A tool's result in an entry, and so in the model's context."""
 TEXT_LIMIT_BYTES: Final = 512 * 1024
 """A reply's text in a terminal frame."""
 _HEADROOM_BYTES: Final = 1024
-_encoder: Final = msgspec.json.Encoder()
 
 
 class TooLarge(ValueError):
@@ -36,7 +36,7 @@ def shorten(text: str, limit_bytes: int) -> str:
     """``text``, its middle replaced by a marker if its encoded form is over ``limit_bytes``."""
     kept = len(text)
     short = text
-    while (size := len(_encoder.encode(short))) > limit_bytes:
+    while (size := len(encode_json(short))) > limit_bytes:
         kept = min(kept - 1, int(kept * limit_bytes / size * 0.95))
         head = kept * 3 // 4
         tail = len(text) - (kept - head)
@@ -50,10 +50,10 @@ def fit_entry(entry: Entry) -> Entry:
     A reply gives up part of its text first: its native form still has all of it.
     """
     room = LINE_LIMIT_BYTES - _HEADROOM_BYTES
-    size = len(_encoder.encode(entry))
+    size = len(encode_json(entry))
     if size <= room:
         return entry
-    text_bytes = len(_encoder.encode(entry.text))
+    text_bytes = len(encode_json(entry.text))
     left = room - (size - text_bytes)
     if left < _HEADROOM_BYTES:
         raise TooLarge(f"a reply of {size} bytes does not fit into a frame of {LINE_LIMIT_BYTES}")

@@ -12,13 +12,13 @@ import signal
 import socket
 import sys
 import time
-from array import array
 from typing import Final
 
 from protocol.codec import FrameReader, encode
 from protocol.ipc import Bound, Exited, Fork, Kill, Rusage, Started
 from worker import bounds, tree
 from worker.child import NotStarted, Stdio, Work, start
+from worker.descriptors import receive_descriptors
 from worker.sigchld import ChildSignal, Cost, reap
 from worker.titles import set_title
 
@@ -29,8 +29,6 @@ _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
 _DESCRIPTORS: Final = 3
 _ORDER_BYTES: Final = 65536
-_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(16 * array("i").itemsize)
-_CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 _FRAMES: Final[FrameReader[Kill | Bound | Fork]] = FrameReader(Kill | Bound | Fork)
 """Of the one lifeline that a process can hold."""
@@ -75,12 +73,9 @@ class Lifeline:
         """Wait for another order; None once the kernel wants no more. A ``kill`` that came too late is passed over."""
         while True:
             try:
-                chunk, ancillary, _flags, _address = self._socket.recvmsg(_ORDER_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
+                chunk, fds, _flags = receive_descriptors(self._socket)
             except OSError:
                 return None
-            fds = array("i")
-            for _level, _type, data in ancillary:
-                fds.frombytes(data)
             for frame in _FRAMES.feed(chunk):
                 if isinstance(frame, Fork) and len(fds) == _DESCRIPTORS:
                     return frame, (fds[0], fds[1], fds[2])

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from protocol.ipc import NULL, Json
+from protocol.text import encode_json
 from protocol.version import VERSION
 from worker.http import Connection
 from worker.insist import insist
@@ -51,7 +52,6 @@ class _Problem(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-_encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(_Answer).decode
 
 
@@ -110,7 +110,9 @@ class DaemonMcp:
             "io.modelcontextprotocol/clientCapabilities": {},
             "io.modelcontextprotocol/clientInfo": {"name": "agent-worker", "version": VERSION},
         }
-        body = _encode({"jsonrpc": "2.0", "id": self._id, "method": method, "params": {**params, "_meta": envelope}})
+        body = encode_json(
+            {"jsonrpc": "2.0", "id": self._id, "method": method, "params": {**params, "_meta": envelope}}
+        )
         routing = (("mcp-method", method), *((("mcp-name", name),) if name else ()))
         status, content = await insist(self._connection, self._waits, body, routing)
         return self._read(status, content)

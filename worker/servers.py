@@ -28,6 +28,7 @@ from protocol.tools import SERVER_PREFIX
 from worker.last_words import LastWords, watched
 from worker.listing import mended
 from worker.programs import Programs
+from worker.redaction import Redaction
 from worker.stdio import Pipes, piped
 from worker.tool import UNKNOWN, Outcome, Own, ToolSpec
 
@@ -151,10 +152,11 @@ class Server:
 
     def _redacted(self, said: str) -> str:
         values = (*self._config.env.values(), *self._config.headers.values())
-        for word in sorted({word for value in values for word in value.split()}, key=len, reverse=True):
-            if len(word) >= _SECRET_LENGTH:
-                said = said.replace(word, "[...]")
-        return said
+        words = {word for value in values for word in value.split() if len(word) >= _SECRET_LENGTH}
+        paths = {word for word in words if word.startswith("/")}  # pieces of a path are in every other path
+        for word in sorted(paths, key=len, reverse=True):
+            said = said.replace(word, "[...]")
+        return Redaction(dict.fromkeys(words - paths, "[...]")).of(said)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncGenerator[Client]:

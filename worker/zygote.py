@@ -18,10 +18,11 @@ from functools import partial
 from typing import Final
 
 from protocol.codec import FrameReader, encode
-from protocol.ipc import Exited, Fork, Preloaded, Retire, ZygoteFrame
+from protocol.ipc import Exited, Fork, Ping, Pong, Preloaded, Retire, ZygoteFrame
 from worker import keeper, preload, signals, tree
 from worker.__main__ import work
 from worker.child import Work, errno_name
+from worker.descriptors import receive_descriptors
 from worker.sigchld import ChildSignal, reap
 from worker.titles import set_title
 
@@ -29,8 +30,6 @@ GRACE_SECONDS: Final = 1.0
 """After the kernel is gone: time for keepers to kill their trees, before this kills the keepers too."""
 
 _DESCRIPTORS: Final = 4
-_ANCILLARY: Final = 16
-_CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class Zygote:
@@ -80,7 +79,7 @@ class Zygote:
 
     def _listen(self) -> None:
         try:
-            chunk, descriptors, flags, _address = socket.recv_fds(self._control, 65536, _ANCILLARY, _CLOEXEC)
+            chunk, descriptors, flags = receive_descriptors(self._control)
         except OSError:
             chunk, descriptors, flags = b"", [], 0
         if descriptors or flags & socket.MSG_CTRUNC:
@@ -92,6 +91,9 @@ class Zygote:
                     self._fork(frame, self._descriptors.popleft() if self._descriptors else [])
                 case Retire():
                     self._retired = True
+                case Ping():
+                    with suppress(OSError):
+                        self._control.sendall(encode(Pong(n=frame.n)))
                 case _:
                     sys.stderr.write(f"zygote: unreadable frame: {frame.why}\n")
         if not chunk:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Final, NamedTuple, TextIO
 
+from interface.cli.escape import one_line
 from interface.cli.output import Output
 from interface.client import Client
 from interface.clock import Clock
@@ -142,7 +143,7 @@ class Context:
         root = self.project.root
         path = os.path.realpath(os.path.join(self.cwd or root, named))
         if not os.path.isfile(path):
-            raise Failure("not_found", f"{named}: no such file", self._workflow_hint(named))
+            raise Failure("not_found", f"{one_line(named)}: no such file", self._workflow_hint(named))
         if os.path.commonpath([path, root]) != root:
             hint = "run it from its own project, or give --project"
             raise Failure("usage", f"{named} is outside the project at {root}", hint)

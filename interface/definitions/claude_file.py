@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, cast
 
 from interface.failure import Failure
 from interface.yaml_reading import NotYaml, read
+from protocol.text import shown_name
 from protocol.yaml_text import Value
 
 LIMIT_BYTES: Final = 1024 * 1024
@@ -93,7 +94,7 @@ def _text(path: str) -> str:
             data = file.read(LIMIT_BYTES + 1)
         text = data.decode()
     except FileNotFoundError:
-        raise Failure("not_found", f"{path}: no such file") from None
+        raise Failure("not_found", f"{shown_name(str(path))}: no such file") from None
     except (OSError, ValueError) as error:
         raise Failure("usage", f"{path} cannot be read: {error}") from error
     if len(data) > LIMIT_BYTES:

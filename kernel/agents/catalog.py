@@ -14,7 +14,7 @@ from kernel.agents.declared import Parsed, place_of
 from kernel.agents.definition import AGENT_SHAPES, Named, check_agent, convert_agent, place_at
 from kernel.agents.partial import check_partial
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project, read_project
-from kernel.source.files import FileMissing, inside, read_bytes, read_text, tree_of
+from kernel.source.files import FileMissing, folder_errors, inside, read_bytes, read_text, tree_of
 from kernel.source.glance import Glance, Glances
 from kernel.source.located import Converter
 from kernel.source.nodes import Node
@@ -206,7 +206,8 @@ class Catalog:
             except Refused:
                 continue  # deleted since it was listed
         told = tuple(sorted(broken.items()))
-        return Survey(tuple(loaded), tuple(error for _, errors in told for error in errors), told)
+        each = tuple(error for _, errors in told for error in errors)
+        return Survey(tuple(loaded), (*folder_errors(self.root, AGENTS), *each), told)
 
     def stamp(self) -> frozenset[tuple[str, int, int]]:
         """Another one than before where an agent file came, went or was written. Cheap: no agent is read."""

@@ -9,16 +9,30 @@ import msgspec
 from kernel.agents.trust import Untrusted
 from kernel.api.reply import PROBLEM, Reply
 from kernel.source.problems import BadDefinition
+from kernel.store.errors import StorageFailed
 from protocol.api.problem import Problem
 from protocol.codec import DoubledKey
 from protocol.errors import Refused
+from protocol.text import encode_json
 
 logger = logging.getLogger(__name__)
 
 INTERNAL: Final = Refused(
     "internal", "the kernel failed to answer; nothing was changed", hint="see `awk logs` and report it"
 )
-_encode: Final = msgspec.json.Encoder().encode
+
+_KNOWN: Final[tuple[tuple[type[Exception], Refused], ...]] = (
+    (UnicodeError, Refused("bad_request", "the body has text that is not Unicode (UTF-8, no lone surrogates)")),
+    (RecursionError, Refused("bad_request", "the body is nested too deeply")),
+    (
+        StorageFailed,
+        Refused(
+            "storage_failed",
+            "the kernel cannot write to its database any more, and ends",
+            "the end of kernel.log says why",
+        ),
+    ),
+)
 
 
 def problem_of(refused: Refused) -> Problem:
@@ -40,7 +54,7 @@ def problem_reply(refused: Refused, headers: tuple[tuple[bytes, bytes], ...] = (
     problem = problem_of(refused)
     if problem.status == HTTPStatus.UNAUTHORIZED:
         headers = (*headers, (b"www-authenticate", b"Bearer"))
-    return Reply(problem.status, _encode(problem), PROBLEM, headers)
+    return Reply(problem.status, encode_json(problem), PROBLEM, headers)
 
 
 def refusal_of(error: Exception) -> Refused:
@@ -51,9 +65,8 @@ def refusal_of(error: Exception) -> Refused:
         return Refused("bad_request", f"the body does not fit: {error}")
     if isinstance(error, msgspec.DecodeError):
         return Refused("bad_request", f"the body is not JSON: {error}")
-    if isinstance(error, UnicodeError):
-        return Refused("bad_request", "the body has text that is not Unicode (UTF-8, no lone surrogates)")
-    if isinstance(error, RecursionError):
-        return Refused("bad_request", "the body is nested too deeply")
+    known = next((refused for kind, refused in _KNOWN if isinstance(error, kind)), None)
+    if known is not None:
+        return known
     logger.error("request.failed", exc_info=error)
     return INTERNAL

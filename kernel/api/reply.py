@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
 import trio
 
 from kernel.api.asgi import Receive, Send
+from protocol.text import encode_json
 
 JSON: Final = b"application/json"
 PROBLEM: Final = b"application/problem+json"
@@ -17,8 +17,6 @@ COMMON: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"
 LINGER_BYTES: Final = 16 * 1024 * 1024
 LINGER_SECONDS: Final = 2.0
 """How much of an unread body, and for how long, is thrown away, so that the client gets to read why it was refused."""
-
-_encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class Reply:
 
 def json_reply(value: Any, status: int = 200) -> Reply:
     """``value`` (a Struct, or plain JSON data) as JSON."""
-    return Reply(status, _encode(value))
+    return Reply(status, encode_json(value))
 
 
 def head_of(reply: Reply) -> list[tuple[bytes, bytes]]:

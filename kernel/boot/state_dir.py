@@ -1,8 +1,15 @@
 """The state directory: private, ours, and locked by one kernel for its whole life (promises P23, XF13, XF14)."""
 
+import errno
 import fcntl
 import os
 import stat
+import struct
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 class StateDirRefused(Exception):
@@ -31,10 +38,19 @@ def _check_private(path: str) -> None:
         os.chmod(path, 0o700)
 
 
-def take_lock(path: str) -> int | None:
-    """Lock ``path`` for life and return its descriptor; None where another process holds it.
+class Locked(NamedTuple):
+    """Descriptors that hold the lock for as long as they are open: of its file, and of the directory if that can be."""
 
-    The lock is the kernel's identity: a pid proves nothing (it can be reused), a held flock does.
+    file: int
+    directory: int | None
+
+
+def take_lock(path: str) -> Locked | None:
+    """Lock ``path`` for life; None where another process holds it.
+
+    The lock is the kernel's identity: a pid proves nothing (it can be reused), a held flock does. Its directory is
+    locked too, where that can be: who deletes the file must not let a second kernel in. Raises OSError;
+    StateDirRefused where locks keep nobody out.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -42,4 +58,72 @@ def take_lock(path: str) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         return None
+    except OSError as error:
+        error.filename = path
+        raise
+    if not _keeps_others_out(path):
+        raise StateDirRefused(
+            f"locks on {path} succeed and keep nobody out, so two kernels could write to one database; "
+            f"set AGENT_WORKER_HOME to a directory on a local disk"
+        )
+    try:
+        return Locked(descriptor, _lock_directory(os.path.dirname(path)))
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+
+
+def _keeps_others_out(path: str) -> bool:
+    """Whether others are refused what we hold: by flock, and by locks on parts of a file, which SQLite takes."""
+    other = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        return _refused(lambda: fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)) and _parts_are_locked(path, other)
+    finally:
+        os.close(other)
+
+
+def _parts_are_locked(path: str, other: int) -> bool:
+    if not hasattr(fcntl, "F_OFD_SETLK"):  # only they tell two descriptors of one process apart
+        return True
+    whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    first = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.fcntl(first, fcntl.F_OFD_SETLK, whole)
+        return _refused(lambda: fcntl.fcntl(other, fcntl.F_OFD_SETLK, whole))
+    except OSError as error:
+        error.filename = path
+        raise
+    finally:
+        os.close(first)
+
+
+def _refused(lock: Callable[[], object]) -> bool:
+    try:
+        lock()
+    except (BlockingIOError, PermissionError):
+        return True
+    return False
+
+
+def _lock_directory(path: str) -> int | None:
+    """None where a directory cannot be locked, as on NFS. Raises BlockingIOError where somebody else holds it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise
+        return None
     return descriptor
+
+
+def remedy(error: OSError, directory: str) -> str:
+    """What to say of ``error``, met while the state ``directory`` was prepared: what is wrong, where, what to do."""
+    place = str(error.filename or directory)
+    said = error.strerror or str(error)
+    if error.errno in _FULL:
+        return f"the disk of {place} is full: free some space there, then start again ({said})"
+    if error.errno in _NO_LOCKS:
+        return f"the file system of {place} has no locks: set AGENT_WORKER_HOME to a directory on a local disk ({said})"
+    return f"cannot use {place}: {said}; see to it that it can be written, or set AGENT_WORKER_HOME"

@@ -11,12 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from kernel.source.problems import BadDefinition
 from protocol.errors import REFUSALS, Refused
 from protocol.inspection import Complaint
 from protocol.remote import is_remote
+from protocol.text import encode_json, text_environment
 
 if TYPE_CHECKING:
     from kernel.workflows.checkout import Checkout
@@ -79,13 +78,13 @@ def _validate(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.validate import validate  # noqa: PLC0415  (each verb pays for its own imports)
 
     found = validate(args.project, args.cwd, args.asked, environ)
-    return msgspec.json.encode(found), 0 if all(file.ok for file in found.files) else _BAD
+    return encode_json(found), 0 if all(file.ok for file in found.files) else _BAD
 
 
 def _config(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.resolve import resolution  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(resolution(args.project, args.cwd, args.asked)), 0
+    return encode_json(resolution(args.project, args.cwd, args.asked)), 0
 
 
 def _plan(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
@@ -96,63 +95,63 @@ def _plan(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
         args.project, args.asked, args.tag, args.params, environ, checkout,
         max_usd=args.max_cost, exit_from=args.exit_code_from,
     )  # fmt: skip
-    return msgspec.json.encode(found), 0
+    return encode_json(found), 0
 
 
 def _agents(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.agents import listing  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(listing(args.project)), 0
+    return encode_json(listing(args.project)), 0
 
 
 def _agent(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.agents import info  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(info(args.project, args.name, environ)), 0
+    return encode_json(info(args.project, args.name, environ)), 0
 
 
 def _judge(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.agents import judge  # noqa: PLC0415  (as above)
 
     found = judge(args.project, args.name, sys.stdin.buffer.read(), new=args.new)
-    return msgspec.json.encode(found), 0 if found.files[0].ok else _BAD
+    return encode_json(found), 0 if found.files[0].ok else _BAD
 
 
 def _uses(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.uses import uses  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(uses(args.project, args.name)), 0
+    return encode_json(uses(args.project, args.name)), 0
 
 
 def _tools(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.tools import tool_list  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(tool_list(args.project)), 0
+    return encode_json(tool_list(args.project)), 0
 
 
 def _judge_project(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.tools import judge_project  # noqa: PLC0415  (as above)
 
     found = judge_project(args.name, sys.stdin.buffer.read())
-    return msgspec.json.encode(found), 0 if found.files[0].ok else _BAD
+    return encode_json(found), 0 if found.files[0].ok else _BAD
 
 
 def _tools_in(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.tools import tools_in  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(tools_in(args.name, sys.stdin.buffer.read())), 0
+    return encode_json(tools_in(args.name, sys.stdin.buffer.read())), 0
 
 
 def _skills(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.skills import skill_list  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(skill_list(args.project)), 0
+    return encode_json(skill_list(args.project)), 0
 
 
 def _fetch_skills(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.fetch_skills import fetch_skills  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(fetch_skills(args.asked, environ)), 0
+    return encode_json(fetch_skills(args.asked, environ)), 0
 
 
 def _schema(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
@@ -164,7 +163,7 @@ def _schema(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 def _schemas(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.schema import schema_texts  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(schema_texts()), 0
+    return encode_json(schema_texts()), 0
 
 
 def _reference(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
@@ -176,13 +175,13 @@ def _reference(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 def _trust(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.trust import demanded  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(demanded(args.project, args.asked, partial(_fetched, args, environ))), 0
+    return encode_json(demanded(args.project, args.asked, partial(_fetched, args, environ))), 0
 
 
 def _backends(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     from kernel.inspect.backends import backends  # noqa: PLC0415  (as above)
 
-    return msgspec.json.encode(backends(environ)), 0
+    return encode_json(backends(environ)), 0
 
 
 def _fetched(args: argparse.Namespace, environ: Mapping[str, str], asked: str) -> "Checkout | None":
@@ -197,7 +196,7 @@ def _complaint(refused: Refused) -> Answer:
     code = refused.meaning.exit_code
     errors = refused.errors if isinstance(refused, BadDefinition) else ()
     complaint = Complaint(code=refused.code, detail=refused.text, hint=refused.hint, exit_code=code, errors=errors)
-    return msgspec.json.encode(complaint), code
+    return encode_json(complaint), code
 
 
 _VERBS: Final[Mapping[str, Callable[[argparse.Namespace, Mapping[str, str]], Answer]]] = {
@@ -221,7 +220,7 @@ _VERBS: Final[Mapping[str, Callable[[argparse.Namespace, Mapping[str, str]], Ans
 }
 
 if __name__ == "__main__":
-    document, exit_code = main(sys.argv[1:], os.environ)
+    document, exit_code = main(sys.argv[1:], text_environment(os.environ)[0])
     sys.stdout.buffer.write(document + b"\n" * (not document.endswith(b"\n")))
     sys.stdout.buffer.flush()
     sys.exit(exit_code)

@@ -4,15 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-import msgspec
-
 from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.agents.definition import place_at
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
 from kernel.inspect.place import SUFFIXES, is_path, kind_of, place_kind, shown
 from kernel.inspect.tolerant import TolerantCatalog
 from kernel.inspect.warnings import agent_warnings, located, workflow_warnings
-from kernel.source.files import FileMissing, read_bytes, read_tree
+from kernel.source.files import FileMissing, folder_errors, read_bytes, read_tree
 from kernel.source.problems import BadDefinition, fail
 from kernel.workflows.find import WORKFLOWS
 from kernel.workflows.load import LoadedWorkflow, load_workflow
@@ -22,6 +20,7 @@ from protocol.errors import Refused
 from protocol.inspection import CheckedFile, Kind, Validation
 from protocol.names import NameRejected, check_name, check_workflow_name
 from protocol.remote import is_remote
+from protocol.text import shown_name
 
 
 def validate(
@@ -75,11 +74,9 @@ class _Checking:
         self._note(self._catalog.broken)
         order: Sequence[Kind] = ("project", "agent", "workflow")
         for path in sorted(self._found, key=lambda one: (order.index(self._kind(one)), one)):
-            name = path.encode("utf-8", "backslashreplace").decode()  # a file's name may be any bytes
-            errors = sorted(self._found[path], key=lambda error: (error.line, error.column))
-            told = tuple(msgspec.structs.replace(error, path=name) for error in errors)
+            told = tuple(sorted(self._found[path], key=lambda error: (error.line, error.column)))
             warnings = () if told else self._warnings(path)
-            yield CheckedFile(path=name, kind=self._kind(path), ok=not told, errors=told, warnings=warnings)
+            yield CheckedFile(path=path, kind=self._kind(path), ok=not told, errors=told, warnings=warnings)
 
     def _warnings(self, path: str) -> tuple[FileError, ...]:
         if not self._environ:
@@ -93,8 +90,11 @@ class _Checking:
 
     def file(self, name: str) -> None:
         """Look at one file."""
-        self._found.setdefault(name, [])
-        self._try(self._by_kind[self._kind(name)], name)
+        kind = self._kind(name)
+        shown = shown_name(name)  # as its mistakes call it
+        self._kinds[shown] = kind
+        self._found.setdefault(shown, [])
+        self._try(self._by_kind[kind], name)
 
     def everything(self) -> None:
         """Look at all that the kernel would find."""
@@ -105,6 +105,7 @@ class _Checking:
         for loaded in survey.loaded:
             self._found.setdefault(loaded.path, [])
         self._note(survey.errors)
+        self._note(folder_errors(self._root, WORKFLOWS))
         for name in _listed(self._root, AGENTS):
             if not name.endswith(SUFFIX):
                 self.file(name)

@@ -1,7 +1,8 @@
 """What to think of a kernel that keeps dying: poisoned by one instruction, or unable to get anywhere at all. Pure.
 
 A kernel's death is never charged to an agent. It is counted where it must come from one of two things: an instruction
-that was open at three of them without having got any further, and three starts in a row in which nothing was done.
+that the kernel was at work for at three of them without its having got any further, and three starts in a row in which
+nothing was done.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 POISON_DEATHS: Final = 3
-"""Kernel deaths that an instruction may be open at without progress; it is dead at the last of them."""
+"""Kernel deaths that an instruction may meet in flight, without progress; it is dead at the last of them."""
 LOOP_BOOTS: Final = 3
 LOOP_MS: Final = 300_000
 """So many starts within that time, none of which ended as it was asked to or got anything done, are a loop."""

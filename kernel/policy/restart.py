@@ -1,4 +1,4 @@
-"""When an agent whose worker crashed gets another one (promises.md 4.2). Pure.
+"""When an agent whose worker crashed gets another one, and a service of the kernel that failed another start. Pure.
 
 Fed by every exit nobody asked for. It does not know instructions: one that crashes its worker is given up by the retry
 table, an agent that crashes on all of them by this budget.

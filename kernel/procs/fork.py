@@ -98,7 +98,10 @@ class ForkLauncher:
 
     async def _start(self, zygote: Zygote, spec: Spec) -> Handle:
         handle = await self._again(spec, zygote.spares) if spec.argv is None else None
-        return handle or await begin(spec, self._run_dir, zygote.fork, self._dirs if spec.argv is None else None)
+        if handle is not None:
+            return handle
+        with zygote.awaited():
+            return await begin(spec, self._run_dir, zygote.fork, self._dirs if spec.argv is None else None)
 
     async def _again(self, spec: Spec, spares: Spares) -> Handle | None:
         """Start it in a keeper that has served before; None where there is none (any more)."""
@@ -129,6 +132,7 @@ class ForkLauncher:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._supersede, zygote)
                 nursery.start_soon(_end_if_stuck, zygote)
+                nursery.start_soon(zygote.end_if_silent)
                 nursery.start_soon(zygote.spares.thin_out)
                 nursery.start_soon(zygote.standby.run, partial(self._start, zygote))
                 await zygote.listen()

@@ -5,7 +5,8 @@ import socket
 import subprocess
 import sys
 from array import array
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,13 +19,16 @@ from kernel.procs.pipes import Ends
 from kernel.procs.spares import Spares
 from kernel.procs.standby import Standby
 from protocol.codec import FrameReader, encode
-from protocol.ipc import Fork, Preloaded, Retire
+from protocol.ipc import Fork, Ping, Pong, Preloaded, Retire, ZygoteReport
 
 logger = logging.getLogger(__name__)
 
 _BIND_AT_START: Final = {"LD_BIND_NOW": "1"}
 """The zygote resolves every symbol once. Otherwise each worker would those that it calls first, for 50 microseconds."""
 _GONE: Final = (OSError, trio.ClosedResourceError)
+ASK_SECONDS: Final = 3.0
+"""An order that waits so long has its zygote asked whether it lives."""
+ANSWER_SECONDS: Final = 5.0
 END_SECONDS: Final = 4.0
 """For a zygote whose socket was closed: a second of grace for its keepers, then it kills them and ends."""
 
@@ -44,6 +48,50 @@ class Zygote:
     """Its keepers that may serve again."""
     standby: Standby = field(default_factory=Standby)
     _sending: trio.Lock = field(default_factory=trio.Lock)
+    _awaited: int = 0
+    _ordered: trio.Event = field(default_factory=trio.Event)
+    _pinged: int = 0
+    _ponged: trio.Event = field(default_factory=trio.Event)
+
+    @contextmanager
+    def awaited(self) -> Generator[None]:
+        """While the block lasts, somebody waits for what was ordered."""
+        self._awaited += 1
+        self._ordered.set()
+        try:
+            yield
+        finally:
+            self._awaited -= 1
+
+    async def end_if_silent(self) -> None:
+        """Ask it for a sign of life where orders wait, and kill it if none comes. Orders then go to the next one.
+
+        A busy one answers between two orders; one that is stopped, or stuck, would keep them for ever.
+        """
+        await self.preloaded.wait()
+        while True:
+            await self._ordered.wait()
+            await trio.sleep(ASK_SECONDS)
+            self._ordered = trio.Event()
+            if not self._awaited:
+                continue
+            self._ordered.set()
+            if not await self._answers():
+                logger.error(
+                    "zygote.silent pid=%d does not answer for %.0f s: replaced", self.process.pid, ANSWER_SECONDS
+                )
+                self.process.kill()
+                return
+
+    async def _answers(self) -> bool:
+        self._pinged += 1
+        self._ponged = trio.Event()
+        with trio.move_on_after(ANSWER_SECONDS):
+            with suppress(*_GONE):
+                async with self._sending:
+                    await self.control.send(encode(Ping(n=self._pinged)))
+            await self._ponged.wait()
+        return self._ponged.is_set()
 
     async def fork(self, order: Fork, theirs: Ends) -> KeeperLink:
         """Have it fork a keeper for ``order``. Raises KeeperLost if it is gone."""
@@ -78,12 +126,14 @@ class Zygote:
 
     async def listen(self) -> None:
         """Follow it until it is dead."""
-        frames: FrameReader[Preloaded] = FrameReader(Preloaded)
+        frames: FrameReader[ZygoteReport] = FrameReader(ZygoteReport)
         while chunk := await self._receive():
             for frame in frames.feed(chunk):
                 if isinstance(frame, Preloaded):
                     logger.info("zygote.preloaded pid=%d modules=%d", frame.pid, frame.modules)
                     self.preloaded.set()
+                elif isinstance(frame, Pong) and frame.n == self._pinged:
+                    self._ponged.set()
         if self.retired:
             await self.process.wait()  # as long as one of its keepers lives
 

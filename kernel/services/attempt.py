@@ -11,6 +11,7 @@ import logging
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Final
 
 import msgspec
 import trio
@@ -50,6 +51,14 @@ from protocol.ipc import Exited, Start
 logger = logging.getLogger(__name__)
 
 
+STARTING: Final = "waiting for its worker to start"
+"""What ``ps`` shows of one that is leased and has no process yet."""
+
+
+def _nobody_knows(_instruction: str) -> AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
+
 class Attempts:
     """Runs attempts. One instance serves the whole kernel; each ``run`` is one task."""
 
@@ -66,7 +75,10 @@ class Attempts:
         books: Books,
         now_text: Callable[[], str],
         prepare: Prepare = nothing_to_prepare,
+        working: Callable[[str], AbstractContextManager[None]] = _nobody_knows,
     ) -> None:
+        """``working``: a block of it is around whatever the kernel itself does for an instruction."""
+        self._working = working
         self._prepare = prepare
         self._writer = writer
         self._reader = reader
@@ -75,7 +87,7 @@ class Attempts:
         self._admission = admission
         self._purse = purse
         self._books = books
-        self._supervision = Supervision(writer=writer, feed=feed, purse=purse, now_text=now_text)
+        self._supervision = Supervision(writer=writer, feed=feed, purse=purse, now_text=now_text, working=working)
         self.live: dict[str, Live] = {}
         """By instruction id."""
         self._closing_grace_seconds: float | None = None
@@ -136,9 +148,10 @@ class Attempts:
         exited: Exited | None = None
         tail = Tail()
         try:
-            briefing = await self._briefings.prepare(leased, token)
-            retry, endpoint = briefing.definition.retry, briefing.endpoint
-            admitted = await self._admission.admit(leased, briefing)
+            with self._working(leased.instruction):
+                briefing = await self._briefings.prepare(leased, token)
+                retry, endpoint = briefing.definition.retry, briefing.endpoint
+                admitted = await self._admission.admit(leased, briefing)
             if isinstance(admitted, Parking):
                 live.settling = True
                 await self._put_back(leased, admitted)
@@ -154,7 +167,8 @@ class Attempts:
         live.settling = True
         fault_hook("attempt.settle")
         tried = Tried(retry=retry, endpoint=endpoint, exited=exited, stderr=tail.text, preempted=live.preempted)
-        await self._books.settle(leased, ending, tried)
+        with self._working(leased.instruction):
+            await self._books.settle(leased, ending, tried)
         fault_hook("attempt.settled")
 
     async def _work(
@@ -193,7 +207,9 @@ class Attempts:
                 await self._prepare(live.leased, briefing.start)
                 if briefing.start.command and briefing.start.pinned:
                     await trio.to_thread.run_sync(check_files, briefing.definition, briefing.start)
+                live.doing = STARTING
                 handle = await self._launcher.spawn(_spec(briefing.start))
+                live.doing = ""
         limits = briefing.definition.limits
         if handle is not None and limits != AgentLimits():
             await handle.bound(memory_bytes=limits.memory, processes=limits.processes)

@@ -140,7 +140,8 @@ class Dialogue:
                 return None
             else:
                 self._mark(frame, now)
-                ending = await self._hear(frame)
+                with self._link.working():
+                    ending = await self._hear(frame)
                 self._forgive(trio.current_time() - now)
             if ending is not None:
                 return ending

@@ -64,13 +64,19 @@ class Dispatcher:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Dispatch until ``drain`` is called and every attempt is gone."""
         async with trio.open_nursery() as nursery:
-            self.running = True
-            task_status.started()
-            while not self._closed:
-                self._wake.clear()
-                self.run_once(nursery)
-                with trio.move_on_after(self.nap_seconds()):
-                    await self._wake.wait()
+            await self.dispatch(nursery, task_status=task_status)
+
+    async def dispatch(
+        self, nursery: trio.Nursery, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Dispatch until ``drain`` is called. The attempts run in ``nursery``, and outlive what goes wrong here."""
+        self.running = True
+        task_status.started()
+        while not self._closed:
+            self._wake.clear()
+            self.run_once(nursery)
+            with trio.move_on_after(self.nap_seconds()):
+                await self._wake.wait()
 
     def run_once(self, nursery: trio.Nursery) -> int:
         """Start what may start now; the attempts run in ``nursery``. Returns how many were started."""

@@ -5,6 +5,8 @@ No queue between pipe and store: a slow commit throttles the worker. What is not
 
 import signal
 from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import trio
@@ -27,8 +29,10 @@ class WorkerDeaf(Exception):
 class Link:
     """Frames to and from one worker."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, working: Callable[[], AbstractContextManager[None]] = nullcontext[None]) -> None:
+        """``working``: a block of it is around whatever the kernel does with what the worker said."""
         self._handle = handle
+        self.working = working
         self._reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
         self._arrived: deque[WorkerFrame | Noise] = deque()
         self._sending = trio.Lock()
@@ -64,7 +68,8 @@ class Link:
             chunk = await self._handle.stdout.receive_some()
             if not chunk:
                 return self._fragment()
-            self._arrived.extend(self._reader.feed(bytes(chunk)))
+            with self.working():
+                self._arrived.extend(self._reader.feed(bytes(chunk)))
             if not self._arrived and not self._reader.pending:
                 await trio.sleep(DROPPED_PAUSE_SECONDS)
         return self._arrived.popleft()

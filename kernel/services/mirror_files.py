@@ -17,6 +17,7 @@ import msgspec
 from kernel.source.beneath import open_file, open_folder
 from protocol.message import Message
 from protocol.personal import CONVERSATIONS, MARK, mark_text
+from protocol.text import encode_json
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,6 @@ HISTORY: Final = "history"
 _CHUNK: Final = 64 * 1024
 _OURS: Final = b'{"seq":'
 _KNOWN_FILES: Final = 4096
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class _Seq(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ class MirrorFiles:
             new = [message for message in messages if message.seq > end.seq]
             if not new:
                 return
-            data = b"".join(_encode(message) + b"\n" for message in new)
+            data = b"".join(encode_json(message) + b"\n" for message in new)
             _write(file, data, end.size)
             self._unsynced.add((folder, name))
             if len(self._ends) >= _KNOWN_FILES:

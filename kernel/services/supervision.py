@@ -7,6 +7,7 @@ ending means is for the books.
 import contextlib
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
 
@@ -50,7 +51,16 @@ _TIME_IS_UP: Final = "its budget of time is spent"
 class Supervision:
     """Sees workers through their lives. One instance serves the whole kernel."""
 
-    def __init__(self, *, writer: Writer, feed: Feed, purse: Purse, now_text: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        feed: Feed,
+        purse: Purse,
+        now_text: Callable[[], str],
+        working: Callable[[str], AbstractContextManager[None]],
+    ) -> None:
+        self._working = working
         self._writer = writer
         self._feed = feed
         self._purse = purse
@@ -63,7 +73,7 @@ class Supervision:
 
         Cancellation kills its tree (``handle`` does, as a context).
         """
-        link = Link(handle)
+        link = Link(handle, partial(self._working, live.leased.instruction))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(tail.drain, handle.stderr)
             with live.obeying(lambda: nursery.start_soon(self._stop, live, link, handle)):

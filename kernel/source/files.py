@@ -8,6 +8,7 @@ from pathlib import Path
 from kernel.source.nodes import Node
 from kernel.source.problems import BadDefinition, Problems, fail
 from kernel.source.yaml_tree import MAX_BYTES, decode_utf8, parse_yaml
+from protocol.api.problem import FileError
 
 
 class FileMissing(Exception):
@@ -29,6 +30,21 @@ def inside(root: Path, relative: str, shown: str, where: str = "") -> Path:
     if escapes or os.path.commonpath([real_root, real]) != real_root:
         raise fail(shown, f"{relative[:200]!r} leads outside the project", "keep the file in the project", where=where)
     return Path(real)
+
+
+def folder_errors(root: Path, folder: str) -> tuple[FileError, ...]:
+    """Why ``folder`` of the project holds no files though it is there: it is a file or a pipe, or cannot be read."""
+    try:
+        os.listdir(root / folder)
+    except FileNotFoundError:
+        return ()
+    except NotADirectoryError:
+        return fail(
+            folder, "is not a folder, so nothing in it counts", "move it away: its files go into a folder"
+        ).errors
+    except OSError as error:
+        return _unreadable(error, folder).errors
+    return ()
 
 
 def read_bytes(path: Path, shown: str, limit: int = MAX_BYTES, where: str = "") -> bytes:
@@ -96,5 +112,9 @@ def _real(path: str, shown: str, where: str) -> str:
 def _translate(error: OSError, shown: str, where: str) -> BadDefinition | FileMissing:
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return FileMissing(shown)
+    return _unreadable(error, shown, where)
+
+
+def _unreadable(error: OSError, shown: str, where: str = "") -> BadDefinition:
     name = errno.errorcode.get(error.errno or 0, "EIO")
     return fail(shown, f"cannot be read ({name}: {os.strerror(error.errno or errno.EIO)})", where=where)

@@ -6,6 +6,7 @@ from typing import Final
 
 from protocol.api.problem import FileError
 from protocol.errors import Refused
+from protocol.text import shown_name
 
 MAX_ERRORS: Final = 50
 """Of one file. Whoever made more has one mistake, fifty times."""
@@ -46,10 +47,10 @@ class BadDefinition(Refused):
 
 
 class Problems:
-    """The mistakes found in one file so far. ``path`` is how the user would name the file."""
+    """The mistakes found in one file so far. ``path`` is how the user would name the file, on one line."""
 
     def __init__(self, path: str, text: str = "") -> None:
-        self.path = path
+        self.path = shown_name(path)
         self.text = text
         self._lines: list[str] | None = None
         self._found: list[FileError] = []
@@ -73,7 +74,7 @@ class Problems:
             line=place.line,
             column=place.column,
             where=where,
-            message=message[:_MESSAGE_LIMIT],
+            message=shown_name(message[:_MESSAGE_LIMIT]),
             hint=hint,
             source=self.line(place.line)[:SOURCE_LIMIT],
         )

@@ -5,20 +5,30 @@ may open() the file beside SQLite: closing it would drop SQLite's locks.
 """
 
 import itertools
+import logging
+import os
 from importlib import resources
 from typing import Final
 
 import apsw
 
 from kernel.fault import fault_hook
-from kernel.store.errors import CannotOpen
+from kernel.store.errors import CannotOpen, CannotSave, DatabaseBusy
 from kernel.store.look_over import damage
+from kernel.store.place import Place
+
+logger = logging.getLogger(__name__)
 
 Connection = apsw.Connection
 """What a question is asked on. Others annotate with this and never import apsw."""
 
 MEMORY: Final = ":memory:"
 BUSY_MILLISECONDS: Final = 5000
+OPEN_SECONDS: Final = 15.0
+"""How long a lock of another program is waited for at the start, within what clients give a kernel to start."""
+TOLD_SECONDS: Final = 1.0
+"""After so long it says that it waits."""
+ROOM_BYTES: Final = 1024 * 1024
 _STATEMENTS: Final = 512
 """Prepared statements kept for each connection: more than there are in the store."""
 _WRITE: Final = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -38,16 +48,21 @@ _numbers: Final = itertools.count(1)
 class Database:
     """Hands out connections. Made by ``open_database``."""
 
-    def __init__(self, path: str, vfs: str | None = None) -> None:
+    def __init__(self, path: str, vfs: str | None = None, patience_seconds: float = BUSY_MILLISECONDS / 1000) -> None:
         self.path = path
         self._vfs = vfs
         # An address of its own in SQLite's shared memory, so that readers see what the writer commits.
         self._uri = f"file:/agent-worker-{next(_numbers)}?vfs=memdb" if path == MEMORY else path
         self._readers: list[apsw.Connection] = []
+        self._patience_ms = int(patience_seconds * 1000)
         self._writer = self._connect(_WRITE, _WRITER_PRAGMAS)
         try:
             self._refuse_damage()
+            self._refuse_without_log()
             migrate(self._writer, path)
+            self._patience_ms = BUSY_MILLISECONDS
+            self._writer.set_busy_timeout(self._patience_ms)
+            self._place = None if path == MEMORY else Place(path)
         except CannotOpen:
             self.keep_log()
             self.close()
@@ -62,6 +77,37 @@ class Database:
         connection = self._connect(_READ, _READER_PRAGMAS)
         self._readers.append(connection)
         return connection
+
+    def misplaced(self) -> str | None:
+        """Why what is written does not reach the file that is at ``path`` now; None: it does. Cheap."""
+        return None if self._place is None else self._place.fault()
+
+    def has_room(self) -> bool:
+        """Whether its disk has so much room that a commit is worth a try: a small one may find some where none is."""
+        if self.path == MEMORY:
+            return True
+        try:
+            found = os.statvfs(self.path)
+        except OSError:
+            return True
+        return found.f_bavail * found.f_frsize >= ROOM_BYTES
+
+    def save(self) -> str | None:
+        """Copy what no name leads to any more to a file of its own. Returns its path; None where nothing is lost.
+
+        Raises CannotSave.
+        """
+        if self._place is None or not self._place.vanished():
+            return None
+        copy = next(name for number in itertools.count(1) if not os.path.lexists(name := f"{self.path}.saved-{number}"))
+        try:
+            target = apsw.Connection(copy, vfs=self._vfs)
+            with target.backup("main", self._writer, "main") as backup:
+                backup.step(-1)
+            target.close()
+        except apsw.Error as error:
+            raise CannotSave(f"{copy}: {error}") from error
+        return copy
 
     def keep_log(self) -> None:
         """Do not copy the log back when closing: after a failed sync nobody knows what of it is on the disk."""
@@ -78,22 +124,25 @@ class Database:
         try:
             found = damage(self._writer)
         except apsw.Error as error:
-            found = str(error)
+            raise cannot_open(self.path, error) from error
         if found is not None:
-            raise CannotOpen(
-                f"the database {self.path} is damaged: {found}. It was left as it is: "
-                f"restore it from a backup, or move the file away to start anew"
-            )
+            raise damaged(self.path, found)
+
+    def _refuse_without_log(self) -> None:
+        """SQLite goes on in another mode where there is no shared memory, and says nothing."""
+        mode = self._writer.execute("PRAGMA journal_mode").get
+        if mode not in ("wal", "memory"):
+            raise CannotOpen(f"{_without(self.path)} (journal_mode {mode})")
 
     def _connect(self, flags: int, pragmas: str) -> apsw.Connection:
         try:
             connection = apsw.Connection(self._uri, flags=flags, vfs=self._vfs, statementcachesize=_STATEMENTS)
-            connection.set_busy_timeout(BUSY_MILLISECONDS)
+            connection.set_busy_timeout(self._patience_ms)
             # A plan is made once, and not anew for each value that is bound: there are no statistics to gain from.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             connection.execute(pragmas).fetchall()
         except apsw.Error as error:
-            raise CannotOpen(f"cannot use the database {self.path}: {error}") from error
+            raise cannot_open(self.path, error) from error
         return connection
 
 
@@ -102,7 +151,59 @@ def open_database(path: str, vfs: str | None = None) -> Database:
 
     ``vfs`` names a registered SQLite VFS to reach the disk by, None: the system's own.
     """
-    return Database(path, vfs)
+    try:
+        return Database(path, vfs, TOLD_SECONDS)
+    except DatabaseBusy:
+        logger.warning("database.busy another program has locked %s: waiting up to %.0f s", path, OPEN_SECONDS)
+    return Database(path, vfs, OPEN_SECONDS)
+
+
+_UNSUPPORTED: Final = frozenset(
+    {
+        apsw.SQLITE_IOERR_SHMOPEN,
+        apsw.SQLITE_IOERR_SHMSIZE,
+        apsw.SQLITE_IOERR_SHMMAP,
+        apsw.SQLITE_IOERR_SHMLOCK,
+        apsw.SQLITE_IOERR_LOCK,
+        apsw.SQLITE_IOERR_RDLOCK,
+        apsw.SQLITE_IOERR_UNLOCK,
+        apsw.SQLITE_IOERR_CHECKRESERVEDLOCK,
+        apsw.SQLITE_READONLY_CANTLOCK,
+    }
+)
+"""What a file system without shared memory or without locks answers."""
+
+
+def cannot_open(path: str, error: apsw.Error) -> CannotOpen:
+    """What ``error`` says is wrong, where, and what to do about it. Only damage is a case for a backup."""
+    if isinstance(error, apsw.NotADBError | apsw.CorruptError):
+        return damaged(path, str(error))
+    said = f"({error})"
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        what = f"another program has locked the database {path}, for {OPEN_SECONDS:.0f} s now"
+        return DatabaseBusy(f"{what}: find out which (fuser {path}) and end it, then start again {said}")
+    if isinstance(error, apsw.FullError):
+        return CannotOpen(f"the disk of {path} is full: free some space there, then start again {said}")
+    if isinstance(error, apsw.ProtocolError) or getattr(error, "extendedresult", 0) in _UNSUPPORTED:
+        return CannotOpen(f"{_without(path)} {said}")
+    if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError):
+        return CannotOpen(f"cannot write to the database {path}: see to its permissions and its directory's {said}")
+    return CannotOpen(
+        f"cannot use the database {path}: look into the system's log for what is wrong with its disk {said}"
+    )
+
+
+def _without(path: str) -> str:
+    what = f"the file system of {path} has no shared memory, or no locks, which the database needs"
+    return f"{what}: set AGENT_WORKER_HOME to a directory on a local disk"
+
+
+def damaged(path: str, found: str) -> CannotOpen:
+    """The refusal of a file whose content is not a database of ours any more."""
+    return CannotOpen(
+        f"the database {path} is damaged: {found}. It was left as it is: "
+        f"restore it from a backup, or move the file away to start anew"
+    )
 
 
 _VERSION: Final = "PRAGMA user_version"
@@ -114,9 +215,7 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     try:
         _apply(connection, scripts, path)
     except apsw.Error as error:
-        raise CannotOpen(
-            f"cannot use the database {path}: {error}. Restore it from a backup, or move the file away to start anew"
-        ) from error
+        raise cannot_open(path, error) from error
 
 
 def _apply(connection: apsw.Connection, scripts: dict[int, str], path: str) -> None:

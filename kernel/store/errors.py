@@ -9,5 +9,13 @@ class CannotOpen(StoreError):
     """The database cannot be used: newer than this program, damaged, or not ours. The file is untouched."""
 
 
+class DatabaseBusy(CannotOpen):
+    """Another program has locked the database, for longer than was waited."""
+
+
 class StorageFailed(StoreError):
     """The disk failed while writing (not: it is full). What was not answered may not be durable; restart to recover."""
+
+
+class CannotSave(StoreError):
+    """What was in a database that is gone could not be copied, and is lost."""

@@ -4,15 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import apsw
-import msgspec
 from msgspec import to_builtins
 
 from kernel.store.clock_text import rfc3339
 from protocol.events import DURABLE, Event
 from protocol.message import Message
 from protocol.names import instruction_id
+from protocol.text import encode_json
 
-_encode: Final = msgspec.json.Encoder().encode
 Bindings = tuple[str | int | bytes | None, ...]
 """Of a statement, by place."""
 _NO_DATA: Final[dict[str, Any]] = {}
@@ -50,7 +49,7 @@ class Transaction:
         """Write one durable event (a key of events.DURABLE); it is published once the transaction is committed."""
         if type not in DURABLE:
             raise ValueError(f"{type!r} is not a durable event: add it to protocol/events.py")
-        body = _encode(data) if data else None
+        body = encode_json(data) if data else None
         self.write(INSERT_EVENT, (type, self.now_ms, space, agent, instruction, None, body))
         self._tell(type, space, agent, instruction, dict(data))
 

@@ -9,6 +9,7 @@ import logging
 import queue
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
@@ -20,6 +21,7 @@ import trio
 from msgspec import UNSET
 
 from kernel.fault import fault_hook
+from kernel.store.commits.boots import touch
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
 from kernel.store.transaction import Transaction
@@ -34,6 +36,8 @@ T = TypeVar("T")
 
 GROUP_LIMIT: Final = 512
 ADMISSION_SECONDS: Final = 5.0
+PLACE_SECONDS: Final = 2.0
+"""Between two looks whether the database is still where it was, where nothing is written."""
 DISK_FAILURES: Final = (
     apsw.IOError,
     apsw.CorruptError,
@@ -47,6 +51,7 @@ STORAGE_FULL: Final = Refused(
     "storage_full", "the disk is full: nothing was written", "free some space; running work goes on by itself"
 )
 BUSY: Final = Refused("busy", "the kernel has more to write than it can: nothing was written", "try again")
+LOCKED: Final = Refused("busy", "another program has locked the database: nothing was written", "end it, or try again")
 STOPPING: Final = Refused("stopping", "the kernel is stopping: nothing was written")
 
 
@@ -81,6 +86,8 @@ class Writer:
         capacity: int = 1024,
     ) -> None:
         self._conn = database.writer()
+        self._misplaced = database.misplaced
+        self._has_room = database.has_room
         self._clock_ms = clock_ms
         self._publish = publish
         self._room = capacity
@@ -89,6 +96,8 @@ class Writer:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._refusal: Exception | None = STOPPING
         self._token: trio.lowlevel.TrioToken | None = None
+        self._trouble: Refused | None = None
+        """Why the last commit failed, where it did and another may not."""
         self._owes_truncation = self._owes_rewrite = False
         """Something was removed whose bytes are still in the write-ahead log, or in the file."""
 
@@ -137,6 +146,13 @@ class Writer:
         finally:
             handed_in.failure = None  # its traceback leads here again, and would keep all that the job was given
 
+    async def trouble(self) -> Refused | None:
+        """Why nothing can be written now; None: the last commit succeeded, or one that was tried for this question."""
+        if self._trouble is not None and self._has_room():
+            with suppress(Refused):
+                await self.commit(touch)
+        return self._trouble
+
     async def _wait_for_room(self) -> None:
         with trio.move_on_after(ADMISSION_SECONDS) as patience:
             await self._full.park()
@@ -159,7 +175,7 @@ class Writer:
         """Commit groups until closed. Returns what ended it early."""
         while True:
             group, closing = self._next_group()
-            failure = self._commit_all(group)
+            failure = self._commit_all(group) if group or closing else self._look_at_place()
             if failure is not None:
                 return failure
             if closing:
@@ -181,9 +197,12 @@ class Writer:
         return None
 
     def _next_group(self) -> tuple[list[_Job], bool]:
-        """All that waits, up to the limit; and whether to end after it."""
+        """All that waits, up to the limit; nothing, where none comes for PLACE_SECONDS; and whether to end after it."""
         group: list[_Job] = []
-        job = self._jobs.get()
+        try:
+            job = self._jobs.get(timeout=PLACE_SECONDS)
+        except queue.Empty:
+            return group, False
         while job is not None:
             group.append(job)
             if len(group) == GROUP_LIMIT:
@@ -203,16 +222,33 @@ class Writer:
             # SQLite may have undone the whole transaction because of one job that was too large.
             if len(group) > 1:
                 return False
-            self._answer_all(group, STORAGE_FULL)
+            self._refuse(group, STORAGE_FULL)
         except apsw.BusyError:
-            self._answer_all(group, BUSY)
+            self._refuse(group, LOCKED)
         except apsw.Error as error:
             raise StorageFailed(f"writing failed: {error}") from error
+        else:
+            self._trouble = None
         fault_hook("store.committed")
+        self._check_place()  # before the answers: what is not at the path is not kept
         if self._owes_truncation:
             self._scrub()
         self._on_trio(partial(self._deliver, group, events))
         return True
+
+    def _check_place(self) -> None:
+        """Raise StorageFailed where the database was removed, replaced or moved under us."""
+        fault = self._misplaced()
+        if fault is not None:
+            raise StorageFailed(f"{fault}; nothing more is accepted")
+
+    def _look_at_place(self) -> StorageFailed | None:
+        try:
+            self._check_place()
+        except StorageFailed as failure:
+            self._on_trio(partial(self._deliver_failure, [], failure))
+            return failure
+        return None
 
     def _scrub(self) -> None:
         """Leave no byte of what was removed: rewrite the file, write the log back and cut it off. Raises StorageFailed.
@@ -284,6 +320,10 @@ class Writer:
             del transaction.events[told:]
             transaction.forgets = forgets
         conn.execute("RELEASE job")
+
+    def _refuse(self, jobs: Sequence[_Job], why: Refused) -> None:
+        self._trouble = why
+        self._answer_all(jobs, why)
 
     def _answer_all(self, jobs: Sequence[_Job], error: Exception) -> None:
         for job in jobs:

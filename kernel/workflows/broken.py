@@ -3,8 +3,9 @@
 import logging
 
 from kernel.agents.catalog import AGENTS, Catalog
+from kernel.source.files import folder_errors
 from kernel.source.problems import BadDefinition
-from kernel.workflows.find import workflow_names
+from kernel.workflows.find import WORKFLOWS, workflow_names
 from kernel.workflows.load import load_workflow
 from protocol.api.problem import FileError
 from protocol.errors import Refused
@@ -23,7 +24,7 @@ def broken(catalog: Catalog) -> tuple[FileError, ...]:
 
 def broken_workflows(catalog: Catalog) -> tuple[FileError, ...]:
     """In workflow files; what runs keeps to what it was started with. Blocks."""
-    found: list[FileError] = []
+    found = list(folder_errors(catalog.root, WORKFLOWS))
     for name in workflow_names(catalog, catalog.kept_project()):
         try:
             load_workflow(catalog, name)

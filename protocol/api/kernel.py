@@ -28,7 +28,7 @@ class Ready(Body, frozen=True, kw_only=True):
     """GET /ready: whether work that is accepted now is also begun."""
 
     ready: bool
-    status: Literal["starting", "ok", "stopping", "safe_mode"]
+    status: Literal["starting", "ok", "stopping", "safe_mode", "storage_full", "busy"]
 
 
 class KernelInfo(Body, frozen=True, kw_only=True):
@@ -56,7 +56,9 @@ class StatusReport(Document, frozen=True, kw_only=True):
 
     state: Literal["up", "degraded", "down"]
     notice: str | None = None
-    """What a person should know and do: the kernel does no work, or files were not taken over."""
+    """What a person should know and do: the kernel does no work or keeps nothing, or files were not taken over."""
+    storage: Literal["storage_full", "busy"] | None = None
+    """Why nothing can be written now."""
     kernel: KernelInfo | None = None
     agents: dict[str, int] = {}
     held: tuple[HeldAgent, ...] = ()

@@ -113,9 +113,9 @@ def test_a_promise_and_its_proof_name_each_other(promise: str, proofs: list[str]
 
 
 LISTED: Final = {
-    "PF": "01 02 03 04 05 07 09 11 12 13 14 15 16 17 18 19 20 21 22 24",
+    "PF": "01 02 03 04 05 07 09 11 12 13 14 15 16 17 18 19 20 21 22 24 25 26",
     "IF": "01 02 03 04 05 07 08 09 10 12 13 14 15 16",
-    "SF": "01 02 03 04 05 07 08 09 10 11 12 13 14 15 17 18 19 20",
+    "SF": "01 02 03 04 05 07 08 09 10 11 12 13 14 15 17 18 19 20 21 22",
     "TF": "01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 18 19 20 21",
 }
 """Faults of processes, frames, storage and schedules. It may only grow."""

@@ -36,3 +36,35 @@ def test_after_three_kernels_that_died_at_once_the_next_one_starts_no_work(proje
     with Life(project) as life:
         life.wait_ready()
         wait_until(lambda: life.ask("GET", path).body["text"] == "at work again")
+
+
+def wait_begun(project: Project, attempt: str) -> None:
+    """Return once the worker of ``attempt`` runs."""
+    project.until("attempt.started", holds=lambda event: event["data"]["attempt"] == attempt)
+
+
+def test_kernels_that_are_killed_are_not_charged_to_who_only_waited_meanwhile(project: Project) -> None:
+    """Promise P13: its worker was at a tool each time, and it is done in the end."""
+    project.agent("alice", "sleep: 60", "text: never")
+    with Life(project) as life:
+        life.wait_ready()
+        sent = life.ask("POST", "/messages", {"to": "alice", "text": "x"}, "k")
+        path = f"/instructions/{sent.body['instruction_ids'][0]}"
+        wait_begun(project, "i1-1")
+        life.kill()
+        life.wait_dead()
+    for attempt in ("i1-2", "i1-3"):
+        with Life(project) as life:
+            life.wait_ready()
+            wait_begun(project, attempt)
+            life.kill()
+            life.wait_dead()
+    project.agent("alice", "text: done after all")
+    with Life(project) as life:
+        life.wait_ready(accept=(200, 503))
+        assert life.ask("GET", path).body["status"] not in ("dead", "failed")
+        assert project.awk("stop", "--yes").code == 0
+        life.wait_dead()
+    with Life(project) as life:
+        life.wait_ready()
+        wait_until(lambda: life.ask("GET", path).body["text"] == "done after all")

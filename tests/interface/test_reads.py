@@ -242,6 +242,17 @@ def test_status_of_a_target_says_whether_that_runs(state: str, code: int, cli: C
     assert kernel.of("GET", "/status")[0].query == {"space": "review:main", "agent": "bob"}
 
 
+def test_status_of_a_kernel_that_cannot_write_is_a_failure(cli: Cli, kernel: KernelDouble) -> None:
+    """It is up, and keeps nothing: a script must not take it for sound."""
+    answer = msgspec.structs.replace(
+        read_answers("x")["GET /status"], state="degraded", storage="storage_full", notice="the disk is full"
+    )
+    kernel.answers["GET /status"] = answer
+    ran = cli("status")
+    assert ran.code == 1
+    assert "the disk is full" in ran.out
+
+
 EVENTS = [
     event("kernel.started", 1, at="2020-01-01T00:00:00.000Z", data={"pid": 1}),
     message_event(2, message(1, "hi\x1b[1m")),

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from protocol.codec import encode
-from protocol.ipc import Fork, Kill, Retire
+from protocol.ipc import Fork, Kill, Ping, Retire
 from worker.zygote import GRACE_SECONDS
 
 TIMEOUT = 20.0
@@ -155,6 +155,14 @@ def test_signals_meant_for_others_do_not_end_it(zygote: Zygote) -> None:
     assert started is not None
     assert exited is not None
     assert exited["code"] == 0
+
+
+def test_it_answers_a_ping_also_behind_an_order(zygote: Zygote) -> None:
+    """Fault PF25: so that one that is stopped can be told from one that is busy."""
+    zygote.send(zygote.order("exec sleep 60"))
+    for number in (1, 2):
+        zygote.control.socket.sendall(encode(Ping(n=number)))
+        assert zygote.control.hear() == {"t": "pong", "n": number}
 
 
 def test_what_cannot_be_read_is_ignored(zygote: Zygote) -> None:

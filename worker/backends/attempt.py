@@ -5,7 +5,7 @@ entries are a record only: a later attempt names its session, and says what is n
 """
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,7 @@ from worker.conversation import Conversation
 from worker.fit import TooLarge
 from worker.link import Link, LinkLost, Stopped
 from worker.models.errors import Failed
+from worker.redaction import Redaction
 from worker.waits import Waits
 
 SECRET_CHARACTERS: Final = 8
@@ -123,19 +124,15 @@ async def _next(process: Process, pauses: Pauses | None) -> bytes | None:
 
 
 def _without_secrets(error: Error, start: Start) -> Error:
-    text = error.text
-    for secret, name in _secrets(start):
-        text = text.replace(secret, name)
-    return msgspec.structs.replace(error, text=text)
+    return msgspec.structs.replace(error, text=Redaction(_secrets(start)).of(error.text))
 
 
-def _secrets(start: Start) -> Sequence[tuple[str, str]]:
-    """What must not be told, the longest first, with what is told in its place."""
+def _secrets(start: Start) -> Mapping[str, str]:
+    """What must not be told, with what is told in its place."""
     found = {start.token: "[token]"}
     if start.provider is not None and start.provider.api_key:
         found[start.provider.api_key] = "[key]"
     for server in start.mcp_servers.values():
         words = " ".join((*server.env.values(), *server.headers.values())).split()
         found |= {word: "[secret]" for word in words if len(word) >= SECRET_CHARACTERS and not word.startswith("/")}
-    found.pop("", None)
-    return sorted(found.items(), key=lambda one: -len(one[0]))
+    return found

@@ -4,6 +4,7 @@ Imports httpx2, so only an adapter that needs it imports this.
 """
 
 import ssl
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, Protocol
 from urllib.parse import urlsplit
@@ -14,11 +15,13 @@ from protocol.ipc import Limits, Provider
 from worker.fit import clean
 from worker.models.errors import Failed, cause_of, codes_in, message_in
 from worker.models.retry_after import retry_after
+from worker.redaction import Redaction
 
 CONNECT_SECONDS: Final = 15.0
 WRITE_SECONDS: Final = 60.0
 CLOSE_SECONDS: Final = 1.0
 MESSAGE_LIMIT: Final = 1000
+_READ_LIMIT: Final = 4 * MESSAGE_LIMIT
 NO_KEY: Final = "none"
 """Sent where the agent has no key (local servers): an SDK given none would look for one by itself."""
 
@@ -99,6 +102,12 @@ def _named(error: BaseException) -> str:
 
 def say(provider: Provider, text: str) -> str:
     """``text`` for people: short, whose words it is, and without the key, which some providers echo."""
+    text = clean(text[:_READ_LIMIT])
     if provider.api_key:
-        text = text.replace(provider.api_key, "[key]")
-    return f"{provider.name}: {clean(text)[:MESSAGE_LIMIT]}"
+        text = _redaction(provider.api_key).of(text)
+    return f"{provider.name}: {text[:MESSAGE_LIMIT]}"
+
+
+@lru_cache(maxsize=4)
+def _redaction(key: str) -> Redaction:
+    return Redaction({key: "[key]"})

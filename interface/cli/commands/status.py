@@ -1,4 +1,4 @@
-"""``awk status``: whether the kernel, or a workflow, is up. Starts nothing; exit 3 when it is down."""
+"""``awk status``: whether the kernel, or a workflow, is up. Starts nothing; exit 3 if down, 1 if it cannot write."""
 
 import argparse
 import json
@@ -27,7 +27,10 @@ def run(context: Context) -> int:
     try:
         document = context.find_kernel().get("/status", query)
         context.answer(document, "status")
-        return Exit.NOT_RUNNING if json.loads(document)["state"] == "down" else Exit.OK
+        report = json.loads(document)
+        if report["state"] == "down":
+            return Exit.NOT_RUNNING
+        return Exit.FAILED if report.get("storage") else Exit.OK
     except Unreachable as error:
         context.answer(_DOWN, "status")
         context.out.note(context.why_down(error))

@@ -30,11 +30,16 @@ async def health(services: Services, call: Call[None]) -> Health:
 
 
 async def ready(services: Services, _call: Call[None]) -> Reply:
-    """GET /ready: 200 once work that is accepted is also begun, 503 before, while stopping, and in safe mode."""
+    """GET /ready: 200 once work is accepted and begun; 503 before, while stopping or in safe mode, and where the last
+    commit failed and another one does too.
+    """
     if services.stopping() or services.closing.is_set():
         return json_reply(Ready(ready=False, status="stopping"), 503)
     if services.safe_mode():
         return json_reply(Ready(ready=False, status="safe_mode"), 503)
     if not services.ready():
         return json_reply(Ready(ready=False, status="starting"), 503)
+    trouble = await services.writer.trouble()
+    if trouble is not None:
+        return json_reply(Ready(ready=False, status="storage_full" if trouble.code == "storage_full" else "busy"), 503)
     return json_reply(Ready(ready=True, status="ok"))

@@ -30,11 +30,13 @@ async def status(services: Services, call: Call[None]) -> StatusReport:
     states: Counter[str] = Counter(process.shown.state for process in processes)
     workflows = await services.reader.read(rows_of_running)
     here = tuple(row for row in workflows if meant is None or space == f"{row.name}:{row.tag}")
-    degraded = states["error"] or services.safe_mode()
+    trouble = await services.writer.trouble()
+    degraded = states["error"] or services.safe_mode() or trouble is not None
     wrong = () if meant is not None else await trio.to_thread.run_sync(broken, services.catalog)
     return StatusReport(
         state="down" if space is not None and not here else "degraded" if degraded else "up",
-        notice=_notice(services, len(wrong)),
+        notice=_notice(services, trouble, len(wrong)),
+        storage=None if trouble is None else "storage_full" if trouble.code == "storage_full" else "busy",
         kernel=KernelInfo(
             pid=about.pid,
             url=about.url,
@@ -63,9 +65,11 @@ def _meant(services: Services, space: str | None, agent: str | None) -> frozense
     return keys
 
 
-def _notice(services: Services, wrong: int) -> str | None:
+def _notice(services: Services, trouble: Refused | None, wrong: int) -> str | None:
     if services.safe_mode():
         return WAY_OUT
+    if trouble is not None:
+        return f"{trouble.text}; {trouble.hint}"
     files = "definitions with mistakes are not in effect, what they said before is (mend them: awk validate)"
     return files if wrong else None
 

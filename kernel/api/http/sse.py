@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
-import msgspec
 import trio
 
 from kernel.api.context import Services
@@ -16,6 +15,7 @@ from kernel.store import events
 from kernel.store.clock_text import rfc3339
 from kernel.store.events import EventFilter
 from protocol.events import Event
+from protocol.text import encode_json
 
 PING_SECONDS: Final = 15.0
 BATCH: Final = 200
@@ -23,20 +23,18 @@ BATCH: Final = 200
 PING: Final = b": ping\n\n"
 BYE: Final = "bye"
 
-_encode: Final = msgspec.json.Encoder().encode
-
 
 def frame(event: Event | None) -> bytes:
     """One event; None is a sign of life. JSON has no raw line breaks, so no text can forge an event (fault HF13)."""
     if event is None:
         return PING
     head = b"" if event.seq is None else b"id: %d\n" % event.seq
-    return b"%sevent: %s\ndata: %s\n\n" % (head, event.type.encode(), _encode(event))
+    return b"%sevent: %s\ndata: %s\n\n" % (head, event.type.encode(), encode_json(event))
 
 
 def document(name: str, body: Any) -> bytes:
     """One event that carries a document of the API."""
-    return b"event: %s\ndata: %s\n\n" % (name.encode(), _encode(body))
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), encode_json(body))
 
 
 def goodbye(now_ms: int) -> Event:

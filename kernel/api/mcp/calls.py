@@ -15,10 +15,10 @@ from kernel.api.mcp.tools import ATTEMPT_SCOPES, TOOLS
 from kernel.api.problems import refusal_of
 from kernel.fault import fault_hook
 from protocol.errors import Refused
+from protocol.text import encode_json
 
 STOPPING: Final = Refused("stopping", "the kernel is stopping; whether this call took effect is not known")
 KEY_LIMIT: Final = 200
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,7 +74,7 @@ class Calls:
         try:
             asked = msgspec.convert(arguments, tool.asks)
             given = await tool.handler(self._services, caller, asked)
-            answer = Answer(_encode(given), words=None if tool.words is None else tool.words(given))
+            answer = Answer(encode_json(given), words=None if tool.words is None else tool.words(given))
             fault_hook("mcp.answer")
             return answer
         except msgspec.ValidationError as error:
@@ -95,4 +95,4 @@ def call_key(value: object) -> str | None:
 
 
 def _failed(refused: Refused) -> Answer:
-    return Answer(_encode(Failure(code=refused.code, detail=refused.text, hint=refused.hint)), is_error=True)
+    return Answer(encode_json(Failure(code=refused.code, detail=refused.text, hint=refused.hint)), is_error=True)

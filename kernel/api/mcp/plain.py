@@ -15,8 +15,8 @@ from kernel.api.asgi import Fields
 from kernel.api.mcp.calls import Answer
 from kernel.api.mcp.tool import Tool
 from kernel.api.reply import Reply
+from protocol.text import encode_json
 
-_encode: Final = msgspec.json.Encoder().encode
 _INVALID_PARAMS: Final = -32602
 
 
@@ -39,13 +39,13 @@ def wants_json(fields: Fields) -> bool:
 
 def result_reply(id_: int | str, result: Mapping[str, Any]) -> Reply:
     """The JSON-RPC response that carries ``result``."""
-    return Reply(200, _encode({"jsonrpc": "2.0", "id": id_, "result": result}))
+    return Reply(200, encode_json({"jsonrpc": "2.0", "id": id_, "result": result}))
 
 
 def unknown_tool(id_: int | str, name: str, status: int) -> Reply:
     """The error of the protocol for a tool that is not listed; the revisions differ in the ``status`` it has."""
     error = {"code": _INVALID_PARAMS, "message": f"Unknown tool: {name[:100]}"}
-    return Reply(status, _encode({"jsonrpc": "2.0", "id": id_, "error": error}))
+    return Reply(status, encode_json({"jsonrpc": "2.0", "id": id_, "error": error}))
 
 
 def reply_to(call: PlainCall, answer: Answer) -> Reply:

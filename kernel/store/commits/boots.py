@@ -67,7 +67,19 @@ UPDATE boots SET stopped_ms = ? WHERE id = (SELECT max(id) FROM boots) AND stopp
 """
 
 
-def asked_to_stop(tx: Transaction, by: str = "request") -> None:
-    """However it ends now, it is no death: somebody wanted it to end. ``by``: a request, or the name of a signal."""
+def asked_to_stop(tx: Transaction, by: str = "request", *, wanted: bool = True) -> None:
+    """However it ends now, it is no death: somebody wanted it to end. ``by``: a request, or the name of a signal.
+
+    Where it ends because it cannot go on, nobody ``wanted`` that: then it is a death, after which more may follow.
+    """
     tx.emit("kernel.stopping", data={"by": by})
-    tx.conn.execute(STOPPED, (tx.now_ms,))
+    if wanted:
+        tx.conn.execute(STOPPED, (tx.now_ms,))
+
+
+TOUCH: Final = "UPDATE boots SET version = version WHERE id = (SELECT max(id) FROM boots)"
+
+
+def touch(tx: Transaction) -> None:
+    """Write something and change nothing: whether the disk takes it is the answer."""
+    tx.conn.execute(TOUCH)

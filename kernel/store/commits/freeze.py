@@ -8,8 +8,7 @@ import msgspec
 from kernel.store.blobs import put
 from kernel.store.prompts import FrozenPrompt
 from kernel.store.transaction import Transaction
-
-_encode: Final = msgspec.json.Encoder().encode
+from protocol.text import encode_json
 
 FREEZE: Final = """
 UPDATE instructions SET prefix = :prefix, aside = :aside,
@@ -30,5 +29,5 @@ def freeze(tx: Transaction, number: int, frozen: Freeze) -> None:
     """Every later attempt of the instruction is told this prompt."""
     prompt = frozen.prompt
     part = put(tx, prompt.system.encode()) if prompt.system else None
-    prefix = put(tx, _encode(msgspec.structs.replace(prompt, system="")), part=part)
+    prefix = put(tx, encode_json(msgspec.structs.replace(prompt, system="")), part=part)
     tx.conn.execute(FREEZE, {"id": number, "prefix": prefix, "aside": frozen.aside})

@@ -4,6 +4,7 @@ One transaction: a kernel that dies in it leaves everything as it was, for the n
 Run it only when no worker of the last kernel is left (every keeper's lock was taken).
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -23,7 +24,7 @@ from protocol.names import InstructionId, instruction_id
 
 FINAL_STOPS: Final = frozenset({"end_turn", "stop_sequence", "stop"})
 """Stop reasons after which a model has said all it wanted to say."""
-POISONOUS: Final = "the kernel died three times while this was being worked on, and it had not got any further"
+POISONOUS: Final = "the kernel died three times while it was at work for this, which had not got any further"
 _REQUEUED: Final = Parking(status="queued", outcome="kernel_restart", cause="kernel_restart")
 
 
@@ -39,13 +40,24 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     safe_mode: bool = False
 
 
-def recover(tx: Transaction, *, pid: int = 0, version: str = "", machine: Machine | None = None) -> Recovered:
-    """Take over from a kernel that is gone. No attempt is charged for its death."""
+def recover(
+    tx: Transaction,
+    *,
+    pid: int = 0,
+    version: str = "",
+    machine: Machine | None = None,
+    in_flight: Collection[InstructionId] | None = None,
+) -> Recovered:
+    """Take over from a kernel that is gone. No attempt is charged for its death.
+
+    It counts against those instructions that it was at work for itself (``in_flight``); None: nobody knows, so against
+    all that were open.
+    """
     skipped_ms = skipped(tx, machine)
     reclock(tx, machine)
     fault_hook("recover.reclocked")
     looping = in_a_loop(tx)
-    left = _Left(tx, counts=died(tx))
+    left = _Left(tx, counts=died(tx), in_flight=in_flight)
     left.settle()
     fault_hook("recover.settled")
     reopen(tx)
@@ -86,6 +98,7 @@ class _Left:
 
     tx: Transaction
     counts: bool
+    in_flight: Collection[InstructionId] | None
     requeued: list[InstructionId] = field(default_factory=list)
     closed: list[InstructionId] = field(default_factory=list)
     given_up: list[InstructionId] = field(default_factory=list)
@@ -94,10 +107,12 @@ class _Left:
         rows = self.tx.conn.execute(LIVE).fetchall()
         for number, epoch, count, mark, progress in cast("list[tuple[int, int, int, int, int]]", rows):
             deaths = Deaths(count, mark)
-            if self.counts:
+            instruction = instruction_id(number)
+            charged = self.counts and (self.in_flight is None or instruction in self.in_flight)
+            if charged:
                 deaths = one_more(deaths, progress)
                 self.tx.conn.execute(SET_DEATHS, (deaths.count, deaths.mark, number))
-            self._settle(instruction_id(number), epoch, poisonous=self.counts and deaths.poisonous)
+            self._settle(instruction, epoch, poisonous=charged and deaths.poisonous)
 
     def _settle(self, instruction: InstructionId, epoch: int, *, poisonous: bool) -> None:
         tx = self.tx

@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from kernel.store.fence import held
 from kernel.store.transaction import Transaction
 from protocol.names import attempt_id, instruction_id
+from protocol.text import encode_json
 
 SET_MANIFEST: Final = "UPDATE instructions SET manifest = ?, model = ? WHERE id = ?"
 SET_MODEL: Final = "UPDATE instructions SET model = ? WHERE id = ? AND model IS NOT ?"
-_encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +32,7 @@ def tell_started(tx: Transaction, number: int, epoch: int, name: str, space: str
     """The same as a part of another commit, which has seen that the attempt still holds its instruction."""
     model = beginning.model or beginning.backend
     if beginning.manifest:
-        tx.conn.execute(SET_MANIFEST, (_encode(beginning.manifest), model, number))
+        tx.conn.execute(SET_MANIFEST, (encode_json(beginning.manifest), model, number))
     else:
         tx.conn.execute(SET_MODEL, (model, number, model))
     data = {

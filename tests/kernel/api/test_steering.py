@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import apsw
 import pytest
 import trio
 
@@ -267,3 +268,26 @@ async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none
     assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "idle"
     assert (await kernel.ask("POST", "/agents/alice/pause", {})).status == 200
     assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "paused"
+
+
+async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can(kernel: House) -> None:
+    """Faults SF03 and SF11: /ready and ``awk status`` tell it, and recover by themselves."""
+    services = kernel.services
+    assert (await kernel.ask("GET", "/ready")).status == 200
+
+    def patience(tx: Transaction, milliseconds: int) -> None:
+        tx.conn.set_busy_timeout(milliseconds)
+
+    await services.writer.commit(patience, 0)
+    stranger = apsw.Connection(str(services.catalog.root.parent / "kernel.db"))
+    stranger.execute("BEGIN IMMEDIATE")
+    assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "x"})).code == "busy"
+    ready = await kernel.ask("GET", "/ready")
+    assert (ready.status, ready.json) == (503, {"ready": False, "status": "busy"})
+    status = (await kernel.ask("GET", "/status")).json
+    assert (status["state"], status["storage"]) == ("degraded", "busy")
+    assert "another program has locked the database" in status["notice"]
+    stranger.execute("ROLLBACK")
+    stranger.close()
+    assert (await kernel.ask("GET", "/ready")).json == {"ready": True, "status": "ok"}
+    assert (await kernel.ask("GET", "/status")).json["state"] == "up"

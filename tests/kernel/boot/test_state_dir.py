@@ -1,11 +1,14 @@
 """One kernel per state directory, and nobody else's eyes in it."""
 
+import errno
+import fcntl
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, take_lock
+from kernel.boot.state_dir import Locked, StateDirRefused, prepare_state_dir, remedy, take_lock
 
 
 def test_a_new_state_directory_is_private_with_all_its_parents(tmp_path: Path) -> None:
@@ -34,13 +37,54 @@ def test_a_symbolic_link_in_its_place_is_refused(tmp_path: Path) -> None:
         prepare_state_dir(str(tmp_path / "state"))
 
 
+def release(locked: Locked | None) -> None:
+    """As the end of its process does."""
+    assert locked is not None
+    for descriptor in locked:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
 def test_the_lock_has_one_holder(tmp_path: Path) -> None:
     """Promise P23: a held flock, not a pid test."""
     path = str(tmp_path / "daemon.lock")
     first = take_lock(path)
-    assert first is not None
     assert take_lock(path) is None
-    os.close(first)
-    second = take_lock(path)
-    assert second is not None
-    os.close(second)
+    release(first)
+    release(take_lock(path))
+
+
+def test_who_removes_the_lock_lets_no_second_kernel_in(tmp_path: Path) -> None:
+    """Promise P23: the directory is locked too."""
+    path = str(tmp_path / "daemon.lock")
+    first = take_lock(path)
+    os.unlink(path)
+    assert take_lock(path) is None
+    release(first)
+    release(take_lock(path))
+
+
+@pytest.mark.parametrize("idle", ["flock", "fcntl"])
+def test_locks_that_succeed_and_do_nothing_are_found_out(
+    tmp_path: Path, idle: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault SF22, promise P23: two kernels on one database would each believe to be alone."""
+    monkeypatch.setattr(fcntl, idle, lambda *_args: 0)
+    with pytest.raises(StateDirRefused, match=r"keep nobody out.*AGENT_WORKER_HOME"):
+        take_lock(str(tmp_path / "daemon.lock"))
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.ENOSPC, r"^the disk of /state is full: free some space"),
+        (errno.ENOLCK, r"^the file system of /state has no locks: set AGENT_WORKER_HOME"),
+        (errno.EROFS, r"^cannot use /state: Read-only file system"),
+    ],
+)
+def test_what_keeps_a_kernel_from_starting_is_told_with_its_place_and_what_to_do(number: int, told: str) -> None:
+    """Nobody is told to remove anything."""
+    said = remedy(OSError(number, os.strerror(number)), "/state")
+    assert re.search(told, said)
+    assert "backup" not in said
+    assert "/elsewhere" in remedy(OSError(number, os.strerror(number), "/elsewhere"), "/state")

@@ -5,9 +5,11 @@ import signal
 from pathlib import Path
 
 import psutil
+import pytest
 import trio
 import trio.testing
 
+from kernel.procs import zygote as zygote_module
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.spec import Spec
 from tests.kernel.procs.trees import ENV, LEAVES, PATIENCE, STAYS, alive, gone, read_pids
@@ -56,6 +58,24 @@ async def test_orders_under_way_when_the_zygote_dies_go_to_the_next_one(forking:
             await trio.testing.wait_all_tasks_blocked(0.01)
             zygote.kill()
     assert sorted(codes, key=str) == [0, 1, 2, 3, 4]
+
+
+async def test_a_zygote_that_is_stopped_is_replaced_and_its_orders_go_to_the_next_one(
+    forking: ForkLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault PF25: it is asked, ended and replaced, also again; what it had started lives on."""
+    monkeypatch.setattr(zygote_module, "ASK_SECONDS", 0.1)
+    monkeypatch.setattr(zygote_module, "ANSWER_SECONDS", 0.2)
+    with trio.fail_after(PATIENCE):
+        async with await forking.spawn(tree("before")) as before:
+            pids = await read_pids(before.stdout)
+            for number in range(2):
+                (zygote,) = zygotes()
+                zygote.suspend()
+                async with await forking.spawn(tree(f"i{number}-1", ("sh", "-c", f"exit {number}"))) as handle:
+                    assert (await handle.wait()).code == number
+                assert zygotes() != [zygote]
+            assert alive(pids) == pids
 
 
 async def test_orphans_of_one_keeper_die_and_those_of_another_live(forking: ForkLauncher) -> None:

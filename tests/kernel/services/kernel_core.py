@@ -21,6 +21,7 @@ from kernel.services.books import Books
 from kernel.services.briefing import Briefings
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.folders import Folders
+from kernel.services.in_flight import InFlight
 from kernel.services.purse import Purse
 from kernel.store import instructions
 from kernel.store.commits.append import append
@@ -143,6 +144,7 @@ class Core:
         self.reader = Reader(database=self.database)
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=feed.publish)
         self.catalog = Catalog(root)
+        self.in_flight = InFlight(root / "in-flight")
         purse = Purse(reader=self.reader, now_ms=lambda: self.now_ms)
         self.attempts = Attempts(
             writer=self.writer,
@@ -163,6 +165,7 @@ class Core:
             ),
             books=Books(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
             now_text=lambda: "",
+            working=self.in_flight.working,
         )
         self.dispatcher = Dispatcher(
             reader=self.reader,

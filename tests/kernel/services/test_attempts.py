@@ -265,3 +265,11 @@ SELECT i.attempts, i.crashes, (SELECT count(*) FROM crashes) FROM instructions A
 def charged(it: Core) -> list[tuple[object, ...]]:
     """Attempts and crashes of the first instruction, and crashes of anybody."""
     return cast("list[tuple[object, ...]]", it.database.reader().execute(CHARGED).fetchall())
+
+
+async def test_who_waits_for_a_process_is_seen_to(tmp_path: Path) -> None:
+    """Fault PF25: an attempt that is leased for long says what it waits for."""
+    async with core(tmp_path, PlayedLauncher(hangs=True)) as it:
+        instruction = await it.send()
+        await it.launcher.arrived.wait()
+        assert it.attempts.live[instruction].doing == "waiting for its worker to start"

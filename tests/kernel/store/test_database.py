@@ -7,9 +7,11 @@ from typing import get_args
 
 import apsw
 import pytest
+import trio
 
 from kernel.policy.standing import AgentState
 from kernel.rule.draft import Origin
+from kernel.store import database
 from kernel.store.database import migrations, open_database
 from kernel.store.errors import CannotOpen
 from kernel.store.reader import Reader
@@ -138,3 +140,86 @@ async def test_a_question_that_takes_too_long_is_given_up(tmp_path: Path, monkey
     database.writer().execute("INSERT INTO boots (pid, version, at_ms, requeued) VALUES (1, '', 0, 0)")
     assert database.writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)
     database.close()
+
+
+async def test_a_database_that_somebody_has_locked_is_waited_for_and_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Fault SF11: whoever is told to restore a backup, or to move the file away, loses what is in it, for nothing."""
+    monkeypatch.setattr(database, "TOLD_SECONDS", 0.0)
+    path = str(tmp_path / "store.db")
+    open_database(path).close()
+    other = apsw.Connection(path)
+    other.execute("BEGIN IMMEDIATE")
+    async with trio.open_nursery() as nursery:
+        opened = trio.Event()
+
+        async def open_it() -> None:
+            found = await trio.to_thread.run_sync(open_database, path)
+            found.close()
+            opened.set()
+
+        nursery.start_soon(open_it)
+        with trio.fail_after(10):
+            while "database.busy" not in caplog.text:
+                await trio.lowlevel.checkpoint()
+        assert not opened.is_set()
+        other.execute("ROLLBACK")
+        with trio.fail_after(10):
+            await opened.wait()
+    monkeypatch.setattr(database, "OPEN_SECONDS", 0.1)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(CannotOpen, match=r"another program has locked .*store\.db.*end it") as caught:
+        open_database(path)
+    other.close()
+    assert "backup" not in str(caught.value)
+    assert "move" not in str(caught.value)
+
+
+class Lacking(apsw.VFS):
+    """A file system that answers ``result`` where ``what`` is asked of a file."""
+
+    def __init__(self, what: str, result: int) -> None:
+        self.name = f"lacking-{what}-{result}"
+        self.what, self.result = what, result
+        super().__init__(self.name, "")
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802  (SQLite's names)
+        lacking = self
+
+        class File(apsw.VFSFile):
+            def _fail(self) -> None:
+                raise apsw.exception_for(lacking.result)
+
+            def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802  (SQLite's names)
+                if lacking.what == "xWrite":
+                    self._fail()
+                super().xWrite(data, offset)
+
+            def xLock(self, level: int) -> None:  # noqa: N802  (SQLite's names)
+                if lacking.what == "xLock":
+                    self._fail()
+                super().xLock(level)
+
+        return File("", name, flags)
+
+
+@pytest.mark.parametrize(
+    ("what", "result", "told"),
+    [
+        ("xWrite", apsw.SQLITE_FULL, r"^the disk of .*store\.db is full: free some space"),
+        ("xLock", apsw.SQLITE_IOERR_LOCK, r"^the file system of .*store\.db has no shared memory, or no locks"),
+        ("xLock", apsw.SQLITE_IOERR_SHMMAP, r"^the file system of .*AGENT_WORKER_HOME"),
+        ("xWrite", apsw.SQLITE_READONLY, r"^cannot write to the database .*permissions"),
+        ("xWrite", apsw.SQLITE_IOERR_WRITE, r"^cannot use the database .*disk"),
+    ],
+)
+def test_what_a_disk_lacks_is_told_and_nobody_is_sent_for_a_backup(
+    tmp_path: Path, what: str, result: int, told: str
+) -> None:
+    """The database is as good as it was: what to mend is beside it."""
+    lacking = Lacking(what, result)
+    with pytest.raises(CannotOpen, match=told) as caught:
+        open_database(str(tmp_path / "store.db"), lacking.name)
+    assert "backup" not in str(caught.value)
+    assert "start anew" not in str(caught.value)

@@ -1,6 +1,6 @@
 """What a new kernel makes of what the last one left (promises.md 4.2 and 4.7)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import cast
 
 import apsw
@@ -19,15 +19,16 @@ from kernel.store.database import Connection
 from kernel.store.requests import RequestKey
 from kernel.store.transaction import Transaction
 from protocol.ipc import Entry
+from protocol.names import InstructionId, instruction_id
 from tests.kernel.store.house import House
 
 MINUTE_MS = 60_000
 
 
-async def boot(house: House) -> Recovered:
-    """A kernel comes up, a while after the last."""
+async def boot(house: House, in_flight: Collection[InstructionId] | None = None) -> Recovered:
+    """A kernel comes up, a while after the last, which was at work for what was ``in_flight``."""
     house.clock.now_ms += 1000
-    return await house.writer.commit(recover)
+    return await house.writer.commit(recover, in_flight=in_flight)
 
 
 async def working(house: House, *names: str) -> None:
@@ -72,6 +73,30 @@ async def test_what_is_open_at_three_kernel_deaths_without_getting_further_is_gi
     assert (notice.kind, notice.sender) == ("system", "system")
     assert house.reader.now(asked("SELECT attempts, crashes FROM instructions WHERE id = 2")) == [(0, 0)]
     assert house.reader.now(asked("SELECT crash_streak, restarts, state FROM agents")) == [(0, 0, "active")] * 2
+
+
+async def test_the_death_of_a_kernel_counts_only_against_what_it_was_at_work_for(house: House) -> None:
+    """Promise P13: who waited for a model meanwhile is put back, as often as it takes."""
+    await house.agents("alice", "bob")
+    for name in ("alice", "bob"):
+        await house.said(f"dm:{name}", "work")
+    seen = []
+    await boot(house)
+    for _ in range(3):
+        await house.take("i1")
+        await house.take("i2")
+        seen.append(await boot(house, {instruction_id(2)}))
+    assert [(one.requeued, one.given_up) for one in seen] == [(("i1", "i2"), ())] * 2 + [(("i1",), ("i2",))]
+    assert house.reader.now(asked("SELECT kernel_deaths FROM instructions")) == [(0,), (3,)]
+
+
+async def test_a_kernel_that_ends_because_it_cannot_go_on_has_died(house: House) -> None:
+    """promises.md 4.2: so kernels that a broken service ends, one after the other, are a loop too."""
+    await house.agents("alice")
+    for _ in range(4):
+        last = await boot(house)
+        await house.writer.commit(asked_to_stop, "failure of reload", wanted=False)
+    assert last.safe_mode
 
 
 async def test_a_kernel_that_was_asked_to_stop_has_not_died(house: House) -> None:

@@ -166,6 +166,31 @@ async def test_a_full_disk_refuses_and_recovers(house: House) -> None:
     assert [one.seq for one in house.reader.now(events.since, 0)] == [one.seq for one in house.told]
 
 
+async def test_whether_it_can_write_is_known_and_found_out_again_without_a_write(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault SF03: it says that it cannot until it can, also where something small would still find room."""
+    room = [False]
+    monkeypatch.setattr(house.database, "has_room", lambda: room[0])
+    writer = Writer(database=house.database, clock_ms=house.clock, publish=lambda _events: None)
+
+    def too_large(tx: Transaction) -> None:
+        tx.conn.execute("PRAGMA max_page_count = 1").fetchall()
+        tx.write("INSERT INTO boots (pid, version, at_ms, requeued) VALUES (1, ?, 0, 0)", ("x" * 1_000_000,))
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(writer.run)
+        assert await writer.trouble() is None
+        with pytest.raises(Refused):
+            await writer.commit(too_large)
+        found = await writer.trouble()
+        assert found is not None
+        assert found.code == "storage_full"
+        room[0] = True
+        assert await writer.trouble() is None
+        writer.close()
+
+
 async def test_who_gives_up_waiting_does_not_undo_the_commit(house: House) -> None:
     """Fault HF21: fully committed or absent."""
     await house.agents("alice")

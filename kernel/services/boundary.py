@@ -1,0 +1,116 @@
+"""Keeps each service of the kernel running: one that fails is started again, after a pause and within a budget.
+
+So what one watcher trips over ends neither the kernel nor anybody's work. A service that goes on failing ends the
+kernel, but in order: its workers are asked to leave, and it says which service it was and why.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from kernel.policy.restart import HOUR_MS, Backoff, CrashRecord, Stop, after_crash
+from kernel.services.stopping import Stopping
+from kernel.store.commits.note import note
+from kernel.store.errors import StorageFailed
+from kernel.store.writer import Writer
+from protocol.errors import Refused
+from protocol.text import shown_name
+
+logger = logging.getLogger(__name__)
+
+_JITTER: Final = 0.5
+"""There is one of each service: nobody else comes back at the same time."""
+_ERROR_LIMIT: Final = 500
+
+
+class Boundary:
+    """Runs services. ``gave_up`` says why the kernel has to end, once a service has used up its budget."""
+
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        stopping: Stopping,
+        now_ms: Callable[[], int],
+        sleep: Callable[[float], Awaitable[object]] = trio.sleep,
+    ) -> None:
+        self._writer = writer
+        self._stopping = stopping
+        self._now_ms = now_ms
+        self._sleep = sleep
+        self.gave_up: str | None = None
+
+    async def keep(
+        self,
+        name: str,
+        service: Callable[..., Awaitable[None]],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Run ``service`` until it returns. Where this is waited for, ``service`` says itself when it has started.
+
+        Raises StorageFailed: then no service can go on.
+        """
+        told = _Once(task_status)
+        record = CrashRecord(stepped=True)
+        while True:
+            try:
+                if task_status is trio.TASK_STATUS_IGNORED:
+                    await service()
+                else:
+                    await service(task_status=told)
+                return
+            except Exception as error:
+                if _storage_failed(error):
+                    raise
+                now_ms = self._now_ms()
+                after = after_crash(record, now_ms, _JITTER)
+                recent = tuple(at for at in (*record.recent_ms, now_ms) if at > now_ms - HOUR_MS)
+                record = CrashRecord(streak=after.streak, last_ms=now_ms, stepped=True, recent_ms=recent)
+                await self._tell(name, error, after)
+                if isinstance(after, Stop):
+                    told.started()
+                    self._give_up(name, error, after)
+                    return
+                await self._sleep(after.seconds)
+
+    async def _tell(self, name: str, error: Exception, after: Backoff | Stop) -> None:
+        again = after.seconds if isinstance(after, Backoff) else None
+        what_follows = "the last time" if again is None else f"it is started again in {again:g} s"
+        logger.error("service.failed %s: %s", name, what_follows, exc_info=error)
+        with suppress(Refused):
+            data = {"service": name, "error": _said(error), "again_seconds": again}
+            await self._writer.commit(note, "kernel.service_failed", data=data)
+
+    def _give_up(self, name: str, error: Exception, stop: Stop) -> None:
+        self.gave_up = f"{name}: {stop.reason}, the last: {_said(error)}"
+        logger.critical("kernel.service_gave_up %s; the kernel ends", self.gave_up)
+        self._stopping.ask(by=f"failure of {name}")
+
+
+class _Once:
+    """Tells that a service has started, the first time that it has."""
+
+    def __init__(self, task_status: trio.TaskStatus[None]) -> None:
+        self._task_status: trio.TaskStatus[None] | None = task_status
+
+    def started(self, _value: None = None) -> None:
+        task_status, self._task_status = self._task_status, None
+        if task_status is not None:
+            task_status.started()
+
+
+def _storage_failed(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return any(_storage_failed(inner) for inner in error.exceptions)
+    return isinstance(error, StorageFailed)
+
+
+def _said(error: BaseException) -> str:
+    """What ``error`` says, on one line; of a group, its first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return shown_name(f"{type(error).__name__}: {error}".rstrip(": "))[:_ERROR_LIMIT]

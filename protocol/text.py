@@ -1,0 +1,74 @@
+"""Names from outside (file systems, the environment, git) as text, and JSON of whatever may hold one.
+
+A name there may be any bytes. Python hands out those that are not UTF-8 as lone surrogates, which no encoder takes,
+and a name may hold a line break, which forges a line wherever it is printed. So a name is told by ``shown_name``, and
+kept as it came only for opening what it names.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+_encoder: Final = msgspec.json.Encoder()
+_RAW_BYTES: Final = range(0xDC80, 0xDD00)
+"""How Python's ``surrogateescape`` hands out the bytes 0x80 to 0xff."""
+
+
+def is_text(name: str) -> bool:
+    """Whether every encoder takes ``name``."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def shown_name(name: str) -> str:
+    """``name`` on one line: bytes that are not UTF-8 as ``\\xff``, line breaks, controls and marks of direction too."""
+    if name.isprintable():
+        return name
+    return "".join(letter if letter.isprintable() else _escaped(letter) for letter in name)
+
+
+def text_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The variables of ``environ`` that are text, and the names, to be shown, of those that are not.
+
+    A variable that is not cannot be handed on in a frame; another value in its place would be one nobody set.
+    """
+    kept = {name: value for name, value in environ.items() if is_text(name) and is_text(value)}
+    return kept, tuple(sorted(shown_name(name) for name in environ if name not in kept))
+
+
+def encode_json(value: Any) -> bytes:
+    """``value`` (plain JSON data or Structs) as JSON. Text that is not UTF-8 is escaped; it never fails for that."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encoder.encode(_with_text(value))
+
+
+def _with_text(value: Any) -> Any:
+    match value:
+        case str():
+            return value if is_text(value) else "".join(map(_unless_surrogate, value))
+        case msgspec.Struct():
+            fields = value.__struct_fields__
+            return msgspec.structs.replace(value, **{field: _with_text(getattr(value, field)) for field in fields})
+        case dict():
+            return {_with_text(key): _with_text(inner) for key, inner in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_with_text(inner) for inner in value]
+        case _:
+            return value
+
+
+def _unless_surrogate(letter: str) -> str:
+    return _escaped(letter) if "\ud800" <= letter <= "\udfff" else letter
+
+
+def _escaped(letter: str) -> str:
+    code = ord(letter)
+    if code in _RAW_BYTES:
+        return f"\\x{code - 0xDC00:02x}"
+    return letter.encode("unicode_escape").decode("ascii")

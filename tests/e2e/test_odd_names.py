@@ -1,0 +1,78 @@
+"""Files and variables whose names are anything, beside agents that work: they harm nobody, and forge no line."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.project import Project
+
+NAMES = [b"b\xff.yaml", b"x\nok     forged.yaml", b"\x1b[31mred.yaml", "\u202egnp.yaml".encode(), b"n" * 250 + b".yaml"]
+
+
+def make(folder: Path, name: bytes) -> None:
+    """An empty file called ``name``."""
+    folder.mkdir(exist_ok=True)
+    os.close(os.open(os.fsencode(folder) + b"/" + name, os.O_CREAT | os.O_WRONLY, 0o600))
+
+
+@pytest.mark.parametrize("folder", [".agents", ".workflows", ".skills"])
+def test_a_file_of_any_name_ends_neither_the_kernel_nor_any_work(project: Project, folder: str) -> None:
+    """Promise P9: it is told as broken, on one line; whoever works goes on, also after a restart."""
+    project.agent("alice", "text: hi")
+    assert project.awk("send", "alice", "x", "--wait").out == "hi\n"
+    first = project.record()["pid"]
+    for name in NAMES:
+        make(project.root / folder, name)
+    project.write(".agents/known.yaml", "model: [\n")
+    project.until("definition.broken", holds=lambda event: event["data"]["path"] == ".agents/known.yaml")
+    assert project.awk("send", "alice", "y", "--wait").out == "hi\n"
+    assert project.record()["pid"] == first
+    status = project.awk("status", "--json").json()
+    assert all(one["path"].isprintable() for one in status["broken"])
+    if folder == ".agents":
+        assert ".agents/b\\xff.yaml" in {one["path"] for one in status["broken"]}
+    project.stop()
+    assert project.awk("send", "alice", "z", "--wait").out == "hi\n"
+
+
+def test_the_name_of_a_file_forges_no_line_of_what_is_printed(project: Project) -> None:
+    """Promise P16: each file has its line and each mistake its place, whatever it is called."""
+    for name in NAMES:
+        make(project.root / ".agents", name)
+    checked = project.awk("validate")
+    assert checked.code == 78
+    assert [line.partition(" ")[0] for line in checked.out.splitlines()] == ["wrong"] * len(NAMES)
+    told = checked.err.splitlines()
+    assert {line.split()[0] for line in told} == {"error:", "at", "hint:"}
+    assert len(told) == 3 * len(NAMES)
+    assert checked.err.replace("\n", "").isprintable()
+
+
+def test_a_variable_that_is_not_text_is_left_out_and_told_of(project: Project) -> None:
+    """Every attempt would end by it: the others of its kind are handed on."""
+    project.agent("alice", "shell: 'echo [$LC_X][$LC_Y] > told'", "text: hi", more="approval: auto")
+    environ = {"LC_X": os.fsdecode(b"\xc3("), "LC_Y": "y", "AGENT_WORKER_TRUST": "1"}
+    assert project.awk("send", "alice", "x", "--wait", env=environ).out == "hi\n"
+    assert (project.root / "told").read_text() == "[][y]\n"
+    assert "environment.left_out LC_X" in (project.state / "kernel.log").read_text()
+
+
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+@pytest.mark.parametrize("folder", [".agents", ".workflows"])
+def test_a_folder_of_definitions_that_is_none_is_told(project: Project, folder: str, kind: str) -> None:
+    """Else it looks as if there were no definitions, and nothing were wrong."""
+    place = project.root / folder
+    shutil.rmtree(place, ignore_errors=True)
+    if kind == "file":
+        place.write_text("")
+    else:
+        os.mkfifo(place)
+    assert project.awk("start").code == 0
+    (told,) = project.awk("status", "--json").json()["broken"]
+    assert (told["path"], told["message"]) == (folder, "is not a folder, so nothing in it counts")
+    checked = project.awk("validate")
+    assert checked.code == 78
+    assert f"at {folder}:1:1" in checked.err
+    assert f"definition.broken {folder}" in (project.state / "kernel.log").read_text()

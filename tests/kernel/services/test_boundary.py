@@ -1,0 +1,125 @@
+"""Services of the kernel that fail, on a real store: what follows from it, and for whom."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from kernel.services.boundary import Boundary
+from kernel.services.stopping import Stopping
+from kernel.store.errors import StorageFailed
+from tests.kernel.store.house import House, open_house
+
+
+class Scene:
+    """A boundary whose pauses take no time, and are written down."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.stopping = Stopping()
+        self.pauses: list[float] = []
+        self.boundary = Boundary(writer=house.writer, stopping=self.stopping, now_ms=house.clock, sleep=self._pass)
+
+    async def _pass(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.house.clock.now_ms += int(seconds * 1000)
+        await trio.lowlevel.checkpoint()
+
+    def told(self) -> list[tuple[object, object, bool]]:
+        data = [one.data for one in self.house.told if one.type == "kernel.service_failed"]
+        return [(one["service"], one["error"], one["again_seconds"] is None) for one in data]
+
+
+@asynccontextmanager
+async def scene(folder: Path) -> AsyncGenerator[Scene]:
+    """One."""
+    async with open_house(str(folder / "store.db")) as house:
+        yield Scene(house)
+
+
+async def test_a_service_that_fails_is_started_again_and_the_kernel_goes_on(tmp_path: Path) -> None:
+    """Promise P9: it is told in the log of events, and nobody else hears of it."""
+    async with scene(tmp_path) as it:
+        runs = 0
+
+        async def watcher() -> None:
+            nonlocal runs
+            runs += 1
+            if runs < 3:
+                raise UnicodeEncodeError("utf-8", "b\udcff", 1, 2, "surrogates not allowed")
+            await trio.lowlevel.checkpoint()
+
+        await it.boundary.keep("reload", watcher)
+        assert runs == 3
+        assert [one[::2] for one in it.told()] == [("reload", False)] * 2
+        assert "\\udcff" in str(it.told()[0][1])
+        assert not it.stopping.begun()
+        assert it.boundary.gave_up is None
+
+
+async def test_a_service_that_goes_on_failing_ends_the_kernel_in_order_and_says_why(tmp_path: Path) -> None:
+    """Five times within a minute: the kernel is asked to stop, as by a person, with the reason."""
+    async with scene(tmp_path) as it:
+
+        async def broken() -> None:
+            raise ExceptionGroup("in its nursery", [ValueError("no\nway")])
+
+        await it.boundary.keep("mirror", broken)
+        assert it.stopping.begun()
+        assert it.stopping.by == "failure of mirror"
+        assert it.boundary.gave_up == "mirror: 5 crashes within 60 s, the last: ValueError: no\\nway"
+        assert [one[2] for one in it.told()] == [False] * 4 + [True]
+        assert it.pauses == sorted(it.pauses)
+
+
+async def test_failures_that_are_far_apart_do_not_add_up(tmp_path: Path) -> None:
+    """A service that fails once an hour is started again for ever."""
+    async with scene(tmp_path) as it:
+        left = 30
+
+        async def seldom() -> None:
+            nonlocal left
+            it.house.clock.now_ms += 3_600_000
+            left -= 1
+            if left:
+                raise ValueError
+
+        await it.boundary.keep("retention", seldom)
+        assert len(set(it.pauses)) == 1
+        assert it.boundary.gave_up is None
+
+
+async def test_who_waits_for_a_service_to_start_is_told_once_also_where_it_failed_first(tmp_path: Path) -> None:
+    """What comes after it is begun when it works, not before."""
+    async with scene(tmp_path) as it:
+        order: list[str] = []
+
+        async def slow(*, task_status: trio.TaskStatus[None]) -> None:
+            order.append("began")
+            if order == ["began"]:
+                raise OSError
+            task_status.started()
+            if order.count("began") == 2:
+                raise OSError
+
+        async with trio.open_nursery() as rooms:
+            await rooms.start(it.boundary.keep, "alarms", slow)
+            order.append("waited for")
+        assert order[:2] == ["began", "began"]
+        assert sorted(order[2:]) == ["began", "waited for"]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_a_disk_that_failed_is_not_tried_again(tmp_path: Path, grouped: bool) -> None:
+    """Nothing that is written can be trusted to last then: the kernel has to end (promise P1)."""
+    async with scene(tmp_path) as it:
+        failed = StorageFailed("disk")
+
+        async def writes() -> None:
+            raise ExceptionGroup("in its nursery", [failed]) if grouped else failed
+
+        with pytest.raises((StorageFailed, ExceptionGroup)):
+            await it.boundary.keep("alarms", writes)
+        assert it.told() == []

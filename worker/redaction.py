@@ -1,0 +1,80 @@
+"""Takes secrets out of text that others wrote, in the forms in which programs repeat them.
+
+A provider or a program that quotes what it was given does so verbatim, in base64 (alone, or behind a user's name as
+Basic authentication has it), in hex, URL-encoded or escaped for JSON; whole, or a piece of it. So each form of a secret
+is looked for, and every piece of SLICE characters of one. What says it in yet another way is not recognised.
+"""
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+SLICE: Final = 16
+"""So many characters of a form in a row are a piece of the secret; fewer are words like any other."""
+SHORTEST: Final = 8
+"""What has fewer characters is looked for verbatim and nothing else."""
+LONGEST: Final = 4096
+"""Characters of a secret whose forms are looked for; of what is longer, those of its beginning."""
+_GROUP: Final = 3
+_URL_SAFE: Final = str.maketrans("+/", "-_")
+
+
+class Redaction:
+    """Of some secrets, each with what is told in its place (``named``)."""
+
+    def __init__(self, named: Mapping[str, str]) -> None:
+        secrets = sorted((secret for secret in named if secret), key=len, reverse=True)
+        self._whole = tuple((form, named[secret]) for secret in secrets for form in dict.fromkeys(_forms(secret)))
+        self._pieces = {
+            form[start : start + SLICE]: name
+            for form, name in self._whole
+            for start in range(min(len(form), LONGEST) - SLICE + 1)
+        }
+
+    def of(self, text: str) -> str:
+        """``text`` without them: some 0.5 ms for each kB."""
+        for form, name in self._whole:
+            text = text.replace(form, name)
+        return "".join(self._without_pieces(text))
+
+    def _without_pieces(self, text: str) -> Iterator[str]:
+        """What stands between pieces, and the name of a secret in place of those that overlap or touch."""
+        told = at = 0
+        while at + SLICE <= len(text):
+            name = self._pieces.get(text[at : at + SLICE])
+            if name is None:
+                at += 1
+                continue
+            yield text[told:at]
+            yield name
+            at += SLICE
+            while at < len(text) and text[at - SLICE + 1 : at + 1] in self._pieces:
+                at += 1
+            told = at
+        yield text[told:]
+
+
+def _forms(secret: str) -> Iterator[str]:
+    yield secret
+    if len(secret) < SHORTEST:
+        return
+    secret = secret[:LONGEST]
+    data = secret.encode("utf-8", "replace")
+    for before in range(_GROUP):
+        encoded = _in_base64(data, before)
+        yield encoded
+        yield encoded.translate(_URL_SAFE)
+    yield data.hex()
+    yield data.hex().upper()
+    yield quote(secret, safe="")
+    yield quote_plus(secret)
+    yield json.dumps(secret)[1:-1]
+
+
+def _in_base64(data: bytes, before: int) -> str:
+    """What ``data`` is in base64 behind so many bytes of something else: the characters that say nothing but it."""
+    encoded = base64.b64encode(bytes(before) + data).decode("ascii")
+    first = -(-before * 8 // 6)
+    return encoded[first : (before + len(data)) * 8 // 6]
