@@ -51,7 +51,6 @@ def _run(arguments: Arguments) -> int:
         publish(boot)
     except OSError as error:
         return _refuse(remedy(error, arguments.state))
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     start_logging(os.path.join(arguments.state, LOG))
     from kernel.app import run  # noqa: PLC0415  (takes most of a second to import: the door opens first)
 
