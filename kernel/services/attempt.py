@@ -42,7 +42,7 @@ from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
-from protocol.agent import AgentLimits, Retry
+from protocol.agent import Retry
 from protocol.backends import EXEC
 from protocol.errors import Refused
 from protocol.ipc import Exited, Start
@@ -195,7 +195,7 @@ class Attempts:
                     await trio.to_thread.run_sync(check_files, briefing.definition, briefing.start)
                 handle = await self._launcher.spawn(_spec(briefing.start))
         limits = briefing.definition.limits
-        if handle is not None and limits != AgentLimits():
+        if handle is not None and (limits.memory, limits.processes) != (None, None):
             await handle.bound(memory_bytes=limits.memory, processes=limits.processes)
         return handle
 

@@ -20,6 +20,8 @@ def numbers(kind: inspect.Type, where: str) -> Iterator[tuple[str, inspect.IntTy
     match kind:
         case inspect.IntType() | inspect.FloatType():
             yield where, kind
+        case inspect.Metadata():
+            yield from numbers(kind.type, where)
         case inspect.StructType():
             for one in kind.fields:
                 yield from numbers(one.type, f"{where}.{one.name}")
@@ -31,8 +33,6 @@ def numbers(kind: inspect.Type, where: str) -> Iterator[tuple[str, inspect.IntTy
                 yield from numbers(part, f"{where}[]")
         case inspect.VarTupleType() | inspect.ListType():
             yield from numbers(kind.item_type, f"{where}[]")
-        case inspect.DictType():
-            yield from numbers(kind.value_type, f"{where}{{}}")
         case _:
             pass
 

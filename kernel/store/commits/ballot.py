@@ -15,6 +15,7 @@ from kernel.rule.proposals.ballot import may_break, unknown
 from kernel.rule.view import PutToVote
 from kernel.store import ballots, finals
 from kernel.store.commits.ledger import book, look_up
+from kernel.store.commits.quota import use
 from kernel.store.commits.recorder import Recorder, record
 from kernel.store.commits.unkeyed import Unkeyed, Words
 from kernel.store.fence import Held, held
@@ -202,7 +203,13 @@ def _record(tx: Transaction, speaker: _Speaker, space: str, kind: MessageKind, t
         speaker=None if holder is None else holder.agent,
         payload=payload,
     )
-    return record(tx, fact)
+    if holder is None:
+        return record(tx, fact)
+    use(tx, holder, messages=1, text=text)
+    recorder = record(tx, fact)
+    if recorder.instructions:
+        use(tx, holder, instructions=len(recorder.instructions))
+    return recorder
 
 
 # The one after the highest that is free. Only names like our own are looked at (p1, p2, ...), and no longer ones.

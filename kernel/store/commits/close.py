@@ -12,6 +12,7 @@ from kernel.store.commits.answer import answer
 from kernel.store.commits.approval_rows import drop_requests
 from kernel.store.commits.attempts import Ending, end_attempt
 from kernel.store.commits.crash import charge_crash
+from kernel.store.commits.quota import forget_quotas
 from kernel.store.commits.recorder import record
 from kernel.store.commits.spend import spend
 from kernel.store.commits.trip import Trip, give_back, hold, trip
@@ -146,6 +147,7 @@ def _conclude(
     if row is None:
         return None
     agent, name, space, run, hops, asked_by, *amounts = row
+    forget_quotas(tx, number)
     total = _usage(*amounts)
     spend(tx, agent=agent, run=run, usage=conclusion.usage)
     end = ENDS[conclusion.status]
