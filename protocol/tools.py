@@ -37,6 +37,11 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType({row.name: row for row
 AUTH_REQUEST: Final = "auth_request"
 """The tool of Daemon MCP that asks whether another may be called."""
 
+OFFERED_TO: Final = "X-Offered-To"
+"""The header by which a program says that it shows the tools it lists to a model, ``TO_MODEL``: it is not listed what a
+model has no business with. The permission prompts of programs, and workers of other people's making, say nothing."""
+TO_MODEL: Final = "model"
+
 SENDING: Final = "sending."
 """How the key of a call begins that only names one sending of it: its client names no calls, so the same call, made
 again after an interruption, has another."""

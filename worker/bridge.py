@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from protocol.tools import SENDING
+from protocol.tools import OFFERED_TO, SENDING, TO_MODEL
 from worker.http import Connection
 from worker.insist import insist
 from worker.mcp import CALL_KEY, refusal
@@ -168,6 +168,7 @@ class Bridge:
         fields = (
             ("authorization", f"Bearer {self._pass.token}"),
             ("content-type", "application/json"),
+            (OFFERED_TO, TO_MODEL),
             ("accept", "application/json"),  # and no stream, which the kernel sends who waits for a person
         )
         return Connection(self._pass.url, fields, TrioWaits())
