@@ -26,7 +26,7 @@ Bytes = Annotated[int, msgspec.Meta(ge=64 * 2**20, le=2**50, extra={"bytes": Tru
 QuotaBytes = Annotated[int, msgspec.Meta(ge=1024, le=2**40, extra={"bytes": True})]
 """Bytes; ``64KiB``, ``16MiB`` or a bare number in the file. From 1 KiB."""
 Quota = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
-QUEUE_LIMIT: Final = 5000
+QUEUE_LIMIT: Final = 10_000
 Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]

@@ -1,6 +1,6 @@
 """The worker's own tools: what ``tools:`` of an agent may name, and what each of these stands for. Pure.
 
-Daemon MCP's tools are not in here: they are always there, and their table is the kernel's.
+Of Daemon MCP's tools only the names are in here: they are always there, and their table is the kernel's.
 """
 
 import re
@@ -51,6 +51,24 @@ ON_DEMAND: Final[Mapping[str, str]] = MappingProxyType({"feedback_submit": "feed
 
 SWITCHES: Final = frozenset({*(row.switch for row in _ROWS), *ON_DEMAND.values()})
 """What ``tools:`` may say beside the names of the project's own tools."""
+
+CONTEXT_TOOLS: Final = frozenset(
+    {
+        "ask_agent",
+        AUTH_REQUEST,
+        "channel_read",
+        "channel_send",
+        "feedback_submit",
+        "my_inbox",
+        "my_inbox_ack",
+        "team_members",
+        "team_proposal_cancel",
+        "team_proposal_create",
+        "team_proposal_status",
+        "team_vote",
+    }
+)
+"""What Daemon MCP's tools are called."""
 
 CONTEXT_FAMILIES: Final = (
     "ask_",

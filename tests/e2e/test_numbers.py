@@ -42,7 +42,7 @@ def agent(*said: str, **more: Any) -> str:
     ],
 )
 def test_a_count_that_cannot_be_ends_the_attempt_and_is_not_booked(project: Project, said: str, wrong: str) -> None:
-    """Neither a budget is lifted, nor a commit broken, nor a reply lost without a word."""
+    """P10, IF17: neither a budget is lifted, nor a commit broken, nor a reply lost without a word."""
     project.write("w.py", WORKER)
     project.write(".agents/cheat.yaml", agent(said, '"usage":{"input_tokens":900000}', budget={"tokens": 1000}))
     sent = project.awk("send", "cheat", "go", "--wait", env=TRUSTED)

@@ -1,4 +1,4 @@
-"""Numbers that cross a wall have bounds, and sums of them fit."""
+"""Numbers that cross a wall have bounds, and sums of them fit (P10); what was to be a frame is never lost (IF17)."""
 
 from collections.abc import Iterator
 from typing import get_args
@@ -121,15 +121,18 @@ def test_words_as_they_come_are_not_read_twice() -> None:
     "data", [b'{"a":1,"a":1}', b'[{"a":{"b":1,"\\u0062":2}}]', b'{"a":1,"b":{"c":[{"d":1,"d":1}]}}']
 )
 def test_a_key_given_twice_is_found_wherever_it_is(data: bytes) -> None:
+    """IF17: however deep, and however it is spelled."""
     with pytest.raises(DuplicateKey, match="twice"):
         reject_duplicate_keys(data)
 
 
 def test_numbers_of_any_length_are_not_read_for_it() -> None:
+    """P10: looking for keys must not cost what a number of 100,000 digits would."""
     reject_duplicate_keys(b'{"a":' + b"9" * 100_000 + b',"b":1e99999}')
 
 
 def test_sums_of_the_largest_stay_numbers_that_every_reader_has_exactly() -> None:
+    """P10: sums stop where numbers do."""
     most = Usage(input_tokens=LARGEST, output_tokens=LARGEST, cache_read_tokens=LARGEST, cost_usd=float(LARGEST))
     assert most.plus(most) == most
     assert msgspec.json.decode(msgspec.json.encode(most.plus(most)), type=Usage) == most

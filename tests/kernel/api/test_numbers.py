@@ -1,4 +1,4 @@
-"""Every number that a tool or a route takes has bounds, and what lies beyond them is refused by its name."""
+"""Every number that a tool or a route takes has bounds, and what lies beyond them is refused by its name (P10)."""
 
 import re
 from collections.abc import Iterator
@@ -60,6 +60,7 @@ def test_every_number_has_bounds(asks: type[msgspec.Struct]) -> None:
 
 
 def test_there_are_numbers_to_look_at() -> None:
+    """P10: an inspection that finds nothing would prove nothing."""
     assert len(list(tool_numbers())) >= 5
     assert len(list(route_numbers())) >= 6
 

@@ -179,7 +179,7 @@ async def test_output_that_ends_in_half_a_frame_is_no_result() -> None:
     ],
 )
 async def test_a_frame_that_counts_and_cannot_be_ends_the_attempt(line: bytes, wrong: str) -> None:
-    """What came after it is not believed either, and the words say what was wrong."""
+    """IF17: what came after it is not believed either, and the words say what was wrong."""
     scene = Scene()
     await scene.say(READY)
     await scene.worker_out.send_all(line + b"\n")

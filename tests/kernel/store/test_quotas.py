@@ -1,4 +1,4 @@
-"""What one instruction may do through the kernel's tools, and how much may wait for an agent."""
+"""What one instruction may do through the kernel's tools, and how much may wait for an agent (P10)."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

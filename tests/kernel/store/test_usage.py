@@ -120,7 +120,7 @@ async def test_thousands_of_workspaces_are_counted_in_one_pass(house: House) -> 
 
 
 async def test_the_largest_numbers_add_up_to_the_largest(house: House) -> None:
-    """What one worker claims breaks no sum: of its instruction, its agent, its run, or of all of them."""
+    """P10: what one worker claims breaks no sum: of its instruction, its agent, its run, or of all of them."""
     await house.workflow("bob")
     most = Usage(input_tokens=LARGEST, output_tokens=LARGEST, cache_read_tokens=LARGEST, cost_usd=float(LARGEST))
     for _ in range(3):
