@@ -4,7 +4,7 @@ Field names are the keys of the file (contracts.md section 1). A key that is not
 exist yet: it is rejected with a hint, never accepted and ignored.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -23,6 +23,10 @@ Pause = Annotated[float, msgspec.Meta(ge=0, le=86_400, extra={"duration": True})
 
 Bytes = Annotated[int, msgspec.Meta(ge=64 * 2**20, le=2**50, extra={"bytes": True})]
 """Bytes; ``512MiB``, ``4GiB``, ``2GB`` or a bare number in the file. From 64 MiB."""
+QuotaBytes = Annotated[int, msgspec.Meta(ge=1024, le=2**40, extra={"bytes": True})]
+"""Bytes; ``64KiB``, ``16MiB`` or a bare number in the file. From 1 KiB."""
+Quota = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+QUEUE_LIMIT: Final = 10_000
 Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
@@ -98,12 +102,25 @@ class Schedule(_Strict, frozen=True, kw_only=True):
 
 
 class AgentLimits(_Strict, frozen=True, kw_only=True):
-    """What one attempt may use with all that it starts; beyond that it is ended."""
+    """What one attempt may use with all that it starts: beyond that it is ended. What one instruction may do through
+    the kernel's tools, over all its attempts: beyond that its calls are refused. How much may wait for the agent."""
 
     memory: Bytes | None = None
     """Memory of its own, of all its processes together: ``512MiB``, ``4GiB``. Unset: no limit."""
     processes: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
     """How many processes it may have at once. Unset: no limit."""
+    messages: Quota = 500
+    """How many messages an instruction may send; votes and questions to colleagues are some."""
+    instructions: Quota = 200
+    """How many instructions for others its messages may become."""
+    approvals: Quota = 200
+    """How many times it may ask a person for an approval."""
+    feedback: Quota = 50
+    """How much feedback it may give."""
+    bytes: QuotaBytes = 16 * 2**20
+    """How much text it may have kept so: ``16MiB``."""
+    queue: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = QUEUE_LIMIT
+    """How many instructions may wait for the agent; what comes then is refused."""
 
 
 class Endpoint(_Strict, frozen=True, kw_only=True):

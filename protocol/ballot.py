@@ -25,6 +25,7 @@ DESCRIPTION_LIMIT: Final = 8000
 REASON_LIMIT: Final = 2000
 OPTIONS_LIMIT: Final = 64
 SHORTEST_SECONDS: Final = 1.0
+USUAL_SECONDS: Final = 60.0
 LONGEST_SECONDS: Final = 7 * 24 * 3600.0
 
 OPTION_ID: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -45,7 +46,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """How it is decided. ``quorum``: so many of the electors must have voted; without one all of them."""
 
     type: Method = "plurality"
-    quorum: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    quorum: Annotated[int, msgspec.Meta(ge=1, le=256)] | None = None
     tie_breaker: TieBreaker | None = None
 
 

@@ -1,10 +1,12 @@
 """NDJSON with a limit: frames to lines, bytes to frames. Sans I/O.
 
 A line over the limit is cut, not buffered: the reader drops the rest of it and says so once (fault IF01).
-What does not parse is handed back as text for the log; it never ends the stream (IF14).
+What does not parse is handed back as text for the log; it never ends the stream (IF14). It names the kind of frame that
+it was meant to be where that is one that counts: those are never lost without a word.
 """
 
 import json
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cache
@@ -20,40 +22,24 @@ _NEWLINE: Final = b"\n"
 F = TypeVar("F")
 
 
-class DoubledKey(ValueError):
-    """An object that has one key twice: readers differ in which of the two values they take."""
-
-
 class LineTooLong(ValueError):
     """A frame that does not fit in one line; send what is long as a blob reference."""
 
 
+class DuplicateKey(ValueError):
+    """An object that gives a key twice: two readers would see two objects."""
+
+
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """A line that was no frame: ``why`` it was not, and its first bytes as text."""
+    """A line that was no frame: ``why`` it was not, and its first bytes as text.
+
+    ``meant``: the kind of frame that it was to be, if that is one that counts.
+    """
 
     why: str
     text: str
-
-
-def refuse_doubled_keys(text: bytes) -> None:
-    """Raise DoubledKey where an object in ``text`` has a key twice.
-
-    For JSON from outside that its own decoder has taken: msgspec keeps the last value and says nothing.
-    Raises ValueError or RecursionError where ``text`` is no JSON.
-    """
-    _pairs.decode(str(text, "utf-8"))
-
-
-def _without_doubles(pairs: list[tuple[str, Any]]) -> None:
-    seen: set[str] = set()
-    for name, _ in pairs:
-        if name in seen:
-            raise DoubledKey(f"the key {name[:100]!r} is there twice")
-        seen.add(name)
-
-
-_pairs: Final = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_int=str, parse_float=str)
+    meant: str | None = None
 
 
 def encode(frame: msgspec.Struct) -> bytes:
@@ -62,6 +48,23 @@ def encode(frame: msgspec.Struct) -> bytes:
     if len(line) >= LINE_LIMIT_BYTES:
         raise LineTooLong(f"a {type(frame).__name__} frame of {len(line)} bytes exceeds {LINE_LIMIT_BYTES}")
     return line + _NEWLINE
+
+
+def reject_duplicate_keys(data: bytes) -> None:
+    """Raise DuplicateKey where an object in ``data``, which is JSON, gives a key twice."""
+    json.loads(data, object_pairs_hook=_once, parse_int=_unread, parse_float=_unread)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise DuplicateKey(f"the key {key[:100]!r} is there twice")
+        seen.add(key)
+
+
+def _unread(_digits: str) -> None:
+    """A number, of however many digits: only keys are looked at."""
 
 
 @cache
@@ -73,7 +76,11 @@ def _decoder_of(frames: Hashable) -> msgspec.json.Decoder[Any]:
 class FrameReader(Generic[F]):
     """Turns chunks of bytes into frames of one union, and lines that are none into Noise."""
 
-    def __init__(self, frames: type[F] | object, limit_bytes: int = LINE_LIMIT_BYTES) -> None:
+    def __init__(
+        self, frames: type[F] | object, limit_bytes: int = LINE_LIMIT_BYTES, *, counts: frozenset[str] = frozenset()
+    ) -> None:
+        """``counts``: tags of frames that have to be whole, and of which no key is given twice."""
+        self._counts = counts
         self._decoder: msgspec.json.Decoder[F] = (
             frames if isinstance(frames, msgspec.json.Decoder) else _decoder_of(frames)
         )
@@ -83,7 +90,7 @@ class FrameReader(Generic[F]):
 
     def another(self) -> "FrameReader[F]":
         """One of the same frames that has read nothing. Spares looking up the decoder, by every type of a union."""
-        return FrameReader(self._decoder, self._limit)
+        return FrameReader(self._decoder, self._limit, counts=self._counts)
 
     @property
     def pending(self) -> bytes:
@@ -108,7 +115,8 @@ class FrameReader(Generic[F]):
             return
         self._buffer += piece
         if len(self._buffer) > self._limit:
-            out.append(Noise(f"line over {self._limit} bytes cut", _show(bytes(self._buffer[:200]))))
+            line = bytes(self._buffer)
+            out.append(Noise(f"line over {self._limit} bytes cut", _show(line[:200]), self._meant(line)))
             self._buffer.clear()
             self._dropping = True
 
@@ -116,9 +124,36 @@ class FrameReader(Generic[F]):
         if not line.lstrip().startswith(b"{"):  # without an exception: there may be tens of thousands in a chunk
             return Noise("not JSON", _show(line))
         try:
-            return self._decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return Noise(str(error), _show(line))
+            frame = self._decoder.decode(line)
+            if self._counts and _tag(frame) in self._counts and encode_json(frame) != line:
+                reject_duplicate_keys(line)  # what we would write ourselves has none, and is compared sooner than read
+            return frame
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            return Noise(str(error), _show(line), self._meant(line))
+
+    def _meant(self, line: bytes) -> str | None:
+        """Which frame that counts ``line`` was to be: what is no JSON, or only the beginning of it, says so as well."""
+        if not self._counts or not line.lstrip().startswith(b"{"):
+            return None
+        said: str | None
+        try:
+            said = _tagged.decode(line).t
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            found = _TAG.search(line)
+            said = None if found is None else found[1].decode()
+        return said if said in self._counts else None
+
+
+class _Tagged(msgspec.Struct, frozen=True):
+    t: str = ""
+
+
+_tagged: Final = msgspec.json.Decoder(_Tagged)
+_TAG: Final = re.compile(rb'"t"\s*:\s*"([a-z]{1,20})"')
+
+
+def _tag(frame: object) -> object:
+    return frame.__struct_config__.tag if isinstance(frame, msgspec.Struct) else None
 
 
 def _show(line: bytes) -> str:

@@ -89,6 +89,7 @@ REFUSALS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "too_large": Meaning(413, 2),
         "unsupported_media_type": Meaning(415, 2),
         "queue_full": Meaning(429, 1),
+        "quota_reached": Meaning(429, 1),
         "starting": Meaning(503, 69),
         "stopping": Meaning(503, 69),
         "safe_mode": Meaning(503, 69),

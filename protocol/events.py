@@ -24,6 +24,7 @@ DURABLE: Final[Mapping[str, str]] = MappingProxyType(
         "approval.rule": "What is agreed to once for all was added or taken back; data: id, tool, state.",
         "proposal.opened": "Something is put to the vote; data: id, type, expires_at.",
         "proposal.ended": "It is over; data: id, state, winner.",
+        "quota.reached": "An instruction has used up what it may do of something; data: quota, limit. Told once.",
         "agent.changed": "An agent was created, edited, deleted or changed state; data: state, reason.",
         "definition.broken": "A file is wrong now, what it said before stays; data: path, line, where, message.",
         "workflow.started": "A workflow runs; data: run, members.",

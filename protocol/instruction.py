@@ -1,6 +1,6 @@
 """An instruction: one piece of work for one agent, its lanes, states and cost."""
 
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 
@@ -22,20 +22,27 @@ WaitReason = Literal["provider", "credentials", "quota", "approval", "budget", "
 DeliveryState = Literal["queued", "leased", "injected", "acked", "dead"]
 
 
+LARGEST: Final = 2**53
+"""The largest number that may cross a wall: every JSON reader has it exactly, and sums of it fit into the database."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
+
+
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """What model calls cost. ``cost_usd`` is null where the price is not known, never 0."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cost_usd: float | None = None
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cache_read_tokens: Count = 0
+    cost_usd: Amount | None = None
 
     def plus(self, other: "Usage") -> "Usage":
-        """The sum; its cost is known if any part's is."""
+        """The sum, LARGEST at the most; its cost is known if any part's is."""
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
         return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
-            cost_usd=sum(costs) if costs else None,
+            input_tokens=min(self.input_tokens + other.input_tokens, LARGEST),
+            output_tokens=min(self.output_tokens + other.output_tokens, LARGEST),
+            cache_read_tokens=min(self.cache_read_tokens + other.cache_read_tokens, LARGEST),
+            cost_usd=min(sum(costs), LARGEST) if costs else None,
         )

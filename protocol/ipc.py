@@ -4,13 +4,13 @@ One JSON object a line, tagged ``t`` (contracts.md section 6). A worker learns e
 it never knows why it runs or whether it will be retried.
 """
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from protocol.agent import Approval, McpServer, Rule
 from protocol.errors import Cause
-from protocol.instruction import Usage
+from protocol.instruction import Amount, Count, Usage
 from protocol.tools import ProjectTool, Skill
 
 PROTOCOL: Final = (1, 0)
@@ -20,6 +20,7 @@ Json = msgspec.Raw
 """JSON carried through unread: a tool's arguments, a provider's own message."""
 NULL: Final = Json(b"null")
 """No JSON. Not None: msgspec reads ``Raw | None`` as null only."""
+HttpStatus = Annotated[int, msgspec.Meta(ge=100, le=999)]
 
 
 class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="t", tag=str.lower, omit_defaults=True):
@@ -50,7 +51,7 @@ class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
     what the user or another agent adds to the conversation at this place.
     """
 
-    k: int
+    k: Count
     kind: Literal["reply", "tool", "session", "note"]
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -219,10 +220,10 @@ KernelFrame = Start | Entry | Go | Yield | Stop | Ping
 class Ready(_Frame, frozen=True, kw_only=True, tag="ready"):
     """The first frame of a worker, sent before ``start`` is read."""
 
-    pid: int
+    pid: Count
     version: str
     backend: str = ""
-    protocol: tuple[int, int] = PROTOCOL
+    protocol: tuple[Count, Count] = PROTOCOL
 
 
 class Delta(_Frame, frozen=True, kw_only=True, tag="delta"):
@@ -248,7 +249,7 @@ class Log(_Frame, frozen=True, kw_only=True, tag="log"):
 class Pong(_Frame, frozen=True, kw_only=True, tag="pong"):
     """Answer to ``ping{n}``."""
 
-    n: int
+    n: Count
 
 
 class Result(_Frame, frozen=True, kw_only=True, tag="result"):
@@ -265,8 +266,8 @@ class Error(_Frame, frozen=True, kw_only=True, tag="error"):
 
     cause: Cause
     text: str
-    http_status: int | None = None
-    retry_after: float | None = None
+    http_status: HttpStatus | None = None
+    retry_after: Amount | None = None
     code: str | None = None
     partial: str = ""
     fired: str | None = None
@@ -274,6 +275,8 @@ class Error(_Frame, frozen=True, kw_only=True, tag="error"):
 
 
 WorkerFrame = Ready | Entry | Delta | Progress | Log | Pong | Result | Error
+COUNTS: Final = frozenset({"ready", "entry", "result", "error"})
+"""Those that something depends on: one that does not parse is never passed over, but ends the attempt."""
 
 # -- kernel <-> zygote, keeper -> kernel ---------------------------------------------------------------
 
@@ -309,8 +312,8 @@ class Retire(_Frame, frozen=True, kw_only=True, tag="retire"):
 class Preloaded(_Frame, frozen=True, kw_only=True, tag="preloaded"):
     """Zygote to kernel: modules are loaded, warm and frozen; ready to fork."""
 
-    pid: int
-    modules: int
+    pid: Count
+    modules: Count
 
 
 ZygoteReport = Preloaded | Pong
@@ -319,25 +322,25 @@ ZygoteReport = Preloaded | Pong
 class Started(_Frame, frozen=True, kw_only=True, tag="started"):
     """Keeper to kernel: the child runs. The times are in clock ticks since boot, 0 where there is no /proc."""
 
-    pid: int
-    keeper: int
-    pid_since: int = 0
-    keeper_since: int = 0
+    pid: Count
+    keeper: Count
+    pid_since: Count = 0
+    keeper_since: Count = 0
 
 
 class Rusage(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of a whole tree: seconds of CPU, peak resident bytes of the largest process."""
 
-    user_seconds: float = 0.0
-    system_seconds: float = 0.0
-    max_rss_bytes: int = 0
+    user_seconds: Amount = 0.0
+    system_seconds: Amount = 0.0
+    max_rss_bytes: Count = 0
 
 
 class Exited(_Frame, frozen=True, kw_only=True, tag="exited"):
     """Keeper to kernel: the child ended and its whole tree is gone. Exactly one of ``code``, ``signal``, ``failed``."""
 
-    code: int | None = None
-    signal: int | None = None
+    code: Count | None = None
+    signal: Count | None = None
     failed: str | None = None
     """The child could not be started: errno name and path (``ENOENT: /bin/nope``)."""
     killed: bool = False

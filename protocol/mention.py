@@ -8,7 +8,7 @@ because agents and diffs write it.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, Literal
 
 MAX_MENTIONS: Final = 8
 """How many colleagues one message may wake; a ninth is reported to the sender and not woken."""
@@ -25,6 +25,18 @@ def find_mentions(text: str) -> tuple[str, ...]:
         return ()
     prose = _URL.sub(" ", _without_spans("\n".join(_unfenced(text.split("\n")))))
     return tuple(dict.fromkeys(name.lower() for name in _MENTION.findall(prose)))
+
+
+_PRESSING: Final = re.compile(r"\b(?:urgent|asap|blocked|critical)\b", re.IGNORECASE)
+Flag = Literal["urgent"]
+
+
+def flag_of(text: str) -> Flag | None:
+    """How a message stands out in an inbox: it says that it presses, or several have to act together.
+
+    For the eye only: what a text says of its own urgency never changes its place.
+    """
+    return "urgent" if _PRESSING.search(text) or len(find_mentions(text)) > 1 else None
 
 
 def limit_mentions(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """The worker's own tools: what ``tools:`` of an agent may name, and what each of these stands for. Pure.
 
-Daemon MCP's tools are not in here: they are always there, and their table is the kernel's.
+Of Daemon MCP's tools only the names are in here: they are always there, and their table is the kernel's.
 """
 
 import re
@@ -37,6 +37,11 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType({row.name: row for row
 AUTH_REQUEST: Final = "auth_request"
 """The tool of Daemon MCP that asks whether another may be called."""
 
+OFFERED_TO: Final = "X-Offered-To"
+"""The header by which a program says that it shows the tools it lists to a model, ``TO_MODEL``: it is not listed what a
+model has no business with. The permission prompts of programs, and workers of other people's making, say nothing."""
+TO_MODEL: Final = "model"
+
 SENDING: Final = "sending."
 """How the key of a call begins that only names one sending of it: its client names no calls, so the same call, made
 again after an interruption, has another."""
@@ -46,6 +51,24 @@ ON_DEMAND: Final[Mapping[str, str]] = MappingProxyType({"feedback_submit": "feed
 
 SWITCHES: Final = frozenset({*(row.switch for row in _ROWS), *ON_DEMAND.values()})
 """What ``tools:`` may say beside the names of the project's own tools."""
+
+CONTEXT_TOOLS: Final = frozenset(
+    {
+        "ask_agent",
+        AUTH_REQUEST,
+        "channel_read",
+        "channel_send",
+        "feedback_submit",
+        "my_inbox",
+        "my_inbox_ack",
+        "team_members",
+        "team_proposal_cancel",
+        "team_proposal_create",
+        "team_proposal_status",
+        "team_vote",
+    }
+)
+"""What Daemon MCP's tools are called."""
 
 CONTEXT_FAMILIES: Final = (
     "ask_",

@@ -16,6 +16,7 @@ from protocol.agent import (
     Schedule,
     Timeouts,
 )
+from protocol.ballot import LONGEST_SECONDS, SHORTEST_SECONDS, Method, TieBreaker
 from protocol.budget import AgentBudget, RunBudget
 from protocol.project import WorkspaceProvider
 
@@ -133,6 +134,33 @@ class Workspace(_Strict, frozen=True, kw_only=True):
     """With ``git: worktree``: run in each tree once the workflow has ended; again where that was interrupted."""
 
 
+VotingTime = Annotated[float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS, extra={"duration": True})]
+"""Seconds; a duration in the file."""
+VERDICT_SECONDS: Final = 600.0
+"""How long a vote on the verdict is open, where neither its workflow nor whoever asks says so."""
+
+
+class VerdictTerms(_Strict, frozen=True, kw_only=True):
+    """The vote that decides over a run, and its terms: whoever puts it to the vote cannot change them.
+
+    Without its quorum nobody wins, also once its time is up.
+    """
+
+    id: str
+    """The id of the binding approval."""
+    electors: tuple[str, ...] = ()
+    """Who of its agents votes; all of them unless given."""
+    type: Method = "majority"
+    """How many have to be for it: more than half (``majority``), ``unanimous``, or more than are against it
+    (``plurality``)."""
+    quorum: Annotated[int, msgspec.Meta(ge=1, le=256)] | None = None
+    """How many of the electors have to vote; all of them unless given, so that a majority is one of all."""
+    timeout: VotingTime | None = None
+    """How long it is open: ``30m``. Unless given, whoever asks says it; else ten minutes."""
+    tie_breaker: TieBreaker | None = None
+    """What breaks a tie. Unless given nothing does, and there is no verdict."""
+
+
 class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
     """One workflow file. ``agents`` maps the name in this workflow to a ref or an inline agent."""
 
@@ -155,5 +183,11 @@ class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
     """What a whole run may cost."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema (2020-12) that the final answer of a run has to fit."""
-    verdict: str | None = None
-    """The id of the binding approval that decides over a run: after a `no` its exit code is 8, without an answer 6."""
+    verdict: str | VerdictTerms | None = None
+    """The binding approval that decides over a run: after a `no` its exit code is 8, without an answer 6. Its id alone
+    stands for: all agents vote, a majority of them all decides, and nothing breaks a tie."""
+
+    @property
+    def verdict_terms(self) -> VerdictTerms | None:
+        """The terms of ``verdict``, also where it is its id alone."""
+        return VerdictTerms(id=self.verdict) if isinstance(self.verdict, str) else self.verdict

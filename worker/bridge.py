@@ -20,7 +20,7 @@ import msgspec
 import trio
 
 from protocol.text import encode_json
-from protocol.tools import SENDING
+from protocol.tools import OFFERED_TO, SENDING, TO_MODEL
 from worker.http import Connection
 from worker.insist import insist
 from worker.mcp import CALL_KEY, refusal
@@ -170,6 +170,7 @@ class Bridge:
         fields = (
             ("authorization", f"Bearer {self._pass.token}"),
             ("content-type", "application/json"),
+            (OFFERED_TO, TO_MODEL),
             ("accept", "application/json"),  # and no stream, which the kernel sends who waits for a person
         )
         return Connection(self._pass.url, fields, TrioWaits())

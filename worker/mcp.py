@@ -11,6 +11,7 @@ import msgspec
 
 from protocol.ipc import NULL, Json
 from protocol.text import encode_json
+from protocol.tools import OFFERED_TO, TO_MODEL
 from protocol.version import VERSION
 from worker.http import Connection
 from worker.insist import insist
@@ -67,6 +68,7 @@ class DaemonMcp:
                 ("content-type", "application/json"),
                 ("accept", "application/json"),
                 ("mcp-protocol-version", REVISION),
+                (OFFERED_TO, TO_MODEL),
             ),
             waits,
         )

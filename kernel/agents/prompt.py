@@ -43,7 +43,7 @@ class Scene:
     """Where the agent is: its name there, the space, and who is in it.
 
     ``alone``: nobody there hears it. ``answer_schema``: JSON Schema that its final answer has to fit. ``verdict``: the
-    id of the vote that decides over the workflow.
+    id of the vote that decides over the workflow, on which only ``electors`` vote, if there are any.
     ``in_hand``: which messages (by number) are other work of its own that has not ended, and how that stands.
     """
 
@@ -53,6 +53,7 @@ class Scene:
     alone: bool = False
     answer_schema: str = ""
     verdict: str = ""
+    electors: tuple[str, ...] = ()
     in_hand: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
@@ -93,7 +94,7 @@ def _sections(definition: AgentDefinition, system_text: str, scene: Scene) -> li
         ("soul", _soul(definition.soul)),
         ("append", f"# In this workflow\n\n{append.strip()}" if append and append.strip() else ""),
         ("workspace", "" if is_personal(scene.space) else _alone(scene) if scene.alone else _workspace(scene)),
-        ("verdict", _verdict(scene.verdict)),
+        ("verdict", _verdict(scene.verdict, scene.electors)),
         ("answer", _answer(scene.answer_schema)),
     )
     return [(title, text) for title, text in every if text]
@@ -146,17 +147,19 @@ def _alone(scene: Scene) -> str:
     )
 
 
-def _verdict(name: str) -> str:
+def _verdict(name: str, electors: tuple[str, ...]) -> str:
     if not name:
         return ""
+    voters = ", ".join(f"@{one}" for one in electors)
+    who = f"{voters} vote" if electors else "Each of you votes, whoever put it to the vote too"
     return (
         "# The verdict\n\n"
         f"A vote decides over this workflow: the binding approval {name}. The work is done once it has been answered\n"
         "with yes or no, and not before.\n\n"
         "- When there is enough to decide on, one of you puts it to the vote, once: call team_proposal_create with\n"
-        f'  {{"id": "{name}", "type": "approval", "binding": true, "title": "...", "timeout_seconds": 600}}.\n'
-        "  team_proposal_status shows whether somebody has.\n"
-        "- Each of you votes, whoever put it to the vote too: call\n"
+        f'  {{"id": "{name}", "type": "approval", "binding": true, "title": "..."}}.\n'
+        "  Its terms are the workflow's. team_proposal_status shows whether somebody has.\n"
+        f"- {who}: call\n"
         f'  team_vote with {{"proposal": "{name}", "choice": "yes"}} or "no", and your reason. A vote is final.'
     )
 

@@ -11,7 +11,7 @@ from kernel.api.reply import PROBLEM, Reply
 from kernel.source.problems import BadDefinition
 from kernel.store.errors import StorageFailed
 from protocol.api.problem import Problem
-from protocol.codec import DoubledKey
+from protocol.codec import DuplicateKey
 from protocol.errors import Refused
 from protocol.text import encode_json
 
@@ -61,7 +61,7 @@ def refusal_of(error: Exception) -> Refused:
     """The refusal that ``error`` amounts to. What is nobody's mistake but ours is logged and becomes ``internal``."""
     if isinstance(error, Refused):
         return error
-    if isinstance(error, msgspec.ValidationError | DoubledKey):
+    if isinstance(error, msgspec.ValidationError | DuplicateKey):
         return Refused("bad_request", f"the body does not fit: {error}")
     if isinstance(error, msgspec.DecodeError):
         return Refused("bad_request", f"the body is not JSON: {error}")

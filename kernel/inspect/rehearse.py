@@ -49,6 +49,7 @@ def plan(
         raise Refused("bad_request", str(error)) from error
     loaded = load_workflow(Catalog(root), workflow, checkout=checkout)
     definition = loaded.definition
+    terms = definition.verdict_terms
     params = parse_params(definition.params, words)
     check_asked(loaded, StartAsked(workflow, tag=tag, mode="run", budget=RunBudget(usd=max_usd), exit_from=exit_from))
     names = environment_names(definition)
@@ -73,7 +74,7 @@ def plan(
         wakes=tuple(name for name in mentioned if name in definition.agents),
         trust=tuple(workflow_demands(loaded)),
         missing=(*unset, *credential_faults(loaded, environ)),
-        verdict=definition.verdict,
+        verdict=None if terms is None else terms.id,
     )
 
 

@@ -22,7 +22,7 @@ from protocol.agent import Action, AgentDefinition, McpServer, Rule
 from protocol.inspection import Kind
 from protocol.names import NAME
 from protocol.project import ProjectDefinition, ProjectLimits
-from protocol.workflow import Param, Ref, WorkflowDefinition
+from protocol.workflow import Param, Ref, VerdictTerms, WorkflowDefinition
 
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 """The newest one that every editor's YAML support understands."""
@@ -224,6 +224,11 @@ def _name(writing: _Writing) -> Schema:
     return {"type": "string", "pattern": f"^{NAME.pattern}$"}
 
 
+def _verdict(writing: _Writing) -> Schema:
+    """Its id alone, or its terms."""
+    return {"anyOf": [_name(writing), writing.reference(VerdictTerms)]}
+
+
 def _backend(name: str) -> Schema:
     return {"properties": {"backend": {"const": name}}, "required": ["backend"]}
 
@@ -250,7 +255,8 @@ _SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = Mappi
         (Param, "default"): _text,
         (WorkflowDefinition, "name"): _name,
         (WorkflowDefinition, "agents"): _members,
-        (WorkflowDefinition, "verdict"): _name,
+        (WorkflowDefinition, "verdict"): _verdict,
+        (VerdictTerms, "id"): _name,
         (ProjectDefinition, "agents"): _declared,
         (ProjectLimits, "memory_reserve"): _fraction,
     }

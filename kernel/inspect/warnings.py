@@ -11,6 +11,7 @@ from kernel.agents.definition import place_at
 from kernel.agents.providers import CauseError, ModelRejected, resolve
 from kernel.agents.servers import Servers, left_out
 from kernel.source.files import read_tree
+from kernel.source.spelling import suggest
 from kernel.workflows.find import workflow_names
 from kernel.workflows.interpolate import variables
 from kernel.workflows.load import LoadedWorkflow
@@ -19,6 +20,7 @@ from kernel.workflows.tree_terms import wants_worktrees
 from protocol.agent import AgentDefinition
 from protocol.api.problem import FileError
 from protocol.project import ProjectDefinition
+from protocol.tools import BUILT_IN, CONTEXT_TOOLS, SERVER_PREFIX
 
 
 def agent_warnings(
@@ -34,6 +36,7 @@ def agent_warnings(
     yield from ((_key(where, key), message) for key, message in _server_warnings(definition.mcp_servers, root))
     if definition.sandbox == "on" and find_bubblewrap(environ) is None:
         yield _key(where, "sandbox"), "bubblewrap (bwrap) is not installed here: all work of this agent will be refused"
+    yield from ((_key(where, key), message) for key, message in _unknown_tools(definition, project))
     prompt = definition.prompt
     file = prompt.system_file and Catalog(root).system_text(definition, prompt.system_file)
     texts = {"prompt.system": prompt.system, "prompt.system_file": file, "prompt.append": prompt.append}
@@ -42,6 +45,15 @@ def agent_warnings(
     if wakes_in and wakes_in not in workflow_names(Catalog(root), project):
         message = f"there is no workflow {wakes_in} here: unless one of that name runs, it wakes in its personal space"
         yield _key(where, "schedule.workspace"), message
+
+
+def _unknown_tools(definition: AgentDefinition, project: ProjectDefinition) -> Iterator[tuple[str, str]]:
+    """Calls of a mock script that nobody answers."""
+    called = {action.tool for rule in definition.mock or () for action in rule.do if action.tool is not None}
+    called = {name for name in called if not name.startswith(SERVER_PREFIX)} - BUILT_IN.keys() - project.tools.keys()
+    known = (*BUILT_IN, *project.tools, *CONTEXT_TOOLS)
+    for name in sorted(called - CONTEXT_TOOLS):
+        yield "mock", f"there is no tool {name[:60]!r}, so the call will fail; {suggest(name, known, what='there are')}"
 
 
 def _unreplaced(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:

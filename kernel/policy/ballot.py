@@ -1,7 +1,8 @@
 """What a ballot comes to: whether it stays open, and who wins. Pure; in which order the votes came never matters.
 
 It ends when as many electors have voted as it wants, when no further vote of theirs could change what comes of it, and
-at its deadline in any case. That nobody wins is a result like any other.
+at its deadline in any case. That nobody wins is a result like any other; what decides over a run (``strict``) is won by
+nobody at its deadline, unless as many have voted as it wants.
 """
 
 import hashlib
@@ -26,6 +27,8 @@ class Ballot:
     deadline_ms: int
     tie_breaker: TieBreaker | None = None
     seed: str = ""
+    strict: bool = False
+    """Nobody wins without the quorum, also once its time is up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def tally(ballot: Ballot, votes: Mapping[str, str], now_ms: int) -> Undecided | 
         ahead = AHEAD[ballot.rule](counts, left)
         settled = SETTLED[ballot.rule](ballot, counts, left)
     if over:
-        return _decided(ballot, ahead, "deadline")
+        return _decided(ballot, () if ballot.strict and left else ahead, "deadline")
     if left:
         return _decided(ballot, ahead, "settled") if settled else Undecided()
     if len(ahead) > 1 and ballot.tie_breaker == "creator-decides":

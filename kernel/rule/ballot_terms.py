@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from kernel.rule.draft import BallotAsked, BallotOpened
 from protocol.ballot import (
     DESCRIPTION_LIMIT,
@@ -13,10 +15,13 @@ from protocol.ballot import (
     OPTIONS_LIMIT,
     SHORTEST_SECONDS,
     TITLE_LIMIT,
+    USUAL_SECONDS,
     YES,
     Option,
+    Resolution,
 )
 from protocol.names import NameRejected, check_name
+from protocol.workflow import VERDICT_SECONDS, VerdictTerms
 
 Fault = tuple[str, str | None]
 """What is wrong, and what to do."""
@@ -29,6 +34,7 @@ def filled_in(asked: BallotAsked, name: str, members: tuple[str, ...], now_ms: i
     """What was asked, with its ``name`` and what goes without saying: an election is among the ``members``."""
     options = _usual(asked, members) or asked.options
     terms = asked.resolution
+    timeout_ms = round(USUAL_SECONDS * 1000) if asked.timeout_ms is None else asked.timeout_ms
     return BallotOpened(
         name=name,
         kind=asked.type,
@@ -39,10 +45,50 @@ def filled_in(asked: BallotAsked, name: str, members: tuple[str, ...], now_ms: i
         quorum=len(members) if terms.quorum is None else terms.quorum,
         tie_breaker=terms.tie_breaker,
         binding=asked.binding,
-        timeout_ms=asked.timeout_ms,
-        expires_ms=now_ms + asked.timeout_ms,
+        timeout_ms=timeout_ms,
+        expires_ms=now_ms + timeout_ms,
         salt=salt,
     )
+
+
+def decisive(asked: BallotAsked, terms: VerdictTerms, members: tuple[str, ...], now_ms: int, salt: str) -> BallotOpened:
+    """What decides over a run, under the ``terms`` of its workflow and no others."""
+    electors = terms.electors or members
+    resolution = Resolution(type=terms.type, quorum=terms.quorum or len(electors), tie_breaker=terms.tie_breaker)
+    said_ms = asked.timeout_ms if terms.timeout is None else round(terms.timeout * 1000)
+    timeout_ms = round(VERDICT_SECONDS * 1000) if said_ms is None else said_ms
+    under = msgspec.structs.replace(asked, resolution=resolution, timeout_ms=timeout_ms)
+    opened = filled_in(under, terms.id, members, now_ms, salt)
+    return msgspec.structs.replace(opened, electors=electors, strict=True)
+
+
+def not_its_terms(asked: BallotAsked, terms: VerdictTerms, members: tuple[str, ...]) -> Fault | None:
+    """Why ``asked`` cannot be what decides over a run; None where it says nothing that its workflow says otherwise."""
+    if asked.type != "approval" or not asked.binding:
+        text = f"{terms.id} is the verdict of this workflow: it has to be a binding approval"
+        return text, "give it type approval and binding: true, or another id"
+    given, usual = asked.resolution, Resolution()
+    quorum = terms.quorum or len(terms.electors or members)
+    other = [
+        *(["quorum"] if given.quorum not in (usual.quorum, quorum) else []),
+        *(["type"] if given.type not in (usual.type, terms.type) else []),
+        *(["tie_breaker"] if given.tie_breaker not in (usual.tie_breaker, terms.tie_breaker) else []),
+        *(["timeout_seconds"] if terms.timeout and asked.timeout_ms not in (None, round(terms.timeout * 1000)) else []),
+    ]
+    if not other:
+        return None
+    text = f"{terms.id} is the verdict of this workflow, whose file says how it is decided"
+    return f"{text}: {', '.join(other)} cannot be changed", "ask again without resolution and timeout_seconds"
+
+
+def binds_nothing(asked: BallotAsked, verdict: str | None) -> Fault | None:
+    """Why ``asked``, which is no verdict, cannot be binding; None where it does not say that it is."""
+    if not asked.binding:
+        return None
+    hint = "leave binding out: everybody reads what comes of it"
+    if verdict is not None:
+        hint = f"{hint}; the approval {verdict} decides over this workflow"
+    return "nothing relies on what comes of it, so it cannot be binding", hint
 
 
 def _usual(asked: BallotAsked, members: tuple[str, ...]) -> tuple[Option, ...]:

@@ -62,6 +62,8 @@ def announced(opened: BallotOpened) -> str:
     if opened.tie_breaker is not None:
         terms.append(_TIES[opened.tie_breaker])
     terms.append(f"{opened.quorum} {'member has' if opened.quorum == 1 else 'members have'} to vote")
+    if opened.strict:
+        terms.append("without these votes nobody wins, also when its time is up")
     terms.append(f"open for {_duration(opened.timeout_ms)} at most")
     lines = [
         f"[PROPOSAL:{opened.name}] {one_line(opened.title)}",

@@ -138,7 +138,8 @@ class BallotAsked(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[Option, ...] = ()
     resolution: Resolution = Resolution()
     binding: bool = False
-    timeout_ms: int = 60_000
+    timeout_ms: int | None = None
+    """None: as is usual."""
 
 
 class BallotOpened(_Payload, frozen=True, kw_only=True):
@@ -159,6 +160,10 @@ class BallotOpened(_Payload, frozen=True, kw_only=True):
     timeout_ms: int
     expires_ms: int
     salt: str = ""
+    electors: tuple[str, ...] | None = None
+    """None: all members."""
+    strict: bool = False
+    """It decides over the run: nobody wins it without its quorum."""
 
 
 class BallotTied(_Payload, frozen=True, kw_only=True):

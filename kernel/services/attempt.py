@@ -43,7 +43,7 @@ from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
-from protocol.agent import AgentLimits, Retry
+from protocol.agent import Retry
 from protocol.backends import EXEC
 from protocol.errors import Refused
 from protocol.ipc import Exited, Start
@@ -211,7 +211,7 @@ class Attempts:
                 handle = await self._launcher.spawn(_spec(briefing.start))
                 live.doing = ""
         limits = briefing.definition.limits
-        if handle is not None and limits != AgentLimits():
+        if handle is not None and (limits.memory, limits.processes) != (None, None):
             await handle.bound(memory_bytes=limits.memory, processes=limits.processes)
         return handle
 

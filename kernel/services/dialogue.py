@@ -259,6 +259,9 @@ class Dialogue:
             await self._ears.log(line)
 
     async def _note(self, noise: Noise) -> Ending | None:
+        if noise.meant is not None:
+            what = f"the worker sent a frame of kind {noise.meant} that does not parse: {noise.why}"
+            return Ending("failed", f"{what}; it was {noise.text[:200]!r}", cause="protocol")
         self._noise += 1
         self._noise_in_a_row += 1
         if self._noise <= NOISE_LINES:

@@ -13,7 +13,7 @@ import trio
 
 from kernel.procs.handle import Handle
 from protocol.codec import FrameReader, Noise, encode
-from protocol.ipc import KernelFrame, WorkerFrame
+from protocol.ipc import COUNTS, KernelFrame, WorkerFrame
 
 WRITE_DEADLINE_SECONDS: Final = 30.0
 """A worker that does not read its input for this long is hung (fault IF10)."""
@@ -33,7 +33,7 @@ class Link:
         """``working``: a block of it is around whatever the kernel does with what the worker said."""
         self._handle = handle
         self.working = working
-        self._reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
+        self._reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame, counts=COUNTS)
         self._arrived: deque[WorkerFrame | Noise] = deque()
         self._sending = trio.Lock()
 
@@ -78,10 +78,13 @@ class Link:
         """Have the worker write to its stderr where each of its threads stands. It need not be able to hear."""
         await self._handle.signal(signal.SIGUSR1)
 
-    def _fragment(self) -> Noise | None:
-        """What was left of a frame when the output ended, once."""
-        rest, self._reader = self._reader.pending, FrameReader(WorkerFrame)
-        return Noise("ended in the middle of a line", rest[:2000].decode("utf-8", "replace")) if rest else None
+    def _fragment(self) -> WorkerFrame | Noise | None:
+        """What was left when the output ended, once: a whole frame, though nothing ends its line, or a part of one."""
+        rest, self._reader = self._reader.pending, self._reader.another()
+        if not rest:
+            return None
+        (last,) = self._reader.another().feed(rest + b"\n")
+        return Noise("ended in the middle of a line", last.text) if isinstance(last, Noise) else last
 
 
 class Tail:

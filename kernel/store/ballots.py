@@ -48,17 +48,18 @@ class _Row(NamedTuple):
     ended_ms: int | None
     ended_by: str | None
     salt: str
+    strict: int
 
 
 ONE: Final = """
 SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
 FROM ballots
 WHERE name = :name AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
 """
 OF_SPACE: Final = """
 SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
 FROM ballots
 WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
   AND (state = 'open' OR NOT :open)
@@ -66,7 +67,7 @@ ORDER BY id LIMIT :limit
 """
 EVERYWHERE: Final = """
 SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
 FROM ballots WHERE state = 'open' OR NOT :open ORDER BY id DESC LIMIT :limit
 """
 ELECTORS: Final = "SELECT name FROM electors WHERE ballot = ? ORDER BY name"
@@ -167,6 +168,7 @@ def _counting(conn: apsw.Connection, row: _Row) -> Ballot:
         deadline_ms=row.expires_ms,
         tie_breaker=row.tie_breaker,
         seed=f"{row.salt}/{row.space}/{row.run}/{row.name}",
+        strict=bool(row.strict),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Final
 import apsw
 
 from protocol.api.messages import InboxRow
+from protocol.mention import flag_of
 from protocol.names import message_id
 
 LIMIT: Final = 200
@@ -19,6 +20,6 @@ WHERE d.agent = ? AND d.space = ? AND d.state IN ('queued', 'leased', 'injected'
 def inbox(conn: apsw.Connection, agent: str, space: str, limit: int = LIMIT) -> tuple[InboxRow, ...]:
     """What is open in the inbox of ``agent`` (its key) in ``space``, oldest first."""
     return tuple(
-        InboxRow(message_id=message_id(seq), seq=seq, sender=sender, text=text, state=state)
+        InboxRow(message_id=message_id(seq), seq=seq, sender=sender, text=text, state=state, flag=flag_of(text))
         for seq, sender, text, state in conn.execute(INBOX, (agent, space, min(limit, LIMIT)))
     )

@@ -6,18 +6,19 @@ import apsw
 import msgspec
 
 from kernel.policy.ending import Chosen
+from protocol.workflow import VerdictTerms
 
 
 class Expected(msgspec.Struct, frozen=True):
     """What a run was started with: whose work counts (None: everybody's), and the shape of its answer as JSON.
 
-    ``has_channel``: its agents hear each other. ``verdict``: the name of the vote that decides over it.
+    ``has_channel``: its agents hear each other. ``verdict``: the vote that decides over it.
     """
 
     has_channel: bool = True
     exit_from: str | None = None
     schema: bytes | None = None
-    verdict: str | None = None
+    verdict: VerdictTerms | None = None
 
 
 class Reply(NamedTuple):
@@ -32,7 +33,7 @@ _NONE: Final = msgspec.Raw(b"null")
 
 class _Shaped(msgspec.Struct, frozen=True):
     output_schema: msgspec.Raw = _NONE
-    verdict: str | None = None
+    verdict: str | VerdictTerms | None = None
 
 
 _shaped: Final = msgspec.json.Decoder(_Shaped)
@@ -58,7 +59,8 @@ def _expected(row: tuple[int, str | None, bytes] | None) -> Expected:
         return Expected()
     shaped = _shaped.decode(row[2])
     schema = None if shaped.output_schema == _NONE else bytes(shaped.output_schema)
-    return Expected(bool(row[0]), row[1], schema, shaped.verdict)
+    terms = VerdictTerms(id=shaped.verdict) if isinstance(shaped.verdict, str) else shaped.verdict
+    return Expected(bool(row[0]), row[1], schema, terms)
 
 
 LAST_REPLY: Final = """

@@ -11,7 +11,7 @@ from kernel.store.clock_text import rfc3339
 from protocol.api.instructions import Dead, DeadRow
 from protocol.api.messages import InstructionResult
 from protocol.errors import Cause
-from protocol.instruction import Status, Usage, WaitReason
+from protocol.instruction import LARGEST, Status, Usage, WaitReason
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of
 
 # A loose index scan: from agent to agent, and for each straight to the head of its queue.
@@ -160,8 +160,10 @@ class RunCounts(msgspec.Struct, frozen=True):
 
 
 COUNTS: Final = """
-SELECT state, count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cost_usd)
-FROM instructions WHERE run = ? GROUP BY state
+SELECT state, count(*), CAST(min(total(input_tokens), :largest) AS INTEGER),
+  CAST(min(total(output_tokens), :largest) AS INTEGER), CAST(min(total(cache_read_tokens), :largest) AS INTEGER),
+  min(sum(cost_usd), :largest)
+FROM instructions WHERE run = :run GROUP BY state
 """
 
 
@@ -169,7 +171,7 @@ def counts(conn: apsw.Connection, run: int) -> RunCounts:
     """The instructions of a run, counted. Not limited: ask in a thread."""
     statuses: dict[str, int] = {}
     usage = Usage()
-    for state, count, *amounts in conn.execute(COUNTS, (run,)):
+    for state, count, *amounts in conn.execute(COUNTS, {"run": run, "largest": LARGEST}):
         statuses[state] = count
         usage = usage.plus(usage_of(*amounts))
     return RunCounts(statuses, usage)

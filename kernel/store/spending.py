@@ -5,6 +5,7 @@ from typing import Final, Literal
 import apsw
 import msgspec
 
+from protocol.instruction import LARGEST
 from protocol.names import number_of
 
 MINUTE_MS: Final = 60_000
@@ -39,14 +40,15 @@ def worked_ms(conn: apsw.Connection, instruction: str) -> int:
 
 
 OF_AGENT: Final = """
-SELECT coalesce(sum(tokens), 0), coalesce(sum(usd), 0.0), coalesce(sum(worked_ms), 0)
-FROM spending WHERE agent = ? AND minute >= ?
+SELECT CAST(min(total(tokens), :largest) AS INTEGER), min(total(usd), :largest), coalesce(sum(worked_ms), 0)
+FROM spending WHERE agent = :agent AND minute >= :since
 """
 
 
 def of_agent(conn: apsw.Connection, agent: str, since_ms: int) -> Spent:
     """By an agent since then, to the minute."""
-    tokens, usd, worked_ms = conn.execute(OF_AGENT, (agent, since_ms // MINUTE_MS)).fetchone() or (0, 0.0, 0)
+    values = {"agent": agent, "since": since_ms // MINUTE_MS, "largest": LARGEST}
+    tokens, usd, worked_ms = conn.execute(OF_AGENT, values).fetchone() or (0, 0.0, 0)
     return Spent(tokens, usd, worked_ms)
 
 

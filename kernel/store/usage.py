@@ -5,13 +5,14 @@ from typing import Final, cast
 import apsw
 
 from protocol.api.usage import UsageReport, UsageRow
-from protocol.instruction import ENDED, Usage
+from protocol.instruction import ENDED, LARGEST, Usage
 from protocol.names import SpaceId
 
 # One pass over what was asked for. Rows are few: agents, workspaces and models, and how work of them ended.
 TOTALS: Final = """
 SELECT i.agent, CASE WHEN i.run IS NULL THEN '' ELSE i.space END, coalesce(i.model, ''), i.state, count(*),
-  sum(i.input_tokens), sum(i.output_tokens), sum(i.cache_read_tokens), sum(i.cost_usd), sum(i.steps),
+  CAST(min(total(i.input_tokens), :largest) AS INTEGER), CAST(min(total(i.output_tokens), :largest) AS INTEGER),
+  CAST(min(total(i.cache_read_tokens), :largest) AS INTEGER), min(sum(i.cost_usd), :largest), sum(i.steps),
   sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)),
   sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens > 0)
 FROM instructions AS i
@@ -29,7 +30,8 @@ def report(
 
     Reads every instruction: ask in a thread.
     """
-    found = [cast("_Row", row) for row in conn.execute(TOTALS, {"space": space, "name": name, "agent": agent})]
+    values = {"space": space, "name": name, "agent": agent, "largest": LARGEST}
+    found = [cast("_Row", row) for row in conn.execute(TOTALS, values)]
     return UsageReport(
         rows=_grouped(found, 0), workflows=_grouped(found, 1), models=_grouped(found, 2), total=_sum("", found)
     )

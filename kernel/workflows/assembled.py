@@ -90,6 +90,7 @@ def _scene(told: Told, reader: Reader, at_work: Mapping[int, str]) -> Scene:
         members=members,
         alone=not here.has_channel,
         answer_schema=(here.schema or b"").decode() if answers else "",
-        verdict=here.verdict or "",
+        verdict="" if here.verdict is None else here.verdict.id,
+        electors=() if here.verdict is None else here.verdict.electors,
         in_hand=at_work,
     )

@@ -1,6 +1,8 @@
 """The kernel itself: its health, its state, its record, its end."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from protocol.api.document import Ask, Body, Document
 from protocol.api.problem import FileError
@@ -10,7 +12,7 @@ from protocol.api.workflows import WorkflowRow
 class ShutdownRequest(Ask, frozen=True, kw_only=True):
     """POST /shutdown."""
 
-    grace: float = 10.0
+    grace: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
     """Seconds for running attempts to end by themselves."""
 
 

@@ -32,7 +32,8 @@ class ProposalRequest(Ask, frozen=True, kw_only=True):
     options: Annotated[tuple[Option, ...], msgspec.Meta(max_length=OPTIONS_LIMIT)] = ()
     resolution: Resolution = Resolution()
     binding: bool = False
-    timeout_seconds: Annotated[float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)] = 60.0
+    timeout_seconds: Annotated[float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)] | None = None
+    """A minute unless given; of what decides over a run, as its workflow says."""
 
 
 class VoteRequest(Ask, frozen=True, kw_only=True):

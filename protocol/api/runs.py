@@ -1,6 +1,8 @@
 """Runs of workflows: asked for, under way, reported."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from protocol.agent import Approval
 from protocol.api.document import Ask, Body, Document
@@ -16,7 +18,7 @@ class RunRequest(Ask, frozen=True, kw_only=True):
     tag: str = "main"
     params: tuple[str, ...] = ()
     """The words after ``--``."""
-    timeout_seconds: float | None = None
+    timeout_seconds: Annotated[float, msgspec.Meta(ge=0, le=315_360_000)] | None = None
     max_cost_usd: Usd | None = None
     """Beside the budget of the workflow's file: the stricter holds."""
     max_tokens: BudgetTokens | None = None

@@ -9,10 +9,11 @@ import pytest
 
 from interface.cli.help import commands_page
 from interface.cli.table import BY_WORD
+from kernel.api.mcp.tools import TOOLS
 from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, schema_text
 from protocol.inspection import Kind
-from protocol.tools import BUILT_IN
+from protocol.tools import BUILT_IN, CONTEXT_FAMILIES
 from tests.architecture.sources import ROOT
 from tests.contracts.backends_page import page
 from worker.tools.bash import BashArguments
@@ -22,6 +23,9 @@ from worker.tools.skill import SkillArguments
 BLOCK: Final = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND: Final = re.compile(r"^(?:awk|agent-worker) ([a-z]+)", re.MULTILINE)
 INLINE: Final = re.compile(r"`(?:awk|agent-worker) ([a-z]+)[^`]*`")
+CODE_WORD: Final = re.compile(r"`([a-z]+_[a-z_]+)(?=[`{( ])")
+OTHER_WORDS: Final = frozenset({"memory_reserve"})
+"""What else begins as their names do."""
 LINK: Final = re.compile(r"\]\((?!https?:)([^)#]+)")
 TEST_PATH: Final = re.compile(r"tests/[\w/]+\.py")
 FAULT: Final = re.compile(r"\b[PIST]F\d\d\b")
@@ -31,6 +35,13 @@ PAGES: Final = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in ROO
 
 def _read(name: str) -> str:
     return (ROOT / name).read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_tool_of_the_kernel_that_is_named_exists(name: str) -> None:
+    """Who writes an agent's prompt, a script or a worker has to be able to call it."""
+    named = {word for word in CODE_WORD.findall(_read(name)) if word.startswith(CONTEXT_FAMILIES)}
+    assert named - set(TOOLS) - OTHER_WORDS == set()
 
 
 def test_every_command_in_the_readme_exists() -> None:
@@ -114,7 +125,7 @@ def test_a_promise_and_its_proof_name_each_other(promise: str, proofs: list[str]
 
 LISTED: Final = {
     "PF": "01 02 03 04 05 07 09 11 12 13 14 15 16 17 18 19 20 21 22 24 25 26",
-    "IF": "01 02 03 04 05 07 08 09 10 12 13 14 15 16",
+    "IF": "01 02 03 04 05 07 08 09 10 12 13 14 15 16 17",
     "SF": "01 02 03 04 05 07 08 09 10 11 12 13 14 15 17 18 19 20 21 22",
     "TF": "01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 18 19 20 21",
 }

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from protocol.codec import (
     LINE_LIMIT_BYTES,
-    DoubledKey,
+    DuplicateKey,
     FrameReader,
     LineTooLong,
     Noise,
     encode,
-    refuse_doubled_keys,
+    reject_duplicate_keys,
 )
 from protocol.ipc import Delta, Log, Pong, WorkerFrame
 
@@ -73,8 +73,8 @@ def test_any_bytes_give_frames_or_noise(data: bytes) -> None:
 )
 def test_a_key_that_is_there_twice_is_refused(text: bytes) -> None:
     """Promise P17: two readers of one text never see two things; escapes and depth hide nothing."""
-    with pytest.raises(DoubledKey, match="is there twice"):
-        refuse_doubled_keys(text)
+    with pytest.raises(DuplicateKey, match="is there twice"):
+        reject_duplicate_keys(text)
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_a_key_that_is_there_twice_is_refused(text: bytes) -> None:
 )
 def test_the_same_key_in_different_objects_is_fine(text: bytes) -> None:
     """Only keys of one object are compared."""
-    refuse_doubled_keys(text)
+    reject_duplicate_keys(text)

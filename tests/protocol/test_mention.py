@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.mention import MAX_MENTIONS, find_mentions, limit_mentions
+from protocol.mention import MAX_MENTIONS, find_mentions, flag_of, limit_mentions
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,22 @@ def test_the_ninth_mention_is_over_the_limit() -> None:
     """decisions.md, @mentions: at most eight per message."""
     woken, left = limit_mentions(f"a{n}" for n in range(9))
     assert (len(woken), left) == (MAX_MENTIONS, ("a8",))
+
+
+@pytest.mark.parametrize(
+    ("text", "flag"),
+    [
+        ("this is URGENT", "urgent"),
+        ("asap please", "urgent"),
+        ("I am blocked by the tests", "urgent"),
+        ("a critical bug", "urgent"),
+        ("@alice and @bob: please look", "urgent"),
+        ("@alice: please look, @alice", None),
+        ("unblocked, uncritical, urgently", None),
+        ("write `@alice` or `@bob`", None),
+        ("well done", None),
+    ],
+)
+def test_what_presses_stands_out(text: str, flag: str | None) -> None:
+    """Words that say so, or several who have to act together; only whole words, and only mentions."""
+    assert flag_of(text) == flag

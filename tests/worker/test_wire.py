@@ -14,6 +14,7 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, Json, ToolCall, Turn
 from worker.conversation import Conversation
 from worker.models import anthropic_wire, openai_wire
+from worker.models.errors import Failed
 from worker.models.model import Reply
 
 USE: dict[str, Any] = {"type": "tool_use", "id": "u", "name": "t", "input": {}}
@@ -243,3 +244,15 @@ def test_events_in_any_order_make_a_reply_that_can_be_replayed(events: list[dict
     reply = heard(events)
     entry = Entry(k=0, kind="reply", text=reply.text, calls=reply.calls, native=reply.native, stop_reason=reply.stop)
     anthropic_wire.messages(conversation(msgspec.json.decode(msgspec.json.encode(entry), type=Entry)))
+
+
+@pytest.mark.parametrize("nonsense", [-5, 2**62, "12", 1.5, True, [1]])
+def test_a_provider_that_counts_as_nobody_can_is_not_believed(nonsense: Any) -> None:
+    """A number from outside lifts no budget and breaks no commit."""
+    with pytest.raises(Failed, match="counts tokens"):
+        heard([{"type": "message_start", "message": {"usage": {"input_tokens": nonsense}}}, stopped("end_turn")])
+    for name in ("prompt_tokens", "completion_tokens"):
+        with pytest.raises(Failed, match="counts tokens"):
+            chunked({"content": "a"}, usage={name: nonsense})
+    with pytest.raises(Failed, match="counts tokens"):
+        chunked({"content": "a"}, usage={"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": nonsense}})

@@ -16,6 +16,7 @@ import msgspec
 
 from protocol.agent import Approval, McpServer
 from protocol.ipc import Start
+from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import private
 from worker.backends.program import Job, Launch
 
@@ -162,11 +163,13 @@ def _restoring(own: Mapping[str, str], env: Mapping[str, str]) -> str:
 
 
 def _servers(job: Job) -> Path:
+    """Its permission prompt has to be listed to it, and is shown to no model then; without one it is not listed."""
     start = job.start
+    shown = {} if _PERMISSIONS[start.approval].asks else {OFFERED_TO: TO_MODEL}
     ours = {
         "type": "http",
         "url": start.mcp.url,
-        "headers": {"Authorization": f"Bearer {start.token}"},
+        "headers": {"Authorization": f"Bearer {start.token}", **shown},
         "timeout": _WAIT_MS,
     }
     every = {**{name: _server(one) for name, one in start.mcp_servers.items()}, DAEMON: ours}

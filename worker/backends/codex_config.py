@@ -12,6 +12,7 @@ from typing import Final
 
 from protocol.agent import Approval
 from protocol.ipc import Provider, Start
+from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import toml
 from worker.backends.servers import codex_servers
 from worker.models.errors import Failed
@@ -87,6 +88,7 @@ def _daemon(start: Start) -> dict[str, toml.Value]:
     return {
         "url": start.mcp.url,
         "bearer_token_env_var": TOKEN,
+        "http_headers": {OFFERED_TO: TO_MODEL},
         "required": True,
         "default_tools_approval_mode": "approve",
         "startup_timeout_sec": _STARTUP_SECONDS,

@@ -15,6 +15,7 @@ import msgspec
 
 from protocol.agent import Approval, McpServer
 from protocol.ipc import Result
+from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import private
 from worker.backends.cursor_stream import DAEMON, Line, Replies, parse
 from worker.backends.outcome import unfinished
@@ -127,7 +128,7 @@ class Cursor:
 
     def _servers(self) -> dict[str, Any]:
         start = self._job.start
-        ours = {"url": start.mcp.url, "headers": {"Authorization": f"Bearer {start.token}"}}
+        ours = {"url": start.mcp.url, "headers": {"Authorization": f"Bearer {start.token}", OFFERED_TO: TO_MODEL}}
         return {**{name: _server(one) for name, one in start.mcp_servers.items()}, DAEMON: ours}
 
     def _session(self, line: Line) -> Event:

@@ -14,7 +14,7 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, ToolCall
 from worker.conversation import Conversation, Step
 from worker.fit import clean
-from worker.models.model import CUT, Reply, Stop, native_of, to_native
+from worker.models.model import CUT, Reply, Stop, counted, native_of, to_native
 from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "anthropic"
@@ -33,6 +33,7 @@ STOPS: Final[Mapping[str, Stop]] = MappingProxyType(
 """Every ``stop_reason`` the API documents."""
 
 _GROWING: Final[Mapping[str, str]] = MappingProxyType({"text_delta": "text", "thinking_delta": "thinking"})
+_COUNTED: Final = frozenset({"input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"})
 _CACHE: Final = {"type": "ephemeral"}
 Block = dict[str, Any]
 
@@ -135,7 +136,7 @@ class Draft:
 
     def _count(self, usage: Mapping[str, Any] | None) -> None:
         """Counts are totals so far: a later one replaces an earlier one."""
-        self._usage |= {key: n for key, n in (usage or {}).items() if isinstance(n, int)}
+        self._usage |= {key: counted(n) for key, n in (usage or {}).items() if key in _COUNTED and n is not None}
 
     def reply(self, k: int) -> Reply:
         """The whole reply, to be entry ``k``. Call once ``stop`` is known."""

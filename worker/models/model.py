@@ -10,10 +10,11 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from protocol.instruction import Usage
+from protocol.instruction import Count, Usage
 from protocol.ipc import NULL, Entry, Json, ToolCall
 from worker.conversation import Conversation
 from worker.fit import clean
+from worker.models.errors import Failed
 from worker.tool import ToolSpec
 
 Stop = Literal["end_turn", "tool_use", "max_tokens", "context_overflow", "refusal", "pause_turn", "fired"]
@@ -62,6 +63,14 @@ class Model(Protocol):
     async def aclose(self) -> None:
         """Close what the model holds open."""
         ...
+
+
+def counted(value: object) -> int:
+    """A count of tokens as a provider says it; 0 where it says none. Raises Failed where that is no count."""
+    try:
+        return msgspec.convert(value or 0, Count)
+    except msgspec.ValidationError as error:
+        raise Failed("protocol", f"the provider counts tokens as nobody can: {value!r:.60} ({error})") from error
 
 
 def to_native(dialect: str, value: object) -> Json:

@@ -15,7 +15,7 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, ToolCall
 from worker.conversation import Conversation
 from worker.fit import clean
-from worker.models.model import CUT, Reply, Stop, native_of, to_native
+from worker.models.model import CUT, Reply, Stop, counted, native_of, to_native
 from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "openai"
@@ -151,10 +151,10 @@ class Draft:
     def _booked(self) -> Usage:
         """What was read from the cache is counted apart; OpenAI's ``prompt_tokens`` holds both."""
         details: Mapping[str, Any] = self._usage.get("prompt_tokens_details") or {}
-        cached = details.get("cached_tokens") or self._usage.get("prompt_cache_hit_tokens") or 0
+        cached = counted(details.get("cached_tokens") or self._usage.get("prompt_cache_hit_tokens"))
         return Usage(
-            input_tokens=max(0, (self._usage.get("prompt_tokens") or 0) - cached),
-            output_tokens=self._usage.get("completion_tokens") or 0,
+            input_tokens=max(0, counted(self._usage.get("prompt_tokens")) - cached),
+            output_tokens=counted(self._usage.get("completion_tokens")),
             cache_read_tokens=cached,
         )
 

@@ -21,7 +21,7 @@ from kernel.fault import fault_hook
 from kernel.store.requests import RequestKey
 from protocol.api.messages import SendRequest
 from protocol.api.runs import RunRequest
-from protocol.codec import refuse_doubled_keys
+from protocol.codec import reject_duplicate_keys
 from protocol.errors import Refused
 
 ASKED: Final = "agent_worker.asked"
@@ -92,7 +92,7 @@ def _decode(route: Route, asked: Asked) -> Call[Any]:
     elif route.asks is not None:
         check_json(fields.get(b"content-type", b""))
         body = _decoder(route.asks).decode(asked.body)
-        refuse_doubled_keys(asked.body)
+        reject_duplicate_keys(asked.body)
     elif asked.body and route.method != "GET":
         _decoder(_Nothing).decode(asked.body)  # what nobody reads was meant to do something
     return Call(

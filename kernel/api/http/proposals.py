@@ -89,5 +89,5 @@ def _asked(body: ProposalRequest) -> BallotAsked:
         options=body.options,
         resolution=body.resolution,
         binding=body.binding,
-        timeout_ms=round(body.timeout_seconds * 1000),
+        timeout_ms=None if body.timeout_seconds is None else round(body.timeout_seconds * 1000),
     )

@@ -56,8 +56,8 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> Run
 
 
 def _verdict(conn: apsw.Connection, record: WorkflowRecord) -> Choice | None:
-    name = finals.expected(conn, record.id).verdict
-    return None if name is None else answers.of_run(conn, record.id, name).choice
+    terms = finals.expected(conn, record.id).verdict
+    return None if terms is None else answers.of_run(conn, record.id, terms.id).choice
 
 
 def _branches(conn: apsw.Connection, record: WorkflowRecord) -> dict[str, str]:

@@ -2,8 +2,10 @@
 
 from typing import Any, Final
 
+from kernel.api.asgi import Fields
 from kernel.api.mcp.tool import Tool, schema_of
 from kernel.api.mcp.tools import ATTEMPT_SCOPES, visible
+from protocol.tools import AUTH_REQUEST, OFFERED_TO, TO_MODEL
 
 NAME: Final = "agent-worker"
 INSTRUCTIONS: Final = "Talk to your team: read and write the channel of your workspace, and see who is there."
@@ -32,3 +34,16 @@ def described(tool: Tool) -> dict[str, Any]:
 
 LISTED: Final = tuple(described(tool) for tool in visible(ATTEMPT_SCOPES))
 """What the token of an attempt opens."""
+OFFERED: Final = tuple(tool for tool in LISTED if tool["name"] != AUTH_REQUEST)
+"""What of it a model is shown: an approval is asked for by what runs the tool, in its own words."""
+_HEADER: Final = OFFERED_TO.lower().encode()
+
+
+def listed(header: str | None) -> tuple[dict[str, Any], ...]:
+    """What is listed to who says so of whom it is for."""
+    return OFFERED if header == TO_MODEL else LISTED
+
+
+def listed_to(fields: Fields) -> tuple[dict[str, Any], ...]:
+    """The same, by the header fields of a request."""
+    return listed(fields.get(_HEADER, b"").decode("latin-1"))

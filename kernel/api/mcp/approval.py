@@ -39,9 +39,12 @@ WORDS: Final[Mapping[Outcome, str]] = MappingProxyType(
     {"denied": "denied", "expired": "denied", "pending": "nobody has decided yet: ask again"}
 )
 
+LONGEST_SECONDS: Final = 2_592_000.0
+"""As long as a request can be open."""
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Seconds = Annotated[
-    float, msgspec.Meta(ge=0, description="How long to wait for the decision; unset: until it is there.")
+    float,
+    msgspec.Meta(ge=0, le=LONGEST_SECONDS, description="How long to wait for the decision; unset: until it is there."),
 ]
 
 

@@ -15,6 +15,7 @@ from protocol.ballot import (
     REASON_LIMIT,
     SHORTEST_SECONDS,
     TITLE_LIMIT,
+    USUAL_SECONDS,
     BallotInfo,
     BallotType,
     Option,
@@ -49,12 +50,18 @@ class Propose(Ask, frozen=True, kw_only=True):
             "members have to vote, all unless given. tie_breaker: without one nobody wins a tie."
         ),
     ] = Resolution()
-    binding: Annotated[bool, msgspec.Meta(description="What comes of it is enforced where something relies on it.")] = (
-        False
-    )
-    timeout_seconds: Annotated[
-        float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS, description="It ends then in any case.")
-    ] = 60.0
+    binding: Annotated[bool, msgspec.Meta(description="Only of the approval that decides over your workflow.")] = False
+    timeout_seconds: (
+        Annotated[
+            float,
+            msgspec.Meta(
+                ge=SHORTEST_SECONDS,
+                le=LONGEST_SECONDS,
+                description=f"It ends then in any case: after {USUAL_SECONDS:g} unless given.",
+            ),
+        ]
+        | None
+    ) = None
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="A name for it; unset: p1, p2, ...")] | (
         None
     ) = None
@@ -123,7 +130,7 @@ async def propose(services: Services, caller: Caller, asked: Propose) -> Put:
         options=asked.options,
         resolution=asked.resolution,
         binding=asked.binding,
-        timeout_ms=round(asked.timeout_seconds * 1000),
+        timeout_ms=None if asked.timeout_seconds is None else round(asked.timeout_seconds * 1000),
     )
     space = caller.identity.space
     put: Proposed = await services.writer.commit(
@@ -131,7 +138,8 @@ async def propose(services: Services, caller: Caller, asked: Propose) -> Put:
     )
     others = [name for name in put.ballot.electors if name != caller.identity.name]
     asks = f"{', '.join(others)} are asked to vote; " if others else ""
-    note = f"{asks}vote yourself too, with team_vote. You are woken with what comes of it"
+    own = "vote yourself too, with team_vote. " if caller.identity.name in put.ballot.electors else ""
+    note = f"{asks}{own}You are woken with what comes of it"
     return Put(proposal=put.ballot, message_id=put.message_id, note=note)
 
 

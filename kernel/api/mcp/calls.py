@@ -3,6 +3,7 @@
 A refusal is a result with ``isError`` and a code, so that the model reads it and can mend its call.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,7 @@ from kernel.api.mcp.tool import Caller, Tool
 from kernel.api.mcp.tools import ATTEMPT_SCOPES, TOOLS
 from kernel.api.problems import refusal_of
 from kernel.fault import fault_hook
+from kernel.store.commits.quota import QuotaReached, tell_reached
 from protocol.errors import Refused
 from protocol.text import encode_json
 
@@ -62,7 +64,7 @@ class Calls:
                 return await self._run(tool, caller, arguments)
             finally:
                 self._running.discard(scope)
-        return _failed(STOPPING)
+        return failed(STOPPING)
 
     async def fail_after(self, seconds: float) -> None:
         """Answer in place of every call that is still under way after ``seconds``."""
@@ -78,9 +80,17 @@ class Calls:
             fault_hook("mcp.answer")
             return answer
         except msgspec.ValidationError as error:
-            return _failed(Refused("bad_request", f"the arguments of {tool.name} do not fit: {error}"))
+            return failed(Refused("bad_request", f"the arguments of {tool.name} do not fit: {error}"))
+        except QuotaReached as reached:
+            return await self._reached(caller, reached)
         except Exception as error:  # noqa: BLE001 - the boundary: a tool that fails is answered
-            return _failed(refusal_of(error))
+            return failed(refusal_of(error))
+
+    async def _reached(self, caller: Caller, reached: QuotaReached) -> Answer:
+        """The refusal, which is told to those who watch as well."""
+        with suppress(Refused):  # it ended meanwhile, or the kernel stops
+            await self._services.writer.commit(tell_reached, caller.author, reached.quota, reached.limit)
+        return failed(reached)
 
 
 def find(name: str) -> Tool | None:
@@ -94,5 +104,6 @@ def call_key(value: object) -> str | None:
     return value if isinstance(value, str) and 0 < len(value) <= KEY_LIMIT else None
 
 
-def _failed(refused: Refused) -> Answer:
+def failed(refused: Refused) -> Answer:
+    """The answer to a call that is refused."""
     return Answer(encode_json(Failure(code=refused.code, detail=refused.text, hint=refused.hint)), is_error=True)

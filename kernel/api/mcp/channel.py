@@ -10,6 +10,7 @@ from kernel.rule.draft import Draft
 from kernel.store import finals, messages
 from kernel.store.commits.append import append
 from protocol.errors import Refused
+from protocol.instruction import LARGEST
 from protocol.message import Message
 
 READ_LIMIT = 200
@@ -32,7 +33,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 class Read(Ask, frozen=True, kw_only=True):
     """Arguments of channel_read."""
 
-    since: Annotated[int, msgspec.Meta(ge=0, description="Only messages after this seq.")] | None = None
+    since: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Only messages after this seq.")] | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=READ_LIMIT, description="At most this many, the newest.")] = 50
 
 

@@ -13,13 +13,14 @@ from kernel.api.body import replay
 from kernel.api.http.answer import check_json
 from kernel.api.mcp import handshake, modern
 from kernel.api.mcp.about import IDENTITY
-from kernel.api.mcp.calls import Calls
+from kernel.api.mcp.calls import Calls, failed
 from kernel.api.mcp.held import send_when_there
 from kernel.api.mcp.plain import PlainCall, reply_to
 from kernel.api.mcp.tool import Caller
 from kernel.api.problems import problem_reply
 from kernel.api.reply import COMMON, Reply, send_reply
 from kernel.store.attempts import Identity
+from protocol.codec import DuplicateKey, reject_duplicate_keys
 from protocol.errors import Refused
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ class Endpoint:
         """Answer one request of ``identity``."""
         self._reached(identity.instruction)
         plain = _plain(fields, body)
+        if (twice := _given_twice(body)) is not None:
+            refused = Refused("bad_request", f"this is no call: {twice}", "give each argument once")
+            answer = reply_to(plain, failed(refused)) if isinstance(plain, PlainCall) else problem_reply(refused)
+            await send_reply(answer, send)
+            return
         if isinstance(plain, PlainCall) and plain.tool.waits:
             await send_when_there(partial(self._call, identity, plain), fields, receive, send)
             return
@@ -93,6 +99,17 @@ def _plain(fields: Fields, body: bytes) -> PlainCall | Reply | None:
     except Refused as refused:
         return problem_reply(refused)
     return modern.read(fields, body) or handshake.read(fields, body)
+
+
+def _given_twice(body: bytes) -> str | None:
+    """Which key an object in ``body`` has twice: of two readers each would see another call."""
+    try:
+        reject_duplicate_keys(body)
+    except DuplicateKey as error:
+        return str(error)
+    except (ValueError, RecursionError):  # no JSON: whoever reads it next says so
+        return None
+    return None
 
 
 def _build(calls: Calls) -> "StreamableHTTPSessionManager":

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from kernel.api.asgi import Fields
-from kernel.api.mcp.about import CALL_KEY, CAPABILITIES, INSTRUCTIONS, LISTED, NAME
+from kernel.api.mcp.about import CALL_KEY, CAPABILITIES, INSTRUCTIONS, NAME, listed_to
 from kernel.api.mcp.calls import call_key, find
 from kernel.api.mcp.plain import PlainCall, result_reply, unknown_tool, wants_json
 from kernel.api.reply import Reply
@@ -16,7 +16,6 @@ from protocol.version import VERSION
 
 _REVISIONS: Final = (None, b"2024-11-05", b"2025-03-26", b"2025-06-18", b"2025-11-25")
 """What a client may name in the header; before the greeting, and in the oldest ones, it names none."""
-_LIST: Final = {"tools": LISTED}
 
 
 class _Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,12 +75,12 @@ def read(fields: Fields, body: bytes) -> PlainCall | Reply | None:
     if fields.get(b"mcp-protocol-version") not in _REVISIONS or not wants_json(fields):
         return None
     try:
-        return _answer(_message.decode(body))
+        return _answer(_message.decode(body), fields)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def _answer(message: _Initialize | _Initialized | _Ping | _List | _Call) -> PlainCall | Reply | None:
+def _answer(message: _Initialize | _Initialized | _Ping | _List | _Call, fields: Fields) -> PlainCall | Reply | None:
     match message:
         case _Initialize(params=hello):
             return result_reply(message.id, _greeting(hello))
@@ -90,7 +89,7 @@ def _answer(message: _Initialize | _Initialized | _Ping | _List | _Call) -> Plai
         case _Ping():
             return result_reply(message.id, {})
         case _List():
-            return result_reply(message.id, _LIST)
+            return result_reply(message.id, {"tools": listed_to(fields)})
         case _Call(params=params):
             return _call(message.id, params)
 

@@ -1,7 +1,6 @@
 """An agent's inbox in the space it works in: what reached it and is not handled yet."""
 
-import re
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 
@@ -12,8 +11,6 @@ from kernel.store.commits.acknowledge import acknowledge
 from protocol.api.messages import InboxRow
 from protocol.errors import Refused
 from protocol.names import message_id, number_of
-
-_URGENT: Final = re.compile(r"\b(urgent|asap|immediately|critical)\b", re.IGNORECASE)
 
 
 class Look(Ask, frozen=True, kw_only=True):
@@ -42,18 +39,13 @@ async def look(services: Services, caller: Caller, _asked: Look) -> InboxText:
     """What waits for the caller in its space."""
     identity = caller.identity
     rows = services.reader.now(deliveries.inbox, identity.agent, identity.space)
-    return InboxText(deliveries=tuple(_flagged(row) for row in rows))
+    return InboxText(deliveries=rows)
 
 
 async def mark(services: Services, caller: Caller, asked: Acknowledge) -> Acknowledged:
     """Mark exactly these as handled. Ids of others, or unknown ones, change nothing."""
     acked = await services.writer.commit(acknowledge, caller.author, [_seq(text) for text in asked.ids])
     return Acknowledged(acknowledged=tuple(message_id(seq) for seq in acked))
-
-
-def _flagged(row: InboxRow) -> InboxRow:
-    """For the eye only: what a text says of its own urgency never changes its place."""
-    return msgspec.structs.replace(row, flag="urgent") if _URGENT.search(row.text) else row
 
 
 def _seq(text: str) -> int:

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from kernel.api.asgi import Fields
-from kernel.api.mcp.about import CALL_KEY, CAPABILITIES, INSTRUCTIONS, LISTED, NAME
+from kernel.api.mcp.about import CALL_KEY, CAPABILITIES, INSTRUCTIONS, NAME, listed_to
 from kernel.api.mcp.calls import call_key, find
 from kernel.api.mcp.plain import PlainCall, result_reply, unknown_tool, wants_json
 from kernel.api.reply import Reply
@@ -17,7 +17,6 @@ _EXTRA: Final = {
     "resultType": "complete",
 }
 _UNCACHED: Final = {"cacheScope": "private", "ttlMs": 0}
-_LIST: Final = {**_EXTRA, **_UNCACHED, "tools": LISTED}
 _DISCOVERY: Final = {
     **_EXTRA,
     **_UNCACHED,
@@ -82,7 +81,7 @@ def _answer(fields: Fields, request: _Call | _List | _Discover) -> PlainCall | R
         case _Call(params=params):
             return _call(request.id, params)
         case _List():
-            return result_reply(request.id, _LIST)
+            return result_reply(request.id, {**_EXTRA, **_UNCACHED, "tools": listed_to(fields)})
         case _Discover():
             return result_reply(request.id, _DISCOVERY)
 

@@ -13,10 +13,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from kernel.api.mcp.about import CALL_KEY, IDENTITY, INSTRUCTIONS, LISTED, NAME
+from kernel.api.mcp.about import CALL_KEY, IDENTITY, INSTRUCTIONS, LISTED, NAME, listed
 from kernel.api.mcp.calls import Answer, Calls, call_key, find
 from kernel.api.mcp.tool import Caller
 from kernel.store.attempts import Identity
+from protocol.tools import OFFERED_TO
 from protocol.version import VERSION
 
 Context = ServerRequestContext[Any, Any]
@@ -29,11 +30,13 @@ def build_manager(calls: Calls) -> StreamableHTTPSessionManager:
 
 def build_server(calls: Calls) -> "Server[Any]":
     """A server of all tools. Who asks is in the scope of each request, and nowhere else."""
-    listed = [types.Tool.model_validate(tool) for tool in LISTED]
-    schemas = {tool.name: tool.input_schema for tool in listed}
+    tools = {tool["name"]: types.Tool.model_validate(tool) for tool in LISTED}
+    schemas = {name: tool.input_schema for name, tool in tools.items()}
 
-    async def list_tools(_context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=listed, ttl_ms=0, cache_scope="private")
+    async def list_tools(context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        asked = listed(context.request.headers.get(OFFERED_TO))  # type: ignore[union-attr]
+        shown = [tools[tool["name"]] for tool in asked]
+        return types.ListToolsResult(tools=shown, ttl_ms=0, cache_scope="private")
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = find(params.name)

@@ -46,7 +46,8 @@ def _open(fact: Fact, opened: BallotOpened, view: View) -> tuple[Effect, ...]:
     if workspace is None or not workspace.has_channel:
         return (_no_place(fact.space, workspace),)
     members = view.roster(fact.space)
-    if (refused := _refusal(fact.space, opened, len(members), view)) is not None:
+    electors = members if opened.electors is None else tuple(one for one in members if one[1] in opened.electors)
+    if (refused := _refusal(fact.space, opened, len(electors), view)) is not None:
         return (refused,)
     row = BallotOpen(
         opened=opened,
@@ -54,9 +55,9 @@ def _open(fact: Fact, opened: BallotOpened, view: View) -> tuple[Effect, ...]:
         creator=fact.sender,
         creator_key=fact.speaker,
         hops=fact.hops,
-        electors=tuple(name for _, name in members),
+        electors=tuple(name for _, name in electors),
     )
-    others = (one for one in members if one[0] != fact.speaker)
+    others = (one for one in electors if one[0] != fact.speaker)
     return (Put(row), *call_upon(fact, workspace, others))
 
 
@@ -97,11 +98,15 @@ def _invalid(fact: Fact, vote: BallotVoted, ballot: PutToVote) -> Refuse | None:
     if ballot.state != "open" or vote.now_ms >= ballot.counting.deadline_ms:
         return _over(ballot)
     if fact.sender not in ballot.counting.electors and not _is_person(fact):
-        return Refuse("forbidden", f"{fact.sender} was no member when {ballot.name} was put to the vote")
+        return Refuse("forbidden", f"{fact.sender} is not among those who vote on {ballot.name}", _electors(ballot))
     if vote.choice not in ballot.counting.options:
         text = f"{vote.choice[:64]!r} is no option of {ballot.name}"
         return Refuse("bad_request", text, f"choose of: {', '.join(ballot.counting.options)}")
     return None
+
+
+def _electors(ballot: PutToVote) -> str:
+    return f"they are {', '.join(sorted(ballot.counting.electors))}"
 
 
 def _count(fact: Fact, vote: BallotVoted, ballot: PutToVote) -> tuple[Effect, ...]:

@@ -7,6 +7,7 @@ import msgspec
 from kernel.rule.draft import Author, Draft
 from kernel.rule.fact import Fact
 from kernel.store.commits.ledger import book, look_up
+from kernel.store.commits.quota import use
 from kernel.store.commits.recorder import record
 from kernel.store.fence import Held, held
 from kernel.store.requests import RequestKey, recall, remember
@@ -55,7 +56,10 @@ def _append_once(tx: Transaction, draft: Draft, author: Author, speaker: Held, c
     known = look_up(tx, author, speaker, words, call_key)
     if known.result is not None:
         return _decoder.decode(known.result)
+    use(tx, speaker, messages=1, text=draft.text)
     appended = _append(tx, draft, speaker)
+    if appended.instruction_ids:
+        use(tx, speaker, instructions=len(appended.instruction_ids))
     book(tx, speaker, known, _encode(appended))
     return appended
 

@@ -10,6 +10,7 @@ from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Author, Draft
 from kernel.rule.fact import Fact
 from kernel.store.commits.append import append
 from kernel.store.commits.approval_rows import Named, keep_up, tell_request
+from kernel.store.commits.quota import use
 from kernel.store.commits.recorder import record
 from kernel.store.fence import Held, held
 from kernel.store.transaction import Transaction
@@ -67,7 +68,7 @@ UPDATE approvals SET call_key = :key, epoch = :epoch, held = :held WHERE id = :i
 def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
     """What became of the request for ``call``, which is made where there is none: asked twice, it is the same one.
 
-    ``expires_ms`` counts for a new one. Raises Refused (stale_attempt).
+    ``expires_ms`` counts for a new one. Raises Refused (stale_attempt, quota_reached).
     """
     instruction = held(tx.conn, author.instruction, author.epoch)
     digest = hashlib.sha256(call.input).digest()
@@ -83,6 +84,7 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
         _record(tx, instruction, author, call, digest, expires_ms)
         row = tx.conn.execute(NEWEST, (instruction.number,)).fetchone()
         assert row is not None, "it was just written"
+        use(tx, instruction, approvals=int(row[1] == "open"), text=call.input + call.why.encode("utf-8", "replace"))
     *seen, asker = row
     asked = Asked(*seen)
     holds = call.held and asked.state == "open"

@@ -7,14 +7,15 @@ from typing import Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from kernel.rule.ballot_terms import filled_in
+from kernel.rule.ballot_terms import binds_nothing, decisive, filled_in, not_its_terms
 from kernel.rule.ballot_words import announced, cancelled, voted
-from kernel.rule.draft import Author, BallotAsked, BallotCancelled, BallotDue, BallotVoted, Payload
+from kernel.rule.draft import Author, BallotAsked, BallotCancelled, BallotDue, BallotOpened, BallotVoted, Payload
 from kernel.rule.fact import Fact
 from kernel.rule.proposals.ballot import may_break, unknown
 from kernel.rule.view import PutToVote
 from kernel.store import ballots, finals
 from kernel.store.commits.ledger import book, look_up
+from kernel.store.commits.quota import use
 from kernel.store.commits.recorder import Recorder, record
 from kernel.store.commits.unkeyed import Unkeyed, Words
 from kernel.store.fence import Held, held
@@ -90,8 +91,7 @@ def create(
         return before
     name = asked.name or _free_name(tx, space)
     members = tuple(member for _, member in TransactionView(tx.conn).roster(space))
-    _check_verdict(tx, space, name, asked)
-    opened = filled_in(asked, name, members, tx.now_ms, salt)
+    opened = _opened(tx, space, name, asked, members, salt)
     recorder = _record(tx, speaker, space, "proposal", announced(opened), opened)
     result = Proposed(
         ballot=_info(tx, space, name),
@@ -165,11 +165,21 @@ def cancel_open(tx: Transaction, space: str, reason: str) -> None:
         cancel_ballot(tx, space, name, reason, quietly=True)
 
 
-def _check_verdict(tx: Transaction, space: str, name: str, asked: BallotAsked) -> None:
-    """What decides over a run is a binding approval: another ballot would use its name up."""
-    if finals.expected_in(tx.conn, space).verdict == name and not (asked.type == "approval" and asked.binding):
-        text = f"{name} is the verdict of this workflow: it has to be a binding approval"
-        raise Refused("bad_request", text, "give it type approval and binding: true, or another id")
+def _opened(
+    tx: Transaction, space: str, name: str, asked: BallotAsked, members: tuple[str, ...], salt: str
+) -> BallotOpened:
+    """``asked`` with its terms: what decides over a run has those of its workflow. Raises Refused (bad_request)."""
+    terms = finals.expected_in(tx.conn, space).verdict
+    decides = terms is not None and terms.id == name
+    if terms is not None and decides:
+        wrong = not_its_terms(asked, terms, members)
+    else:
+        wrong = binds_nothing(asked, None if terms is None else terms.id)
+    if wrong is not None:
+        raise Refused("bad_request", *wrong)
+    if terms is not None and decides:
+        return decisive(asked, terms, members, tx.now_ms, salt)
+    return filled_in(asked, name, members, tx.now_ms, salt)
 
 
 def _speaker(tx: Transaction, space: str, author: Author | None, words: Words, call_key: str | None) -> _Speaker:
@@ -193,7 +203,13 @@ def _record(tx: Transaction, speaker: _Speaker, space: str, kind: MessageKind, t
         speaker=None if holder is None else holder.agent,
         payload=payload,
     )
-    return record(tx, fact)
+    if holder is None:
+        return record(tx, fact)
+    use(tx, holder, messages=1, text=text)
+    recorder = record(tx, fact)
+    if recorder.instructions:
+        use(tx, holder, instructions=len(recorder.instructions))
+    return recorder
 
 
 # The one after the highest that is free. Only names like our own are looked at (p1, p2, ...), and no longer ones.

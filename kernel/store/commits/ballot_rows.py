@@ -28,10 +28,10 @@ def put_ballot_row(tx: Transaction, row: BallotOpen | BallotVote | BallotTie | B
 
 INSERT: Final = """
 INSERT INTO ballots (space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, salt)
+  creator_key, hops, created_ms, expires_ms, state, salt, strict)
 VALUES (:space, (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1), :name, :kind,
   :title, :description, :options, :rule, :quorum, :tie_breaker, :binding, :creator, :creator_key, :hops, :now,
-  :expires_ms, 'open', :salt)
+  :expires_ms, 'open', :salt, :strict)
 """
 ELECTOR: Final = "INSERT INTO electors (ballot, name) VALUES (?, ?)"
 
@@ -55,6 +55,7 @@ def _open(tx: Transaction, row: BallotOpen) -> None:
         "now": tx.now_ms,
         "expires_ms": opened.expires_ms,
         "salt": opened.salt,
+        "strict": opened.strict,
     }
     tx.conn.execute(INSERT, values)
     number = tx.conn.last_insert_rowid()
@@ -82,6 +83,7 @@ def _end(tx: Transaction, row: BallotEnd) -> None:
     found = tx.conn.execute(END, msgspec.structs.asdict(row) | {"now": tx.now_ms}).fetchone()
     if found is not None:
         space, name, run, decides = found
-        if decides and row.winner in (YES, NO) and finals.expected(tx.conn, run).verdict == name:
+        verdict = finals.expected(tx.conn, run).verdict
+        if decides and row.winner in (YES, NO) and verdict is not None and verdict.id == name:
             tx.conn.execute(VERDICT, (row.winner, run))  # the run's own: it outlives what was said
         tx.emit("proposal.ended", space=space, data={"id": name, "state": row.state, "winner": row.winner})

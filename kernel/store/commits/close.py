@@ -12,13 +12,14 @@ from kernel.store.commits.answer import answer
 from kernel.store.commits.approval_rows import drop_requests
 from kernel.store.commits.attempts import Ending, end_attempt
 from kernel.store.commits.crash import charge_crash
+from kernel.store.commits.quota import forget_quotas
 from kernel.store.commits.recorder import record
 from kernel.store.commits.spend import spend
 from kernel.store.commits.trip import Trip, give_back, hold, trip
 from kernel.store.fence import stale
 from kernel.store.transaction import Transaction
 from protocol.errors import CLASS_OF_CAUSE, Cause
-from protocol.instruction import Usage
+from protocol.instruction import LARGEST, Usage
 from protocol.message import MessageKind
 from protocol.names import InstructionId, instruction_id, number_of
 
@@ -105,9 +106,9 @@ def give_up(tx: Transaction, number: int, epoch: int, cause: Literal["budget", "
 END: Final = """
 UPDATE instructions SET state = :status, result_text = :text, cause = :cause, error_class = :class, ended_ms = :now,
   waits_for = NULL, wait_key = NULL, not_before_ms = 0,
-  input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,
-  cache_read_tokens = cache_read_tokens + :cache,
-  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END
+  input_tokens = min(input_tokens + :input, :largest), output_tokens = min(output_tokens + :output, :largest),
+  cache_read_tokens = min(cache_read_tokens + :cache, :largest),
+  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END
 WHERE id = :id AND epoch = :epoch
   AND (state IN ('leased', 'running') OR (:any_open AND state IN ('queued', 'yielded', 'waiting')))
 RETURNING agent, name, space, run, hops, asked_by, input_tokens, output_tokens, cache_read_tokens, cost_usd
@@ -118,9 +119,10 @@ UPDATE deliveries SET state = ? WHERE instruction = ? AND state IN ('queued', 'l
 """
 
 BOOK: Final = """
-UPDATE agents SET input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,
-  cache_read_tokens = cache_read_tokens + :cache,
-  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END,
+UPDATE agents SET input_tokens = min(input_tokens + :input, :largest),
+  output_tokens = min(output_tokens + :output, :largest),
+  cache_read_tokens = min(cache_read_tokens + :cache, :largest),
+  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END,
   last_exit = coalesce(:exit, last_exit), last_event_ms = :now, stepped = stepped OR :worked
 WHERE key = :agent
 """
@@ -145,6 +147,7 @@ def _conclude(
     if row is None:
         return None
     agent, name, space, run, hops, asked_by, *amounts = row
+    forget_quotas(tx, number)
     total = _usage(*amounts)
     spend(tx, agent=agent, run=run, usage=conclusion.usage)
     end = ENDS[conclusion.status]
@@ -189,6 +192,7 @@ def _amounts(usage: Usage) -> dict[str, int | float | None]:
         "output": usage.output_tokens,
         "cache": usage.cache_read_tokens,
         "cost": usage.cost_usd,
+        "largest": LARGEST,
     }
 
 

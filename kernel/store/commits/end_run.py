@@ -33,6 +33,6 @@ def end_run(tx: Transaction, run: int, judged: Judged | None = None) -> bool:
         over = by_output(over, judged.misfit)
     expire_ballots(tx, over=progress.space)  # though no alarm has come yet: what was decided in time counts
     if expected.verdict is not None:
-        over = by_verdict(over, answers.of_run(tx.conn, run, expected.verdict))
+        over = by_verdict(over, answers.of_run(tx.conn, run, expected.verdict.id))
     stop_workflow(tx, progress.space, over.status, over.exit_code, over.reason)
     return True

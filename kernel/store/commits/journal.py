@@ -12,7 +12,7 @@ from kernel.store.commits.started import Beginning, started, tell_started
 from kernel.store.fence import stale
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
-from protocol.instruction import Usage
+from protocol.instruction import LARGEST, Usage
 from protocol.ipc import Entry
 from protocol.names import number_of
 
@@ -22,9 +22,10 @@ _NO_USAGE: Final = Usage()
 # The guard, the place and the cost in one statement: zero rows mean fenced, or not the next entry.
 ADVANCE: Final = """
 UPDATE instructions SET state = 'running', entries = entries + 1, steps = steps + :step,
-  input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,
-  cache_read_tokens = cache_read_tokens + :cache,
-  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END, throttled_ms = 0
+  input_tokens = min(input_tokens + :input, :largest), output_tokens = min(output_tokens + :output, :largest),
+  cache_read_tokens = min(cache_read_tokens + :cache, :largest),
+  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END,
+  throttled_ms = 0
 WHERE id = :id AND epoch = :epoch AND entries = :k AND state IN ('leased', 'running')
 RETURNING agent, name, space, run, lane, steps
 """
@@ -66,6 +67,7 @@ def journal(
         "output": usage.output_tokens,
         "cache": usage.cache_read_tokens,
         "cost": usage.cost_usd,
+        "largest": LARGEST,
     }
     row = tx.conn.execute(ADVANCE, values).fetchone()
     if row is None:

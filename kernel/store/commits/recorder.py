@@ -33,6 +33,8 @@ from kernel.store.commits.roster import AgentSpec, put_agent
 from kernel.store.commits.take_up import take_up
 from kernel.store.transaction import Transaction
 from kernel.store.view import TransactionView
+from protocol.agent import QUEUE_LIMIT
+from protocol.errors import Refused
 from protocol.instruction import LANES, WaitReason
 from protocol.message import FACT_KINDS, Message
 from protocol.names import AgentKey, InstructionId, instruction_id, is_personal
@@ -80,7 +82,8 @@ class Recorder:
         self.first_seq = self.first_seq or seq
         assigned: dict[AgentKey, int] = {}
         for one in assigns:
-            assigned[one.agent] = self._assign(seq, fact, run, one)
+            if fact.kind not in BOUNDED or self._has_room(fact, one):
+                assigned[one.agent] = self._assign(seq, fact, run, one)
         for delivery in deliveries:
             instruction = assigned.get(delivery.agent)
             if instruction is None:
@@ -107,6 +110,19 @@ class Recorder:
             )
             tx.emit_message(message, fact.cause)
         return seq
+
+    def _has_room(self, fact: Fact, assign: Assign) -> bool:
+        """Whether one more may wait for the agent. Raises Refused (queue_full) where its sender can be told."""
+        row = self._tx.conn.execute(ROOM, (assign.agent,)).fetchone()
+        waiting, limit = (0, None) if row is None else row
+        most = QUEUE_LIMIT if limit is None else limit
+        if waiting < most:
+            return True
+        if fact.kind == "reply":
+            return False
+        text = f"{waiting:,} instructions wait for {assign.name} already, and no more may (limits.queue: {most:,})"
+        hint = "nothing was sent; wait until some are done, or cancel some (awk queue, awk cancel)"
+        raise Refused("queue_full", text, hint)
 
     def _assign(self, seq: int, fact: Fact, run: _Run, assign: Assign) -> int:
         waits_for: WaitReason | None = assign.waits_for or ("paused" if run.paused else None)
@@ -255,6 +271,13 @@ RETURNING id
 """
 
 COUNT_ASSIGNED: Final = "UPDATE workflows SET assigned = assigned + 1 WHERE id = ?"
+
+BOUNDED: Final = frozenset({"said", "kickoff", "reply"})
+"""What an agent or a person says. What the kernel has to say of itself is bounded where it comes from."""
+
+ROOM: Final = """
+SELECT q.waiting, a.queue_limit FROM queues AS q LEFT JOIN agents AS a ON a.key = q.agent WHERE q.agent = ?
+"""
 
 LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
 

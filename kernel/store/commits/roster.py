@@ -28,10 +28,15 @@ class _Named(msgspec.Struct, frozen=True):
     name: str = ""
 
 
+class _Limits(msgspec.Struct, frozen=True):
+    queue: int | None = None
+
+
 class _Shown(msgspec.Struct, frozen=True):
     backend: str = "sdk"
     model: str = ""
     provider: str | _Named | None = None
+    limits: _Limits = _Limits()
 
     @property
     def provider_name(self) -> str:
@@ -53,11 +58,12 @@ def put_agents(tx: Transaction, specs: Iterable[AgentSpec]) -> None:
 
 
 UPSERT: Final = """
-INSERT INTO agents (key, name, home_space, origin, file, definition, backend, model, provider, state)
-VALUES (:key, :name, :home_space, :origin, :file, :definition, :backend, :model, :provider, 'active')
+INSERT INTO agents (key, name, home_space, origin, file, definition, backend, model, provider, queue_limit,
+  state)
+VALUES (:key, :name, :home_space, :origin, :file, :definition, :backend, :model, :provider, :queue_limit, 'active')
 ON CONFLICT (key) DO UPDATE SET
   home_space = :home_space, origin = :origin, file = coalesce(:file, file), definition = :definition,
-  backend = :backend, model = :model, provider = :provider, resume_at_ms = 0
+  backend = :backend, model = :model, provider = :provider, queue_limit = :queue_limit, resume_at_ms = 0
 WHERE :definition IS NOT NULL
   AND (definition IS NOT :definition OR origin IS NOT :origin OR home_space IS NOT :home_space
     OR file IS NOT coalesce(:file, file))
@@ -80,6 +86,7 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
         "backend": shown.backend,
         "model": shown.model,
         "provider": shown.provider_name,
+        "queue_limit": shown.limits.queue,
     }
     row = tx.conn.execute(UPSERT, values).fetchone()
     if row is not None:

@@ -5,14 +5,15 @@ from typing import Final
 from kernel.store.commits.limit import limit
 from kernel.store.spending import MINUTE_MS
 from kernel.store.transaction import Transaction
-from protocol.instruction import Usage
+from protocol.instruction import LARGEST, Usage
 
 KEPT_MINUTES: Final = 31 * 24 * 60
 """As long as the longest window, and a day."""
 
 BOOK: Final = """
 INSERT INTO spending (agent, minute, tokens, usd) VALUES (:agent, :minute, :tokens, :usd)
-ON CONFLICT (agent, minute) DO UPDATE SET tokens = tokens + excluded.tokens, usd = usd + excluded.usd
+ON CONFLICT (agent, minute) DO UPDATE SET tokens = min(tokens + excluded.tokens, :largest),
+  usd = min(usd + excluded.usd, :largest)
 """
 
 # Each minute that is added takes with it a few that are too old, so the table needs no sweep.
@@ -22,7 +23,8 @@ DELETE FROM spending WHERE agent = :agent AND minute IN (
 """
 
 BOOK_RUN: Final = """
-UPDATE workflows SET spent_tokens = spent_tokens + :tokens, spent_usd = spent_usd + :usd WHERE id = :run
+UPDATE workflows SET spent_tokens = min(spent_tokens + :tokens, :largest),
+  spent_usd = min(spent_usd + :usd, :largest) WHERE id = :run
 RETURNING limited_by IS NULL OR limited_by IN ('hops', 'instructions'),
   spent_tokens >= budget_tokens OR spent_usd >= budget_usd
 """
@@ -30,11 +32,12 @@ RETURNING limited_by IS NULL OR limited_by IN ('hops', 'instructions'),
 
 def spend(tx: Transaction, *, agent: str, run: int | None, usage: Usage) -> None:
     """Add ``usage`` to what ``agent`` and ``run`` have spent. A run whose budget that uses up is limited at once."""
-    tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
+    tokens = min(usage.input_tokens + usage.output_tokens + usage.cache_read_tokens, LARGEST)
     if not tokens and not usage.cost_usd:
         return
     minute = tx.now_ms // MINUTE_MS
-    values = {"agent": agent, "minute": minute, "tokens": tokens, "usd": usage.cost_usd or 0.0, "run": run}
+    usd = usage.cost_usd or 0.0
+    values = {"agent": agent, "minute": minute, "tokens": tokens, "usd": usd, "run": run, "largest": LARGEST}
     tx.conn.execute(BOOK, values)
     tx.conn.execute(FORGET, {"agent": agent, "oldest": minute - KEPT_MINUTES})
     if run is None:

@@ -26,11 +26,11 @@ async def cast(kernel: House, choice: str, proposal: str = "release", **more: An
 
 async def test_what_a_person_puts_to_the_vote_is_shown_and_wakes_its_electors(kernel: House) -> None:
     """Contracts section 4: the electors are the members; the quorum is all of them, the user not among them."""
-    made = await put(kernel, description="It is Friday.", binding=True, timeout_seconds=120)
+    made = await put(kernel, description="It is Friday.", timeout_seconds=120)
     assert next(iter(made)) == "schema"
     assert {key: made[key] for key in ("id", "creator", "electors", "missing", "state", "winner", "binding")} == {
         "id": "release", "creator": "user", "electors": ["alice", "bob"], "missing": ["alice", "bob"],
-        "state": "open", "winner": None, "binding": True,
+        "state": "open", "winner": None, "binding": False,
     }  # fmt: skip
     assert (made["created_at"], made["expires_at"]) == ("2023-11-14T22:13:20.000Z", "2023-11-14T22:15:20.000Z")
     assert (await kernel.ask("GET", f"{HERE}/release")).json == made
@@ -85,6 +85,8 @@ async def test_what_is_called_off_is_over(kernel: House) -> None:
         (HERE, {"type": "approval", "title": "again", "id": "release"}, 409, "already_exists"),
         (HERE, {"type": "approval", "title": ""}, 400, "bad_request"),
         (HERE, {"type": "approval", "title": "x", "timeout_seconds": 0.5}, 400, "bad_request"),
+        (HERE, {"type": "approval", "title": "x", "binding": True}, 400, "bad_request"),
+        (HERE, {"type": "election", "title": "x", "binding": True}, 400, "bad_request"),
         (HERE, {"type": "approval", "title": "x", "resolution": {"quorum": 3}}, 400, "bad_request"),
         (HERE, {"type": "poll", "title": "x"}, 400, "bad_request"),
         (HERE, {"type": "decision", "title": "x", "options": [{"id": "a\n"}, {"id": "b"}]}, 400, "bad_request"),

@@ -11,6 +11,7 @@ from kernel.api.http.table import ROUTES
 from kernel.api.mcp.about import NAME
 from kernel.api.mcp.tool import Ask, Tool, schema_of
 from kernel.api.mcp.tools import TOOLS
+from protocol.tools import CONTEXT_TOOLS
 from tests.kernel.api.house import House
 from tests.kernel.api.mcp.rpc import call
 
@@ -82,6 +83,7 @@ def test_every_tool_has_a_schema_without_dangling_references(tool: Tool) -> None
 
 def test_the_tools_are_those_of_the_contract() -> None:
     """Contracts section 5, as far as it is built."""
+    assert set(TOOLS) == CONTEXT_TOOLS
     assert set(TOOLS) == {
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
         "feedback_submit", "team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel",

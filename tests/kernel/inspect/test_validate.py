@@ -194,6 +194,15 @@ def test_agents_that_a_broken_project_file_declares_are_not_missed(tmp_path: Pat
     }
 
 
+def test_a_script_that_calls_what_is_not_there_is_warned_of(tmp_path: Path) -> None:
+    """Each such call would fail in every attempt; those of an agent's own servers are known only once these run."""
+    calls = "mock: [{tool: chanel_send, args: {}}, {tool: channel_send, args: {}}, {tool: mcp__x__y}, {tool: bash}]\n"
+    write(tmp_path, {".agents/a.yaml": f"model: mock/m\nprompt: {{system: x}}\n{calls}"})
+    (warning,) = (one for file in validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files for one in file.warnings)
+    assert (warning.line, warning.where) == (3, "mock")
+    assert warning.message == "there is no tool 'chanel_send', so the call will fail; did you mean channel_send?"
+
+
 def test_a_key_that_is_not_set_is_warned_of(tmp_path: Path) -> None:
     """promises 4.3, XF19: whoever checks a project learns of it before work waits for it."""
     write(

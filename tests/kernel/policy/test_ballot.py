@@ -33,11 +33,25 @@ def ballots(draw: st.DrawFn) -> Ballot:
         deadline_ms=DEADLINE_MS,
         tie_breaker=None if rule == "unanimous" else tie_breaker,
         seed=str(draw(st.integers(0, 9))),
+        strict=draw(st.booleans()),
     )
 
 
 def three(rule: Method = "plurality", tie_breaker: TieBreaker | None = None, quorum: int = 3) -> Ballot:
     return Ballot("decision", rule, ("a", "b", "c"), frozenset(TEAM[:3]), quorum, DEADLINE_MS, tie_breaker, "s")
+
+
+def test_what_decides_over_a_run_is_won_by_nobody_at_its_deadline_without_its_quorum() -> None:
+    """Who asks cannot decide alone by being quick: silence is no yes."""
+    approval = replace(three("majority"), type="approval", options=("yes", "no"), strict=True)
+    one, two = {"alice": "yes"}, {"alice": "yes", "bob": "no"}
+    assert tally(approval, one, DEADLINE_MS) == Decided(None, "deadline")
+    assert tally(approval, two, DEADLINE_MS) == Decided(None, "deadline")
+    assert tally(approval, {"user": "yes", "alice": "yes"}, DEADLINE_MS) == Decided(None, "deadline")
+    assert tally(approval, one, 0) == tally(approval, two, 0) == Undecided()
+    assert tally(approval, one | {"carol": "yes"}, 0) == Decided("yes", "settled")
+    assert tally(replace(approval, strict=False), one, DEADLINE_MS) == Decided("yes", "deadline")
+    assert tally(replace(approval, quorum=1), one, DEADLINE_MS) == Decided("yes", "deadline")
 
 
 def four(rule: Method, tie_breaker: TieBreaker | None = None) -> Ballot:

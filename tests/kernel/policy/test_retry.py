@@ -34,6 +34,17 @@ def test_the_table_has_a_row_for_every_cause_and_no_other() -> None:
     assert set(TABLE) == set(get_args(Cause)) == set(CLASS_OF_CAUSE)
 
 
+@pytest.mark.parametrize(
+    ("said", "seconds"), [(1e9, 7 * 24 * HOUR), (math.inf, 7 * 24 * HOUR), (-5.0, 0.0), (math.nan, None), (90.0, 90.0)]
+)
+def test_what_a_provider_says_is_taken_for_a_week_at_the_most(said: float, seconds: float | None) -> None:
+    """A header of nonsense puts nobody to sleep for years."""
+    assert sensible_seconds(said) == seconds
+    again = decide(Failure("network", said), History(1, 0, 0.0), PATIENT, 0.0)
+    assert isinstance(again, Again)
+    assert again.delay_seconds == max(seconds or 0.0, 0.5)
+
+
 @settings(max_examples=1000, deadline=None)
 @given(causes, told, histories, retries, jitters)
 def test_every_retry_obeys_the_provider_and_the_table(

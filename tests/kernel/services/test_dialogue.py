@@ -167,6 +167,38 @@ async def test_output_that_ends_in_half_a_frame_is_no_result() -> None:
     assert "ended in the middle" in str(scene.heard[-1])
 
 
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        (b'{"t":"entry","k":0,"kind":"reply","usage":{"input_tokens":-1000000}}', "entry"),
+        (b'{"t":"entry","k":0,"kind":"reply","usage":{"cost_usd":NaN}}', "entry"),
+        (b'{"t":"entry","k":0,"k":0,"kind":"reply"}', "entry"),
+        (b'{"t":"result","status":"ready"}', "result"),
+        (b'{"t":"error","cause":"mood","text":"x"}', "error"),
+        (b'{"t":"ready","pid":"seven","version":"1"}', "ready"),
+    ],
+)
+async def test_a_frame_that_counts_and_cannot_be_ends_the_attempt(line: bytes, wrong: str) -> None:
+    """IF17: what came after it is not believed either, and the words say what was wrong."""
+    scene = Scene()
+    await scene.say(READY)
+    await scene.worker_out.send_all(line + b"\n")
+    await scene.say(Result(status="done", text="all done"))
+    ending = await scene.run()
+    assert ending is not None and (ending.ended_as, ending.cause) == ("failed", "protocol")
+    assert ending.text.startswith(f"the worker sent a frame of kind {wrong} that does not parse: ")
+    assert scene.entries == []
+
+
+async def test_a_last_frame_counts_though_nothing_ends_its_line() -> None:
+    """A program may leave out the last newline."""
+    scene = Scene()
+    await scene.say(READY)
+    await scene.worker_out.send_all(encode(Result(status="done", text="a")).rstrip())
+    await scene.worker_out.aclose()
+    assert await scene.run() == Ending("done", "a")
+
+
 async def test_noise_is_logged_with_a_limit_and_ends_nothing() -> None:
     """Fault IF14: banner lines before the frames."""
     scene = Scene()

@@ -22,11 +22,13 @@ from protocol.api.runs import RunReport
 from protocol.ballot import Option, Resolution
 from protocol.errors import Refused
 from protocol.names import AgentKey, instruction_id
-from protocol.workflow import WorkflowDefinition
+from protocol.workflow import VerdictTerms, WorkflowDefinition
 from tests.kernel.services.test_runs import NOW_MS, Scene, scene
 
 HERE = "review:main"
-ASKED: dict[str, Any] = {"type": "approval", "title": "Ship it?", "name": "release", "binding": True}
+BARE: dict[str, Any] = {"type": "approval", "title": "Ship it?", "name": "release", "binding": True}
+ASKED: dict[str, Any] = {**BARE, "timeout_ms": 60_000}
+OTHER: dict[str, Any] = {"name": "relaese", "binding": False}
 Step = tuple[Literal["ask", "yes", "no", "user", "cancel", "late", "forge"], dict[str, Any]]
 Ends = Literal["done", "incomplete", "failed"]
 ASK: Step = ("ask", {})
@@ -42,12 +44,21 @@ class Vote:
         self._leased = 0
 
     async def start(
-        self, mode: Literal["run", "start"] = "run", deadline_ms: int | None = None, *, attended: bool = False
+        self,
+        mode: Literal["run", "start"] = "run",
+        deadline_ms: int | None = None,
+        *,
+        attended: bool = False,
+        verdict: str | VerdictTerms = "release",
+        members: tuple[str, ...] = ("alice",),
     ) -> None:
-        definition = WorkflowDefinition(name="review", agents={}, verdict="release")
+        definition = WorkflowDefinition(name="review", agents={}, verdict=verdict)
         payload = WorkflowStarted(
             name="review", tag="main", mode=mode, file="x", definition=msgspec.json.encode(definition),
-            members=(MemberSpec(name="alice", key=AgentKey("alice@review:main"), origin="inline", definition=b"{}"),),
+            members=tuple(
+                MemberSpec(name=name, key=AgentKey(f"{name}@review:main"), origin="inline", definition=b"{}")
+                for name in members
+            ),
             deadline_ms=deadline_ms, attended=attended,
         )  # fmt: skip
         draft = Draft(kind="status", space=HERE, sender="system", text="started", payload=payload)
@@ -109,7 +120,7 @@ async def voting() -> AsyncGenerator[Vote, None]:
         ([ASK, NO], "rejected", 8, "no", "the verdict (release) is no"),
         ([ASK, ("user", {"choice": "no"}), YES], "incomplete", 6, None, "there is no verdict: release had no winner"),
         ([], "incomplete", 6, None, "there is no verdict: nobody put release to the vote"),
-        ([("ask", {"name": "relaese"}), ("late", {}), ("yes", {"votes": False})], "incomplete", 6, None, "nobody put"),
+        ([("ask", OTHER), ("late", {}), ("yes", {"votes": False})], "incomplete", 6, None, "nobody put"),
         ([ASK, ("forge", {"column": "binding = 0"}), YES], "incomplete", 6, None, "release is not binding"),
         (
             [ASK, ("forge", {"column": "type = 'decision'"}), YES],
@@ -117,14 +128,10 @@ async def voting() -> AsyncGenerator[Vote, None]:
         ),
         ([ASK, ("cancel", {}), ("yes", {"votes": False})], "incomplete", 6, None, "release was called off"),
         ([ASK, ("yes", {"votes": False}), ("late", {})], "incomplete", 6, None, "release had no winner when its time"),
-        ([ASK, ("user", {"choice": "no"}), ("yes", {"votes": False}), ("late", {})], "rejected", 8, "no", "is no"),
+        ([ASK, ("user", {"choice": "no"}), ("yes", {"votes": False}), ("late", {})], "incomplete", 6, None, "no win"),
         ([ASK, ("no", {"ends": "failed"})], "failed", 1, "no", "1 instruction failed"),
         ([ASK, ("no", {"ends": "incomplete"})], "rejected", 8, "no", "is no"),
         ([ASK, ("yes", {"ends": "incomplete"})], "incomplete", 6, "yes", "1 instruction ended incomplete"),
-        (
-            [("ask", {"resolution": Resolution(tie_breaker="first")}), ("user", {"choice": "no"}), YES],
-            "done", 0, "yes", "is yes",
-        ),
     ],
 )  # fmt: skip
 async def test_a_vote_decides_how_a_run_ends_and_only_a_yes_is_a_success(
@@ -154,6 +161,92 @@ async def test_what_could_not_decide_does_not_use_up_the_id_of_the_verdict(terms
         with pytest.raises(Refused, match="has to be a binding approval"):
             await it.step(("ask", terms))
         await it.step(ASK)
+
+
+TEAM = ("alice", "bob", "carol")
+LONG = VerdictTerms(
+    id="release", electors=("bob", "carol"), type="majority", quorum=2, timeout=120.0, tie_breaker="creator-decides"
+)
+
+
+async def by(it: Vote, name: str) -> Author:
+    """``name``, who has been given work and is at it."""
+    draft = Draft(kind="said", space=HERE, sender="user", text="go", to=(name,))
+    (instruction,) = (await it.on.writer.commit(append, draft)).instruction_ids
+    leased = await it.on.writer.commit(lease, instruction, instruction.encode())
+    assert leased is not None
+    return Author(instruction, leased.epoch)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "terms", "named"),
+    [
+        ("release", {"resolution": Resolution(quorum=1)}, "quorum"),
+        ("release", {"resolution": Resolution(quorum=2, tie_breaker="creator-decides")}, "quorum, tie_breaker"),
+        ("release", {"resolution": Resolution(type="unanimous")}, "type"),
+        (LONG, {"resolution": Resolution(quorum=1)}, "quorum"),
+        (LONG, {"resolution": Resolution(tie_breaker="first")}, "tie_breaker"),
+        (LONG, {"timeout_ms": 1000}, "timeout_seconds"),
+    ],
+)
+async def test_who_asks_cannot_change_the_terms_of_the_verdict(
+    verdict: str | VerdictTerms, terms: dict[str, Any], named: str
+) -> None:
+    """They are the workflow file's. The refusal names what was given, and the id is not used up."""
+    async with voting() as it:
+        await it.start(verdict=verdict, members=TEAM)
+        alice = await by(it, "alice")
+        with pytest.raises(Refused, match=f"whose file says how it is decided: {named} cannot be changed"):
+            await it.on.writer.commit(create, HERE, BallotAsked(**{**BARE, **terms}), author=alice)
+        put = await it.on.writer.commit(create, HERE, BallotAsked(**BARE), author=alice)
+        assert put.ballot.id == "release"
+
+
+@pytest.mark.parametrize("seconds", [1, 600])
+async def test_one_member_and_a_short_time_make_no_verdict(seconds: int) -> None:
+    """At the deadline a majority of all electors is needed as well, whoever said when that is."""
+    async with voting() as it:
+        await it.start(members=TEAM)
+        alice = await by(it, "alice")
+        asked = BallotAsked(**{**ASKED, "timeout_ms": seconds * 1000})
+        await it.on.writer.commit(create, HERE, asked, author=alice)
+        await it.on.writer.commit(vote, HERE, "release", "yes", author=alice)
+        it.on.now_ms += seconds * 1000
+        await it.on.writer.commit(tick, 3_600_000)
+        assert it.report().verdict is None
+        assert any(one.text.startswith("[EXPIRED:release]") for one in it.report().messages)
+
+
+async def test_the_file_says_who_votes_how_long_and_what_breaks_a_tie() -> None:
+    """Terms that agree with it may be said again; who is no elector may ask, but not vote."""
+    async with voting() as it:
+        await it.start(verdict=LONG, members=TEAM)
+        alice, bob, carol = [await by(it, name) for name in TEAM]
+        same = Resolution(type="majority", quorum=2, tie_breaker="creator-decides")
+        asked = BallotAsked(**{**ASKED, "resolution": same, "timeout_ms": 120_000})
+        put = await it.on.writer.commit(create, HERE, asked, author=bob)
+        assert (put.ballot.electors, put.ballot.resolution, len(put.instruction_ids)) == (("bob", "carol"), same, 1)
+        with pytest.raises(Refused, match="alice is not among those who vote on release") as refused:
+            await it.on.writer.commit(vote, HERE, "release", "yes", author=alice)
+        assert refused.value.hint == "they are bob, carol"
+        await it.on.writer.commit(vote, HERE, "release", "no", author=carol)
+        await it.on.writer.commit(vote, HERE, "release", "yes", author=bob)
+        assert it.report().verdict is None
+        await it.on.writer.commit(vote, HERE, "release", "no", author=bob)
+        assert it.report().verdict == "no"
+
+
+@pytest.mark.parametrize("kind", ["election", "assignment", "decision", "approval"])
+async def test_what_nothing_relies_on_cannot_be_binding(kind: Any) -> None:
+    """It would be shown as binding, and bind nothing."""
+    async with voting() as it:
+        await it.start(members=TEAM)
+        options = () if kind in ("election", "approval") else (Option(id="a"), Option(id="b"))
+        asked = BallotAsked(type=kind, title="x", options=options, binding=True)
+        with pytest.raises(Refused, match="nothing relies on what comes of it") as refused:
+            await it.on.writer.commit(create, HERE, asked)
+        assert "the approval release decides over this workflow" in str(refused.value.hint)
+        await it.on.writer.commit(create, HERE, msgspec.structs.replace(asked, binding=False))
 
 
 async def test_a_run_waits_for_an_open_vote_and_no_longer_than_that() -> None:
@@ -235,6 +328,12 @@ async def test_what_a_vote_comes_to_gives_no_work_that_a_limit_would_keep_undone
         assert [one.kind for one in report.messages[-3:]] == ["resolved", "system", "status"]
 
 
+def ended(it: Vote) -> list[str]:
+    """What became of each vote, in order."""
+    told = it.on.reader.now(events.since, 0, 100)
+    return [one.data["state"] for one in told if one.type == "proposal.ended"]
+
+
 async def test_what_is_due_when_its_run_ends_wakes_nobody() -> None:
     """P24: both deadlines came; the vote is counted, and its creator is given nothing to do any more."""
     async with voting() as it:
@@ -245,10 +344,11 @@ async def test_what_is_due_when_its_run_ends_wakes_nobody() -> None:
         it.on.now_ms += 100_000
         await it.on.runs.run_once()
         report = it.report()
-        assert (report.exit_code, report.verdict, sum(report.instructions.values())) == (8, "no", 1)
+        assert (report.exit_code, report.verdict, sum(report.instructions.values())) == (124, None, 1)
+        assert ended(it) == ["expired"]
 
 
-async def test_a_vote_whose_time_was_up_before_its_runs_decides_though_no_kernel_ran() -> None:
+async def test_a_vote_whose_time_was_up_before_its_runs_has_expired_though_no_kernel_ran() -> None:
     """P24, P26: both deadlines came meanwhile; who looks first, the alarm or the end of runs, makes no difference."""
     async with voting() as it:
         await it.start(deadline_ms=NOW_MS + 90_000)
@@ -257,11 +357,12 @@ async def test_a_vote_whose_time_was_up_before_its_runs_decides_though_no_kernel
         await it.work(None)
         it.on.now_ms += 100_000
         await it.on.runs.run_once()
-        assert (it.report().status, it.report().exit_code, it.report().verdict) == ("rejected", 8, "no")
+        assert (it.report().status, it.report().exit_code, it.report().verdict) == ("timeout", 124, None)
+        assert ended(it) == ["expired"]
 
 
 @pytest.mark.parametrize("way", ["cancel", "clear"])
-async def test_what_is_decided_by_its_deadline_is_not_called_off_afterwards(way: str) -> None:
+async def test_what_ended_by_its_deadline_is_not_called_off_afterwards(way: str) -> None:
     """P24: its time is up, whether or not an alarm has come yet; as no vote counts then, nobody takes it back."""
     async with voting() as it:
         await it.start()
@@ -270,12 +371,11 @@ async def test_what_is_decided_by_its_deadline_is_not_called_off_afterwards(way:
         await it.work(None)
         it.on.now_ms += 60_000
         if way == "cancel":
-            with pytest.raises(Refused, match="it is resolved, and no won"):
+            with pytest.raises(Refused, match="it is expired"):
                 await it.step(("cancel", {}))
         else:
             await it.on.writer.commit(clear, HERE)
-            told = it.on.reader.now(events.since, 0, 100)
-            assert [one.data["state"] for one in told if one.type == "proposal.ended"] == ["resolved"]
+            assert ended(it) == ["expired"]
 
 
 @pytest.mark.parametrize(("step", "exit_code", "verdict"), [(YES, 0, "yes"), (NO, 8, "no")])

@@ -11,8 +11,10 @@ from kernel.store import usage
 from kernel.store.commits.close import close
 from kernel.store.commits.journal import journal
 from kernel.store.commits.started import Beginning, started
+from kernel.store.instructions import counts
+from kernel.store.spending import of_agent, of_run
 from kernel.store.transaction import Transaction
-from protocol.instruction import Usage
+from protocol.instruction import LARGEST, Usage
 from protocol.ipc import Entry
 from tests.kernel.store.house import House, open_house
 
@@ -115,3 +117,19 @@ async def test_thousands_of_workspaces_are_counted_in_one_pass(house: House) -> 
     found = house.reader.now(usage.report)
     assert time.process_time() - began < 1.5
     assert (len(found.rows), len(found.workflows), found.total.instructions) == (10_000, 10_000, 10_000)
+
+
+async def test_the_largest_numbers_add_up_to_the_largest(house: House) -> None:
+    """P10: what one worker claims breaks no sum: of its instruction, its agent, its run, or of all of them."""
+    await house.workflow("bob")
+    most = Usage(input_tokens=LARGEST, output_tokens=LARGEST, cache_read_tokens=LARGEST, cost_usd=float(LARGEST))
+    for _ in range(3):
+        await work(house, "review:main", "a/one", "done", most)
+    report = house.reader.now(usage.report)
+    assert report.total.usage == most
+    assert report.rows[0].usage == most
+    assert house.reader.now(counts, 1).usage == most
+    assert house.reader.now(of_agent, "bob@review:main", 0).tokens == LARGEST
+    money = house.reader.now(of_run, 1)
+    assert money is not None
+    assert (money.spent_tokens, money.spent_usd) == (LARGEST, float(LARGEST))

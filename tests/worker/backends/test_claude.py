@@ -261,4 +261,7 @@ async def test_the_real_one_asks_through_daemon_mcp(tmp_path: Path, granted: boo
         attempt = await bed.attempt(approval="ask", limits=Limits(tool_seconds=20.0, idle_seconds=20.0))
         assert attempt.result.text == "done"
         assert [one["tool_name"] for one in bed.daemon.asked] == ["Bash"]
+        offered = {tool["name"] for request in bed.requests for tool in request.body.get("tools", ())}
+        assert "mcp__daemon__channel_send" in offered
+        assert "mcp__daemon__auth_request" not in offered
     assert (bed.cwd / "asked").exists() == granted

@@ -77,6 +77,9 @@ async def test_a_repeated_call_of_the_same_key_adds_nothing(team: House) -> None
         ("team_proposal_create", {**CREATE, "type": "coup"}, "bad_request"),
         ("team_proposal_create", {**CREATE, "options": [{"id": "a b"}, {"id": "c"}]}, "bad_request"),
         ("team_proposal_create", {**CREATE, "resolution": {"quorum": 3}}, "bad_request"),
+        ("team_proposal_create", {**CREATE, "binding": True}, "bad_request"),
+        ("team_proposal_create", {"type": "election", "title": "x", "binding": True}, "bad_request"),
+        ("team_proposal_create", {"type": "approval", "title": "x", "binding": True}, "bad_request"),
         ("team_proposal_create", {**CREATE, "id": "p1"}, "already_exists"),
         ("team_vote", {"proposal": "p9", "choice": "a"}, "not_found"),
         ("team_vote", {"proposal": "p1", "choice": "c"}, "bad_request"),
@@ -114,5 +117,5 @@ def test_the_tools_say_of_themselves_what_they_change() -> None:
     }
     create = tools["team_proposal_create"]["inputSchema"]
     assert create["required"] == ["type", "title"]
-    assert create["properties"]["timeout_seconds"]["default"] == 60.0
+    assert create["properties"]["timeout_seconds"]["default"] is None
     assert all(tools[name]["outputSchema"] for name in hints)

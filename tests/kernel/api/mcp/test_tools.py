@@ -1,12 +1,14 @@
 """The context tools: what they do, in the name of exactly the attempt that calls (promises P4, P6)."""
 
 import msgspec
+import pytest
 import trio
 
 from kernel.store.commits.roster import AgentSpec, put_agents
 from protocol.names import AgentKey
+from protocol.tools import OFFERED_TO, TO_MODEL
 from tests.kernel.api.house import House
-from tests.kernel.api.mcp.rpc import CALL_KEY, call, post
+from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, REVISION, call, post
 
 
 async def said(kernel: House, space: str) -> list[tuple[str, str]]:
@@ -177,3 +179,23 @@ async def test_without_a_channel_there_is_none_to_read_or_speak_in(kernel: House
         result = await call(kernel, tool, arguments)
         assert (result["isError"], "no channel" in result["structuredContent"]["detail"]) == (True, True)
     assert (await call(kernel, "my_inbox", {}))["isError"] is False
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_model_is_not_offered_to_ask_for_approvals(kernel: House, revision: str, streams: bool) -> None:
+    """What runs its tools asks, in the words of the call itself. Programs that prompt for permission are listed it."""
+    await kernel.attempt()
+    shown: dict[str, set[str]] = {}
+    for said in ("", TO_MODEL):
+        headers = {"MCP_Protocol_Version": revision, OFFERED_TO.replace("-", "_"): said}
+        if streams:  # so that the SDK answers
+            headers["Mcp_Param_X"] = "1"
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        if revision == REVISION:
+            body |= {"params": {"_meta": ENVELOPE}}
+        answer = await post(kernel, body, **headers)
+        shown[said] = {tool["name"] for tool in answer.json["result"]["tools"]}
+    assert shown[""] - shown[TO_MODEL] == {"auth_request"}
+    assert shown[TO_MODEL] < shown[""]
+    assert (await call(kernel, "auth_request", {"tool": "bash", "input": {}, "wait_seconds": 0}))["isError"] is False

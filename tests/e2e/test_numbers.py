@@ -1,0 +1,74 @@
+"""What a worker says of itself is held to ranges: another program in a worker's place, and the budgets beside it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.project import Project
+
+TRUSTED = {"AGENT_WORKER_TRUST": "1"}
+
+WORKER = """
+    import sys
+    def say(line): print(line, flush=True)
+    say('{"t":"ready","pid":1,"version":"1"}')
+    for line in sys.stdin:
+        if '"t":"start"' in line: break
+    for n, said in enumerate(sys.argv[1:]):
+        say('{"t":"entry","k":%d,"kind":"reply","text":"x","stop_reason":"end_turn",%s}' % (n, said))
+        answer = sys.stdin.readline()
+        if '"allowance":0' in answer:
+            say('{"t":"result","status":"incomplete","cause":"budget","text":"out"}'); sys.exit()
+    say('{"t":"result","status":"done","text":"all done"}')
+"""
+"""Reports the counts that are its arguments, one reply each."""
+
+
+def agent(*said: str, **more: Any) -> str:
+    """A file of an agent that is this program; JSON is YAML."""
+    definition = {"backend": "exec", "command": ["python3", "w.py", *said], "retry": {"attempts": 1}, **more}
+    return json.dumps(definition)
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ('"usage":{"input_tokens":-1000000}', "input_tokens"),
+        ('"usage":{"input_tokens":4611686018427387904}', "input_tokens"),
+        ('"usage":{"cost_usd":1e308}', "cost_usd"),
+        ('"usage":{"cost_usd":NaN}', "malformed"),
+        ('"usage":{"input_tokens":1},"usage":{"input_tokens":0}', "twice"),
+    ],
+)
+def test_a_count_that_cannot_be_ends_the_attempt_and_is_not_booked(project: Project, said: str, wrong: str) -> None:
+    """P10, IF17: neither a budget is lifted, nor a commit broken, nor a reply lost without a word."""
+    project.write("w.py", WORKER)
+    project.write(".agents/cheat.yaml", agent(said, '"usage":{"input_tokens":900000}', budget={"tokens": 1000}))
+    sent = project.awk("send", "cheat", "go", "--wait", env=TRUSTED)
+    assert sent.code == 1
+    shown = project.awk("show", "i1", "--json").json()
+    assert (shown["cause"], shown["usage"]["input_tokens"]) == ("protocol", 0)
+    assert "entry" in sent.out
+    assert wrong in sent.out
+
+
+def test_a_member_that_claims_the_most_there_is_ends_nobody_elses_work(project: Project) -> None:
+    """It uses up its own budget, and what it has booked stays a number."""
+    project.write("w.py", WORKER)
+    most = '"usage":{"input_tokens":9007199254740992,"output_tokens":9007199254740992,"cost_usd":9007199254740992}'
+    cheat = agent(most, most)
+    project.write(
+        ".workflows/two.yaml",
+        f"""
+        agents:
+          cheat: {cheat}
+          ann: {{backend: mock, mock: [{{usage: {{input_tokens: 5, output_tokens: 5}}}}, {{text: "fine"}}]}}
+        kickoff: "@cheat @ann go"
+        """,
+    )
+    ran = project.awk("run", "two", "--json", env=TRUSTED)
+    report = ran.json()
+    assert (ran.code, report["instructions"]["done"]) == (0, 2), ran.err
+    assert report["usage"]["input_tokens"] == 2**53
+    assert project.awk("stats").code == 0

@@ -1,0 +1,164 @@
+"""What one instruction may do through the kernel's tools, and how much may wait for an agent (P10)."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from kernel.rule.draft import Author, Draft
+from kernel.store.commits.append import append
+from kernel.store.commits.approval import Call, ask
+from kernel.store.commits.ballot import vote
+from kernel.store.commits.close import close
+from kernel.store.commits.feedback import say_of_work
+from kernel.store.commits.lease import lease
+from kernel.store.commits.park import Parking, park
+from kernel.store.commits.quota import QuotaReached, tell_reached
+from kernel.store.commits.roster import AgentSpec, put_agents
+from protocol.errors import Refused
+from protocol.names import AgentKey
+from tests.kernel.store.house import House, open_house
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with open_house(str(tmp_path / "store.db")) as opened:
+        yield opened
+
+
+async def at_work(house: House, **limits: int) -> Author:
+    """alice, who may do so much, is at work."""
+    definition = msgspec.json.encode({"model": "mock/m", "limits": limits})
+    await house.writer.commit(put_agents, [AgentSpec(key=AgentKey("alice"), origin="file", definition=definition)])
+    (instruction,) = (await house.said("dm:alice", "go")).instruction_ids
+    return Author(instruction, (await house.take(instruction)).epoch)
+
+
+async def says(house: House, author: Author, text: str = "x", key: str | None = None) -> None:
+    draft = Draft(kind="said", space="dm:alice", sender="alice", text=text, author=author)
+    await house.writer.commit(append, draft, call_key=key)
+
+
+async def test_what_is_over_a_quota_is_refused_and_changes_nothing(house: House) -> None:
+    """The refusal says which, how much, and when it ends."""
+    author = await at_work(house, messages=2)
+    await says(house, author)
+    await says(house, author)
+    with pytest.raises(QuotaReached, match=r"may cause 2 messages .* \(limits.messages\)") as reached:
+        await says(house, author, "one too many")
+    assert (reached.value.code, reached.value.meaning.http_status) == ("quota_reached", 429)
+    assert "ends with this instruction" in str(reached.value.hint)
+    texts = [one.data["text"] for one in house.told if one.type == "message"]
+    assert texts.count("x") == 2
+    assert "one too many" not in texts
+
+
+async def test_neither_calls_at_once_nor_another_attempt_lift_a_quota(house: House) -> None:
+    """It is counted with the message, and belongs to the instruction: a kernel that starts anew counts on."""
+    author = await at_work(house, messages=5)
+    refused: list[Exception] = []
+
+    async def one(number: int) -> None:
+        try:
+            await says(house, author, f"n{number}", key=f"k{number}")
+        except QuotaReached as reached:
+            refused.append(reached)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(one, number)
+    assert len(refused) == 15
+    parking = Parking(status="queued", outcome="kernel_restart")
+    await house.writer.commit(park, author.instruction, author.epoch, parking)
+    again = await house.writer.commit(lease, author.instruction, b"another token")
+    assert again is not None
+    with pytest.raises(QuotaReached):
+        await says(house, Author(author.instruction, again.epoch), "n21")
+
+
+async def test_a_call_that_is_made_again_counts_once(house: House) -> None:
+    """P4: its first answer is given."""
+    author = await at_work(house, messages=1)
+    for _ in range(3):
+        await says(house, author, key="k1")
+    with pytest.raises(QuotaReached):
+        await says(house, author, key="k2")
+
+
+async def test_each_quota_is_counted_by_itself(house: House) -> None:
+    """Feedback, approvals and bytes, whatever they came with."""
+    author = await at_work(house, feedback=1, approvals=1, bytes=2000)
+    await house.writer.commit(say_of_work, "too slow", author)
+    with pytest.raises(QuotaReached, match="feedback"):
+        await house.writer.commit(say_of_work, "still", author)
+    call = Call(key="a", tool="bash", input=b"{}", why="", held=False)
+    await house.writer.commit(ask, author, call, house.clock.now_ms + 1000)
+    await house.writer.commit(ask, author, call, house.clock.now_ms + 1000)  # the same request
+    other = msgspec.structs.replace(call, key="b", input=b'{"x":1}')
+    with pytest.raises(QuotaReached, match="requests for approval"):
+        await house.writer.commit(ask, author, other, house.clock.now_ms + 1000)
+    with pytest.raises(QuotaReached, match="bytes"):
+        await says(house, author, "x" * 2000)
+    await says(house, author, "y" * 1000)
+
+
+async def test_work_for_others_is_counted_however_it_came_about(house: House) -> None:
+    """By a mention, a question, or something that is put to the vote."""
+    space = await house.workflow("alice", "bob", "carol")
+    limits = msgspec.json.encode({"limits": {"instructions": 2}})
+    await house.writer.commit(lambda tx: tx.conn.execute("UPDATE agents SET definition = ?", (limits,)).fetchall())
+    (instruction,) = (await house.said(space, "go", to=("alice",))).instruction_ids
+    author = Author(instruction, (await house.take(instruction)).epoch)
+    draft = Draft(kind="said", space=space, sender="alice", text="@bob @carol look", author=author)
+    await house.writer.commit(append, draft)
+    with pytest.raises(QuotaReached, match="2 instructions for others"):
+        await house.writer.commit(append, draft, call_key="2")
+    with pytest.raises(Refused, match="no proposal"):  # what wakes nobody is not counted as such
+        await house.writer.commit(vote, space, "p1", "yes", author=author)
+    await house.writer.commit(append, msgspec.structs.replace(draft, text="well"))
+
+
+async def test_that_a_quota_is_reached_is_told_once_and_forgotten_at_the_end(house: House) -> None:
+    """An event says it, for whoever watches."""
+    author = await at_work(house, messages=0)
+    for _ in range(3):
+        with pytest.raises(QuotaReached) as reached:
+            await says(house, author)
+        await house.writer.commit(tell_reached, author, reached.value.quota, reached.value.limit)
+    (event,) = [one for one in house.told if one.type == "quota.reached"]
+    assert (event.agent, event.instruction, event.data) == ("alice", "i1", {"quota": "messages", "limit": 0})
+    await house.writer.commit(close, author.instruction, author.epoch, status="done")
+    assert house.reader.now(lambda conn: conn.execute("SELECT count(*) FROM quotas").fetchall()) == [(0,)]
+
+
+async def test_a_full_queue_takes_no_more_until_something_is_done(house: House) -> None:
+    """Said by a person or an agent: refused, and nothing is kept of it."""
+    author = await at_work(house, queue=2)
+    await house.said("dm:alice", "one")
+    await house.said("dm:alice", "two")
+    with pytest.raises(Refused, match=r"2 instructions wait for alice already.*limits.queue: 2") as refused:
+        await house.said("dm:alice", "three")
+    assert (refused.value.code, *refused.value.meaning) == ("queue_full", 429, 1)
+    await house.writer.commit(close, author.instruction, author.epoch, status="done")
+    await house.take("i2")
+    assert (await house.said("dm:alice", "four")).instruction_ids == ("i4",)
+
+
+async def test_a_reply_is_not_lost_because_a_queue_is_full(house: House) -> None:
+    """Whom it mentions has it in the inbox, and is not woken."""
+    space = await house.workflow("alice", "bob")
+    full = msgspec.json.encode({"limits": {"queue": 1}})
+    bob = AgentSpec(key=AgentKey(f"bob@{space}"), origin="inline", home_space=space, definition=full)
+    await house.writer.commit(put_agents, [bob])
+    (instruction,) = (await house.said(space, "go", to=("alice",))).instruction_ids
+    leased = await house.take(instruction)
+    await house.said(space, "first", to=("bob",))
+    author = Author(instruction, leased.epoch)
+    with pytest.raises(Refused, match="wait for bob already"):
+        await house.writer.commit(append, Draft(kind="said", space=space, sender="alice", text="@bob 2", author=author))
+    closed = await house.writer.commit(close, instruction, leased.epoch, status="done", text="@bob over to you")
+    assert closed.instruction_ids == ()
+    texts = house.reader.now(lambda conn: conn.execute("SELECT text FROM messages").fetchall())
+    assert ("@bob over to you",) in texts
