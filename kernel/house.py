@@ -232,7 +232,7 @@ def _attempts(ground: _Ground, purse: Purse, launcher: Launcher, trees: Worktree
 
     async def prepare(leased: Leased, start: Start) -> None:
         if start.sandbox is not None:
-            await confinement.check(start.sandbox)
+            await confinement.ready(leased.attempt, start.sandbox)
         await trees.ready(leased)
 
     return Attempts(
@@ -255,6 +255,7 @@ def _attempts(ground: _Ground, purse: Purse, launcher: Launcher, trees: Worktree
             confine=confinement.of,
         ),
         prepare=prepare,
+        over=lambda leased: confinement.over(leased.attempt),
         books=Books(writer=ground.writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(clock.now_ms()),
     )

@@ -115,6 +115,8 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     """Read-only, also within what is writable. What is not there is left out."""
     hidden: tuple[str, ...] = ()
     """Empty, also within what is readable."""
+    private_bytes: int
+    """What each private folder (/tmp, /dev/shm, the home) can hold: it lies in memory."""
 
 
 class Start(_Frame, frozen=True, kw_only=True, tag="start"):

@@ -78,7 +78,7 @@ def _files(start: Start, _programs: Programs) -> Tools:
     from worker.tools.files import FILES  # noqa: PLC0415  (as above)
     from worker.tools.place import Place  # noqa: PLC0415  (as above)
 
-    place = Place(start.cwd, start.hidden)
+    place = Place(start.cwd, start.hidden, start.sandbox.readable if start.sandbox else ())
     return [(tool.name, tool.on(place)) for tool in FILES]
 
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kernel.agents.bubblewrap import find_bubblewrap
+from kernel.agents.bubblewrap import find_bubblewrap, home_fault
 from kernel.agents.catalog import Catalog
 from kernel.agents.definition import place_at
 from kernel.agents.providers import CauseError, ModelRejected, resolve
@@ -32,8 +32,14 @@ def agent_warnings(
     except ModelRejected:
         pass  # a mistake of the file, told as one
     yield from ((_key(where, key), message) for key, message in _server_warnings(definition.mcp_servers, root))
-    if definition.sandbox == "on" and find_bubblewrap(environ) is None:
-        yield _key(where, "sandbox"), "bubblewrap (bwrap) is not installed here: all work of this agent will be refused"
+    if definition.sandbox == "on":
+        missing = "bubblewrap (bwrap) is not installed here" if find_bubblewrap(environ) is None else None
+        fault = missing or home_fault(root, environ)
+        if fault is not None:
+            yield (
+                _key(where, "sandbox"),
+                f"{fault.removeprefix('sandbox: on, but ')}: all work of this agent will be refused",
+            )
     prompt = definition.prompt
     file = prompt.system_file and Catalog(root).system_text(definition, prompt.system_file)
     texts = {"prompt.system": prompt.system, "prompt.system_file": file, "prompt.append": prompt.append}
