@@ -223,6 +223,9 @@ def _timers(ground: _Ground) -> Timers:
         now_ms=ground.clock.now_ms,
         wall_ms=ground.clock.wall_ms,
         local=ground.environ.get("TZ"),
+        trusted=ground.boot.arguments.trusted,
+        kept=ground.kept,
+        consents=Path(ground.boot.arguments.state),
     )
 
 

@@ -10,6 +10,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.definition import place_at
 from kernel.agents.providers import CauseError, ModelRejected, resolve
 from kernel.agents.servers import Servers, left_out
+from kernel.agents.trust import Kept, missing_consent, schedule_units
 from kernel.source.files import read_tree
 from kernel.workflows.find import workflow_names
 from kernel.workflows.interpolate import variables
@@ -48,6 +49,12 @@ def agent_warnings(
     if wakes_in and wakes_in not in workflow_names(Catalog(root), project):
         message = f"there is no workflow {wakes_in} here: unless one of that name runs, it wakes in its personal space"
         yield _key(where, "schedule.workspace"), message
+
+
+def schedule_warnings(definition: AgentDefinition, kept: Kept | None) -> Iterator[tuple[str, str]]:
+    """That a schedule does not run where it is not among what is ``kept``; None: not asked."""
+    if kept is not None and missing_consent(schedule_units(definition), kept):
+        yield "schedule", f"it does not run until you trust it (look at it and keep it: awk trust {definition.name})"
 
 
 def _unreplaced(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
