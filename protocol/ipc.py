@@ -169,6 +169,8 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """What the agent can read up on."""
     interrupted: bool = False
     """The attempt before this one broke off: a call that is pending first may have been under way."""
+    read_only: tuple[str, ...] = ()
+    """Tools of MCP servers that the agent's file says only read (protocol.tools.is_read_only)."""
     approval: Approval = "ask"
     command: tuple[str, ...] = ()
     """What runs in place of a loop of ours: the path of a CLI, or for ``backend: exec`` a program and its arguments."""

@@ -44,7 +44,7 @@ async def _opened(start: Start, programs: Programs, link: Link) -> AsyncGenerato
 
     async with servers.running(start.mcp_servers, programs, tell) as running:
         for server in running:
-            own |= servers.tools_of(server, start.idempotency_key)
+            own |= servers.tools_of(server, start.idempotency_key, start.read_only)
             if server.fault:
                 await tell(f"the MCP server {server.name} is not there: {server.fault}")
         yield own

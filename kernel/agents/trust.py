@@ -148,7 +148,8 @@ def _of_route(name: str, way: Route) -> list[str]:
 def _unasked(definition: AgentDefinition, own: Belongings) -> list[str]:
     """A file that gives a model a shell, or tools that change something, and says that nobody is to be asked."""
     if definition.approval != "auto":
-        return []
+        unasked = [word for word in definition.read_only if own.servers and definition.approval != "all"]
+        return [f"{definition.name} uses {', '.join(unasked)} unasked (read_only)"] if unasked else []
     if definition.backend in CLIS:
         return [f"{definition.name} runs whatever its model writes, unasked ({definition.backend}, approval: auto)"]
     if "bash" in definition.tools:
