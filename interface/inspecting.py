@@ -12,9 +12,12 @@ def agent_list(root: str) -> bytes:
     return ask(None, "agents", "--project", root)
 
 
-def agent_info(root: str, name: str) -> bytes:
-    """One agent of the project (protocol.api.AgentInfo). Raises Failure (unknown_agent, bad_definition)."""
-    return ask(None, "agent", "--project", root, "--", name)
+def agent_info(environ: Mapping[str, str], root: str, name: str) -> bytes:
+    """One agent of the project (protocol.api.AgentInfo), as a kernel with ``environ`` would have it.
+
+    Raises Failure (unknown_agent, bad_definition).
+    """
+    return ask(environ, "agent", "--project", root, "--", name)
 
 
 def workflows_with(root: str, name: str) -> tuple[str, ...]:

@@ -243,6 +243,9 @@ def _timers(ground: _Ground) -> Timers:
         now_ms=ground.clock.now_ms,
         wall_ms=ground.clock.wall_ms,
         local=ground.environ.get("TZ"),
+        trusted=ground.boot.arguments.trusted,
+        kept=ground.kept,
+        consents=Path(ground.boot.arguments.state),
     )
 
 
@@ -252,7 +255,7 @@ def _attempts(ground: _Ground, purse: Purse, launcher: Launcher, trees: Worktree
 
     async def prepare(leased: Leased, start: Start) -> None:
         if start.sandbox is not None:
-            await confinement.check(start.sandbox)
+            await confinement.ready(leased.attempt, start.sandbox)
         await trees.ready(leased)
 
     return Attempts(
@@ -276,6 +279,7 @@ def _attempts(ground: _Ground, purse: Purse, launcher: Launcher, trees: Worktree
         ),
         prepare=prepare,
         working=ground.in_flight.working,
+        over=lambda leased: confinement.over(leased.attempt),
         books=Books(writer=ground.writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(clock.now_ms()),
     )

@@ -265,6 +265,9 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     """MCP servers of its own, by name; or names of some in ``.mcp.json``, or ``.mcp.json`` itself. They need trust."""
     skills: tuple[str, ...] = ()
     """Folders of the project with skills (a ``SKILL.md`` each); ``.agents/skills`` unless given. They need trust."""
+    read_only: tuple[str, ...] = ()
+    """Tools of its MCP servers that change nothing, so that ``approval: ask`` does not ask: ``mcp__docs__search``, or
+    ``mcp__docs__*``. What a server says of itself is not believed. It needs trust."""
     approval: Approval = "ask"
     """Whether somebody is asked before a tool runs: ``auto``, ``ask``, ``all`` or ``deny``."""
     sandbox: Literal["off", "on"] = "off"

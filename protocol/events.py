@@ -30,6 +30,7 @@ DURABLE: Final[Mapping[str, str]] = MappingProxyType(
         "workflow.started": "A workflow runs; data: run, members.",
         "workflow.changed": "It was paused, resumed or continued, or a limit holds it; data: run, state, reason.",
         "workflow.stopped": "It was stopped; data: run, status, exit_code.",
+        "schedule.untrusted": "A schedule does not run, for nobody agreed to it; data: home, wakeup, hint.",
         "wakeup.coalesced": "A schedule came while its last wakeup still waits, the first time; data: home.",
         "worktree.made": "An agent has a working tree of its own now; data: branch, path.",
         "worktree.kept": "Its run has ended, and something in it would be lost; data: branch, path, why.",

@@ -116,6 +116,8 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     """Read-only, also within what is writable. What is not there is left out."""
     hidden: tuple[str, ...] = ()
     """Empty, also within what is readable."""
+    private_bytes: int
+    """What each private folder (/tmp, /dev/shm, the home) can hold: it lies in memory."""
 
 
 class Start(_Frame, frozen=True, kw_only=True, tag="start"):
@@ -168,6 +170,8 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """What the agent can read up on."""
     interrupted: bool = False
     """The attempt before this one broke off: a call that is pending first may have been under way."""
+    read_only: tuple[str, ...] = ()
+    """Tools of MCP servers that the agent's file says only read (protocol.tools.is_read_only)."""
     approval: Approval = "ask"
     command: tuple[str, ...] = ()
     """What runs in place of a loop of ours: the path of a CLI, or for ``backend: exec`` a program and its arguments."""

@@ -4,7 +4,7 @@ Of Daemon MCP's tools only the names are in here: they are always there, and the
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -92,6 +92,9 @@ CONTEXT_FAMILIES: Final = (
 SERVER_PREFIX: Final = "mcp__"
 """How tools of an agent's own MCP servers begin: ``mcp__<server>__<tool>``."""
 
+EVERY_TOOL: Final = "*"
+"""At the end of a name: every tool that begins like that."""
+
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,47}", re.ASCII)
 _SERVER_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|[-_](?=[A-Za-z0-9])){0,31}", re.ASCII)
 _DAEMON: Final = frozenset({"daemon", "agent-worker"})
@@ -137,6 +140,21 @@ def server_name_fault(name: str) -> str | None:
     if not _SERVER_NAME.fullmatch(name):
         return f"{name[:60]!r} is not a server's name: letters, digits, single - and _, at most 32"
     return f"{name} is what Daemon MCP is called" if name in _DAEMON else None
+
+
+def is_read_only(name: str, read_only: Iterable[str]) -> bool:
+    """Whether the tool ``name`` of an MCP server is among those that an agent's ``read_only`` names."""
+    return any(
+        name.startswith(one.removesuffix(EVERY_TOOL)) if one.endswith(EVERY_TOOL) else name == one for one in read_only
+    )
+
+
+def server_and_tool(word: str) -> tuple[str, str]:
+    """What a word of ``read_only`` names: a server, and a tool of it or the beginning of one. ("", "") if none."""
+    if not word.startswith(SERVER_PREFIX):
+        return "", ""
+    server, between, tool = word.removeprefix(SERVER_PREFIX).partition("__")
+    return (server, tool) if between and tool and EVERY_TOOL not in tool[:-1] else ("", "")
 
 
 def input_schema(given: Mapping[str, Any]) -> dict[str, Any]:

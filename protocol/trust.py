@@ -45,6 +45,11 @@ def unit(subject: str, demands: Iterable[str]) -> Unit:
     return Unit(subject=subject, demands=found, digest=digest_of(subject, found))
 
 
+def workflow_subject(file: str) -> str:
+    """The subject that a workflow's file is."""
+    return f"workflow {file}"
+
+
 class Consent(Unit, frozen=True, kw_only=True):
     """A unit that was agreed to. ``at`` is when, as RFC 3339."""
 

@@ -52,6 +52,7 @@ class Ref(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
     timeouts: Timeouts | None = None
     budget: AgentBudget | None = None
     approval: Approval | None = None
+    read_only: tuple[str, ...] | None = None
     schedule: Schedule | None = None
     mock: tuple[Rule, ...] | None = None
 

@@ -44,7 +44,7 @@ async def _opened(start: Start, programs: Programs, link: Link) -> AsyncGenerato
 
     async with servers.running(start.mcp_servers, programs, tell) as running:
         for server in running:
-            own |= servers.tools_of(server, start.idempotency_key)
+            own |= servers.tools_of(server, start.idempotency_key, start.read_only)
             if server.fault:
                 await tell(f"the MCP server {server.name} is not there: {server.fault}")
         yield own
@@ -78,7 +78,7 @@ def _files(start: Start, _programs: Programs) -> Tools:
     from worker.tools.files import FILES  # noqa: PLC0415  (as above)
     from worker.tools.place import Place  # noqa: PLC0415  (as above)
 
-    place = Place(start.cwd, start.hidden)
+    place = Place(start.cwd, start.hidden, start.sandbox.readable if start.sandbox else ())
     return [(tool.name, tool.on(place)) for tool in FILES]
 
 

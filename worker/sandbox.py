@@ -25,9 +25,12 @@ _SYSTEM: Final = (
 )  # fmt: skip
 _PRIVATE: Final = ("/tmp", "/var/tmp")  # noqa: S108  (to be empty, not to be written to)
 _ALONE: Final = (
-    "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+    "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
     "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev",
 )  # fmt: skip
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  (a private one)
+_CLOSED: Final = ("--remount-ro", "/dev", "--remount-ro", "/")
+"""What holds the mount points lies in memory too, and nothing bounds it."""
 _BESIDE: Final = ("lib", "libexec")
 """What the programs of a ``bin`` load."""
 
@@ -52,11 +55,14 @@ def wrap(argv: Sequence[str], start: Start, see: Sequence[str] = ()) -> tuple[st
     box = start.sandbox
     if box is None:
         return tuple(argv)
-    options: list[str] = []
-    for mount in mounts(argv[0], start.env, box, see):
-        source = () if mount.kind == EMPTY else (mount.path,)
-        options += (mount.kind, *source, mount.path)
-    return (box.program, *_ALONE, *options, "--chdir", start.cwd, "--", *argv)
+    options = [word for mount in mounts(argv[0], start.env, box, see) for word in _words(mount, box)]
+    return (box.program, *_ALONE, *options, *_CLOSED, "--chdir", start.cwd, "--", *argv)
+
+
+def _words(mount: Mount, box: Sandbox) -> tuple[str, ...]:
+    if mount.kind == EMPTY:
+        return ("--size", str(box.private_bytes), mount.kind, mount.path)
+    return (mount.kind, mount.path, mount.path)
 
 
 def ask_to_leave(outside: int) -> bool:
@@ -80,6 +86,7 @@ def mounts(program: str, env: dict[str, str], box: Sandbox, see: Sequence[str] =
     tools = (path for path in _tools(program, env.get("PATH", "")) if not _is_theirs(path, box, closed))
     found = [
         *(Mount(path, READ) for path in _SYSTEM),
+        Mount(_SHARED_MEMORY, EMPTY),
         *(Mount(path, EMPTY) for path in empty if path != "/"),
         *(Mount(path, READ) for path in (*tools, *see)),
         *(Mount(path, EMPTY) for path in box.hidden),

@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 
 from protocol.agent import McpServer
 from protocol.ipc import Json
-from protocol.tools import SERVER_PREFIX
+from protocol.tools import SERVER_PREFIX, is_read_only
 from worker.last_words import LastWords, watched
 from worker.listing import mended
 from worker.programs import Programs
@@ -210,14 +210,21 @@ async def running(
                 server.leave()
 
 
-def tools_of(server: Server, idempotency_key: str) -> dict[str, Own]:
-    """What the model is told of ``server``: its tools, or that it is not there."""
+def tools_of(server: Server, idempotency_key: str, read_only: Sequence[str] = ()) -> dict[str, Own]:
+    """What the model is told of ``server``: its tools, or that it is not there.
+
+    Those of ``read_only`` count as such; what the server says of them itself does not (promise P19).
+    """
     if server.fault:
         name = tool_name(server.name, "unavailable")
         about = f"The MCP server {server.name} is not there, and neither are its tools: {server.fault}"
         return {name: Own(hand=_Absent(about), spec=ToolSpec(name=name, description=about), read_only=True)}
     return {
-        name: Own(hand=_ServerHand(server, tool.name, idempotency_key), spec=_spec(name, tool), read_only=_reads(tool))
+        name: Own(
+            hand=_ServerHand(server, tool.name, idempotency_key),
+            spec=_spec(name, tool),
+            read_only=is_read_only(name, read_only),
+        )
         for tool in server.tools
         for name in (tool_name(server.name, tool.name),)
     }
@@ -267,10 +274,6 @@ def _spec(name: str, tool: types.Tool) -> ToolSpec:
     if len(schema) > SCHEMA_LIMIT_BYTES:
         schema = Json(b'{"type":"object"}')
     return ToolSpec(name=name, description=(tool.description or "")[:DESCRIPTION_LIMIT], input_schema=schema)
-
-
-def _reads(tool: types.Tool) -> bool:
-    return tool.annotations is not None and tool.annotations.read_only_hint is True
 
 
 def _text(result: types.CallToolResult) -> str:

@@ -15,7 +15,7 @@ from kernel.agents.later import REFUSED_KEYS, REFUSED_VALUES
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
 from kernel.agents.providers import MOCK, ModelRejected, calls_models, check_backend, route
 from kernel.agents.schedule import faults
-from kernel.agents.servers import full_servers, server_faults
+from kernel.agents.servers import full_servers, read_only_faults, server_faults
 from kernel.agents.tools import name_faults
 from kernel.source.located import Converter, Shapes
 from kernel.source.nodes import MapNode, Node, ScalarNode
@@ -138,7 +138,9 @@ class _Check:
                 self._bad("env", fault, None, f"[{index}]")
 
     def tools(self, project: ProjectDefinition) -> None:
-        for fault in (*name_faults(self._agent.tools, project.tools), *server_faults(self._agent.mcp_servers)):
+        servers = self._agent.mcp_servers
+        named = name_faults(self._agent.tools, project.tools)
+        for fault in (*named, *server_faults(servers), *read_only_faults(self._agent.read_only, servers)):
             self._bad(fault.key, fault.message, fault.hint)
 
     def command(self) -> None:

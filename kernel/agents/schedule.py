@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kernel.source.durations import GRAMMAR, DurationRejected, parse_duration, show_duration
 from protocol.agent import Schedule
+from protocol.budget import AgentBudget
 from protocol.message import TEXT_LIMIT_BYTES
 from protocol.names import NameRejected, check_tag, check_workflow_name
 
@@ -88,3 +89,22 @@ def split_workspace(text: str) -> tuple[str, str | None]:
     """``review:pr-1`` as the workflow's name and its tag; None for any. Raises NameRejected."""
     name, colon, tag = text.partition(":")
     return check_workflow_name(name), check_tag(tag) if colon else None
+
+
+def wakes_text(name: str, schedule: Schedule) -> str:
+    """What ``schedule`` has the agent ``name`` do, as it is agreed to: all of it, verbatim."""
+    is_cron = len(schedule.wakeup.split()) > 1
+    zone = f" ({schedule.timezone or 'local time'})" if is_cron else ""
+    when = f"{'at' if is_cron else 'every'} {schedule.wakeup}{zone}"
+    where = f" in {schedule.workspace}" if schedule.workspace is not None else ""
+    told = schedule.prompt if (schedule.prompt or "").strip() else "what a wakeup is for"
+    return f"{name} wakes by itself {when}{where}, and is told: {told}"
+
+
+def spends_text(name: str, budget: AgentBudget) -> str:
+    """What bounds the cost of wakeups that nobody asks for."""
+    limits = [f"{budget.tokens} tokens"] if budget.tokens is not None else []
+    limits += [f"{budget.usd:g} USD"] if budget.usd is not None else []
+    if not limits:
+        return f"{name} has no budget: nothing bounds what it spends when it wakes"
+    return f"{name} may spend {' and '.join(limits)} within {show_duration(budget.window)}, awake or asked"

@@ -21,7 +21,7 @@ from kernel.source.problems import Problems, fail
 from kernel.source.spelling import suggest
 from protocol.agent import McpServer
 from protocol.errors import Refused
-from protocol.tools import server_name_fault
+from protocol.tools import server_and_tool, server_name_fault
 
 MCP_FILE: Final = ".mcp.json"
 """The project's file, which other programs read too. An agent has of it what its key names."""
@@ -147,6 +147,18 @@ def _of_project(names: Iterable[ScalarNode], node: Node) -> MapNode:
         node.place,
     )
     return MapNode(tuple((name, kind) for name in names), node.place)
+
+
+def read_only_faults(words: Iterable[str], servers: Servers) -> Iterator[KeyFault]:
+    """What is wrong with ``read_only`` of an agent that has ``servers``."""
+    for word in words:
+        server, _tool = server_and_tool(word)
+        if not server:
+            hint = "write mcp__SERVER__TOOL, or mcp__SERVER__* for all of a server"
+            yield KeyFault("read_only", f"{word[:80]!r} names no tool of an MCP server", hint)
+        elif server not in servers and EVERY not in servers:
+            hint = suggest(server, servers, what="its mcp_servers") if servers else "it has no mcp_servers"
+            yield KeyFault("read_only", f"there is no MCP server {server[:40]!r} for {word[:80]!r}", hint)
 
 
 def _faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:

@@ -9,15 +9,19 @@ from typing import Final
 
 from kernel.agents.belongings import NOTHING, Belongings
 from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, Route, route
-from protocol.agent import AgentDefinition
+from kernel.agents.schedule import spends_text, wakes_text
+from protocol.agent import AgentDefinition, Schedule
 from protocol.backends import CLIS
+from protocol.budget import AgentBudget
 from protocol.errors import Refused
 from protocol.project import ProjectDefinition
 from protocol.remote import is_remote
 from protocol.trust import Asked, Consent, Unit, changes, unit
 
-HINT: Final = "look at it and keep it with awk trust, or repeat with AGENT_WORKER_TRUST=1 set (run: --trust)"
-REMOTE_HINT: Final = "run it on a terminal to look at it and keep it, or repeat with --trust or AGENT_WORKER_TRUST=1"
+HINT: Final = "repeat with --trust (or AGENT_WORKER_TRUST=1) for this once, or look at it and keep it: awk trust"
+REMOTE_HINT: Final = (
+    "repeat with --trust (or AGENT_WORKER_TRUST=1) for this once, or run it on a terminal to look at it and keep it"
+)
 _SHOWN: Final = 5
 
 Kept = Callable[[], Iterable[Consent]]
@@ -66,6 +70,24 @@ def agent_units(definition: AgentDefinition, project: ProjectDefinition, own: Be
     """What ``definition`` needs trust for, with what it brings along, as a unit; none where it needs none."""
     found = demands(definition, project, own)
     return (unit(f"agent {definition.name}", found),) if found else ()
+
+
+def schedule_units(definition: AgentDefinition) -> tuple[Unit, ...]:
+    """What the schedule of ``definition`` needs trust for. It is a unit of its own: a message needs no schedule."""
+    if definition.schedule is None:
+        return ()
+    name = definition.name
+    return (unit(schedule_subject(name), schedule_demands(name, definition.schedule, definition.budget)),)
+
+
+def schedule_subject(name: str) -> str:
+    """Whose consent is meant."""
+    return f"schedule of {name}"
+
+
+def schedule_demands(name: str, schedule: Schedule, budget: AgentBudget) -> tuple[str, ...]:
+    """What an agent's own schedule would do."""
+    return (wakes_text(name, schedule), spends_text(name, budget))
 
 
 def require_trust(wanted: Iterable[Unit], say: Say) -> tuple[str, ...]:
@@ -126,7 +148,8 @@ def _of_route(name: str, way: Route) -> list[str]:
 def _unasked(definition: AgentDefinition, own: Belongings) -> list[str]:
     """A file that gives a model a shell, or tools that change something, and says that nobody is to be asked."""
     if definition.approval != "auto":
-        return []
+        unasked = [word for word in definition.read_only if own.servers and definition.approval != "all"]
+        return [f"{definition.name} uses {', '.join(unasked)} unasked (read_only)"] if unasked else []
     if definition.backend in CLIS:
         return [f"{definition.name} runs whatever its model writes, unasked ({definition.backend}, approval: auto)"]
     if "bash" in definition.tools:

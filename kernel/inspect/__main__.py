@@ -50,6 +50,8 @@ def _parser() -> argparse.ArgumentParser:
             one.add_argument("asked", help="a name, or a path from the project's root")
             one.add_argument("params", nargs="*", help="parameters, after --")
         else:
+            if verb == "validate":
+                one.add_argument("--state", type=Path, help="where it is kept what is trusted")
             one.add_argument("asked", nargs="*" if verb == "validate" else "?", help="files; of config also a name")
     for verb in ("agents", "agent", "judge", "uses"):
         one = verbs.add_parser(verb)
@@ -75,9 +77,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _validate(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.validate import validate  # noqa: PLC0415  (each verb pays for its own imports)
+    from kernel.agents.consents import KeptConsents  # noqa: PLC0415  (each verb pays for its own imports)
+    from kernel.inspect.validate import validate  # noqa: PLC0415  (as above)
 
-    found = validate(args.project, args.cwd, args.asked, environ)
+    trusted = environ.get("AGENT_WORKER_TRUST") == "1"
+    kept = None if args.state is None or trusted else KeptConsents(args.state, str(args.project))
+    found = validate(args.project, args.cwd, args.asked, environ, kept)
     return encode_json(found), 0 if all(file.ok for file in found.files) else _BAD
 
 

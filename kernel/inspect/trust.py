@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kernel.agents.belongings import belongings
 from kernel.agents.catalog import Catalog
-from kernel.agents.trust import agent_units
+from kernel.agents.trust import agent_units, schedule_units
 from kernel.source.problems import BadDefinition
 from kernel.workflows.checkout import Checkout
 from kernel.workflows.find import workflow_names
@@ -56,7 +56,8 @@ def _of(catalog: Catalog, asked: str, checkout: Checkout | None) -> tuple[Unit, 
 
 def _of_agent(definition: AgentDefinition, catalog: Catalog) -> tuple[Unit, ...]:
     project = catalog.project()
-    return agent_units(definition, project, belongings(definition, project, catalog.root))
+    own = belongings(definition, project, catalog.root)
+    return (*agent_units(definition, project, own), *schedule_units(definition))
 
 
 def _distinct(units: Iterable[Unit]) -> tuple[Unit, ...]:

@@ -7,9 +7,10 @@ from types import MappingProxyType
 from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.agents.definition import place_at
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
+from kernel.agents.trust import Kept
 from kernel.inspect.place import SUFFIXES, is_path, kind_of, place_kind, shown
 from kernel.inspect.tolerant import TolerantCatalog
-from kernel.inspect.warnings import agent_warnings, located, workflow_warnings
+from kernel.inspect.warnings import agent_warnings, located, schedule_warnings, workflow_warnings
 from kernel.source.files import FileMissing, folder_errors, read_bytes, read_tree
 from kernel.source.problems import BadDefinition, fail
 from kernel.workflows.find import WORKFLOWS
@@ -24,13 +25,17 @@ from protocol.text import shown_name
 
 
 def validate(
-    root: Path, cwd: Path, asked: Sequence[str], environ: Mapping[str, str] = MappingProxyType({})
+    root: Path,
+    cwd: Path,
+    asked: Sequence[str],
+    environ: Mapping[str, str] = MappingProxyType({}),
+    kept: Kept | None = None,
 ) -> Validation:
     """What is wrong with the files ``asked`` for (paths, from ``cwd``), or with all of the project.
 
-    With ``environ`` it also warns of what this machine cannot do.
+    With ``environ`` it also warns of what this machine cannot do, and of schedules that are not among what is ``kept``.
     """
-    checking = _Checking(root, environ)
+    checking = _Checking(root, environ, kept)
     if asked:
         for path in asked:
             checking.file(_found(root, cwd, path))
@@ -56,7 +61,8 @@ def _found(root: Path, cwd: Path, asked: str) -> str:
 class _Checking:
     """Files looked at so far, with their mistakes. A mistake goes to the file it is in, whoever led to it."""
 
-    def __init__(self, root: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, root: Path, environ: Mapping[str, str], kept: Kept | None) -> None:
+        self._kept = kept
         self._root = root
         self._environ = environ
         self._workflows: dict[str, LoadedWorkflow] = {}
@@ -85,7 +91,14 @@ class _Checking:
         own = () if workflow is None else workflow_warnings(workflow, self._root, self._environ)
         loaded = (one.definition for one in self._catalog.survey().loaded if one.path == path)
         project = self._catalog.project()
-        agents = (warning for one in loaded for warning in agent_warnings(one, project, self._root, self._environ))
+        agents = (
+            warning
+            for one in loaded
+            for warning in (
+                *agent_warnings(one, project, self._root, self._environ),
+                *schedule_warnings(one, self._kept),
+            )
+        )
         return located(self._root, path, (*own, *agents))
 
     def file(self, name: str) -> None:

@@ -5,11 +5,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kernel.agents.bubblewrap import find_bubblewrap
+from kernel.agents.bubblewrap import find_bubblewrap, home_fault
 from kernel.agents.catalog import Catalog
 from kernel.agents.definition import place_at
 from kernel.agents.providers import CauseError, ModelRejected, resolve
 from kernel.agents.servers import Servers, left_out
+from kernel.agents.trust import Kept, missing_consent, schedule_units
 from kernel.source.files import read_tree
 from kernel.source.spelling import suggest
 from kernel.workflows.find import workflow_names
@@ -34,8 +35,14 @@ def agent_warnings(
     except ModelRejected:
         pass  # a mistake of the file, told as one
     yield from ((_key(where, key), message) for key, message in _server_warnings(definition.mcp_servers, root))
-    if definition.sandbox == "on" and find_bubblewrap(environ) is None:
-        yield _key(where, "sandbox"), "bubblewrap (bwrap) is not installed here: all work of this agent will be refused"
+    if definition.sandbox == "on":
+        missing = "bubblewrap (bwrap) is not installed here" if find_bubblewrap(environ) is None else None
+        fault = missing or home_fault(root, environ)
+        if fault is not None:
+            yield (
+                _key(where, "sandbox"),
+                f"{fault.removeprefix('sandbox: on, but ')}: all work of this agent will be refused",
+            )
     yield from ((_key(where, key), message) for key, message in _unknown_tools(definition, project))
     prompt = definition.prompt
     file = prompt.system_file and Catalog(root).system_text(definition, prompt.system_file)
@@ -54,6 +61,12 @@ def _unknown_tools(definition: AgentDefinition, project: ProjectDefinition) -> I
     known = (*BUILT_IN, *project.tools, *CONTEXT_TOOLS)
     for name in sorted(called - CONTEXT_TOOLS):
         yield "mock", f"there is no tool {name[:60]!r}, so the call will fail; {suggest(name, known, what='there are')}"
+
+
+def schedule_warnings(definition: AgentDefinition, kept: Kept | None) -> Iterator[tuple[str, str]]:
+    """That a schedule does not run where it is not among what is ``kept``; None: not asked."""
+    if kept is not None and missing_consent(schedule_units(definition), kept):
+        yield "schedule", f"it does not run until you trust it (look at it and keep it: awk trust {definition.name})"
 
 
 def _unreplaced(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:

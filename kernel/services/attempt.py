@@ -28,7 +28,7 @@ from kernel.procs.spec import Spec
 from kernel.services.admission import Admission
 from kernel.services.books import Books, Tried
 from kernel.services.briefing import Briefing, Briefings, CannotStart
-from kernel.services.ground import Prepare, nothing_to_prepare
+from kernel.services.ground import Prepare, nothing_is_over, nothing_to_prepare
 from kernel.services.link import Tail
 from kernel.services.live import Live, StopReason
 from kernel.services.outcome import Ending, of_bug
@@ -75,11 +75,16 @@ class Attempts:
         books: Books,
         now_text: Callable[[], str],
         prepare: Prepare = nothing_to_prepare,
+        over: Callable[[Leased], None] = nothing_is_over,
         working: Callable[[str], AbstractContextManager[None]] = _nobody_knows,
     ) -> None:
-        """``working``: a block of it is around whatever the kernel itself does for an instruction."""
+        """``over`` is called once nothing of an attempt is left, whether it was prepared or not.
+
+        ``working``: a block of it is around whatever the kernel itself does for an instruction.
+        """
         self._working = working
         self._prepare = prepare
+        self._over = over
         self._writer = writer
         self._reader = reader
         self._launcher = launcher
@@ -116,6 +121,7 @@ class Attempts:
             await self._books.settle(leased, of_bug(error), Tried())
         finally:
             self._purse.close(leased.instruction)
+            self._over(leased)
             del self.live[leased.instruction]
 
     def stop_all(self, grace_seconds: float) -> None:

@@ -150,6 +150,7 @@ class Briefings:
             pinned=dict(own.pinned),
             skills=own.skills,
             mcp_servers=filled(own.servers, self._environ),
+            read_only=definition.read_only,
             approval=leased.approval or definition.approval,
             command=command_of(definition, self._catalog.root, env["PATH"]),
             attempt_dir=self._folders.attempt(leased),

@@ -4,18 +4,20 @@ Named while it is briefed, from rows and files; made and tried before anything i
 confined (it holds the key): what it starts is, and its file tools keep to its directory.
 """
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kernel.agents.bubblewrap import cannot_confine, need_bubblewrap
+from kernel.agents.bubblewrap import RUN_OUTSIDE, cannot_confine, home_fault, link_fault, need_bubblewrap
 from kernel.agents.catalog import AGENTS
 from kernel.agents.project import PROJECT_FILES
 from kernel.agents.providers import CauseError
 from kernel.procs.attempt_dir import LOCK_FILE
 from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
+from kernel.services.placeholders import Placeholders
 from kernel.store.commits.lease import Leased
 from kernel.workflows.find import WORKFLOWS
 from protocol.agent import AgentDefinition
@@ -24,9 +26,14 @@ from protocol.ipc import Sandbox, Start
 
 _PROTECTED: Final = (AGENTS, WORKFLOWS, *PROJECT_FILES)
 """Of the project: what says who agents are and what they may do. An agent that can write it lets itself out."""
+_QUARTER: Final = 4
+"""The part of the machine's memory that one private folder can hold where an agent has no limit of its own."""
 _OF_GIT: Final = ("config", "config.worktree", "hooks")
 """Of a repository: what is executed by whoever uses it next."""
-_TRIAL: Final = ("--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--")
+_TRIAL: Final = (
+    "--unshare-user", "--disable-userns", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
+    "--size", "4096", "--tmpfs", "/tmp", "--",  # noqa: S108  (a private one)
+)  # fmt: skip
 _TRIAL_SECONDS: Final = 20.0
 _SAID: Final = 300
 
@@ -58,6 +65,7 @@ class Confinement:
         self._launcher = launcher
         self._works: set[str] = set()
         self._trials = 0
+        self._placeholders = Placeholders(root)
 
     def of(self, definition: AgentDefinition, ground: Ground, start: Start) -> Sandbox | None:
         """What confines the programs of ``start``; None: nothing does. Raises CauseError where nothing can."""
@@ -66,20 +74,40 @@ class Confinement:
         if definition.backend == EXEC:
             text = "sandbox: on confines what a worker starts, and with backend exec your program is the worker"
             raise CauseError("spawn_permanent", f"{text} (write sandbox: off, and have it confine itself)")
-        repository = Path(ground.repository or self._root / ".git")
+        in_project = ground.top == str(self._root)
+        fault = home_fault(self._root, self._environ) or link_fault(self._root, (*_PROTECTED, *RUN_OUTSIDE))
+        if fault is not None:
+            raise CauseError("spawn_permanent", fault)
+        repository = Path(ground.repository)
         if ground.repository:
             (repository / "hooks").mkdir(exist_ok=True)  # as git does: what is not there cannot be made read-only
         return Sandbox(
             program=need_bubblewrap(self._environ),
             writable=tuple(filter(None, (ground.top, ground.repository, start.attempt_dir, start.session_dir))),
             readable=(
-                *((str(self._root),) if ground.top != str(self._root) else ()),
+                *(() if in_project else (str(self._root),)),
                 *(str(self._root / name) for name in _PROTECTED),
-                *(str(repository / name) for name in _OF_GIT),
+                *((str(self._root / name) for name in RUN_OUTSIDE) if in_project else ()),
+                *((str(repository / name) for name in _OF_GIT) if ground.repository else ()),
                 str(Path(start.attempt_dir) / LOCK_FILE),
             ),
             hidden=start.hidden,
+            private_bytes=definition.limits.memory or _machine_bytes() // _QUARTER,
         )
+
+    async def ready(self, attempt: str, sandbox: Sandbox) -> None:
+        """See that it works, and that all of it can be protected until ``over``. Raises CauseError, SpawnTransient."""
+        await self.check(sandbox)
+        names = [name for name in RUN_OUTSIDE if str(self._root / name) in sandbox.readable]
+        try:
+            self._placeholders.hold(attempt, names)
+        except OSError as error:
+            text = f"sandbox: on, but {error.filename} cannot be protected: {error.strerror}"
+            raise CauseError("spawn_permanent", text) from error
+
+    def over(self, attempt: str) -> None:
+        """Nothing of ``attempt`` runs any more."""
+        self._placeholders.release(attempt)
 
     async def check(self, sandbox: Sandbox) -> None:
         """Try it once. Raises CauseError where it fails, SpawnTransient."""
@@ -101,9 +129,17 @@ class Confinement:
         self._works.add(sandbox.program)
 
 
+def _machine_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 Prepare = Callable[[Leased, Start], Awaitable[None]]
 """Makes an attempt's ground ready, before anything is started on it. Raises CauseError, SpawnTransient."""
 
 
 async def nothing_to_prepare(_leased: Leased, _start: Start) -> None:
     """For attempts in the project itself, which nothing confines."""
+
+
+def nothing_is_over(_leased: Leased) -> None:
+    """For attempts for which nothing was prepared."""

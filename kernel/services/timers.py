@@ -6,6 +6,7 @@ until it sees that the wall clock was set, or that a schedule was written into a
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -14,10 +15,13 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.agents.registry import Known, refresh, update
 from kernel.agents.schedule import DEFAULT_PROMPT, Every, ScheduleRejected, cadence
+from kernel.agents.trust import Kept
 from kernel.policy.cadence import rearmed_ms, sought_from_ms
+from kernel.services.watching import MOVED, CannotWatch, watching
 from kernel.source.problems import BadDefinition
 from kernel.store import timers
 from kernel.store.commits.arm import arm, fire, postpone
+from kernel.store.commits.note import note
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
 from kernel.store.timers import Timer
@@ -25,6 +29,7 @@ from kernel.store.writer import Writer
 from kernel.workflows.schedules import Scheduled, schedules
 from protocol.agent import Schedule
 from protocol.errors import Refused
+from protocol.names import name_of
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +56,11 @@ class Timers:
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
         local: str | None,
+        trusted: bool = False,
+        kept: Kept = tuple,
+        consents: Path | None = None,
     ) -> None:
+        """``trusted``: every file is. Else only schedules among what is ``kept``, in the folder ``consents``, count."""
         self._reader = reader
         self._writer = writer
         self._catalog = catalog
@@ -59,6 +68,11 @@ class Timers:
         self._now_ms = now_ms
         self._wall_ms = wall_ms
         self._local = local
+        self._trusted = trusted
+        self._kept = kept
+        self._consents = consents
+        self._agreed = kept()
+        self._told: frozenset[Scheduled] = frozenset()
         self._offset_ms = wall_ms() - now_ms()
         self._stamp = catalog.stamp()
         self._stamped_ms = now_ms()
@@ -67,16 +81,32 @@ class Timers:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch until cancelled."""
         task_status.started()
-        while True:
-            with trio.move_on_after(await self.run_once()):
-                await self._wake.wait()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch_consents)
+            while True:
+                with trio.move_on_after(await self.run_once()):
+                    await self._wake.wait()
+
+    async def _watch_consents(self) -> None:
+        """Wake up when something was agreed to or taken back. Where nobody tells, that is seen once a minute."""
+        if self._consents is None or self._trusted:
+            return
+        try:
+            with watching() as watch:
+                watch.cover((self._consents,), MOVED)
+                while True:
+                    await watch.changed()
+                    if self._kept() != self._agreed:
+                        self._wake.set()
+        except CannotWatch as error:
+            logger.warning("schedule.unwatched %s: consent is noticed once a minute", error)
 
     async def run_once(self) -> float:
         """Arm what changed and let come what is due. Returns the seconds until there may be something to do."""
         changed = self._wake.clear()
         try:
             await self._read_files()
-            if self._clock_was_set() or self._wake.clear() or changed:
+            if self._clock_was_set() or self._consents_changed() or self._wake.clear() or changed:
                 await self._arm()
             for timer in self._reader.now(timers.due, self._now_ms(), self._wall_ms()):
                 await self._come(timer)
@@ -96,6 +126,10 @@ class Timers:
         if stamp != self._stamp:
             await update(self._catalog, self._writer)
             self._stamp = stamp
+
+    def _consents_changed(self) -> bool:
+        before, self._agreed = self._agreed, self._kept()
+        return before != self._agreed
 
     def _clock_was_set(self) -> bool:
         offset_ms = self._wall_ms() - self._now_ms()
@@ -118,16 +152,29 @@ class Timers:
     async def _arm(self) -> None:
         declared = await self._reader.read(timers.declared)
         armed = {(timer.agent, timer.home): timer for timer in declared.armed}
+        found = schedules(declared.agents, declared.workflows)
+        untrusted = frozenset(() if self._trusted else (one for one in found if not one.trusted(self._agreed)))
+        await self._tell(untrusted)
         wanted = [
             timer
-            for one in schedules(declared.agents, declared.workflows)
-            if (timer := self._timer(one, armed.get((one.agent, one.home)))) is not None
+            for one in found
+            if one not in untrusted and (timer := self._timer(one, armed.get((one.agent, one.home)))) is not None
         ]
         kept = {(timer.agent, timer.home) for timer in wanted}
         put = [timer for timer in wanted if timer != armed.get((timer.agent, timer.home))]
         drop = [timer for key, timer in armed.items() if key not in kept]
         if put or drop:
             await self._writer.commit(arm, put, drop)
+
+    async def _tell(self, untrusted: frozenset[Scheduled]) -> None:
+        """Say once of each that it does not run, and what would let it."""
+        fresh, self._told = untrusted - self._told, untrusted
+        for one in sorted(fresh, key=lambda one: (one.agent, one.home)):
+            name = name_of(one.agent)
+            hint = f"look at it and keep it: awk trust {one.file}"
+            logger.warning("schedule.untrusted %s in %s does not run; %s", name, one.home, hint)
+            data = {"home": one.home, "wakeup": one.schedule.wakeup, "hint": hint}
+            await self._writer.commit(note, "schedule.untrusted", space=one.home, agent=name, data=data)
 
     def _timer(self, one: Scheduled, armed: Timer | None) -> Timer | None:
         """The timer of a schedule; where it is ``armed`` already and comes as often as before, its time stays."""
@@ -159,7 +206,7 @@ class Timers:
     async def _come(self, timer: Timer) -> None:
         """Let ``timer`` come, unless the agent's file was edited: then its new schedule is armed first."""
         known = await self._compared(timer)
-        if known == "changed":
+        if known == "changed" or self._kept() != self._agreed:
             self._wake.set()
             return
         schedule = _decoder.decode(timer.schedule)

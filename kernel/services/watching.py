@@ -15,7 +15,9 @@ import trio
 
 _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x8, 0x40, 0x80, 0x100, 0x200
 _ONLYDIR: Final = 0x01000000
-_MASK: Final = _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLYDIR
+_ANYTHING: Final = _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
+MOVED: Final = _MOVED_TO
+"""What is put in place whole. The rest may be written all the time."""
 _FLAGS: Final = os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK: Final = 65536
 _ABSENT: Final = frozenset({ENOENT, ENOTDIR, EACCES})
@@ -32,13 +34,13 @@ class Watch:
         self._libc = libc
         self._descriptor = descriptor
 
-    def cover(self, folders: Iterable[Path]) -> None:
+    def cover(self, folders: Iterable[Path], what: int = _ANYTHING) -> None:
         """Watch ``folders`` too, but not what is below them; one that is not there is left out. Raises CannotWatch.
 
         Cheap where it is watched already: called again after each change, it finds what was made anew.
         """
         for folder in folders:
-            if self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _MASK) < 0:
+            if self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), what | _ONLYDIR) < 0:
                 number = ctypes.get_errno()
                 if number not in _ABSENT:
                     raise CannotWatch(os.strerror(number))

@@ -73,27 +73,57 @@ def upcoming(conn: apsw.Connection) -> Upcoming:
     return Upcoming(*row)
 
 
-class Declared(NamedTuple):
-    """What schedules may stand in: agents with their definitions, and running workflows' spaces with theirs."""
+class DeclaredAgent(NamedTuple):
+    """An agent that may have a schedule. ``definition`` is JSON."""
 
-    agents: tuple[tuple[AgentKey, bytes], ...]
-    workflows: tuple[tuple[str, bytes], ...]
+    key: AgentKey
+    origin: str
+    definition: bytes
+
+
+class DeclaredWorkflow(NamedTuple):
+    """A running workflow that may have schedules. ``definition`` is JSON, and ``vouched``: what its start agreed to."""
+
+    space: str
+    file: str
+    definition: bytes
+    vouched: bytes
+
+
+class Declared(NamedTuple):
+    """What schedules may stand in, and the timers there are."""
+
+    agents: tuple[DeclaredAgent, ...]
+    workflows: tuple[DeclaredWorkflow, ...]
     armed: tuple[Timer, ...]
 
 
 AGENTS: Final = """
-SELECT key, definition FROM agents WHERE origin <> 'inline' AND definition IS NOT NULL ORDER BY key
+SELECT key, origin, definition FROM agents WHERE origin <> 'inline' AND definition IS NOT NULL ORDER BY key
 """
-WORKFLOWS: Final = "SELECT space, definition FROM workflows WHERE state = 'running' ORDER BY space"
+WORKFLOWS: Final = """
+SELECT space, file, definition, coalesce(vouched, '[]') FROM workflows WHERE state = 'running' ORDER BY space
+"""
 
 
 def declared(conn: apsw.Connection) -> Declared:
     """All that says which timers there should be, and those there are. Not limited: ask in a thread."""
     return Declared(
-        agents=tuple((AgentKey(key), bytes(body)) for key, body in conn.execute(AGENTS)),
-        workflows=tuple((str(space), bytes(body)) for space, body in conn.execute(WORKFLOWS)),
+        agents=tuple(_agent(row) for row in conn.execute(AGENTS)),
+        workflows=tuple(_workflow(row) for row in conn.execute(WORKFLOWS)),
         armed=all(conn),
     )
+
+
+def _agent(row: object) -> DeclaredAgent:
+    key, origin, definition = cast("tuple[str, str, bytes]", row)
+    return DeclaredAgent(AgentKey(key), origin, bytes(definition))
+
+
+def _workflow(row: object) -> DeclaredWorkflow:
+    space, file, definition, vouched = cast("tuple[str, str, bytes, bytes | str]", row)
+    told = vouched.encode() if isinstance(vouched, str) else bytes(vouched)
+    return DeclaredWorkflow(space, file, bytes(definition), told)
 
 
 _Row = tuple[str, str, bytes, int | None, int, int | None]

@@ -18,6 +18,7 @@ _OVERRIDES = (
     "timeouts",
     "budget",
     "approval",
+    "read_only",
     "schedule",
     "mock",
 )

@@ -12,6 +12,7 @@ from kernel.agents.belongings import belongings
 from kernel.agents.catalog import Catalog
 from kernel.agents.prices import NO_PRICE_HINT, has_price, has_usd_limit
 from kernel.agents.providers import CauseError, resolve
+from kernel.agents.schedule import wakes_text
 from kernel.agents.trust import Kept, Say, agent_units, require_trust
 from kernel.source.problems import BadDefinition
 from kernel.source.spelling import suggest
@@ -27,7 +28,7 @@ from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.mention import find_mentions
 from protocol.names import DEFAULT_TAG, NameRejected, SpaceId, check_tag, workflow_space
-from protocol.trust import Unit, unit
+from protocol.trust import Unit, unit, workflow_subject
 from protocol.workflow import RUN_SECONDS, WorkflowDefinition
 
 Mode = Literal["start", "run"]
@@ -192,9 +193,11 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[Unit, ...]:
     own = [] if loaded.checkout is None else [loaded.checkout.demand]
     own += [f"setup runs: {step.shell}" for step in loaded.definition.setup]
     own += tree_demands(loaded.definition)
+    scheduled = ((name, entry.schedule) for name, entry in loaded.definition.agents.items())
+    own += [wakes_text(name, schedule) for name, schedule in scheduled if schedule is not None]
     own += [f"it reads ${name} of your environment" for name in environment_names(loaded.definition)]
     members = (one for member in loaded.members for one in _member_units(member.definition, loaded))
-    return (*((unit(f"workflow {loaded.path}", own),) if own else ()), *members)
+    return (*((unit(workflow_subject(loaded.path), own),) if own else ()), *members)
 
 
 def _member_units(definition: AgentDefinition, loaded: LoadedWorkflow) -> tuple[Unit, ...]:

@@ -10,24 +10,46 @@ from typing import Final
 
 import msgspec
 
+from kernel.agents.schedule import wakes_text
+from kernel.agents.trust import schedule_demands, schedule_subject
+from kernel.store.timers import DeclaredAgent, DeclaredWorkflow
 from protocol.agent import Schedule
+from protocol.budget import AgentBudget
 from protocol.names import AgentKey, inline_key, personal_space
+from protocol.trust import Consent, workflow_subject
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A schedule, whose it is, and its home: where it wakes the agent unless it names a workspace that runs."""
+    """A schedule, whose it is, and its home: where it wakes the agent unless it names a workspace that runs.
+
+    ``demands`` of ``subject`` need trust; ``vouched`` is what was agreed to with the start of its workflow.
+    """
 
     agent: AgentKey
     home: str
     schedule: Schedule
+    subject: str = ""
+    demands: tuple[str, ...] = ()
+    vouched: frozenset[str] = frozenset()
+
+    @property
+    def file(self) -> str:
+        """What ``awk trust`` takes to ask about it."""
+        return self.subject.rpartition(" ")[2]
+
+    def trusted(self, consents: Iterable[Consent]) -> bool:
+        """Whether all of it is agreed to, by ``consents`` (what the user keeps) or with its workflow."""
+        kept = {demand for one in consents if one.subject == self.subject for demand in one.demands}
+        return kept.union(self.vouched).issuperset(self.demands)
 
 
 # Of stored definitions only what is asked here: whatever else a version of them says does not matter.
 class _Agent(msgspec.Struct, frozen=True):
     schedule: Schedule | None = None
+    budget: AgentBudget = AgentBudget()
 
 
 class _Ref(msgspec.Struct, frozen=True, tag_field="entry", tag="ref"):
@@ -45,35 +67,44 @@ class _Workflow(msgspec.Struct, frozen=True):
 
 _agent: Final = msgspec.json.Decoder(_Agent)
 _workflow: Final = msgspec.json.Decoder(_Workflow)
+_vouched: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
-def schedules(
-    agents: Iterable[tuple[AgentKey, bytes]], workflows: Iterable[tuple[str, bytes]]
-) -> tuple[Scheduled, ...]:
-    """The schedules of agents (key, definition) and of running workflows (space, definition); definitions are JSON."""
-    in_workflows = [one for space, definition in workflows for one in _of_workflow(space, definition)]
+def schedules(agents: Iterable[DeclaredAgent], workflows: Iterable[DeclaredWorkflow]) -> tuple[Scheduled, ...]:
+    """The schedules of agents and of running workflows."""
+    in_workflows = [one for workflow in workflows for one in _of_workflow(workflow)]
     overridden = {one.agent for one in in_workflows}
-    own = (one for key, definition in agents if key not in overridden for one in _of_agent(key, definition))
+    own = (one for agent in agents if agent.key not in overridden for one in _of_agent(agent))
     return (*own, *in_workflows)
 
 
-def _of_agent(key: AgentKey, definition: bytes) -> Iterator[Scheduled]:
+def _of_agent(agent: DeclaredAgent) -> Iterator[Scheduled]:
+    """Whoever made an agent at run time vouched for it; a file is believed only where somebody agreed to it."""
     try:
-        schedule = _agent.decode(definition).schedule
+        found = _agent.decode(agent.definition)
     except msgspec.MsgspecError as error:
-        logger.warning("schedule.unreadable %s: %s", key, error)
+        logger.warning("schedule.unreadable %s: %s", agent.key, error)
         return
-    if schedule is not None:
-        yield Scheduled(key, personal_space(key), schedule)
+    if found.schedule is None:
+        return
+    home = personal_space(agent.key)
+    if agent.origin != "file":
+        yield Scheduled(agent.key, home, found.schedule)
+        return
+    demands = schedule_demands(agent.key, found.schedule, found.budget)
+    yield Scheduled(agent.key, home, found.schedule, schedule_subject(agent.key), demands)
 
 
-def _of_workflow(space: str, definition: bytes) -> Iterator[Scheduled]:
+def _of_workflow(workflow: DeclaredWorkflow) -> Iterator[Scheduled]:
     try:
-        agents = _workflow.decode(definition).agents
+        agents = _workflow.decode(workflow.definition).agents
+        vouched = frozenset(_vouched.decode(workflow.vouched))
     except msgspec.MsgspecError as error:
-        logger.warning("schedule.unreadable %s: %s", space, error)
+        logger.warning("schedule.unreadable %s: %s", workflow.space, error)
         return
+    subject = workflow_subject(workflow.file)
     for name, entry in agents.items():
         if entry.schedule is not None:
-            key = AgentKey(entry.ref) if isinstance(entry, _Ref) else inline_key(name, space)
-            yield Scheduled(key, space, entry.schedule)
+            key = AgentKey(entry.ref) if isinstance(entry, _Ref) else inline_key(name, workflow.space)
+            demands = (wakes_text(name, entry.schedule),)
+            yield Scheduled(key, workflow.space, entry.schedule, subject, demands, vouched)

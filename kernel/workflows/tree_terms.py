@@ -18,7 +18,9 @@ def check_branch_tag(tag: str) -> None:
 
 
 def tree_demands(definition: WorkflowDefinition) -> Iterator[str]:
-    """What the commands of its trees would do, verbatim: they need trust."""
+    """What its trees would do, their commands verbatim: they need trust."""
+    if wants_worktrees(definition):
+        yield "its agents work in git working trees: branches awk/... are made in the repository, its files checked out"
     if isinstance(definition.workspace, Workspace):
         yield from (f"each working tree's setup runs: {step.shell}" for step in definition.workspace.setup)
         yield from (f"each working tree's teardown runs: {step.shell}" for step in definition.workspace.teardown)

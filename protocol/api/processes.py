@@ -44,4 +44,6 @@ class Ps(Document, frozen=True, kw_only=True):
     """``awk ps``."""
 
     agents: tuple[PsRow, ...]
+    notice: str | None = None
+    """What does not run, and what would let it."""
     schema: str = "awk/ps/1"

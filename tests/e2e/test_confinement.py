@@ -58,6 +58,13 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(project: P
         f"ln -s {state}/daemon.json link && cat link",
         f"mount --bind {state} . || unshare -Ur mount --bind {state} .",
         f"touch {project.root}/.agents/mallory.yaml",
+        "mv .git .git.old; cp -r .git.old .git; echo hostile > .git/config",
+        "mkdir evil; echo $PWD/evil > .git/commondir; echo hostile > .git/config.worktree",
+        *(
+            f"mkdir -p {name}; echo hostile > {name}/settings.json"
+            for name in (".vscode", ".idea", ".claude", ".cursor")
+        ),
+        "rm -f .envrc; echo hostile > .envrc",
         "nsenter -t 1 -m cat /etc/hostname; chroot /proc/1/root ls",
         "echo own > own.txt",
         "kill -9 -1",
@@ -65,6 +72,7 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(project: P
     project.write("steal.sh", "".join(f"({way})\n" for way in ways))
     mock(project, 'shell: "sh steal.sh > stolen.txt 2>&1"', "text: done", more="sandbox: on")
     env = {"AGENT_WORKER_BWRAP": str(BWRAP), **TRUSTED}
+    before = sorted(path.name for path in project.root.iterdir())
     assert project.awk("send", "alice", "x", "--wait", env=env).code == 0
     assert project.awk("agent", "info", "alice", "--json").json()["sandbox"] == "on"
     stolen = (project.root / "stolen.txt").read_text(errors="replace")
@@ -73,6 +81,36 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(project: P
     assert "Bearer" not in stolen
     assert (project.root / "own.txt").read_text() == "own\n"
     assert not (project.root / ".agents/mallory.yaml").exists()
+    wait_until(lambda: not (project.root / ".envrc").exists())
+    made = {path.name for path in project.root.iterdir()} - {*before}
+    assert made <= {"own.txt", "stolen.txt", "link", "evil", ".git.old"}, "the rest is gone with the attempt"
+
+
+@pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
+def test_a_project_that_is_the_home_is_not_worked_in_with_a_sandbox(project: Project) -> None:
+    """P18, XF19: the keys there would be open to the agent; validate says it at its place, a start is refused."""
+    mock(project, "shell: touch ran", "text: hi", more="sandbox: on")
+    env = {"AGENT_WORKER_BWRAP": str(BWRAP), "HOME": str(project.root), **TRUSTED}
+    warned = project.awk("validate", env=env).err
+    assert "warning: sandbox: your home" in warned
+    assert "at .agents/alice.yaml:2:1 sandbox" in warned
+    sent = project.awk("send", "alice", "x", "--wait", "--json", env=env)
+    [result] = sent.json()["results"]
+    assert (result["status"], result["cause"]) == ("failed", "spawn_permanent")
+    assert "is the project's folder, so that it would be open to the agent" in result["text"]
+    assert not (project.root / "ran").exists()
+
+
+@pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
+def test_what_a_confined_agent_writes_to_its_tmp_is_memory_of_its_own(project: Project) -> None:
+    """PF14, XF19: 500 MB do not fit under 64 MiB."""
+    script = 'shell: "head -c 500M /dev/zero > /tmp/a; head -c 500M /dev/zero > /dev/shm/b; sleep 4711.9"'
+    mock(project, script, "text: done", more="sandbox: on\nlimits: {memory: 64MiB}")
+    sent = project.awk("send", "alice", "x", "--wait", "--json", env={"AGENT_WORKER_BWRAP": str(BWRAP), **TRUSTED})
+    [result] = sent.json()["results"]
+    assert (sent.code, result["status"], result["cause"]) == (6, "incomplete", "resource")
+    assert "of files in memory (/tmp of a sandbox), and may use 64 MiB" in result["text"]
+    assert marked("4711.9") == []
 
 
 THIEF: Final = """

@@ -135,6 +135,7 @@ class Kernel:
             now_ms=nature.now_ms,
             wall_ms=nature.wall_ms,
             local="UTC",
+            trusted=True,
         )
         self.retention = Retention(
             reader=self.reader,

@@ -1,6 +1,8 @@
 """A keeper without a zygote: ``python -m worker --keeper FD``, what the exec launcher runs."""
 
 import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -88,6 +90,7 @@ def test_a_later_kill_can_only_bring_the_end_nearer(keeper: Keeper) -> None:
     assert (exited.signal, exited.killed) == (9, True)
 
 
+BWRAP = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
 CROWD = "for n in $(seq 40); do sleep 1000 & done; echo up; wait"
 """Forty sleepers, and not one more."""
 GREEDY = f"{sys.executable} -c 'import time; held = bytearray(96 << 20); time.sleep(1000)'"
@@ -110,6 +113,20 @@ def test_a_tree_that_uses_too_much_is_ended_as_a_whole(keeper: Keeper, script: s
     assert isinstance(exited, Exited)
     assert (exited.signal, exited.killed) == (9, False)
     assert (exited.exceeded or "").endswith(why)
+
+
+@pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
+def test_what_a_sandbox_keeps_in_memory_counts(keeper: Keeper) -> None:
+    """PF14, XF19: files in a private /tmp, also in a folder whose name has a blank, are memory of the tree."""
+    box = (str(BWRAP), "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp",
+           "--dir", "/tmp/a b", "--tmpfs", "/tmp/a b")  # fmt: skip
+    keeper.keep(*box, "sh", "-c", "for n in '/tmp' '/tmp/a b'; do head -c 60M /dev/zero > \"$n/x\"; done; sleep 1000")
+    assert isinstance(keeper.hear(), Started)
+    keeper.link.sendall(encode(Bound(memory_bytes=100 << 20)))
+    exited = keeper.hear()
+    assert isinstance(exited, Exited)
+    assert exited.signal == 9
+    assert re.search(r"and (1[12]\d) MiB of files in memory .*may use 100 MiB \(limits.memory\)", exited.exceeded or "")
 
 
 def test_a_tree_within_its_bounds_is_left_alone(keeper: Keeper) -> None:

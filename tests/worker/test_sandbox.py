@@ -39,12 +39,13 @@ class Place:
 
     @property
     def box(self) -> Sandbox:
-        readable = (".agents", ".workflows", ".git/config", ".git/hooks")
+        readable = (".agents", ".workflows", ".git")
         return Sandbox(
             program=BWRAP or "/usr/bin/bwrap",
             writable=(str(self.project), str(self.attempt)),
             readable=(*(str(self.project / name) for name in readable), str(self.attempt / "alive")),
             hidden=(str(self.state),),
+            private_bytes=1 << 20,
         )
 
     @property
@@ -112,13 +113,31 @@ def test_a_program_sees_the_project_and_nothing_else_of_the_user(place: Place) -
 def test_what_decides_about_agents_and_what_git_executes_cannot_be_changed(place: Place) -> None:
     """P19: an agent that could write its own definition, or a hook, would let itself out."""
     ran = place.run(
-        "touch .agents/bob.yaml; echo x > .git/config; echo x > .git/hooks/post-commit; touch .git/HEAD; "
+        "touch .agents/bob.yaml; echo x > .git/config; echo x > .git/hooks/post-commit; touch .git/config.worktree; "
+        "echo $PWD/evil > .git/commondir; mv .git evil; rm -rf .git; ln -s evil .git/modules; "
         f"echo x > {place.attempt}/alive; echo x > {place.attempt}/own; rm -rf .agents"
     )
-    assert ran.stderr.count("Read-only file system") >= 4
+    assert ran.stderr.count("Read-only file system") >= 6
+    assert "mv: cannot move" in ran.stderr
     assert list((place.project / ".agents").iterdir()) == []
-    assert (place.project / ".git/HEAD").exists()
+    assert sorted(path.name for path in (place.project / ".git").iterdir()) == ["config", "hooks"]
+    assert (place.project / ".git/config").read_text() == ""
     assert ((place.attempt / "alive").read_text(), (place.attempt / "own").read_text()) == ("lock", "x\n")
+
+
+@real
+def test_nothing_in_memory_grows_without_bound(place: Place) -> None:
+    """PF14: private folders hold what they may; what carries the mounts, and /dev, hold nothing at all."""
+    ran = place.run(
+        "for at in /tmp /var/tmp /dev/shm $HOME; do head -c 4000000 /dev/zero > $at/x; stat -c %s $at/x; done; "
+        "touch /x /dev/x /run/x; unshare -Ur true; echo ok > /dev/null && echo devices"
+    )
+    *sizes, devices = ran.stdout.split()
+    assert [int(size) <= 1 << 20 for size in sizes] == [True] * 4
+    assert ran.stderr.count("No space left on device") >= 4
+    assert ran.stderr.count("Read-only file system") >= 2
+    assert "unshare failed" in ran.stderr, "in a name space of its own it could mount more of them"
+    assert devices == "devices"
 
 
 @real

@@ -38,13 +38,13 @@ def tools(running: tuple[servers.Server, ...]) -> Mapping[str, Own]:
 
 
 async def test_tools_of_a_program_are_offered_and_called(programs: Programs) -> None:
-    """contracts 1: its environment is what the file gives it; readOnlyHint counts; one that dies is told (P9)."""
+    """contracts 1: its environment is what the file gives it; readOnlyHint counts not; one that dies is told (P9)."""
     with trio.fail_after(20):
         async with servers.running({"one": LOCAL}, programs) as running:
             own = tools(running)
             assert {name: tool.read_only for name, tool in own.items()} == {
-                "mcp__one__look": True, "mcp__one__add": False, "mcp__one__refuse": False,
-                "mcp__one__die": False, "mcp__one__pid": True, "mcp__one__breed": False,
+                "mcp__one__look": False, "mcp__one__add": False, "mcp__one__refuse": False,
+                "mcp__one__die": False, "mcp__one__pid": False, "mcp__one__breed": False,
             }  # fmt: skip
             assert [(await use(own["mcp__one__look"], name=name)).text for name in ("TOKEN", "PYTHONPATH")] == [
                 "s3",
@@ -55,6 +55,26 @@ async def test_tools_of_a_program_are_offered_and_called(programs: Programs) -> 
             assert (await use(own["mcp__one__refuse"])).is_error
             assert (await use(own["mcp__one__die"])).text.startswith("the server one has gone: ")
             assert (await use(own["mcp__one__add"], a=1, b=2)).is_error, "and nobody went with it"
+
+
+@pytest.mark.parametrize(
+    ("read_only", "reads"),
+    [
+        (("mcp__one__look",), {"mcp__one__look"}),
+        (("mcp__one__p*",), {"mcp__one__pid"}),
+        (("mcp__two__*", "mcp__one__loo", "look"), set[str]()),
+        (("mcp__one__*",), {f"mcp__one__{name}" for name in ("look", "add", "refuse", "die", "pid", "breed")}),
+    ],
+)
+async def test_what_only_reads_is_said_by_the_agents_file(
+    programs: Programs, read_only: tuple[str, ...], reads: set[str]
+) -> None:
+    """P19: a server of a repository could call anything read-only, and nobody would be asked."""
+    with trio.fail_after(20):
+        async with servers.running({"one": LOCAL}, programs) as running:
+            [server] = running
+            own = servers.tools_of(server, "i7", read_only)
+    assert {name for name, tool in own.items() if tool.read_only} == reads
 
 
 ODD = """

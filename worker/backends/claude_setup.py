@@ -103,6 +103,7 @@ def _argv(job: Job) -> tuple[str, ...]:
     start, permission = job.start, _PERMISSIONS[job.start.approval]
     allowed = [*permission.allows, _tools_of(DAEMON)]
     allowed += map(_tools_of, start.mcp_servers) if permission.servers else ()
+    allowed += start.read_only if start.approval in {"ask", "deny"} else ()
     system = private.write(job.place / "system.md", start.system)
     return (
         job.binary, "-p", "--verbose",

@@ -12,7 +12,7 @@ from typing import Final
 
 from protocol.agent import Approval
 from protocol.ipc import Provider, Start
-from protocol.tools import OFFERED_TO, TO_MODEL
+from protocol.tools import EVERY_TOOL, OFFERED_TO, TO_MODEL, server_and_tool
 from worker.backends import toml
 from worker.backends.servers import codex_servers
 from worker.models.errors import Failed
@@ -33,9 +33,10 @@ SANDBOXES: Final[Mapping[Approval, str]] = MappingProxyType(
 """``codex exec`` has nobody to ask (``approval_policy`` is never): what would be asked about, its sandbox refuses.
 ``auto`` runs everything, as it does in every backend; what confines that is the agent's ``sandbox``."""
 SERVERS: Final[Mapping[Approval, str]] = MappingProxyType(
-    {"auto": "approve", "ask": "writes", "all": "prompt", "deny": "writes"}
+    {"auto": "approve", "ask": "prompt", "all": "prompt", "deny": "prompt"}
 )
-"""Of the agent's own MCP servers: all tools run, or those that say of themselves that they only read, or none."""
+"""Of the agent's own MCP servers: all tools run, or none but those of ``read_only``. Its "writes" would believe what a
+server says of itself."""
 
 
 def config(start: Start) -> str:
@@ -99,7 +100,20 @@ def _daemon(start: Start) -> dict[str, toml.Value]:
 def _servers(start: Start) -> dict[str, toml.Value]:
     mode = {"default_tools_approval_mode": SERVERS[start.approval]}
     tables = codex_servers(start.mcp_servers, start.limits.tool_seconds).tables
-    return {name: {**table, **mode} for name, table in tables.items() if isinstance(table, Mapping)}
+    return {
+        name: {**table, **mode, **_reading(start, name)} for name, table in tables.items() if isinstance(table, Mapping)
+    }
+
+
+def _reading(start: Start, server: str) -> dict[str, toml.Value]:
+    """What of ``server`` runs unasked. It takes names of tools only: a pattern counts where it is for all of them."""
+    if start.approval not in {"ask", "deny"}:
+        return {}
+    tools = [tool for name, tool in map(server_and_tool, start.read_only) if name == server]
+    if EVERY_TOOL in tools:
+        return {"default_tools_approval_mode": "approve"}
+    named = [tool for tool in tools if not tool.endswith(EVERY_TOOL)]
+    return {"tools": {tool: {"approval_mode": "approve"} for tool in named}} if named else {}
 
 
 def _features(start: Start) -> dict[str, toml.Value]:

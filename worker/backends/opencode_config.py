@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from protocol.agent import Approval
 from protocol.ipc import Provider, Start
+from protocol.tools import server_and_tool
 from worker.backends.servers import opencode_servers
 from worker.models.errors import Failed
 
@@ -89,9 +90,13 @@ def environment(env: Mapping[str, str], *, home: Path, config: Path) -> dict[str
 
 
 def _of_servers(start: Start) -> dict[str, str]:
-    """Of the agent's own servers it does not know what only reads, so their tools are there with ``auto`` alone."""
+    """Tools of the agent's own servers are there with ``auto``, or where ``read_only`` names them."""
     verdict = "allow" if start.approval == "auto" else "deny"
-    return {f"{name}_*": verdict for name in start.mcp_servers}
+    reading = map(server_and_tool, start.read_only) if start.approval in {"ask", "deny"} else ()
+    return {
+        **{f"{name}_*": verdict for name in start.mcp_servers},
+        **{f"{server}_{tool}": "allow" for server, tool in reading},
+    }
 
 
 def _provider(start: Start, provider: Provider, key: Path | None) -> dict[str, Any]:

@@ -33,15 +33,19 @@ class NotAllowed(Exception):
 
 
 class Place:
-    """The directory ``root``. ``hidden`` are folders that nothing of is shown, wherever they lie.
+    """The directory ``root``. ``hidden`` are folders that nothing of is shown, wherever they lie; what is
+    ``closed`` (folders and files) is not written.
 
     Links on the way to it are followed once, now. With ``as_it_is`` there were none, and none is followed.
     """
 
-    def __init__(self, root: str, hidden: Iterable[str] = (), *, as_it_is: bool = False) -> None:
+    def __init__(
+        self, root: str, hidden: Iterable[str] = (), closed: Iterable[str] = (), *, as_it_is: bool = False
+    ) -> None:
         self._root = os.path.normpath(root) if as_it_is else os.path.realpath(root)
         inside = (os.path.realpath(folder) for folder in hidden)
         self._hidden = tuple(folder for folder in inside if os.path.commonpath([self._root, folder]) == self._root)
+        self._closed = tuple(map(os.path.realpath, closed))
 
     def find(self, path: str) -> Parts:
         """Where ``path`` leads: relative to the directory, or absolute and in it. Raises NotAllowed, OSError."""
@@ -69,6 +73,9 @@ class Place:
         low = tuple(map(_as_any_system_sees, parts))
         if _GIT in low or low[0] in _STEERING_FOLDERS or (len(low) == 1 and low[0] in _STEERING_FILES):
             raise NotAllowed("it decides what is run here, so no tool writes it: ask the user to")
+        real = os.path.join(self._root, *parts)
+        if any(os.path.commonpath([folder, real]) == folder for folder in self._closed):
+            raise NotAllowed("it is read-only in your sandbox: ask the user to change it")
         return parts
 
     def folder(self, parts: Parts, *, make: bool = False) -> int:

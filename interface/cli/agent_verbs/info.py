@@ -43,7 +43,7 @@ def _info(context: Context, name: str) -> bytes:
     except Unreachable as error:
         agent_name(name)
         context.out.note(context.why_down(error))
-        return inspecting.agent_info(context.project.root, name)
+        return inspecting.agent_info(context.environ, context.project.root, name)
 
 
 def _counts(context: Context, info: dict[str, Any]) -> object:

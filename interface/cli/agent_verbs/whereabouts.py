@@ -43,7 +43,7 @@ def place_of(context: Context, name: str) -> Place:
     except Failure as failure:
         if failure.code != "unknown_agent":
             raise
-    return place_in(root, json.loads(inspecting.agent_info(root, name)))
+    return place_in(root, json.loads(inspecting.agent_info(context.environ, root, name)))
 
 
 def place_of_file(context: Context, name: str) -> Place:

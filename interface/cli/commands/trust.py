@@ -9,6 +9,7 @@ import msgspec
 
 from interface.cli.consent import can_ask
 from interface.cli.context import Context
+from interface.cli.escape import one_line
 from interface.cli.exits import Exit
 from interface.cli.parsing import json_flag
 from interface.cli.views import trust as view
@@ -65,6 +66,12 @@ def _trust(context: Context, asked: list[str]) -> int:
     if context.args.json:
         context.out.document(msgspec.json.encode(TrustReport(units=rows)))
     if missing:
+        if not context.args.json:
+            count = f"{len(missing)} of these are" if len(missing) > 1 else "this is"
+            again = " ".join((context.program, "trust", *asked, "--yes"))
+            context.out.note(
+                f"{count} not trusted, and nobody here can be asked or agreed: keep it with {one_line(again)}"
+            )
         return Exit.UNTRUSTED
     return Exit.BAD_CONFIGURATION if found.skipped else Exit.OK
 

@@ -18,9 +18,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     """Say of every file whether it is sound; what is wrong goes to stderr."""
     root = context.project.root
-    document = ask(
-        context.environ, "validate", "--project", root, "--cwd", context.cwd or root, "--", *context.args.files
-    )
+    where = ("--project", root, "--state", context.project.state, "--cwd", context.cwd or root)
+    document = ask(context.environ, "validate", *where, "--", *context.args.files)
     files = json.loads(document)["files"]
     if context.args.json:
         context.out.document(document)

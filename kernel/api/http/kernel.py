@@ -8,6 +8,7 @@ from kernel.api.context import Services
 from kernel.api.http.agents import check_known
 from kernel.api.http.route import Call
 from kernel.api.http.spaces import known_space
+from kernel.api.http.untrusted import untrusted_notice
 from kernel.api.http.workflows import rows_of_running
 from kernel.policy.boots import WAY_OUT
 from kernel.store import agents
@@ -35,7 +36,7 @@ async def status(services: Services, call: Call[None]) -> StatusReport:
     wrong = () if meant is not None else await trio.to_thread.run_sync(broken, services.catalog)
     return StatusReport(
         state="down" if space is not None and not here else "degraded" if degraded else "up",
-        notice=_notice(services, trouble, len(wrong)),
+        notice=_notice(services, trouble, len(wrong), await untrusted_notice(services)),
         storage=None if trouble is None else "storage_full" if trouble.code == "storage_full" else "busy",
         kernel=KernelInfo(
             pid=about.pid,
@@ -65,13 +66,13 @@ def _meant(services: Services, space: str | None, agent: str | None) -> frozense
     return keys
 
 
-def _notice(services: Services, trouble: Refused | None, wrong: int) -> str | None:
+def _notice(services: Services, trouble: Refused | None, wrong: int, untrusted: str | None) -> str | None:
     if services.safe_mode():
         return WAY_OUT
     if trouble is not None:
         return f"{trouble.text}; {trouble.hint}"
     files = "definitions with mistakes are not in effect, what they said before is (mend them: awk validate)"
-    return files if wrong else None
+    return "; ".join(part for part in (files if wrong else None, untrusted) if part) or None
 
 
 def _held(row: PsRow) -> HeldAgent:

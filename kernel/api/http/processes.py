@@ -7,6 +7,7 @@ import trio
 
 from kernel.api.context import Activity, Services
 from kernel.api.http.route import Call
+from kernel.api.http.untrusted import untrusted_notice
 from kernel.api.process_table import Load
 from kernel.store import agents
 from protocol.api.processes import Ps, PsRow
@@ -23,7 +24,8 @@ async def ps(services: Services, _call: Call[None]) -> Ps:
     if pids:
         loads = await trio.to_thread.run_sync(services.processes.measure, pids, now_ms)
     rows = (_row(process, activity, loads) for process in processes)
-    return Ps(agents=tuple(_with_diff(row, services.diff_stat(row.space, row.name)) for row in rows))
+    agents_now = tuple(_with_diff(row, services.diff_stat(row.space, row.name)) for row in rows)
+    return Ps(agents=agents_now, notice=await untrusted_notice(services))
 
 
 def _with_diff(row: PsRow, diff: DiffStat | None) -> PsRow:

@@ -113,8 +113,13 @@ CHANGES: Final[dict[str, Callable[[Path], object]]] = {
     "an argument in .mcp.json": lambda root: _replace(root / ".mcp.json", '"gh"', '"gx"'),
     "a variable in .mcp.json": lambda root: _replace(root / ".mcp.json", "${GH_TOKEN}", "${AWS_KEY}"),
     "a value in .mcp.json": lambda root: _replace(root / ".mcp.json", '"ro"', '"rw"'),
+    "a tool of a server that runs unasked": lambda root: _add(root / ".agents/alice.yaml", "read_only: [mcp__own__x]"),
     "the command of a tool": lambda root: _replace(root / "moniro.yaml", "tools/count.sh", "sh"),
 }
+
+
+def _add(path: Path, line: str) -> None:
+    path.write_text(f"{path.read_text().rstrip()}\n{line}\n")
 
 
 def _skill(folder: Path) -> None:

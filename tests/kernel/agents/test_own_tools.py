@@ -10,6 +10,8 @@ from kernel.source.problems import BadDefinition
 from protocol.agent import McpServer
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES, ON_DEMAND, tool_name_fault
 
+NAMES = "write mcp__SERVER__TOOL, or mcp__SERVER__* for all of a server"
+
 
 def agent(root: Path, keys: str, project: str = "") -> Catalog:
     """A project with one agent, which has these keys."""
@@ -73,6 +75,12 @@ def agent(root: Path, keys: str, project: str = "") -> Catalog:
         ("mcp_servers: { a: { type: sse, url: 'http://x' } }", "3:27 mcp_servers.a.type", "", None),
         ("mcp_servers: { a: { comand: x } }", "3:21 mcp_servers.a.comand", "unknown key", "did you mean command?"),
         ("mcp_servers: .mcp.yaml", "3:14 mcp_servers", "", None),
+        ("read_only: [bash]", "3:1 read_only", "names no tool of an MCP server", NAMES),
+        ("read_only: ['mcp__a__*_x']", "3:1 read_only", "names no tool of an MCP server", NAMES),
+        ("read_only: ['mcp__*']", "3:1 read_only", "names no tool of an MCP server", NAMES),
+        ("read_only: [mcp__a__x]", "3:1 read_only", "there is no MCP server 'a'", "it has no mcp_servers"),
+        ("read_only: {a: b}", "3:12 read_only", "", None),
+        ("read_only: mcp__a__x", "3:12 read_only", "", None),
         ("mcp_servers: [github]", "3:1 mcp_servers", ".mcp.json has no server github", None),
     ],
 )

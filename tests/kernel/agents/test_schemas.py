@@ -61,6 +61,8 @@ AGENT: Final[Special] = {
     ("AgentDefinition", "tools"): st.sampled_from([[], ["bash", "files"]]),
     ("AgentDefinition", "skills"): None,
     ("AgentDefinition", "mcp_servers"): None,
+    ("AgentDefinition", "read_only"): None,
+    ("Ref", "read_only"): None,
     ("AgentDefinition", "sandbox"): st.just("off"),
     ("AgentDefinition", "command"): None,
     ("AgentDefinition", "env"): st.sampled_from([[], ["CI", "TEAM_2"]]),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import trio
 
+from kernel.agents.bubblewrap import RUN_OUTSIDE, home_fault
 from kernel.agents.providers import CauseError
 from kernel.procs.exec import ExecLauncher
 from kernel.services.ground import Confinement, Ground
@@ -30,12 +31,14 @@ def start(folder: Path) -> Start:
 
 
 @asynccontextmanager
-async def confinement(root: Path, bwrap: str) -> AsyncGenerator[Confinement]:
+async def confinement(root: Path, bwrap: str, home: str = "") -> AsyncGenerator[Confinement]:
     (root / "run").mkdir()
     async with trio.open_nursery() as nursery:
         launcher = ExecLauncher(run_dir=root / "run", environ={"PATH": "/usr/bin:/bin"})
         await nursery.start(launcher.run)
-        yield Confinement(root=root, environ={"PATH": "/usr/bin", "AGENT_WORKER_BWRAP": bwrap}, launcher=launcher)
+        yield Confinement(
+            root=root, environ={"PATH": "/usr/bin", "AGENT_WORKER_BWRAP": bwrap, "HOME": home}, launcher=launcher
+        )
         nursery.cancel_scope.cancel()
 
 
@@ -57,6 +60,8 @@ async def test_a_tree_is_free_to_change_and_the_project_is_only_seen(tmp_path: P
         assert own is not None
         assert str(tmp_path) in own.writable
         assert str(tmp_path) not in own.readable
+        assert str(tmp_path / ".git") in own.readable
+        assert str(tmp_path / ".git") not in box.readable, "the project is read-only as a whole"
         off = msgspec.structs.replace(ALICE, sandbox="off")
         assert confine.of(off, Ground("/t", "/t"), start(tmp_path)) is None
 
@@ -66,9 +71,9 @@ async def test_a_sandbox_that_does_not_work_is_none(tmp_path: Path) -> None:
     broken = program(tmp_path, "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     async with confinement(tmp_path, broken) as confine:
         with pytest.raises(CauseError, match="No permissions to create new namespace"):
-            await confine.check(Sandbox(program=broken))
+            await confine.check(Sandbox(program=broken, private_bytes=1))
         program(tmp_path, "exit 0")
-        await confine.check(Sandbox(program=broken))
+        await confine.check(Sandbox(program=broken, private_bytes=1))
 
 
 async def test_what_cannot_be_confined_is_refused(tmp_path: Path) -> None:
@@ -79,3 +84,59 @@ async def test_what_cannot_be_confined_is_refused(tmp_path: Path) -> None:
         own = msgspec.structs.replace(ALICE, backend="exec", command=("x",))
         with pytest.raises(CauseError, match="your program is the worker"):
             confine.of(own, Ground("/t", "/t"), start(tmp_path))
+
+
+@pytest.mark.parametrize("home", [".", "sub/home", "link"])
+async def test_a_project_that_holds_the_home_confines_nobody(tmp_path: Path, home: str) -> None:
+    """P6, P18, XF19: the home is the project, in it, or a link to it: keys would be open, dot files writable."""
+    (tmp_path / "sub/home").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path)
+    async with confinement(tmp_path, program(tmp_path, "exit 0"), str(tmp_path / home)) as confine:
+        for ground in (Ground(str(tmp_path), str(tmp_path)), Ground("/t", "/t")):
+            with pytest.raises(CauseError, match=r"your home .* so that it would be open to the agent"):
+                confine.of(ALICE, ground, start(tmp_path))
+    assert home_fault(Path("/"), {"HOME": str(tmp_path)}) is not None
+    assert home_fault(tmp_path, {"HOME": str(tmp_path.parent)}) is None
+    assert home_fault(tmp_path, {"HOME": f"{tmp_path}-two"}) is None
+
+
+@pytest.mark.parametrize("name", [".git", ".agents", ".envrc"])
+async def test_what_is_a_link_cannot_be_protected(tmp_path: Path, name: str) -> None:
+    """P19, XF19: a mount would stand where the link leads, and the link could be replaced."""
+    (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
+        with pytest.raises(CauseError, match=f"{name} is a symbolic link"):
+            confine.of(ALICE, Ground(str(tmp_path), str(tmp_path)), start(tmp_path))
+
+
+async def test_what_the_user_runs_by_itself_is_there_to_be_protected_and_goes_when_nobody_needs_it(
+    tmp_path: Path,
+) -> None:
+    """P19, XF19: what is not there yet could be made by the agent; what the user has stays as it is."""
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / ".vscode/settings.json").write_text("{}")
+    (tmp_path / ".idea").mkdir()  # left by a kernel that was killed
+    async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
+        box = confine.of(ALICE, Ground(str(tmp_path), str(tmp_path)), start(tmp_path))
+        assert box is not None
+        await confine.ready("i1-1", box)
+        await confine.ready("i2-1", box)
+        assert all((tmp_path / name).exists() for name in RUN_OUTSIDE)
+        confine.over("i1-1")
+        assert all((tmp_path / name).exists() for name in RUN_OUTSIDE), "another one still works there"
+        (tmp_path / ".claude/commands").mkdir()
+        confine.over("i2-1")
+        confine.over("i3-1")
+    left = [name for name in RUN_OUTSIDE if (tmp_path / name).exists()]
+    assert left == [".vscode", ".claude"]
+
+
+async def test_an_empty_envrc_of_the_user_stays(tmp_path: Path) -> None:
+    """P14: what is empty and was there before is not ours."""
+    (tmp_path / ".envrc").touch()
+    async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
+        box = confine.of(ALICE, Ground(str(tmp_path), str(tmp_path)), start(tmp_path))
+        assert box is not None
+        await confine.ready("i1-1", box)
+        confine.over("i1-1")
+    assert (tmp_path / ".envrc").exists()

@@ -13,7 +13,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.registry import register
-from kernel.agents.schedule import DEFAULT_PROMPT
+from kernel.agents.schedule import DEFAULT_PROMPT, wakes_text
+from kernel.agents.trust import Kept, schedule_units
 from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
 from kernel.services.runs import Runs
 from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Timers
@@ -26,6 +27,7 @@ from kernel.store.writer import STORAGE_FULL
 from protocol.agent import AgentDefinition, Schedule
 from protocol.errors import Cause
 from protocol.names import AgentKey, number_of
+from protocol.trust import Consent, digest_of
 from protocol.workflow import Ref, WorkflowDefinition
 from tests.kernel.store.house import House, open_house
 
@@ -54,9 +56,12 @@ class Scene:
         await register(self.catalog, self.house.writer, self.house.reader)
         await self.timers.run_once()
 
-    def new_timers(self) -> Timers:
+    def new_timers(self, *, trusted: bool = True, kept: Kept = tuple, consents: Path | None = None) -> Timers:
         """What the next kernel would have."""
         return Timers(
+            trusted=trusted,
+            kept=kept,
+            consents=consents,
             reader=self.house.reader,
             writer=self.house.writer,
             catalog=self.catalog,
@@ -383,7 +388,7 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
 
         it.timers = Timers(
             reader=it.house.reader, writer=it.house.writer, catalog=it.catalog, wake=it.house.feed.new_wake(WAKING),
-            now_ms=now_ms, wall_ms=lambda: now_ms() + 5, local=None,
+            now_ms=now_ms, wall_ms=lambda: now_ms() + 5, local=None, trusted=True,
         )  # fmt: skip
         await it.timers.run_once()
         async with trio.open_nursery() as nursery:
@@ -406,3 +411,133 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
                 await anext(queued)
             assert it.woken() == [DEFAULT_PROMPT]
             nursery.cancel_scope.cancel()
+
+
+# -- consent ------------------------------------------------------------------------------------------
+
+
+class Consenting:
+    """What a user keeps, changed by hand."""
+
+    def __init__(self) -> None:
+        self.kept: tuple[Consent, ...] = ()
+
+    def __call__(self) -> tuple[Consent, ...]:
+        return self.kept
+
+    def to(self, it: Scene, name: str = "alice") -> None:
+        """Agree to the schedule of ``name`` as its file has it now."""
+        units = schedule_units(it.catalog.agent(name).definition)
+        found = (Consent(subject=one.subject, demands=one.demands, digest=one.digest, at="now") for one in units)
+        self.kept = (*self.kept, *found)
+
+
+async def test_a_schedule_that_nobody_agreed_to_does_not_run(tmp_path: Path) -> None:
+    """P19: a file of a project spends nothing by itself; said once, with what would let it."""
+    consents = Consenting()
+    async with scene(tmp_path) as it:
+        it.timers = it.new_timers(trusted=False, kept=consents)
+        await it.agent("{wakeup: 5s, prompt: spend}")
+        for _ in range(3):
+            await it.pass_ms(10_000)
+        assert it.woken() == []
+        assert it.armed() == []
+        [told] = [one for one in it.house.told if one.type == "schedule.untrusted"]
+        assert (told.agent, told.data["wakeup"]) == ("alice", "5s")
+        assert str(told.data["hint"]).endswith("awk trust alice")
+        consents.to(it)
+        await it.timers.run_once()
+        await it.pass_ms(5000)
+        assert it.woken() == ["spend"]
+
+
+@pytest.mark.parametrize(
+    "edited", ["{wakeup: 1s, prompt: spend}", "{wakeup: 5s, prompt: spend more}", "{wakeup: '* * * * *'}"]
+)
+async def test_an_edited_schedule_asks_again(tmp_path: Path, edited: str) -> None:
+    """P19: consent is to exactly this interval, this cron line, these words."""
+    consents = Consenting()
+    async with scene(tmp_path) as it:
+        it.timers = it.new_timers(trusted=False, kept=consents)
+        it.write("alice", "{wakeup: 5s, prompt: spend}")
+        consents.to(it)
+        await it.agent("{wakeup: 5s, prompt: spend}")
+        assert it.armed() == [("alice", "dm:alice")]
+        it.write("alice", edited)
+        await it.pass_ms(5000)
+        await it.pass_ms(DAY_MS)
+        assert it.woken() == []
+        assert it.armed() == []
+
+
+async def test_a_budget_that_was_taken_away_asks_again(tmp_path: Path) -> None:
+    """P19: what bounds a schedule was part of what was agreed to."""
+    consents = Consenting()
+    async with scene(tmp_path) as it:
+        it.timers = it.new_timers(trusted=False, kept=consents)
+        it.write("alice", "{wakeup: 5s}\nbudget: {tokens: 1000}")
+        consents.to(it)
+        assert consents.kept[0].demands[1] == "alice may spend 1000 tokens within 1d, awake or asked"
+        await it.agent("{wakeup: 5s}")
+        assert it.armed() == []
+
+
+async def test_a_consent_that_is_taken_back_holds_from_then_on(tmp_path: Path) -> None:
+    """P19: also where several are due at once."""
+    consents = Consenting()
+    async with scene(tmp_path) as it:
+        it.timers = it.new_timers(trusted=False, kept=consents)
+        for name in ("alice", "bob"):
+            it.write(name, "{wakeup: 5s}")
+            consents.to(it, name)
+            await it.agent("{wakeup: 5s}", name)
+        assert len(it.armed()) == 2
+        consents.kept = ()
+        await it.pass_ms(5000)
+        assert it.woken() == it.woken("dm:bob") == []
+        assert it.armed() == []
+
+
+async def test_a_workflow_brings_what_was_agreed_to_with_its_start(tmp_path: Path) -> None:
+    """P19: its own schedules were asked about then; another workflow's consent is none for it."""
+    consents = Consenting()
+    ref = Ref(ref="alice", schedule=Schedule(wakeup="5s"))
+    definition = WorkflowDefinition(name="review", agents={"alice": ref})
+    async with scene(tmp_path) as it:
+        it.timers = it.new_timers(trusted=False, kept=consents)
+        it.write("alice", "{wakeup: 1h}")
+        await register(it.catalog, it.house.writer, it.house.reader)
+        member = MemberSpec(name="alice", key=AgentKey("alice"), origin="file")
+        await it.workflow(member, definition=definition)
+        await it.timers.run_once()
+        assert it.armed() == []
+        demands = (wakes_text("alice", Schedule(wakeup="5s")),)
+        for subject in ("workflow other.yaml", "agent review.yaml"):
+            consents.kept = (Consent(subject=subject, demands=demands, digest=digest_of(subject, demands), at="now"),)
+            await it.timers.run_once()
+            assert it.armed() == []
+        subject = "workflow review.yaml"
+        consents.kept = (Consent(subject=subject, demands=demands, digest=digest_of(subject, demands), at="now"),)
+        await it.timers.run_once()
+        assert it.armed() == [("alice", "review:main")]
+
+
+async def test_a_consent_is_noticed_when_it_is_written(tmp_path: Path) -> None:
+    """LF01: nothing is polled for it."""
+    state = tmp_path / "state"
+    state.mkdir()
+    consents = Consenting()
+    async with scene(tmp_path) as it, trio.open_nursery() as nursery:
+        it.timers = it.new_timers(trusted=False, kept=consents, consents=state)
+        it.write("alice", "{wakeup: 5s}")
+        await register(it.catalog, it.house.writer, it.house.reader)
+        await nursery.start(it.timers.run)
+        await wait_all_tasks_blocked()
+        assert it.armed() == []
+        consents.to(it)
+        (state / "new").touch()
+        (state / "new").rename(state / "trust.json")
+        with trio.fail_after(10):
+            while not it.armed():
+                await wait_all_tasks_blocked(0.01)
+        nursery.cancel_scope.cancel()

@@ -265,3 +265,14 @@ async def test_the_real_one_asks_through_daemon_mcp(tmp_path: Path, granted: boo
         assert "mcp__daemon__channel_send" in offered
         assert "mcp__daemon__auth_request" not in offered
     assert (bed.cwd / "asked").exists() == granted
+
+
+@pytest.mark.parametrize(("approval", "allowed"), [("ask", True), ("deny", True), ("all", False)])
+def test_tools_that_the_agents_file_calls_read_only_are_allowed(
+    tmp_path: Path, approval: Approval, allowed: bool
+) -> None:
+    """P19: those, and no other of their server."""
+    own = {"mine": McpServer(command="serve")}
+    made = job(tmp_path, approval=approval, mcp_servers=own, read_only=("mcp__mine__look",))
+    found = flag(Claude(made).launch().argv, "--allowedTools").split(",")
+    assert ("mcp__mine__look" in found, "mcp__mine" in found) == (allowed, False)

@@ -182,7 +182,7 @@ def test_servers_with_variables_of_one_name_get_each_its_own(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("approval", "mode"), [("auto", "approve"), ("ask", "writes"), ("all", "prompt"), ("deny", "writes")]
+    ("approval", "mode"), [("auto", "approve"), ("ask", "prompt"), ("all", "prompt"), ("deny", "prompt")]
 )
 def test_its_own_servers_are_bound_by_the_approval(tmp_path: Path, approval: Approval, mode: str) -> None:
     """Those tools ask like any other; the kernel's never do."""
@@ -190,3 +190,23 @@ def test_its_own_servers_are_bound_by_the_approval(tmp_path: Path, approval: App
     servers = settings(job)["mcp_servers"]
     modes = {name: server["default_tools_approval_mode"] for name, server in servers.items()}
     assert modes == {"files": mode, "daemon": "approve"}
+
+
+@pytest.mark.parametrize(
+    ("approval", "read_only", "mode", "tools"),
+    [
+        ("ask", ("mcp__files__look", "mcp__web__x"), "prompt", {"look": {"approval_mode": "approve"}}),
+        ("ask", ("mcp__files__*",), "approve", None),
+        ("ask", ("mcp__files__lo*",), "prompt", None),
+        ("deny", ("mcp__files__look",), "prompt", {"look": {"approval_mode": "approve"}}),
+        ("all", ("mcp__files__look",), "prompt", None),
+    ],
+)
+def test_tools_that_the_agents_file_calls_read_only_are_not_refused(
+    tmp_path: Path, approval: Approval, read_only: tuple[str, ...], mode: str, tools: object
+) -> None:
+    """P19: by their names; what a server says of itself ("writes") is not believed."""
+    files = McpServer(command="serve")
+    job = make_job("codex", tmp_path, approval=approval, mcp_servers={"files": files}, read_only=read_only)
+    server = settings(job)["mcp_servers"]["files"]
+    assert (server["default_tools_approval_mode"], server.get("tools")) == (mode, tools)

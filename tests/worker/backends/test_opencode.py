@@ -332,3 +332,15 @@ def test_what_the_user_had_there_stays(tmp_path: Path) -> None:
     program = opencode(make_job("opencode", tmp_path))
     list(program.read(finish("stop")))
     assert note.read_text("utf-8") == "mine"
+
+
+@pytest.mark.parametrize(("approval", "verdict"), [("ask", "allow"), ("deny", "allow"), ("all", None), ("auto", None)])
+def test_tools_that_the_agents_file_calls_read_only_are_offered(
+    tmp_path: Path, approval: Approval, verdict: str | None
+) -> None:
+    """P19: the rule for them comes after the one for their server: of those that fit, the last counts."""
+    files = {"files": McpServer(command="serve")}
+    job = make_job("opencode", tmp_path, approval=approval, mcp_servers=files, read_only=("mcp__files__look",))
+    rules: Mapping[str, str] = settings(job)["permission"]
+    assert rules.get("files_look") == verdict
+    assert verdict is None or list(rules).index("files_look") > list(rules).index("files_*")
