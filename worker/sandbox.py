@@ -50,13 +50,18 @@ def wrap(argv: Sequence[str], start: Start, see: Sequence[str] = ()) -> tuple[st
     the program becomes the exit code 128 + its number.
     """
     box = start.sandbox
-    if box is None:
-        return tuple(argv)
+    return tuple(argv) if box is None else enclose(argv, box, env=start.env, cwd=start.cwd, see=see)
+
+
+def enclose(
+    argv: Sequence[str], box: Sandbox, *, env: dict[str, str], cwd: str, see: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """``argv`` as it runs in ``box``, in ``cwd`` and with ``env``."""
     options: list[str] = []
-    for mount in mounts(argv[0], start.env, box, see):
-        source = () if mount.kind == EMPTY else (mount.path,)
+    for mount in mounts(argv[0], env, box, see):
+        source = () if mount.kind == EMPTY else (box.instead.get(mount.path, mount.path),)
         options += (mount.kind, *source, mount.path)
-    return (box.program, *_ALONE, *options, "--chdir", start.cwd, "--", *argv)
+    return (box.program, *_ALONE, *options, "--chdir", cwd, "--", *argv)
 
 
 def ask_to_leave(outside: int) -> bool:
@@ -85,6 +90,7 @@ def mounts(program: str, env: dict[str, str], box: Sandbox, see: Sequence[str] =
         *(Mount(path, EMPTY) for path in box.hidden),
         *(Mount(path, WRITE) for path in box.writable),
         *(Mount(path, READ) for path in box.readable),
+        *(Mount(path, READ) for path in box.instead),
     ]
     last = {os.path.normpath(mount.path): mount.kind for mount in found}
     return tuple(sorted((Mount(*one) for one in last.items()), key=lambda mount: len(Path(mount.path).parts)))

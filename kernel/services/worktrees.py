@@ -5,7 +5,7 @@ leaves nothing that the next one would not do again.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
@@ -25,11 +25,13 @@ from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.worktrees import State, Worktree
 from kernel.store.writer import Writer
+from kernel.workflows.clone import has_clone
 from kernel.workflows.repository import Changes, Repository
 from kernel.workflows.worktrees import Furnishing, copy_included, run_steps
 from protocol.api.worktrees import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
 from protocol.events import Event
+from protocol.ipc import Sandbox
 from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 
 logger = logging.getLogger(__name__)
@@ -57,7 +59,10 @@ class Worktrees:
         launcher: Launcher,
         environ: Mapping[str, str],
         own_bin: frozenset[str],
+        confine: Callable[[Worktree], Sandbox],
     ) -> None:
+        """``confine``: what confines all that is run over a tree whose agent is confined. It may raise CauseError."""
+        self._confine = confine
         self._root = root
         self._repository = repository
         self._reader = reader
@@ -79,9 +84,9 @@ class Worktrees:
                 f"the run has ended, and the working tree of {tree.name} was removed with it: start the workflow again"
             )
             raise CauseError("definition_missing", text)
-        return Ground(tree.cwd, tree.path, tree.repository)
+        return Ground(tree.cwd, tree.path, tree)
 
-    async def ready(self, leased: Leased) -> None:
+    async def ready(self, leased: Leased, *, confined: bool) -> None:
         """Make the agent's tree unless it is there. Raises CauseError, SpawnTransient.
 
         Cancellation leaves what the next try does away with.
@@ -90,24 +95,42 @@ class Worktrees:
         if tree is None:
             return
         there = await trio.Path(tree.path, ".git").exists()
-        if tree.state in _THERE and there:
-            return
         try:
-            async with self._turn:
-                git_dir = await self._repository.add(tree)
-            await self._furnish(tree)
+            if tree.state not in _THERE or not there:
+                await self._make(tree, confined)
+            elif confined != has_clone(tree):
+                await self._change(tree, confined)
         except Refused as refused:
             if refused.code == "busy":
                 raise SpawnTransient(refused.text) from refused
             hint = f" ({refused.hint})" if refused.hint else ""
             raise CauseError("spawn_permanent", f"{refused.text}{hint}") from refused
+
+    async def _make(self, tree: Worktree, confined: bool) -> None:
+        async with self._turn:
+            git_dir = await self._repository.add(tree, confined=confined)
+        await self._furnish(tree)
         await self._writer.commit(worktree_made, tree, git_dir)
         self._stats[tree.space, tree.name] = DiffStat()
+
+    async def _change(self, tree: Worktree, confined: bool) -> None:
+        """Its agent's file says otherwise than when the tree was made."""
+        if not confined:
+            text = f"the working tree of {tree.name} was made for sandbox: on, and what is in it stays confined"
+            raise Refused("setup_failed", text, "write sandbox: on again, or start the workflow again")
+        await self._repository.confine(tree)
+
+    def box(self, tree: Worktree) -> Sandbox | None:
+        """What confines all that is run over ``tree``; None: its agent is not. Raises Refused where nothing can."""
+        try:
+            return self._confine(tree) if has_clone(tree) else None
+        except CauseError as error:
+            raise Refused("setup_failed", error.text) from error
 
     async def teardown(self, tree: Worktree) -> None:
         """Run what the workflow wants done in ``tree`` at its end. Raises Refused (setup_failed), SpawnTransient."""
         furnishing, steps = self._furnishing(tree, "teardown")
-        await run_steps("teardown", steps, furnishing, launcher=self._launcher, env=self._env)
+        await self._run_steps("teardown", steps, furnishing)
 
     def forget(self, tree: Worktree) -> None:
         """It is not worked in any more."""
@@ -124,7 +147,7 @@ class Worktrees:
 
     async def _reported(self, tree: Worktree, patch: bool) -> WorktreeDiff:
         there = tree.state != "planned" and await trio.Path(tree.path).exists()
-        changes = await self._repository.changes(tree, patch=patch) if there else Changes((), ())
+        changes = await self._repository.changes(tree, box=self.box(tree), patch=patch) if there else Changes((), ())
         return WorktreeDiff(
             agent=tree.name,
             state=_SHOWN[tree.state],
@@ -173,7 +196,7 @@ class Worktrees:
         if tree is None:
             return
         try:
-            self._stats[space, name] = stat_of(await self._repository.changes(tree))
+            self._stats[space, name] = stat_of(await self._repository.changes(tree, box=self.box(tree)))
         except (Refused, SpawnTransient, OSError) as error:
             logger.warning("worktree.unmeasured %s of %s: %s", name, space, error)
 
@@ -181,7 +204,11 @@ class Worktrees:
         names = await self._repository.included()
         await trio.to_thread.run_sync(copy_included, names, self._root, tree)
         furnishing, steps = self._furnishing(tree, "setup")
-        await run_steps("setup", steps, furnishing, launcher=self._launcher, env=self._env)
+        await self._run_steps("setup", steps, furnishing)
+
+    async def _run_steps(self, what: str, steps: tuple[WorktreeStep, ...], furnishing: Furnishing) -> None:
+        box = self.box(furnishing.tree) if steps else None
+        await run_steps(what, steps, furnishing, launcher=self._launcher, env=self._env, sandbox=box)
 
     def _furnishing(self, tree: Worktree, what: str) -> tuple[Furnishing, tuple[WorktreeStep, ...]]:
         """As the workflow was when its run began."""
