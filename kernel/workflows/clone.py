@@ -20,7 +20,7 @@ from kernel.source.beneath import open_file
 from kernel.store.worktrees import Worktree
 from kernel.workflows.git_command import Setting
 from kernel.workflows.git_directory import GitDirectory
-from kernel.workflows.git_view import Manner, View, filter_sections, section, write_alternates
+from kernel.workflows.git_view import Manner, View, filter_sections, quoted, section, write_alternates
 from kernel.workflows.project_git import ProjectGit, failed, with_folder
 from protocol.ipc import Sandbox
 
@@ -121,10 +121,15 @@ async def _take(git: ProjectGit, view: View, clone: View, folder: str, wanted: s
     """Add to the project what ``wanted`` names in the clone, as a pack that is verified first."""
     assert clone.sandbox is not None
     out = Path(folder, "out")
-    await trio.Path(out).mkdir(mode=0o700)
+    await trio.Path(out, "pack").mkdir(mode=0o700, parents=True)
     within = View(clone.folder, clone.top, with_folder(clone.sandbox, str(out)))
-    await git.said(within, "pack-objects", "--revs", "--quiet", f"{out}/pack", given=wanted.encode())
-    pack, count = await trio.to_thread.run_sync(_one_pack, out, Path(folder, "pack"))
+    places = {
+        "GIT_OBJECT_DIRECTORY": str(out),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(f"{clone.folder}/objects"),
+    }
+    words = ("pack-objects", "--revs", "--quiet", f"{out}/pack/pack")
+    await git.said(within, *words, given=wanted.encode(), variables=places)
+    pack, count = await trio.to_thread.run_sync(_one_pack, out / "pack", Path(folder, "pack"))
     words = ("unpack-objects", "-q") if count < _LOOSE else ("index-pack", "--stdin")
     objects = {"GIT_OBJECT_DIRECTORY": _objects_behind(view)}
     await git.said(view, *words, "--strict", f"--max-input-size={PACK_BYTES}", given=pack, variables=objects)

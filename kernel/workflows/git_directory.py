@@ -47,7 +47,9 @@ def find_git_directory(root: Path) -> GitDirectory:
         if stat.S_ISLNK(mode):
             raise NoRepository(f"{dot} is a link", "a git directory that is elsewhere is not used")
         if _is_repository(top):
-            raise NoRepository(f"it is a bare repository: {top}")
+            raise NoRepository(
+                f"it is a bare repository: {top}", "start it in a working tree, whose .git is a folder of git's"
+            )
     raise NoRepository("not a git repository")
 
 

@@ -161,7 +161,7 @@ def make_closed_view(
 def write_alternates(folder: str, objects: Iterable[str]) -> None:
     """Have the git directory ``folder`` use the objects in other folders. Blocks. Raises OSError."""
     os.makedirs(f"{folder}/objects/info", mode=0o700)
-    lines = b"".join(os.fsencode(quoted(path)) + b"\n" for path in objects)
+    lines = b"".join(os.fsencode(quoted(path)) + b"\n" for path in objects if os.path.isdir(path))
     Path(f"{folder}/objects/info/alternates").write_bytes(lines)
 
 

@@ -81,6 +81,8 @@ class Repository:
         self._root = str(root)
         self.place = Path(os.path.realpath(place))
         self._git = ProjectGit(self.place, launcher=launcher, environ=environ, own_bin=own_bin)
+        self._turn = trio.Lock()
+        """For one branch that comes back at a time."""
 
     async def base(self) -> Base:
         """What trees made now would begin with. Raises Refused (bad_definition) where none can be made."""
@@ -189,7 +191,8 @@ class Repository:
             if box is None:
                 yield view, view
                 return
-            tip = await bring_back(self._git, tree, view, box)
+            async with self._turn:
+                tip = await bring_back(self._git, tree, view, box)
             objects = shared_objects(tree)
             async with self._git.closed_view(_outside(tree), view, tip=tip, objects=objects, sandbox=box) as inside:
                 yield view, inside
