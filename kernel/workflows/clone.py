@@ -178,9 +178,10 @@ def _write(tree: Worktree, view: View, config: str, refs: bytes, tip: bytes) -> 
     branch.parent.mkdir(mode=0o700, parents=True)
     branch.write_bytes(tip)
     Path(clone, "HEAD").write_text(f"ref: refs/heads/{tree.branch}\n", "utf-8")
-    for name in ("index", "shallow", "info/exclude", "info/attributes"):
-        with suppress(OSError):
-            shutil.copy2(f"{view.folder}/{name}", f"{clone}/{name}")
+    shutil.copy2(f"{tree.git_dir}/index", f"{clone}/index")
+    for name in ("shallow", "info/exclude", "info/attributes"):
+        with suppress(FileNotFoundError):
+            shutil.copyfile(f"{view.folder}/{name}", f"{clone}/{name}")
     link = Path(link_of(tree))
     Path(f"{link}.new").write_text(f"gitdir: {clone}\n", "utf-8", "surrogateescape")
     Path(f"{link}.new").rename(link)
