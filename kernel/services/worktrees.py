@@ -5,7 +5,8 @@ leaves nothing that the next one would not do again.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
@@ -38,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS: Final = 1.0
 """Between two measurements: what is done meanwhile is measured at once."""
+MEASURED_AT_ONCE: Final = 4
 _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 _THERE: Final = frozenset({"made", "kept"})
 _SHOWN: Final[Mapping[State, Literal["planned", "made", "kept"]]] = MappingProxyType(
@@ -73,9 +75,12 @@ class Worktrees:
         self._turn = trio.Lock()
         self._stats: dict[tuple[str, str], DiffStat] = {}
         """By space and name; as it was after the last step that was measured."""
+        self._due: dict[tuple[str, str], bool] = {}
+        """Those that are being measured, and whether they are to be again."""
+        self._measuring = trio.CapacityLimiter(MEASURED_AT_ONCE)
 
     def ground(self, leased: Leased) -> Ground:
-        """Where the agent works. Raises CauseError where its tree was removed with its run."""
+        """Where the agent works. Raises CauseError where its tree was removed with its run, or leads elsewhere."""
         tree = self._reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
             return Ground(str(self._root), str(self._root))
@@ -84,6 +89,9 @@ class Worktrees:
                 f"the run has ended, and the working tree of {tree.name} was removed with it: start the workflow again"
             )
             raise CauseError("definition_missing", text)
+        if os.path.realpath(tree.cwd) != tree.cwd:  # its agent can write what is above it in the tree
+            text = f"the working directory of {tree.name} is a link now: {tree.cwd}"
+            raise CauseError("spawn_permanent", f"{text} (look at it, and start the workflow again)")
         return Ground(tree.cwd, tree.path, tree)
 
     async def ready(self, leased: Leased, *, confined: bool) -> None:
@@ -164,16 +172,30 @@ class Worktrees:
 
     async def run(self) -> None:
         """Measure trees after their agents' steps, until cancelled."""
-        for space, name in self._made():
-            await self._measure(space, name)
-        with self._feed.subscribe(wanted=self._is_of_a_tree) as events:
-            while True:
-                touched = self._touched(await anext(events))
-                with trio.move_on_after(PAUSE_SECONDS):
-                    while True:
-                        touched |= self._touched(await anext(events))
-                for space, name in touched:
-                    await self._measure(space, name)
+        async with trio.open_nursery() as nursery:
+            self._measure_soon(self._made(), nursery)
+            with self._feed.subscribe(wanted=self._is_of_a_tree) as events:
+                while True:
+                    touched = self._touched(await anext(events))
+                    with trio.move_on_after(PAUSE_SECONDS):
+                        while True:
+                            touched |= self._touched(await anext(events))
+                    self._measure_soon(touched, nursery)
+
+    def _measure_soon(self, touched: Iterable[tuple[str, str]], nursery: trio.Nursery) -> None:
+        """Measure each of them, again where that is under way. One that takes its time keeps no other from it."""
+        for one in touched:
+            under_way = one in self._due
+            self._due[one] = True
+            if not under_way:
+                nursery.start_soon(self._catch_up, one)
+
+    async def _catch_up(self, one: tuple[str, str]) -> None:
+        while self._due[one]:
+            self._due[one] = False
+            async with self._measuring:
+                await self._measure(*one)
+        del self._due[one]
 
     def _touched(self, event: Event) -> frozenset[tuple[str, str]]:
         """Whose step it was; all, where some went by unseen."""

@@ -127,8 +127,8 @@ async def _take(git: ProjectGit, view: View, clone: View, folder: str, wanted: s
         "GIT_OBJECT_DIRECTORY": str(out),
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(f"{clone.folder}/objects"),
     }
-    words = ("pack-objects", "--revs", "--quiet", f"{out}/pack/pack")
-    await git.said(within, *words, given=wanted.encode(), variables=places)
+    pack_to = f"{out}/pack/pack"
+    await git.said(within, "pack-objects", "--revs", "--quiet", pack_to, given=wanted.encode(), variables=places)
     pack, count = await trio.to_thread.run_sync(_one_pack, out / "pack", Path(folder, "pack"))
     words = ("unpack-objects", "-q") if count < _LOOSE else ("index-pack", "--stdin")
     objects = {"GIT_OBJECT_DIRECTORY": _objects_behind(view)}
@@ -164,7 +164,7 @@ async def _copy_objects(git: ProjectGit, tree: Worktree, view: View) -> None:
     """For a repository that borrows objects from others, which no sandbox shows."""
     folder, _ = shared_objects(tree)
     await trio.Path(folder, "pack").mkdir(mode=0o700, parents=True)
-    await git.said(view, "pack-objects", "--revs", "--quiet", f"{folder}/pack/pack", given=b"--all\n")
+    await git.said(view, "pack-objects", "--all", "--quiet", f"{folder}/pack/pack")
 
 
 def _write(tree: Worktree, view: View, config: str, refs: bytes, tip: bytes) -> None:

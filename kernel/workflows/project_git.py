@@ -36,6 +36,8 @@ from protocol.ipc import Sandbox
 
 SECONDS: Final = 600.0
 """For one run of git: a checkout of a large repository takes minutes."""
+CONFINED_SECONDS: Final = 60.0
+"""Over what a confined agent writes: a pipe in place of a file is waited for."""
 LIMIT_BYTES: Final = 64 * 1024 * 1024
 HINT: Final = "write git: none, or see what git says there"
 _VIEW: Final = ".git-"
@@ -105,7 +107,8 @@ class ProjectGit:
     ) -> CommandResult:
         """A run that may as well say no. Raises Refused (bad_definition) where there is no git, SpawnTransient."""
         try:
-            return await replace(self._command, limit_bytes=limit_bytes).run(
+            seconds = SECONDS if view.sandbox is None else CONFINED_SECONDS
+            return await replace(self._command, seconds=seconds, limit_bytes=limit_bytes).run(
                 cwd or view.top,
                 *words,
                 settings=settings,
@@ -133,7 +136,7 @@ class ProjectGit:
 
     def why(self, result: CommandResult) -> str:
         """Why a run that went wrong did."""
-        return self._command.why(result)
+        return "it took too long" if result.timed_out else self._command.why(result)
 
     async def filters(self, view: View) -> tuple[Setting, ...]:
         """The user's own filters, from their configuration and the system's."""

@@ -7,6 +7,7 @@ and never handed out.
 
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -81,8 +82,8 @@ class Repository:
         self._root = str(root)
         self.place = Path(os.path.realpath(place))
         self._git = ProjectGit(self.place, launcher=launcher, environ=environ, own_bin=own_bin)
-        self._turn = trio.Lock()
-        """For one branch that comes back at a time."""
+        self._turns: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
+        """By branch: it comes back once at a time."""
 
     async def base(self) -> Base:
         """What trees made now would begin with. Raises Refused (bad_definition) where none can be made."""
@@ -191,7 +192,7 @@ class Repository:
             if box is None:
                 yield view, view
                 return
-            async with self._turn:
+            async with self._turns[tree.branch]:
                 tip = await bring_back(self._git, tree, view, box)
             objects = shared_objects(tree)
             async with self._git.closed_view(_outside(tree), view, tip=tip, objects=objects, sandbox=box) as inside:

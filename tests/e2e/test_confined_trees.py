@@ -159,3 +159,52 @@ def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -
     assert git(project, "status", "--porcelain", cwd=tree(project)) == "", "the user sees it as it is"
     git(project, "merge", "--quiet", "awk/w/main/alice")
     assert (project.root / "n").read_text() == "x\n"
+
+
+def test_a_repository_that_borrows_objects_gives_a_confined_agent_a_copy(project: Project) -> None:
+    """git clone --shared: what it borrows from is in no sandbox."""
+    workflow(project, f"echo x > n; git add n; git {WHO} commit -qm mine; git log --oneline > seen")
+    lender = project.root.with_name("lender")
+    git(project, "clone", "--quiet", "--bare", str(project.root), str(lender))
+    shutil.rmtree(project.root / ".git/objects")
+    (project.root / ".git/objects/info").mkdir(parents=True)
+    (project.root / ".git/objects/info/alternates").write_text(f"{lender}/objects\n")
+    run(project)
+    assert git(project, "log", "-1", "--format=%s", "awk/w/main/alice") == "mine"
+    assert len((tree(project) / "seen").read_text().splitlines()) == 2
+    assert git(project, "fsck", "--strict") == ""
+
+
+def test_a_working_directory_that_became_a_link_is_not_worked_in(project: Project) -> None:
+    """XF19: file tools are not in the sandbox; they keep to the directory, which has to be the one that was made."""
+    inner = project.root / "app"
+    workflow(project, "true")
+    shutil.copytree(project.root, inner, ignore=shutil.ignore_patterns(".git", "app"))
+    (inner / "alice.sh").write_text(f"cd ..; mv app old; ln -s {project.home} app")
+    git(project, "add", "--all")
+    git(project, "commit", "--quiet", "-m", "inner")
+    within = Project(root=inner, state_home=project.state_home, home=project.home)
+    try:
+        within.write(".workflows/w.yaml", AGAIN)
+        ran = within.awk("run", "w", env=ENV)
+        assert "the working directory of alice is a link now" in ran.out + ran.err
+    finally:
+        within.stop()
+
+
+AGAIN: Final = """
+agents:
+  alice:
+    backend: mock
+    sandbox: on
+    mock:
+      - {shell: "sh alice.sh"}
+      - {tool: channel_send, args: {message: "@bob here"}}
+      - {text: done}
+  bob:
+    backend: mock
+    sandbox: on
+    mock: [{tool: channel_send, args: {message: "@alice second"}}, {text: done}]
+workspace: {git: worktree}
+kickoff: "@alice go"
+"""
