@@ -149,13 +149,22 @@ class Worktrees:
         return None if space is None else self._stats.get((space, name))
 
     async def report(self, space: str, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
-        """What was done in the trees of ``space``, or in that of its agent ``name``, until now. Raises Refused."""
-        trees = (tree for tree in self._reader.now(worktrees.in_space, space) if name in (None, tree.name))
-        return tuple([await self._reported(tree, patch) for tree in trees if tree.state in _SHOWN])
+        """What was done in the trees of ``space``, or in that of its agent ``name``, until now.
 
-    async def _reported(self, tree: Worktree, patch: bool) -> WorktreeDiff:
-        there = tree.state != "planned" and await trio.Path(tree.path).exists()
-        changes = await self._repository.changes(tree, box=self.box(tree), patch=patch) if there else Changes((), ())
+        Raises Refused where that of the one cannot be told; among several it is said of that one alone.
+        """
+        trees = (tree for tree in self._reader.now(worktrees.in_space, space) if name in (None, tree.name))
+        return tuple([await self._reported(tree, patch, name is not None) for tree in trees if tree.state in _SHOWN])
+
+    async def _reported(self, tree: Worktree, patch: bool, alone: bool) -> WorktreeDiff:
+        why, changes = tree.why, Changes((), ())
+        if tree.state != "planned" and await trio.Path(tree.path).exists():
+            try:
+                changes = await self._repository.changes(tree, box=self.box(tree), patch=patch)
+            except Refused as refused:
+                if alone:
+                    raise
+                why = f"its changes cannot be told: {refused.text}"
         return WorktreeDiff(
             agent=tree.name,
             state=_SHOWN[tree.state],
@@ -167,7 +176,7 @@ class Worktrees:
             commits=tuple(DiffCommit(id=commit, subject=subject) for commit, subject in changes.commits),
             patch=changes.patch,
             truncated=changes.truncated,
-            kept_because=tree.why or None,
+            kept_because=why or None,
         )
 
     async def run(self) -> None:

@@ -130,9 +130,11 @@ async def _take(git: ProjectGit, view: View, clone: View, folder: str, wanted: s
     pack_to = f"{out}/pack/pack"
     await git.said(within, "pack-objects", "--revs", "--quiet", pack_to, given=wanted.encode(), variables=places)
     pack, count = await trio.to_thread.run_sync(_one_pack, out / "pack", Path(folder, "pack"))
+    limited = f"--max-input-size={PACK_BYTES}"
+    await git.said(view, "index-pack", "--stdin", "--strict", limited, given=pack)  # into the view: it goes with that
     words = ("unpack-objects", "-q") if count < _LOOSE else ("index-pack", "--stdin")
     objects = {"GIT_OBJECT_DIRECTORY": _objects_behind(view)}
-    await git.said(view, *words, "--strict", f"--max-input-size={PACK_BYTES}", given=pack, variables=objects)
+    await git.said(view, *words, "--strict", limited, given=pack, variables=objects)
 
 
 def _objects_behind(view: View) -> str:
