@@ -1,4 +1,4 @@
-"""Confined agents in working trees: nothing that they write is run outside, and only their own branch moves."""
+"""P29: confined agents in working trees: nothing that they write is run outside, and only their own branch moves."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The branch of a confined agent: what it may bring back, judged by git's own verification, in a real sandbox."""
+"""P29: the branch of a confined agent: what it may bring back, judged by git's own verification, in a real sandbox."""
 
 import os
 import shutil

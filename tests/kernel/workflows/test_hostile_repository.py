@@ -1,4 +1,4 @@
-"""Other people's git data: a repository that was copied with its ``.git``, or that brings one along, runs nothing.
+"""P28: other people's git data: a repository that was copied with its ``.git``, or that brings one along, runs nothing.
 
 Each attack is told to the user's own git afterwards, which falls for it: what does not work there would prove nothing.
 """
