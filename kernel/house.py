@@ -131,8 +131,9 @@ def build(boot: Boot, database: Database) -> House:
         run_dir=ground.run_dir,
         environ=worker_environment(ground.environ, (), ground.own_bin),
     )
-    repository, trees = _worktrees(ground, launcher)
-    attempts = _attempts(ground, purse, launcher, trees)
+    confinement = Confinement(root=ground.catalog.root, environ=ground.environ, launcher=launcher)
+    repository, trees = _worktrees(ground, launcher, confinement)
+    attempts = _attempts(ground, purse, launcher, trees, confinement)
     dispatcher = _dispatcher(ground, attempts)
     mirror = _mirror(ground)
     stopping, safe_mode = Stopping(), trio.Event()
@@ -206,7 +207,7 @@ def _environment() -> Mapping[str, str]:
     return environ
 
 
-def _worktrees(ground: _Ground, launcher: Launcher) -> tuple[Repository, Worktrees]:
+def _worktrees(ground: _Ground, launcher: Launcher, confinement: Confinement) -> tuple[Repository, Worktrees]:
     environ, own_bin, root = ground.environ, ground.own_bin, ground.catalog.root
     place = Path(ground.boot.arguments.state) / WORKTREES
     repository = Repository(root, place, launcher=launcher, environ=environ, own_bin=own_bin)
@@ -219,8 +220,13 @@ def _worktrees(ground: _Ground, launcher: Launcher) -> tuple[Repository, Worktre
         launcher=launcher,
         environ=environ,
         own_bin=own_bin,
+        confine=partial(confinement.of_tree, hidden=_folders(ground).hidden),
     )
     return repository, trees
+
+
+def _folders(ground: _Ground) -> Folders:
+    return Folders(state=Path(ground.boot.arguments.state), home=Path(ground.boot.arguments.home))
 
 
 def _worktree_sweep(ground: _Ground, repository: Repository, trees: Worktrees, attempts: Attempts) -> WorktreeSweep:
@@ -249,14 +255,15 @@ def _timers(ground: _Ground) -> Timers:
     )
 
 
-def _attempts(ground: _Ground, purse: Purse, launcher: Launcher, trees: Worktrees) -> Attempts:
+def _attempts(
+    ground: _Ground, purse: Purse, launcher: Launcher, trees: Worktrees, confinement: Confinement
+) -> Attempts:
     clock = ground.clock
-    confinement = Confinement(root=ground.catalog.root, environ=ground.environ, launcher=launcher)
 
     async def prepare(leased: Leased, start: Start) -> None:
         if start.sandbox is not None:
             await confinement.ready(leased.attempt, start.sandbox)
-        await trees.ready(leased)
+        await trees.ready(leased, confined=start.sandbox is not None)
 
     return Attempts(
         writer=ground.writer,
@@ -272,7 +279,7 @@ def _attempts(ground: _Ground, purse: Purse, launcher: Launcher, trees: Worktree
             own_bin=ground.own_bin,
             url=f"{ground.about.url}/mcp",
             trusted=ground.boot.arguments.trusted,
-            folders=Folders(state=Path(ground.boot.arguments.state), home=Path(ground.boot.arguments.home)),
+            folders=_folders(ground),
             kept=ground.kept,
             ground=trees.ground,
             confine=confinement.of,

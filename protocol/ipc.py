@@ -118,6 +118,8 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     """Empty, also within what is readable."""
     private_bytes: int
     """What each private folder (/tmp, /dev/shm, the home) can hold: it lies in memory."""
+    instead: dict[str, str] = {}
+    """Of a file: the one that is seen in its place, read-only."""
 
 
 class Start(_Frame, frozen=True, kw_only=True, tag="start"):
@@ -294,8 +296,9 @@ It identifies and grants nothing. A worker hands its own on to the programs it s
 class Fork(_Frame, frozen=True, kw_only=True, tag="fork"):
     """Kernel to zygote: fork a keeper. Descriptors ride along: worker stdin, stdout, stderr, keeper socket.
 
-    With ``argv`` the keeper's child execs that command (setup, git) in ``cwd`` with exactly ``env``; without,
-    the child becomes a worker. ``lock`` is the file the keeper holds locked until its whole tree is gone.
+    With ``argv`` the keeper's child execs that command (setup, git) in ``cwd`` with exactly ``env``, in ``sandbox`` if
+    there is one; without, the child becomes a worker. ``lock`` is the file the keeper holds locked until its whole tree
+    is gone.
     """
 
     attempt: str
@@ -304,6 +307,7 @@ class Fork(_Frame, frozen=True, kw_only=True, tag="fork"):
     argv: tuple[str, ...] | None = None
     cwd: str | None = None
     env: dict[str, str] | None = None
+    sandbox: Sandbox | None = None
 
 
 class Retire(_Frame, frozen=True, kw_only=True, tag="retire"):

@@ -142,6 +142,10 @@ def _enter(cwd: str, report: int) -> bool:
 
 def _execute(order: Fork, argv: tuple[str, ...]) -> int:
     env = (order.env or {}) | {COOKIE_VARIABLE: order.cookie}
+    if order.sandbox is not None:
+        from worker.sandbox import enclose  # noqa: PLC0415  (few commands are confined)
+
+        argv = enclose(argv, order.sandbox, env=env, cwd=order.cwd or "/")
     try:
         os.execvpe(argv[0], argv, env)
     except OSError as error:

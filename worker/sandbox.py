@@ -53,16 +53,20 @@ def wrap(argv: Sequence[str], start: Start, see: Sequence[str] = ()) -> tuple[st
     the program becomes the exit code 128 + its number.
     """
     box = start.sandbox
-    if box is None:
-        return tuple(argv)
-    options = [word for mount in mounts(argv[0], start.env, box, see) for word in _words(mount, box)]
-    return (box.program, *_ALONE, *options, *_CLOSED, "--chdir", start.cwd, "--", *argv)
+    return tuple(argv) if box is None else enclose(argv, box, env=start.env, cwd=start.cwd, see=see)
 
 
-def _words(mount: Mount, box: Sandbox) -> tuple[str, ...]:
-    if mount.kind == EMPTY:
-        return ("--size", str(box.private_bytes), mount.kind, mount.path)
-    return (mount.kind, mount.path, mount.path)
+def enclose(
+    argv: Sequence[str], box: Sandbox, *, env: dict[str, str], cwd: str, see: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """``argv`` as it runs in ``box``, in ``cwd`` and with ``env``."""
+    options: list[str] = []
+    for mount in mounts(argv[0], env, box, see):
+        if mount.kind == EMPTY:
+            options += ("--size", str(box.private_bytes), mount.kind, mount.path)
+        else:
+            options += (mount.kind, box.instead.get(mount.path, mount.path), mount.path)
+    return (box.program, *_ALONE, *options, *_CLOSED, "--chdir", cwd, "--", *argv)
 
 
 def ask_to_leave(outside: int) -> bool:
@@ -92,6 +96,7 @@ def mounts(program: str, env: dict[str, str], box: Sandbox, see: Sequence[str] =
         *(Mount(path, EMPTY) for path in box.hidden),
         *(Mount(path, WRITE) for path in box.writable),
         *(Mount(path, READ) for path in box.readable),
+        *(Mount(path, READ) for path in box.instead),
     ]
     last = {os.path.normpath(mount.path): mount.kind for mount in found}
     return tuple(sorted((Mount(*one) for one in last.items()), key=lambda mount: len(Path(mount.path).parts)))

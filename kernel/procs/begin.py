@@ -54,6 +54,7 @@ async def begin(spec: Spec, run_dir: Path, deliver: Deliver, spares: SpareDirs |
             argv=spec.argv,
             cwd=spec.cwd,
             env=spec.env,
+            sandbox=spec.sandbox,
         )
         fault_hook("procs.order")
         try:

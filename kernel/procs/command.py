@@ -2,15 +2,17 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import trio
 
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import Spec
-from protocol.ipc import Exited
+from protocol.ipc import Exited, Sandbox
 
 STDERR_TAIL_BYTES: Final = 64 * 1024
+_CHUNK_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +61,21 @@ async def run_command(
     env: dict[str, str],
     timeout_seconds: float,
     output_limit_bytes: int,
-    given: bytes = b"",
+    given: bytes | Path = b"",
+    sandbox: Sandbox | None = None,
 ) -> CommandResult:
-    """Run ``argv`` in exactly ``env``, with ``given`` (a few KiB at most) to read; return when its whole tree is gone.
+    """Run ``argv`` in exactly ``env``, with ``given`` (or a file) to read; return when its whole tree is gone.
 
-    A process that the command leaves behind is killed when it ends. A command that cannot be executed is a result too
-    (``exit.failed``). Raises SpawnTransient. Cancellation kills the tree.
+    ``sandbox`` confines it as it does what an agent starts. A process that the command leaves behind is killed when it
+    ends. A command that cannot be executed is a result too (``exit.failed``). Raises SpawnTransient. Cancellation kills
+    the tree.
     """
-    handle = await launcher.spawn(Spec(attempt=attempt, argv=argv, cwd=cwd, env=env))
+    handle = await launcher.spawn(Spec(attempt=attempt, argv=argv, cwd=cwd, env=env, sandbox=sandbox))
     head, tail = _Output(output_limit_bytes), _Output(STDERR_TAIL_BYTES)
     truncated = False
     async with handle, trio.open_nursery() as nursery:
         nursery.start_soon(tail.read_tail, handle.stderr)
-        with suppress(trio.BrokenResourceError):  # it may not want to read
-            await handle.stdin.send_all(given)
-        await handle.stdin.aclose()
+        nursery.start_soon(_give, handle.stdin, given)
         with trio.move_on_after(timeout_seconds) as patience:
             truncated = await head.read_head(handle.stdout)
             if not truncated:
@@ -81,3 +83,14 @@ async def run_command(
         await handle.kill()
         exited = await handle.wait()
     return CommandResult(exited, bytes(head.kept), bytes(tail.kept), patience.cancelled_caught, truncated)
+
+
+async def _give(stdin: trio.abc.SendStream, given: bytes | Path) -> None:
+    with suppress(trio.BrokenResourceError):  # it may not want to read
+        if isinstance(given, bytes):
+            await stdin.send_all(given)
+        else:
+            async with await trio.open_file(given, "rb") as file:
+                while chunk := await file.read(_CHUNK_BYTES):
+                    await stdin.send_all(chunk)
+    await stdin.aclose()

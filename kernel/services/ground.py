@@ -5,10 +5,12 @@ confined (it holds the key): what it starts is, and its file tools keep to its d
 """
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from kernel.agents.bubblewrap import RUN_OUTSIDE, cannot_confine, home_fault, link_fault, need_bubblewrap
 from kernel.agents.catalog import AGENTS
@@ -19,6 +21,8 @@ from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
 from kernel.services.placeholders import Placeholders
 from kernel.store.commits.lease import Leased
+from kernel.store.worktrees import Worktree
+from kernel.workflows.clone import clone_of, link_of, shared_objects
 from kernel.workflows.find import WORKFLOWS
 from protocol.agent import AgentDefinition
 from protocol.backends import EXEC
@@ -28,8 +32,6 @@ _PROTECTED: Final = (AGENTS, WORKFLOWS, *PROJECT_FILES)
 """Of the project: what says who agents are and what they may do. An agent that can write it lets itself out."""
 _QUARTER: Final = 4
 """The part of the machine's memory that one private folder can hold where an agent has no limit of its own."""
-_OF_GIT: Final = ("config", "config.worktree", "hooks")
-"""Of a repository: what is executed by whoever uses it next."""
 _TRIAL: Final = (
     "--unshare-user", "--disable-userns", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
     "--size", "4096", "--tmpfs", "/tmp", "--",  # noqa: S108  (a private one)
@@ -42,12 +44,12 @@ _SAID: Final = 300
 class Ground:
     """``cwd`` is the agent's working directory; ``top`` the folder it is free to change, which holds ``cwd``.
 
-    ``repository`` is what commits made there change: the directory of the project's git. "": nothing outside ``top``.
+    ``tree`` is its working tree, where it has one of its own.
     """
 
     cwd: str
     top: str
-    repository: str = ""
+    tree: Worktree | None = None
 
 
 def project_ground(root: Path) -> Callable[[Leased], Ground]:
@@ -74,26 +76,42 @@ class Confinement:
         if definition.backend == EXEC:
             text = "sandbox: on confines what a worker starts, and with backend exec your program is the worker"
             raise CauseError("spawn_permanent", f"{text} (write sandbox: off, and have it confine itself)")
-        in_project = ground.top == str(self._root)
         fault = home_fault(self._root, self._environ) or link_fault(self._root, (*_PROTECTED, *RUN_OUTSIDE))
         if fault is not None:
             raise CauseError("spawn_permanent", fault)
-        repository = Path(ground.repository)
-        if ground.repository:
-            (repository / "hooks").mkdir(exist_ok=True)  # as git does: what is not there cannot be made read-only
+        box = self._of_project(start.hidden) if ground.tree is None else self.of_tree(ground.tree, start.hidden)
+        return msgspec.structs.replace(
+            box,
+            writable=tuple(filter(None, (*box.writable, start.attempt_dir, start.session_dir))),
+            readable=(*box.readable, str(Path(start.attempt_dir) / LOCK_FILE)),
+            private_bytes=definition.limits.memory or box.private_bytes,
+        )
+
+    def of_tree(self, tree: Worktree, hidden: tuple[str, ...]) -> Sandbox:
+        """What is seen by whatever runs in ``tree``, whose agent is confined: the agent's programs, commands, our git.
+
+        Its git directory is the clone, and no other one can be written there. Raises CauseError.
+        """
         return Sandbox(
             program=need_bubblewrap(self._environ),
-            writable=tuple(filter(None, (ground.top, ground.repository, start.attempt_dir, start.session_dir))),
-            readable=(
-                *(() if in_project else (str(self._root),)),
-                *(str(self._root / name) for name in _PROTECTED),
-                *((str(self._root / name) for name in RUN_OUTSIDE) if in_project else ()),
-                *((str(repository / name) for name in _OF_GIT) if ground.repository else ()),
-                str(Path(start.attempt_dir) / LOCK_FILE),
-            ),
-            hidden=start.hidden,
-            private_bytes=definition.limits.memory or _machine_bytes() // _QUARTER,
+            writable=(tree.path, clone_of(tree)),
+            readable=(str(self._root), *self._protected(), *shared_objects(tree)),
+            hidden=hidden,
+            instead={f"{tree.path}/.git": link_of(tree)},
+            private_bytes=_machine_bytes() // _QUARTER,
         )
+
+    def _of_project(self, hidden: tuple[str, ...]) -> Sandbox:
+        return Sandbox(
+            program=need_bubblewrap(self._environ),
+            writable=(str(self._root),),
+            readable=(*self._protected(), *(str(self._root / name) for name in RUN_OUTSIDE)),
+            hidden=hidden,
+            private_bytes=_machine_bytes() // _QUARTER,
+        )
+
+    def _protected(self) -> Iterator[str]:
+        return (str(self._root / name) for name in _PROTECTED)
 
     async def ready(self, attempt: str, sandbox: Sandbox) -> None:
         """See that it works, and that all of it can be protected until ``over``. Raises CauseError, SpawnTransient."""

@@ -18,6 +18,7 @@ from kernel.store.feed import Wake
 from kernel.store.reader import Reader
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
+from kernel.workflows.clone import clone_of
 from kernel.workflows.repository import Repository
 from protocol.errors import Refused
 
@@ -86,14 +87,17 @@ class WorktreeSweep:
     async def _why_kept(self, tree: Worktree) -> str | None:
         """Why it stays; None: it is gone. Raises Refused (busy, or of the store), SpawnTransient."""
         try:
+            box = self._trees.box(tree)
             if await trio.Path(tree.path).exists() and tree.state != "planned":
                 if tree.state == "made":
                     await self._trees.teardown(tree)
-                why = await self._repository.losses(tree)
+                why = await self._repository.losses(tree, box=box)
                 if why is not None:
                     return why
+            elif box is not None and tree.state in ("made", "kept"):
+                return f"its folder is gone, and what its agent committed last may be in {clone_of(tree)}"
             await self._writer.commit(worktree_going, tree)
-            await self._repository.remove(tree)
+            await self._repository.remove(tree, box=box)
         except Refused as refused:
             if refused.code != "setup_failed":
                 raise

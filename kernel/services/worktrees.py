@@ -5,7 +5,8 @@ leaves nothing that the next one would not do again.
 """
 
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
@@ -25,17 +26,20 @@ from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.worktrees import State, Worktree
 from kernel.store.writer import Writer
+from kernel.workflows.clone import has_clone
 from kernel.workflows.repository import Changes, Repository
 from kernel.workflows.worktrees import Furnishing, copy_included, run_steps
 from protocol.api.worktrees import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
 from protocol.events import Event
+from protocol.ipc import Sandbox
 from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS: Final = 1.0
 """Between two measurements: what is done meanwhile is measured at once."""
+MEASURED_AT_ONCE: Final = 4
 _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 _THERE: Final = frozenset({"made", "kept"})
 _SHOWN: Final[Mapping[State, Literal["planned", "made", "kept"]]] = MappingProxyType(
@@ -57,7 +61,10 @@ class Worktrees:
         launcher: Launcher,
         environ: Mapping[str, str],
         own_bin: frozenset[str],
+        confine: Callable[[Worktree], Sandbox],
     ) -> None:
+        """``confine``: what confines all that is run over a tree whose agent is confined. It may raise CauseError."""
+        self._confine = confine
         self._root = root
         self._repository = repository
         self._reader = reader
@@ -68,9 +75,12 @@ class Worktrees:
         self._turn = trio.Lock()
         self._stats: dict[tuple[str, str], DiffStat] = {}
         """By space and name; as it was after the last step that was measured."""
+        self._due: dict[tuple[str, str], bool] = {}
+        """Those that are being measured, and whether they are to be again."""
+        self._measuring = trio.CapacityLimiter(MEASURED_AT_ONCE)
 
     def ground(self, leased: Leased) -> Ground:
-        """Where the agent works. Raises CauseError where its tree was removed with its run."""
+        """Where the agent works. Raises CauseError where its tree was removed with its run, or leads elsewhere."""
         tree = self._reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
             return Ground(str(self._root), str(self._root))
@@ -79,9 +89,12 @@ class Worktrees:
                 f"the run has ended, and the working tree of {tree.name} was removed with it: start the workflow again"
             )
             raise CauseError("definition_missing", text)
-        return Ground(tree.cwd, tree.path, tree.repository)
+        if os.path.realpath(tree.cwd) != tree.cwd:  # its agent can write what is above it in the tree
+            text = f"the working directory of {tree.name} is a link now: {tree.cwd}"
+            raise CauseError("spawn_permanent", f"{text} (look at it, and start the workflow again)")
+        return Ground(tree.cwd, tree.path, tree)
 
-    async def ready(self, leased: Leased) -> None:
+    async def ready(self, leased: Leased, *, confined: bool) -> None:
         """Make the agent's tree unless it is there. Raises CauseError, SpawnTransient.
 
         Cancellation leaves what the next try does away with.
@@ -90,24 +103,42 @@ class Worktrees:
         if tree is None:
             return
         there = await trio.Path(tree.path, ".git").exists()
-        if tree.state in _THERE and there:
-            return
         try:
-            async with self._turn:
-                git_dir = await self._repository.add(tree)
-            await self._furnish(tree)
+            if tree.state not in _THERE or not there:
+                await self._make(tree, confined)
+            elif confined != has_clone(tree):
+                await self._change(tree, confined)
         except Refused as refused:
             if refused.code == "busy":
                 raise SpawnTransient(refused.text) from refused
             hint = f" ({refused.hint})" if refused.hint else ""
             raise CauseError("spawn_permanent", f"{refused.text}{hint}") from refused
+
+    async def _make(self, tree: Worktree, confined: bool) -> None:
+        async with self._turn:
+            git_dir = await self._repository.add(tree, confined=confined)
+        await self._furnish(tree)
         await self._writer.commit(worktree_made, tree, git_dir)
         self._stats[tree.space, tree.name] = DiffStat()
+
+    async def _change(self, tree: Worktree, confined: bool) -> None:
+        """Its agent's file says otherwise than when the tree was made."""
+        if not confined:
+            text = f"the working tree of {tree.name} was made for sandbox: on, and what is in it stays confined"
+            raise Refused("setup_failed", text, "write sandbox: on again, or start the workflow again")
+        await self._repository.confine(tree)
+
+    def box(self, tree: Worktree) -> Sandbox | None:
+        """What confines all that is run over ``tree``; None: its agent is not. Raises Refused where nothing can."""
+        try:
+            return self._confine(tree) if has_clone(tree) else None
+        except CauseError as error:
+            raise Refused("setup_failed", error.text) from error
 
     async def teardown(self, tree: Worktree) -> None:
         """Run what the workflow wants done in ``tree`` at its end. Raises Refused (setup_failed), SpawnTransient."""
         furnishing, steps = self._furnishing(tree, "teardown")
-        await run_steps("teardown", steps, furnishing, launcher=self._launcher, env=self._env)
+        await self._run_steps("teardown", steps, furnishing)
 
     def forget(self, tree: Worktree) -> None:
         """It is not worked in any more."""
@@ -118,13 +149,22 @@ class Worktrees:
         return None if space is None else self._stats.get((space, name))
 
     async def report(self, space: str, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
-        """What was done in the trees of ``space``, or in that of its agent ``name``, until now. Raises Refused."""
-        trees = (tree for tree in self._reader.now(worktrees.in_space, space) if name in (None, tree.name))
-        return tuple([await self._reported(tree, patch) for tree in trees if tree.state in _SHOWN])
+        """What was done in the trees of ``space``, or in that of its agent ``name``, until now.
 
-    async def _reported(self, tree: Worktree, patch: bool) -> WorktreeDiff:
-        there = tree.state != "planned" and await trio.Path(tree.path).exists()
-        changes = await self._repository.changes(tree, patch=patch) if there else Changes((), ())
+        Raises Refused where that of the one cannot be told; among several it is said of that one alone.
+        """
+        trees = (tree for tree in self._reader.now(worktrees.in_space, space) if name in (None, tree.name))
+        return tuple([await self._reported(tree, patch, name is not None) for tree in trees if tree.state in _SHOWN])
+
+    async def _reported(self, tree: Worktree, patch: bool, alone: bool) -> WorktreeDiff:
+        why, changes = tree.why, Changes((), ())
+        if tree.state != "planned" and await trio.Path(tree.path).exists():
+            try:
+                changes = await self._repository.changes(tree, box=self.box(tree), patch=patch)
+            except Refused as refused:
+                if alone:
+                    raise
+                why = f"its changes cannot be told: {refused.text}"
         return WorktreeDiff(
             agent=tree.name,
             state=_SHOWN[tree.state],
@@ -136,21 +176,35 @@ class Worktrees:
             commits=tuple(DiffCommit(id=commit, subject=subject) for commit, subject in changes.commits),
             patch=changes.patch,
             truncated=changes.truncated,
-            kept_because=tree.why or None,
+            kept_because=why or None,
         )
 
     async def run(self) -> None:
         """Measure trees after their agents' steps, until cancelled."""
-        for space, name in self._made():
-            await self._measure(space, name)
-        with self._feed.subscribe(wanted=self._is_of_a_tree) as events:
-            while True:
-                touched = self._touched(await anext(events))
-                with trio.move_on_after(PAUSE_SECONDS):
-                    while True:
-                        touched |= self._touched(await anext(events))
-                for space, name in touched:
-                    await self._measure(space, name)
+        async with trio.open_nursery() as nursery:
+            self._measure_soon(self._made(), nursery)
+            with self._feed.subscribe(wanted=self._is_of_a_tree) as events:
+                while True:
+                    touched = self._touched(await anext(events))
+                    with trio.move_on_after(PAUSE_SECONDS):
+                        while True:
+                            touched |= self._touched(await anext(events))
+                    self._measure_soon(touched, nursery)
+
+    def _measure_soon(self, touched: Iterable[tuple[str, str]], nursery: trio.Nursery) -> None:
+        """Measure each of them, again where that is under way. One that takes its time keeps no other from it."""
+        for one in touched:
+            under_way = one in self._due
+            self._due[one] = True
+            if not under_way:
+                nursery.start_soon(self._catch_up, one)
+
+    async def _catch_up(self, one: tuple[str, str]) -> None:
+        while self._due[one]:
+            self._due[one] = False
+            async with self._measuring:
+                await self._measure(*one)
+        del self._due[one]
 
     def _touched(self, event: Event) -> frozenset[tuple[str, str]]:
         """Whose step it was; all, where some went by unseen."""
@@ -173,7 +227,7 @@ class Worktrees:
         if tree is None:
             return
         try:
-            self._stats[space, name] = stat_of(await self._repository.changes(tree))
+            self._stats[space, name] = stat_of(await self._repository.changes(tree, box=self.box(tree)))
         except (Refused, SpawnTransient, OSError) as error:
             logger.warning("worktree.unmeasured %s of %s: %s", name, space, error)
 
@@ -181,7 +235,11 @@ class Worktrees:
         names = await self._repository.included()
         await trio.to_thread.run_sync(copy_included, names, self._root, tree)
         furnishing, steps = self._furnishing(tree, "setup")
-        await run_steps("setup", steps, furnishing, launcher=self._launcher, env=self._env)
+        await self._run_steps("setup", steps, furnishing)
+
+    async def _run_steps(self, what: str, steps: tuple[WorktreeStep, ...], furnishing: Furnishing) -> None:
+        box = self.box(furnishing.tree) if steps else None
+        await run_steps(what, steps, furnishing, launcher=self._launcher, env=self._env, sandbox=box)
 
     def _furnishing(self, tree: Worktree, what: str) -> tuple[Furnishing, tuple[WorktreeStep, ...]]:
         """As the workflow was when its run began."""

@@ -14,7 +14,7 @@ from kernel.procs.command import CommandResult
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.launcher import Launcher
 from kernel.workflows import git_credential
-from kernel.workflows.git_command import GitCommand, GitMissing
+from kernel.workflows.git_command import SETTINGS, GitCommand, GitMissing, Setting
 from protocol.errors import Refused
 
 FETCH_SECONDS: Final = 120.0
@@ -22,20 +22,11 @@ LIMIT_BYTES: Final = 64 * 1024 * 1024
 """Of all files of a commit together."""
 
 _PASSED: Final = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR")
-_SETTINGS: Final = (
-    "protocol.allow=never",
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "core.symlinks=false",
-    "core.askPass=/bin/false",
-    "credential.helper=",
-    "http.followRedirects=false",
-    "http.cookieFile=/dev/null",
-    "submodule.recurse=false",
-    "fetch.recurseSubmodules=false",
-    "fetch.unpackLimit=1",
-    "gc.auto=0",
-    "maintenance.auto=false",
+_SETTINGS: Final[tuple[Setting, ...]] = (
+    *SETTINGS,
+    ("core.symlinks", "false"),
+    ("credential.helper", ""),
+    ("fetch.unpackLimit", "1"),
 )
 _SCHEMES: Final = frozenset({"https", "http"})
 _HINT: Final = "is the name right? What is private needs a credential that your git has: gh auth setup-git"
@@ -74,7 +65,7 @@ class Git:
             known = await self._credential(url) if refused.code == "fetch_failed" else None
             if known is None:
                 raise
-            await self._run(scheme, *words, variables=_with_header(url, known))
+            await self._run(scheme, *words, setting=(f"http.{url}.extraHeader", f"Authorization: {known}"))
 
     async def _credential(self, url: str) -> str | None:
         """What the user's git would say to be let in, in an environment of its own: it is their configuration."""
@@ -82,7 +73,7 @@ class Git:
         command = GitCommand(
             launcher=self._launcher,
             path=self._path,
-            settings=(),
+            settings=git_credential.SETTINGS,
             variables=git_credential.variables(self._environ, self._path, folder),
             seconds=git_credential.SECONDS,
             limit_bytes=git_credential.LIMIT_BYTES,
@@ -96,17 +87,18 @@ class Git:
         """Every object there is, as ``cat-file --batch`` prints them. Raises Refused(fetch_failed)."""
         return (await self._run("none", "cat-file", "--batch-all-objects", "--batch")).stdout
 
-    async def _run(self, scheme: str, *words: str, variables: Mapping[str, str] | None = None) -> CommandResult:
+    async def _run(self, scheme: str, *words: str, setting: Setting | None = None) -> CommandResult:
+        """``setting`` is for this address alone."""
         command = GitCommand(
             launcher=self._launcher,
             path=self._path,
-            settings=(*_SETTINGS, f"protocol.{scheme}.allow=always"),
+            settings=(*_SETTINGS, (f"protocol.{scheme}.allow", "always"), *((setting,) if setting else ())),
             variables=self._variables(scheme),
             seconds=FETCH_SECONDS,
             limit_bytes=LIMIT_BYTES,
         )
         try:
-            result = await command.run(str(self._folder), *words, variables=variables)
+            result = await command.run(str(self._folder), *words)
         except GitMissing as error:
             raise Refused("fetch_failed", "git is not installed where the kernel runs", "install git") from error
         except SpawnTransient as error:
@@ -121,23 +113,11 @@ class Git:
             "PATH": self._path,
             "HOME": str(self._folder),
             "XDG_CONFIG_HOME": str(self._folder),
-            "LC_ALL": "C",
+            "GIT_DIR": str(self._folder),
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": "/dev/null",
             "GIT_CONFIG_SYSTEM": "/dev/null",
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_ALLOW_PROTOCOL": scheme,
-            "GIT_PROTOCOL_FROM_USER": "0",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_ASKPASS": "/bin/false",
             "GIT_LFS_SKIP_SMUDGE": "1",
         }
-
-
-def _with_header(url: str, authorization: str) -> dict[str, str]:
-    """A setting for this address alone. It is in no argument, where every user of the machine could read it."""
-    return {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"http.{url}.extraHeader",
-        "GIT_CONFIG_VALUE_0": f"Authorization: {authorization}",
-    }

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from kernel.workflows.git_command import GitCommand
+from kernel.workflows.git_command import GitCommand, Setting
 
 SECONDS: Final = 20.0
 LIMIT_BYTES: Final = 64 * 1024
@@ -30,13 +30,10 @@ _PASSED: Final = (
 )
 """Where helpers keep what they know: the files of git and gh, keyrings, agents."""
 
-SILENT: Final[Mapping[str, str]] = {
-    "LC_ALL": "C",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "/bin/false",
-    "SSH_ASKPASS": "/bin/false",
-    "GCM_INTERACTIVE": "never",
-}
+SETTINGS: Final[tuple[Setting, ...]] = (("safe.bareRepository", "explicit"),)
+"""The folder it runs in is none that has a say."""
+SILENT: Final[Mapping[str, str]] = {"GCM_INTERACTIVE": "never"}
+"""Beside what holds for every git of ours."""
 
 
 def variables(environ: Mapping[str, str], path: str, folder: str) -> dict[str, str]:

@@ -1,51 +1,41 @@
 """The git repository that a project is in: what its working trees begin with, are made of, and would lose.
 
-The user's own configuration counts, for it is theirs; nothing that the repository brings along is run: no hook, filter,
-monitor, diff or credential program that its own configuration names (T50). Nothing here is ever forced but what was
-half made by us and never handed out.
+The user's own configuration counts, for it is theirs; nothing that the repository brings along is run (T50). What is
+done over the files of a confined agent is done in its sandbox. Nothing here is ever forced but what was half made by us
+and never handed out.
 """
 
-import itertools
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
-from kernel.agents.environment import worker_environment
-from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
 from kernel.store.worktrees import Worktree
-from kernel.workflows.git_command import GitCommand, GitMissing
+from kernel.workflows.clone import bring_back, has_clone, make_clone, remove_clone, shared_objects, unmerged
+from kernel.workflows.git_directory import GitDirectory, NoRepository, find_git_directory
+from kernel.workflows.git_view import View
+from kernel.workflows.linked_tree import branch_in, check_not_locked, link_tree, linked_trees, unlink_tree
+from kernel.workflows.project_git import ProjectGit, failed, unusable
 from protocol.errors import Refused
+from protocol.ipc import Sandbox
 
-SECONDS: Final = 600.0
-"""For one run of git: a checkout of a large repository takes minutes."""
-LIMIT_BYTES: Final = 64 * 1024 * 1024
 PATCH_BYTES: Final = 2 * 1024 * 1024
 """Of a diff; what is longer is cut, and said to be."""
 COMMITS: Final = 100
 """Shown of a branch, the newest ones."""
-_SETTINGS: Final = (
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "core.askPass=/bin/false",
-    "core.quotePath=false",
-    "credential.helper=",
-    "protocol.allow=never",
-    "submodule.recurse=false",
-    "diff.ignoreSubmodules=dirty",
-    "diff.external=",
-    "log.showSignature=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-)
+INCLUDE: Final = ".worktreeinclude"
 _PLAIN: Final = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty")
-_HINT: Final = "write git: none, or see what git says there"
+_STATUS: Final = ("status", "--porcelain=v1", "-z", "--ignore-submodules=dirty")
+"""Said in each call: a submodule's own ``ignore`` outweighs a setting, and git would be started in there."""
+_SUBMODULE: Final = "160000 "
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,224 +71,229 @@ class Changes:
 
 
 class Repository:
-    """The one at ``root`` or above it. ``place`` is where working trees are made, and ours alone."""
+    """The one at ``root`` or above it. ``place`` is where working trees are made, and ours alone.
+
+    A ``box`` is the sandbox of a tree whose agent is confined.
+    """
 
     def __init__(
         self, root: Path, place: Path, *, launcher: Launcher, environ: Mapping[str, str], own_bin: frozenset[str]
     ) -> None:
         self._root = str(root)
         self.place = Path(os.path.realpath(place))
-        passed = worker_environment(environ, own_bin=own_bin)
-        self._command = GitCommand(
-            launcher=launcher,
-            path=passed["PATH"],
-            settings=_SETTINGS,
-            variables={
-                **passed,
-                "LC_ALL": "C",
-                "GIT_OPTIONAL_LOCKS": "0",
-                "GIT_TERMINAL_PROMPT": "0",
-                "GIT_LITERAL_PATHSPECS": "1",
-            },
-            seconds=SECONDS,
-            limit_bytes=LIMIT_BYTES,
-        )
-        self._numbers = itertools.count(1)
+        self._git = ProjectGit(self.place, launcher=launcher, environ=environ, own_bin=own_bin)
+        self._turns: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
+        """By branch: it comes back once at a time."""
 
     async def base(self) -> Base:
         """What trees made now would begin with. Raises Refused (bad_definition) where none can be made."""
-        asked = await self._ask(
-            "rev-parse", "--path-format=absolute", "--is-inside-work-tree", "--git-common-dir", "--show-prefix"
-        )
-        answer = _lines(asked)
-        if not asked.ok or answer[:1] != ["true"]:
-            why = "it is a bare repository" if answer[:1] == ["false"] else self._command.why(asked)
-            raise _unusable(f"{self._root} is no working tree of a git repository ({why})", "git init, and commit")
-        repository, folder = answer[1], (answer[2:] or [""])[0].rstrip("/")
-        head = await self._ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-        if not head.ok:
-            raise _unusable(f"the repository at {self._root} has no commit yet", "git add, and commit")
-        commit = _lines(head)[0]
-        if folder and not (await self._ask("cat-file", "-e", f"{commit}:{folder}")).ok:
-            raise _unusable(f"{folder} is not in the repository that {self._root} is in", "commit it, or git init here")
-        status = await self._git("status", "--porcelain=v1", "-z", "--untracked-files=no", filters=True)
-        return Base(commit, repository, folder, status.count(b"\0"))
+        directory = await self._directory()
+        folder = _folder_in(self._root, directory.top)
+        async with self._git.view(directory) as view:
+            head = await self._git.run(view, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+            if not head.ok:
+                why = f"the repository at {self._root} has no commit yet"
+                raise unusable(NoRepository(why, "git add, and commit"))
+            commit = head.stdout.decode("ascii", "replace").strip()
+            if folder and not (await self._git.run(view, "cat-file", "-e", f"{commit}:{folder}")).ok:
+                why = f"{folder} is not in the repository that {self._root} is in"
+                raise unusable(NoRepository(why, "commit it, or git init here"))
+            status = await self._git.said(view, *_STATUS, "--untracked-files=no")
+        return Base(commit, directory.common, folder, status.count(b"\0"))
 
     async def branches(self) -> frozenset[str]:
         """The full names of all branches that could be in our way."""
-        return frozenset((await self._git("for-each-ref", "--format=%(refname)", "refs/heads/awk")).decode().split())
+        async with self._git.view(await self._directory()) as view:
+            listed = await self._git.said(view, "for-each-ref", "--format=%(refname)", "refs/heads/awk")
+        return frozenset(os.fsdecode(listed).split())
 
-    async def add(self, tree: Worktree) -> str:
+    async def add(self, tree: Worktree, *, confined: bool = False) -> str:
         """Make ``tree``, whatever an earlier try left of it. Returns its own directory in the repository.
 
         Raises Refused (setup_failed). Call it for one tree at a time: git itself does not lock all it should.
         """
-        await self._check_free(tree)
-        await self._begin_branch(tree)
+        await trio.to_thread.run_sync(_check_free, tree)
+        async with self._git.view(_refs(tree)) as view:
+            tip = await self._begin_branch(tree, view)
         await trio.to_thread.run_sync(_make_room, tree)
-        # Forced twice: over what an interrupted try noted for this very path, and for no other.
-        words = ("worktree", "add", "--quiet", "--force", "--force", "--", tree.path, tree.branch)
-        await self._git(*words, filters=True)
-        return _lines(await self._ask("rev-parse", "--absolute-git-dir", cwd=tree.path))[0]
+        own = await trio.to_thread.run_sync(link_tree, tree.repository, tree.path, tree.branch)
+        directory = GitDirectory(own, tree.repository, tree.path)
+        async with self._git.view(directory) as view:
+            await self._check_out(view, tip, f"{own}/index")
+            if confined and not has_clone(tree):  # of a tree that somebody removed, it is there still
+                await make_clone(self._git, msgspec.structs.replace(tree, git_dir=own), view)
+        return own
+
+    async def confine(self, tree: Worktree) -> None:
+        """Have the agent of ``tree``, which was not confined before, work in a clone. Raises Refused."""
+        async with self._git.view(_outside(tree)) as view:
+            await make_clone(self._git, tree, view)
 
     async def included(self) -> tuple[str, ...]:
         """Files of the project that ``.worktreeinclude`` names and git ignores, as seen from the project."""
-        if not await trio.Path(self._root, INCLUDE).is_file():
+        include = os.path.join(self._root, INCLUDE)
+        if not await trio.Path(include).is_file():
             return ()
         words = ("ls-files", "-z", "--others", "--ignored")
-        named = await self._git(*words, f"--exclude-from={INCLUDE}")
-        ignored = set((await self._git(*words, "--exclude-standard")).split(b"\0"))
+        async with self._git.view(await self._directory()) as view:
+            named = await self._git.said(view, *words, f"--exclude-from={include}", cwd=self._root)
+            ignored = set((await self._git.said(view, *words, "--exclude-standard", cwd=self._root)).split(b"\0"))
         return tuple(os.fsdecode(path) for path in named.split(b"\0") if path and path in ignored)
 
-    async def changes(self, tree: Worktree, *, patch: bool = False) -> Changes:
+    async def changes(self, tree: Worktree, *, box: Sandbox | None = None, patch: bool = False) -> Changes:
         """What was done in ``tree``, new files included. Changes nothing there. Raises Refused (setup_failed)."""
-        index = str(self.place / f".index-{next(self._numbers)}")
-        try:
-            await trio.to_thread.run_sync(_copy, os.path.join(tree.git_dir, "index"), index)
-            own = {"GIT_INDEX_FILE": index}
-            await self._git("add", "--intent-to-add", "--", ".", tree=tree, filters=True, variables=own)
-            numbers = await self._git(
-                "diff", "--numstat", "-z", *_PLAIN, tree.base, tree=tree, filters=True, variables=own
-            )
-            text, truncated = b"", False
-            if patch:
-                text, truncated = await self._patch(tree, own)
-        finally:
-            _remove_file(index)
-        log = await self._git(
-            "log", "-z", "--format=%H%x09%s", f"--max-count={COMMITS}", f"{tree.base}..HEAD", tree=tree
-        )
+        async with self._over(tree, box) as (view, inside):
+            await self._add_new(inside)
+            numbers = await self._git.said(inside, "diff", "--numstat", "-z", *_PLAIN, tree.base)
+            text, truncated = await self._patch(inside, tree.base) if patch else (b"", False)
+            shown = ("log", "-z", "--format=%H%x09%s", f"--max-count={COMMITS}", f"{tree.base}..HEAD")
+            log = await self._git.said(view, *shown)
         return Changes(_changed(numbers), _commits(log), text.decode("utf-8", "replace"), truncated)
 
-    async def losses(self, tree: Worktree) -> str | None:
+    async def losses(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
         """What would be lost with ``tree``, in words; None: nothing. Of one half removed, what is left counts."""
-        entries = await self._git("status", "--porcelain=v1", "-z", "--untracked-files=normal", tree=tree, filters=True)
-        left = [one for one in entries.split(b"\0") if one and (tree.state != "removing" or one[:2] != b" D")]
-        if left:
-            return f"changed or new files that are not committed: {len(left)}"
-        known = ("--not", tree.base, f"--exclude={tree.branch}", "--branches", "--remotes", "--tags")
-        branch = (await self._tip(tree)) or "HEAD"
-        count = (await self._git("rev-list", "--count", "HEAD", branch, *known, tree=tree)).strip()
-        return None if count == b"0" else f"commits that are on no other branch: {count.decode()}"
+        async with self._over(tree, box) as (view, inside):
+            left = await self._unclean(tree, inside)
+            if left:
+                return f"changed or new files that are not committed: {left}"
+            if await self._has_submodules(tree, inside):
+                return "submodules are in it, which may have work of their own"
+            known = ("--not", tree.base, f"--exclude={tree.branch}", "--branches", "--remotes", "--tags")
+            tips = ("HEAD", (await self._tip(tree, view)) or "HEAD")
+            count = int(await self._git.said(view, "rev-list", "--count", *tips, *known))
+            if not count and box is not None:
+                count = await unmerged(self._git, tree, view, box)
+        return f"commits that are on no other branch: {count}" if count else None
 
-    async def remove(self, tree: Worktree) -> None:
+    async def remove(self, tree: Worktree, *, box: Sandbox | None = None) -> None:
         """Remove ``tree``, which has nothing to lose, and its branch where that has nothing of its own.
 
-        Raises Refused (setup_failed) where git sees something in it after all.
+        Raises Refused (setup_failed) where there is something in it after all.
         """
-        if tree.state in ("planned", "removing"):
-            await trio.to_thread.run_sync(_discard, tree.path)
-        tip = await self._tip(tree)
-        known = await self._ask("worktree", "list", "--porcelain", "-z")
-        if f"worktree {tree.path}".encode() in known.stdout.split(b"\0"):
-            await self._git("worktree", "remove", "--", tree.path, filters=True)
-        if tip is not None and await self._is_elsewhere(tree, tip):
-            await self._git("update-ref", "-d", f"refs/heads/{tree.branch}", tip)
+        there = await trio.Path(tree.path).exists()
+        if there and tree.state not in ("planned", "removing"):
+            check_not_locked(tree.git_dir)
+            async with self._over(tree, box) as (_, inside):
+                if await self._unclean(tree, inside):
+                    raise failed(f"{tree.path} contains modified or untracked files", "commit them, or move them away")
+        await trio.to_thread.run_sync(_discard, tree)
+        async with self._git.view(_refs(tree)) as view:
+            tip = await self._tip(tree, view)
+            if tip is not None and await self._is_elsewhere(tree, tip, view):
+                await self._git.said(view, "update-ref", "-d", f"refs/heads/{tree.branch}", tip)
         for folder in list(Path(tree.path).parents)[:2]:
             with suppress(OSError):
                 folder.rmdir()
 
-    async def _is_elsewhere(self, tree: Worktree, tip: str) -> bool:
+    @asynccontextmanager
+    async def _over(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[View, View]]:
+        """A view of ``tree`` as everybody sees it, and one for git that reads its files: in ``box`` if there is one."""
+        async with self._git.view(_outside(tree)) as view:
+            if box is None:
+                yield view, view
+                return
+            async with self._turns[tree.branch]:
+                tip = await bring_back(self._git, tree, view, box)
+            objects = shared_objects(tree)
+            async with self._git.closed_view(_outside(tree), view, tip=tip, objects=objects, sandbox=box) as inside:
+                yield view, inside
+
+    async def _directory(self) -> GitDirectory:
+        try:
+            return await trio.to_thread.run_sync(find_git_directory, Path(self._root))
+        except NoRepository as error:
+            text = f"{self._root} is no working tree of a git repository ({error})"
+            raise unusable(NoRepository(text, error.hint)) from error
+
+    async def _check_out(self, view: View, commit: str, index: str) -> None:
+        """Write all files of ``commit`` into an empty tree. Raises Refused (setup_failed)."""
+        own = {"GIT_INDEX_FILE": index}
+        result = await self._git.run(view, "read-tree", "--reset", "-u", commit, variables=own)
+        if result.ok:
+            return
+        words = ("rev-list", "--objects", "--missing=print", "--max-count=1", commit)
+        listed = await self._git.run(view, *words)
+        missing = [line for line in listed.stdout.decode("utf-8", "replace").splitlines() if line.startswith("?")]
+        if missing:
+            text = f"an object is missing in the repository: {missing[0][1:]}, and {len(missing) - 1} more"
+            raise failed(text, "git fsck, and fetch what is missing: nothing is fetched here")
+        raise failed(f"the files of {commit[:12]} cannot be written: {self._git.why(result)}")
+
+    async def _add_new(self, view: View) -> None:
+        """Have new files in the index of the view, so that a diff shows them."""
+        listed = await self._git.said(view, "ls-files", "-z", "--others", "--exclude-standard")
+        files = b"".join(name + b"\0" for name in listed.split(b"\0") if name and not name.endswith(b"/"))
+        if files:
+            names = Path(view.folder, "new-files")
+            await trio.Path(names).write_bytes(files)
+            words = ("add", "--intent-to-add", f"--pathspec-from-file={names}", "--pathspec-file-nul")
+            await self._git.said(view, *words)
+
+    async def _unclean(self, tree: Worktree, view: View) -> int:
+        """How many files are not as they were committed."""
+        entries = (await self._git.said(view, *_STATUS, "--untracked-files=normal")).split(b"\0")
+        return sum(1 for one in entries if one and (tree.state != "removing" or one[:2] != b" D"))
+
+    async def _has_submodules(self, tree: Worktree, view: View) -> bool:
+        """Whether a submodule was filled: git knows nothing of what is in there."""
+        listed = os.fsdecode(await self._git.said(view, "ls-files", "--stage", "-z")).split("\0")
+        folders = [entry.partition("\t")[2] for entry in listed if entry.startswith(_SUBMODULE)]
+        return await trio.to_thread.run_sync(_any_filled, tree.path, folders)
+
+    async def _is_elsewhere(self, tree: Worktree, tip: str, view: View) -> bool:
         """Whether nothing of the branch is only there, and nobody has it checked out."""
         with suppress(Refused):
-            await self._check_free(tree)
+            await trio.to_thread.run_sync(_check_free, tree)
             own = ("rev-list", "--count", tip, "--not", tree.base, f"--exclude={tree.branch}")
-            return (await self._git(*own, "--branches", "--remotes", "--tags")).strip() == b"0"
+            return (await self._git.said(view, *own, "--branches", "--remotes", "--tags")).strip() == b"0"
         return False
 
-    async def _check_free(self, tree: Worktree) -> None:
-        entry: str = ""
-        for word in (await self._git("worktree", "list", "--porcelain", "-z")).decode("utf-8", "replace").split("\0"):
-            entry = word.removeprefix("worktree ") if word.startswith("worktree ") else entry
-            if word == f"branch refs/heads/{tree.branch}" and entry != tree.path:
-                raise _failed(f"the branch {tree.branch} is checked out in {entry}", "check out another one there")
-
-    async def _begin_branch(self, tree: Worktree) -> None:
+    async def _begin_branch(self, tree: Worktree, view: View) -> str:
+        """The commit of its branch, which is made unless it is there."""
         if tree.state == "planned":  # nobody else knows the name yet: who locked it was one of us, and is dead
             await trio.Path(f"{tree.repository}/refs/heads/{tree.branch}.lock").unlink(missing_ok=True)
-        tip = await self._tip(tree)
+        tip = await self._tip(tree, view)
         if tip is None:
-            await self._git("update-ref", f"refs/heads/{tree.branch}", tree.base, "")  # only if it is new
+            await self._git.said(view, "update-ref", f"refs/heads/{tree.branch}", tree.base, "")  # only if it is new
         elif tree.state == "planned" and tip != tree.base:
-            raise _failed(f"there is a branch {tree.branch} already", "rename it, or give another --tag")
+            raise failed(f"there is a branch {tree.branch} already", "rename it, or give another --tag")
+        return tip or tree.base
 
-    async def _tip(self, tree: Worktree) -> str | None:
-        found = await self._ask("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
-        return _lines(found)[0] if found.ok else None
+    async def _tip(self, tree: Worktree, view: View) -> str | None:
+        words = ("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
+        found = await self._git.run(view, *words)
+        return found.stdout.decode("ascii", "replace").strip() if found.ok else None
 
-    async def _patch(self, tree: Worktree, own: Mapping[str, str]) -> tuple[bytes, bool]:
-        settings = await self._settings(tree)
-        command = replace(self._command, settings=settings, limit_bytes=PATCH_BYTES)
-        result = await command.run(tree.path, "diff", *_PLAIN, tree.base, variables={**_in(tree), **own})
+    async def _patch(self, view: View, base: str) -> tuple[bytes, bool]:
+        result = await self._git.run(view, "diff", *_PLAIN, base, limit_bytes=PATCH_BYTES)
         if not result.ok and not result.truncated:
-            raise _failed(f"git diff failed: {command.why(result)}")
+            raise failed(f"git diff failed: {self._git.why(result)}")
         return result.stdout, result.truncated
 
-    async def _settings(self, tree: Worktree | None) -> tuple[str, ...]:
-        """Ours, and for each filter that the repository's own configuration has, that it is none."""
-        words = ("config", "--show-scope", "--name-only", "-z", "--get-regexp", r"^filter\.")
-        found = (await self._run(self._command, words, None, tree, None)).stdout.decode("utf-8", "replace").split("\0")
-        own = {
-            name.rpartition(".")[0] for scope, name in zip(found[::2], found[1::2], strict=False) if scope in _THEIRS
-        }
-        off = (f"{name}.{key}" for name in sorted(own) for key in ("clean=", "smudge=", "process=", "required=false"))
-        return (*_SETTINGS, *off)
 
-    async def _git(
-        self,
-        *words: str,
-        tree: Worktree | None = None,
-        filters: bool = False,
-        variables: Mapping[str, str] | None = None,
-    ) -> bytes:
-        """What git prints. ``filters``: it reads or writes files of a tree. Raises Refused (setup_failed, busy)."""
-        command = replace(self._command, settings=await self._settings(tree)) if filters else self._command
-        result = await self._run(command, words, None, tree, variables)
-        if not result.ok:
-            raise _failed(f"git {words[0]} failed: {command.why(result)}")
-        return result.stdout
-
-    async def _ask(self, *words: str, cwd: str | None = None) -> CommandResult:
-        """A run that may as well say no."""
-        return await self._run(self._command, words, cwd, None, None)
-
-    async def _run(
-        self,
-        command: GitCommand,
-        words: tuple[str, ...],
-        cwd: str | None,
-        tree: Worktree | None,
-        variables: Mapping[str, str] | None,
-    ) -> CommandResult:
-        within = {} if tree is None else _in(tree)
-        try:
-            return await command.run(
-                cwd or (self._root if tree is None else tree.path), *words, variables={**within, **(variables or {})}
-            )
-        except GitMissing as error:
-            raise _unusable("git is not installed where the kernel runs", "install git, or write git: none") from error
+def _folder_in(root: str, top: str) -> str:
+    """The project as seen from the top of its repository; "": it is that."""
+    folder = os.path.relpath(os.path.realpath(root), top)
+    return "" if folder == os.curdir else folder
 
 
-INCLUDE: Final = ".worktreeinclude"
-_THEIRS: Final = frozenset({"local", "worktree"})
+def _outside(tree: Worktree) -> GitDirectory:
+    """Not by way of the file ``.git`` in the tree, which its agent may be able to write."""
+    return GitDirectory(tree.git_dir, tree.repository, tree.path)
 
 
-def _in(tree: Worktree) -> dict[str, str]:
-    """Not by way of the file ``.git`` in the tree, which its agent can write."""
-    return {"GIT_DIR": tree.git_dir, "GIT_WORK_TREE": tree.path}
-
-
-def _lines(result: CommandResult) -> list[str]:
-    return os.fsdecode(result.stdout).splitlines()
+def _refs(tree: Worktree) -> GitDirectory:
+    """Of its repository, with no files."""
+    return GitDirectory(tree.repository, tree.repository, "")
 
 
 def _changed(numbers: bytes) -> tuple[Changed, ...]:
     rows = (os.fsdecode(row).split("\t", 2) for row in numbers.split(b"\0") if row)
-    return tuple(Changed(path, _count(added), _count(deleted)) for added, deleted, path in rows)
+    return tuple(Changed(row[2], _count(row[0]), _count(row[1])) for row in rows if len(row) == 3)
 
 
 def _count(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) < 12 else 0
 
 
 def _commits(log: bytes) -> tuple[tuple[str, str], ...]:
@@ -306,34 +301,32 @@ def _commits(log: bytes) -> tuple[tuple[str, str], ...]:
     return tuple((commit, subject) for commit, _tab, subject in rows)
 
 
-def _unusable(text: str, hint: str) -> Refused:
-    return Refused("bad_definition", f"workspace.git: worktree is not possible: {text}", hint)
+def _check_free(tree: Worktree) -> None:
+    """Blocks. Raises Refused (setup_failed) where somebody has the branch checked out in another tree."""
+    main = (tree.repository, os.path.dirname(tree.repository), branch_in(tree.repository))
+    for _, path, branch in (main, *linked_trees(tree.repository)):
+        if branch == tree.branch and path != tree.path:
+            raise failed(f"the branch {tree.branch} is checked out in {path}", "check out another one there")
 
 
-def _failed(text: str, hint: str = _HINT) -> Refused:
-    return Refused("setup_failed", text, hint)
+def _discard(tree: Worktree) -> None:
+    shutil.rmtree(tree.path, ignore_errors=True)
+    remove_clone(tree)
+    unlink_tree(tree.repository, tree.path)
 
 
-def _discard(path: str) -> None:
-    shutil.rmtree(path, ignore_errors=True)
+def _any_filled(top: str, folders: list[str]) -> bool:
+    for folder in folders:
+        with suppress(OSError), os.scandir(os.path.join(top, folder)) as entries:
+            if next(entries, None) is not None:
+                return True
+    return False
 
 
 def _make_room(tree: Worktree) -> None:
     """Blocks. Raises Refused where somebody put something there."""
     if tree.state == "planned":
-        _discard(tree.path)
+        _discard(tree)
     elif os.path.lexists(tree.path):
-        raise _failed(f"{tree.path} is no working tree any more", "move it away: it will be made anew")
+        raise failed(f"{tree.path} is no working tree any more", "move it away: it will be made anew")
     os.makedirs(os.path.dirname(tree.path), mode=0o700, exist_ok=True)
-
-
-def _copy(source: str, target: str) -> None:
-    os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-    with suppress(FileNotFoundError):
-        shutil.copyfile(source, target)
-
-
-def _remove_file(path: str) -> None:
-    for name in (path, f"{path}.lock"):
-        with suppress(OSError):
-            os.unlink(name)

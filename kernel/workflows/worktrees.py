@@ -5,7 +5,7 @@ import os
 import shutil
 import stat
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,12 +13,13 @@ from typing import Final
 from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import MemberSpec
-from kernel.source.beneath import NotInside, open_folder
+from kernel.source.beneath import NotInside, open_file, open_folder
 from kernel.store.commits.worktrees import PlannedTree
 from kernel.store.worktrees import Worktree
 from kernel.workflows.repository import INCLUDE, Base
 from kernel.workflows.setup import command_fault
 from protocol.errors import Refused
+from protocol.ipc import Sandbox
 from protocol.workflow import WorkflowDefinition, WorktreeStep
 
 PREFIX: Final = "awk"
@@ -99,9 +100,18 @@ class Furnishing:
 
 
 async def run_steps(
-    what: str, steps: Sequence[WorktreeStep], furnishing: Furnishing, *, launcher: Launcher, env: Mapping[str, str]
+    what: str,
+    steps: Sequence[WorktreeStep],
+    furnishing: Furnishing,
+    *,
+    launcher: Launcher,
+    env: Mapping[str, str],
+    sandbox: Sandbox | None = None,
 ) -> None:
-    """Run ``steps`` in the tree, in order. Raises Refused (setup_failed) at the first that fails, SpawnTransient."""
+    """Run ``steps`` in the tree, in order, in its agent's ``sandbox`` if that has one.
+
+    Raises Refused (setup_failed) at the first that fails, SpawnTransient.
+    """
     for index, step in enumerate(steps):
         result = await run_command(
             launcher,
@@ -111,6 +121,7 @@ async def run_steps(
             env={**env, **furnishing.variables},
             timeout_seconds=step.timeout,
             output_limit_bytes=_OUTPUT_BYTES,
+            sandbox=sandbox,
         )
         fault = command_fault(result, step.timeout, _OUTPUT_BYTES)
         if fault is not None:
@@ -137,25 +148,31 @@ def copy_included(names: Sequence[str], project: Path, tree: Worktree) -> None:
 
 
 def _copy_one(name: str, project: Path, cwd: str) -> int:
-    """Copy one file or link. No link in the tree is followed: it may lead anywhere."""
+    """Copy one file or link. No link on either side is followed: it may lead anywhere."""
     folder, base = os.path.split(name)
-    target = open_folder(cwd, folder, make=True) if folder else os.open(cwd, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        source = project / name
-        mode = source.lstat().st_mode
+    with ExitStack() as opened:
+        source, target = _folder(str(project), folder, opened), _folder(cwd, folder, opened, make=True)
+        mode = os.lstat(base, dir_fd=source).st_mode
         with suppress(FileExistsError):
             if stat.S_ISLNK(mode):
-                os.symlink(os.readlink(source), base, dir_fd=target)
+                os.symlink(os.readlink(base, dir_fd=source), base, dir_fd=target)
             elif stat.S_ISREG(mode):
                 return _copy_file(source, base, target, mode)
-    finally:
-        os.close(target)
     return 0
 
 
-def _copy_file(source: Path, base: str, target: int, mode: int) -> int:
+def _folder(top: str, folder: str, opened: ExitStack, *, make: bool = False) -> int:
+    descriptor = open_folder(top, folder, make=make) if folder else os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+    opened.callback(os.close, descriptor)
+    return descriptor
+
+
+def _copy_file(source: int, base: str, target: int, mode: int) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with source.open("rb") as file, open(os.open(base, flags, stat.S_IMODE(mode), dir_fd=target), "wb") as out:
+    with (
+        open(open_file(source, base, os.O_RDONLY), "rb") as file,
+        open(os.open(base, flags, stat.S_IMODE(mode), dir_fd=target), "wb") as out,
+    ):
         shutil.copyfileobj(file, out)
         return out.tell()
 

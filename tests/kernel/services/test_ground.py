@@ -12,6 +12,7 @@ from kernel.agents.bubblewrap import RUN_OUTSIDE, home_fault
 from kernel.agents.providers import CauseError
 from kernel.procs.exec import ExecLauncher
 from kernel.services.ground import Confinement, Ground
+from kernel.store.worktrees import Worktree
 from protocol.agent import AgentDefinition
 from protocol.ipc import Sandbox, Start
 from worker.blank import BLANK
@@ -43,19 +44,18 @@ async def confinement(root: Path, bwrap: str, home: str = "") -> AsyncGenerator[
 
 
 async def test_a_tree_is_free_to_change_and_the_project_is_only_seen(tmp_path: Path) -> None:
-    """XF19: with a tree of its own an agent cannot write the project, nor what git executes for everybody."""
-    (tmp_path / "repo").mkdir()
+    """XF19: with a tree of its own an agent cannot write the project, nor the repository's git directory."""
+    tree = Worktree(
+        run=1, agent="alice", name="alice", space="w:main", state="made", repository="/repo/.git", base="0" * 40,
+        branch="awk/w/main/alice", path="/state/trees/w/main/alice", folder="sub",
+    )  # fmt: skip
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
-        box = confine.of(ALICE, Ground("/t/sub", "/t", str(tmp_path / "repo")), start(tmp_path))
+        box = confine.of(ALICE, Ground(tree.cwd, tree.path, tree), start(tmp_path))
         assert box is not None
-        assert box.writable == ("/t", str(tmp_path / "repo"), "/state/run/i1-1")
-        assert {
-            str(tmp_path),
-            str(tmp_path / ".agents"),
-            str(tmp_path / "repo/hooks"),
-            str(tmp_path / "repo/config"),
-        } <= {*box.readable}
-        assert (tmp_path / "repo/hooks").is_dir(), "what is not there cannot be made read-only"
+        clone = "/state/trees/.clones/w/main/alice"
+        assert box.writable == (tree.path, clone, "/state/run/i1-1")
+        assert {str(tmp_path), str(tmp_path / ".agents"), "/repo/.git/objects"} <= {*box.readable}
+        assert box.instead == {f"{tree.path}/.git": f"{clone}.link"}
         own = confine.of(ALICE, Ground(str(tmp_path), str(tmp_path)), start(tmp_path))
         assert own is not None
         assert str(tmp_path) in own.writable

@@ -1,95 +1,20 @@
 """Working trees of a real git repository: made, measured, kept and removed; interrupted anywhere, and never forced."""
 
-import os
 import shutil
-import subprocess
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import pytest
-import trio
 
-from kernel.procs.fork import ForkLauncher
-from kernel.store.worktrees import Worktree
-from kernel.workflows.repository import INCLUDE, Base, Changed, Repository
+from kernel.workflows.repository import INCLUDE, Changed
 from kernel.workflows.worktrees import copy_included
 from protocol.errors import Refused
-
-
-@dataclass
-class Ground:
-    """A project in a repository, and a place for trees."""
-
-    folder: Path
-
-    @property
-    def root(self) -> Path:
-        return self.folder / "project"
-
-    @property
-    def environ(self) -> dict[str, str]:
-        return {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
-
-    def git(self, *words: str, cwd: Path | None = None) -> str:
-        """Run git as the user does."""
-        names = {f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-        done = subprocess.run(
-            ("git", *words),
-            cwd=cwd or self.root,
-            env={**self.environ, **names},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.strip()
-
-    def write(self, path: str, text: str, tree: Worktree | None = None) -> None:
-        file = (self.root if tree is None else Path(tree.path)) / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-
-    def commit(self, tree: Worktree | None = None) -> None:
-        cwd = self.root if tree is None else at(tree)
-        self.git("add", "--all", cwd=cwd)
-        self.git("commit", "--quiet", "-m", "work", cwd=cwd)
+from tests.kernel.workflows.git_ground import Ground, at, ground_in, made, planned, repository
 
 
 @pytest.fixture
 def ground(tmp_path: Path) -> Ground:
-    made = Ground(tmp_path)
-    made.root.mkdir()
-    made.git("init", "--quiet", "--initial-branch=main")
-    made.write("a.txt", "one\n")
-    made.commit()
-    return made
-
-
-@asynccontextmanager
-async def repository(ground: Ground) -> AsyncGenerator[Repository]:
-    (ground.folder / "run").mkdir(exist_ok=True)
-    async with trio.open_nursery() as nursery:
-        launcher = ForkLauncher(run_dir=ground.folder / "run", environ={"PATH": os.environ["PATH"]})
-        await nursery.start(launcher.run)
-        place = ground.folder / "trees"
-        yield Repository(ground.root, place, launcher=launcher, environ=ground.environ, own_bin=frozenset())
-        nursery.cancel_scope.cancel()
-
-
-def at(tree: Worktree, name: str = ".") -> Path:
-    return Path(tree.path, name)
-
-
-def planned(base: Base, repository: Repository, name: str = "alice") -> Worktree:
-    path = str(repository.place / "review/main" / name)
-    branch = f"awk/review/main/{name}"
-    return Worktree(1, name, name, "review:main", "planned", base.repository, base.commit, branch, path, base.folder)
-
-
-async def made(repository: Repository, tree: Worktree) -> Worktree:
-    return msgspec.structs.replace(tree, state="made", git_dir=await repository.add(tree))
+    return ground_in(tmp_path)
 
 
 async def test_a_tree_is_measured_with_what_is_new_and_changes_nothing_for_its_agent(ground: Ground) -> None:
@@ -219,7 +144,7 @@ async def test_a_branch_of_somebody_else_is_not_taken(ground: Ground) -> None:
 
 
 async def test_nothing_that_the_repository_brings_along_is_run(ground: Ground) -> None:
-    """T50: hooks, filters, monitors and external diffs of its own configuration; not even by way of a forged .git."""
+    """P28, T50: hooks, filters, monitors and external diffs of its own configuration, or a forged .git."""
     canary = ground.folder / "pwned"
     evil = f"touch {canary}; cat"
     hook = ground.root / ".git/hooks/post-checkout"

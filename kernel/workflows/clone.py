@@ -1,0 +1,203 @@
+"""The clone of a confined agent: a git directory of its own, whose branch comes back as data.
+
+Its tree is a linked one of the project's repository to everybody else. In the sandbox a file of ours is in the place of
+the tree's ``.git``, and names the clone, beside which no git directory can be written there. Objects of the project are
+shared and read-only. What the agent made comes back as a pack, which git verifies object by object before it takes one;
+then the one branch moves that is the agent's, if nobody else has moved it. git runs over the clone in the sandbox only.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from kernel.source.beneath import open_file
+from kernel.store.worktrees import Worktree
+from kernel.workflows.git_command import Setting
+from kernel.workflows.git_directory import GitDirectory
+from kernel.workflows.git_view import Manner, View, filter_sections, quoted, section, write_alternates
+from kernel.workflows.project_git import ProjectGit, failed, with_folder
+from protocol.ipc import Sandbox
+
+PACK_BYTES: Final = 1024**3
+"""Of all that an agent adds to its branch at once."""
+_LOOSE: Final = 100
+"""Fewer objects than this are kept one by one, as git does itself."""
+_CLONES: Final = ".clones"
+_OBJECT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_HEADER_BYTES: Final = 12
+
+
+def clone_of(tree: Worktree) -> str:
+    """The folder of the clone of ``tree``, whether it has one or not."""
+    path = Path(tree.path)
+    place, name = path.parents[2], path.relative_to(path.parents[2])
+    return str(place / _CLONES / name)
+
+
+def link_of(tree: Worktree) -> str:
+    """The file that is in the place of ``.git`` for the agent."""
+    return f"{clone_of(tree)}.link"
+
+
+def shared_objects(tree: Worktree) -> tuple[str, str]:
+    """The folders of objects that are shared with the clone. A copy is there if the repository borrows from others."""
+    return f"{clone_of(tree)}.objects", f"{tree.repository}/objects"
+
+
+def has_clone(tree: Worktree) -> bool:
+    """Whether its agent is confined: from the first attempt that is to the removal of the tree."""
+    return os.path.lexists(link_of(tree))
+
+
+def remove_clone(tree: Worktree) -> None:
+    """Remove what there is of it. Blocks."""
+    clone = clone_of(tree)
+    with suppress(FileNotFoundError):
+        os.unlink(link_of(tree))
+    for path in (clone, f"{clone}.objects"):
+        shutil.rmtree(path, ignore_errors=True)
+    for folder in list(Path(clone).parents)[:3]:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+async def make_clone(git: ProjectGit, tree: Worktree, view: View) -> None:
+    """Make the clone of ``tree``, of which ``view`` is one. Raises Refused, SpawnTransient."""
+    await trio.to_thread.run_sync(remove_clone, tree)
+    manner = await git.manner(GitDirectory(tree.git_dir, tree.repository, tree.path))
+    if await trio.Path(tree.repository, "objects/info/alternates").exists():
+        await _copy_objects(git, tree, view)
+    refs = await git.said(view, "for-each-ref", "--format=%(objectname) %(refname)")
+    tip = await git.said(view, "rev-parse", "--verify", f"refs/heads/{tree.branch}^{{commit}}")
+    filters = await git.filters(view)
+    await trio.to_thread.run_sync(_write, tree, view, _config(manner, filters), refs, tip)
+
+
+async def bring_back(git: ProjectGit, tree: Worktree, view: View, box: Sandbox) -> str:
+    """Move the branch of ``tree`` to where its agent has it. ``view`` is of the tree as everybody else sees it.
+
+    Returns the commit. Raises Refused (setup_failed) where that is nothing that can be taken, SpawnTransient.
+    """
+    branch = f"refs/heads/{tree.branch}"
+    known = (await git.said(view, "rev-parse", "--verify", f"{branch}^{{commit}}")).decode().strip()
+    clone = View(clone_of(tree), tree.path, box)
+    asked = await git.run(clone, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{branch}^{{commit}}")
+    tip = asked.stdout.decode("utf-8", "replace").strip()
+    if not asked.ok or not _OBJECT.fullmatch(tip):
+        raise failed(f"the branch {tree.branch} cannot be read: {git.why(asked)}", f"see {clone_of(tree)}")
+    if tip == known:
+        return tip
+    if (await git.run(view, "rev-parse", "--verify", "--quiet", f"{tip}^{{commit}}")).ok:
+        pass  # nothing new: it was reset, or is a commit of the project
+    else:
+        async with git.folder() as folder:
+            await _take(git, view, clone, folder, f"{tip}\n^{known}\n^{tree.base}\n")
+    checked = ("rev-list", "--objects", "--quiet", tip, "--not", known, tree.base)
+    await git.said(view, *checked)
+    await git.said(view, "update-ref", branch, tip, known)
+    index = {"GIT_INDEX_FILE": f"{tree.git_dir}/index"}
+    await git.run(view, "read-tree", "--reset", tip, variables=index)  # while somebody looks at it, it is locked
+    with suppress(OSError):
+        shutil.copy2(f"{tree.git_dir}/index", f"{view.folder}/index")
+    return tip
+
+
+async def unmerged(git: ProjectGit, tree: Worktree, view: View, box: Sandbox) -> int:
+    """How many commits of the clone are nowhere in the project: on branches that do not come back."""
+    clone = View(clone_of(tree), tree.path, box)
+    refs = await git.said(view, "for-each-ref", "--format=^%(objectname)")
+    words = ("rev-list", "--count", "--ignore-missing", "--all", "HEAD", "--stdin")
+    counted = (await git.said(clone, *words, given=refs)).strip()
+    return int(counted) if counted.isdigit() and len(counted) < 10 else 1
+
+
+async def _take(git: ProjectGit, view: View, clone: View, folder: str, wanted: str) -> None:
+    """Add to the project what ``wanted`` names in the clone, as a pack that is verified first."""
+    assert clone.sandbox is not None
+    out = Path(folder, "out")
+    await trio.Path(out, "pack").mkdir(mode=0o700, parents=True)
+    within = View(clone.folder, clone.top, with_folder(clone.sandbox, str(out)))
+    places = {
+        "GIT_OBJECT_DIRECTORY": str(out),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(f"{clone.folder}/objects"),
+    }
+    pack_to = f"{out}/pack/pack"
+    await git.said(within, "pack-objects", "--revs", "--quiet", pack_to, given=wanted.encode(), variables=places)
+    pack, count = await trio.to_thread.run_sync(_one_pack, out / "pack", Path(folder, "pack"))
+    limited = f"--max-input-size={PACK_BYTES}"
+    await git.said(view, "index-pack", "--stdin", "--strict", limited, given=pack)  # into the view: it goes with that
+    words = ("unpack-objects", "-q") if count < _LOOSE else ("index-pack", "--stdin")
+    objects = {"GIT_OBJECT_DIRECTORY": _objects_behind(view)}
+    await git.said(view, *words, "--strict", limited, given=pack, variables=objects)
+
+
+def _objects_behind(view: View) -> str:
+    """Where objects of the project are written to."""
+    return f"{os.path.realpath(f'{view.folder}/refs').removesuffix('/refs')}/objects"
+
+
+def _one_pack(out: Path, target: Path) -> tuple[Path, int]:
+    """The pack in ``out``, as a file that nobody else has, and how many objects it says to have. Raises Refused."""
+    names = [name for name in os.listdir(out) if name.endswith(".pack")]
+    if len(names) != 1:
+        raise failed("what is new on the branch cannot be read: there is no pack of it")
+    folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        with open(open_file(folder, names[0], os.O_RDONLY), "rb") as pack, target.open("xb") as file:
+            if os.fstat(pack.fileno()).st_size > PACK_BYTES:
+                raise failed(f"what is new on the branch has more than {PACK_BYTES // 2**20} MiB")
+            header = pack.read(_HEADER_BYTES)
+            pack.seek(0)
+            shutil.copyfileobj(pack, file)
+    except OSError as error:
+        raise failed(f"what is new on the branch cannot be read: {error}") from error
+    finally:
+        os.close(folder)
+    return target, int.from_bytes(header[8:], "big")
+
+
+async def _copy_objects(git: ProjectGit, tree: Worktree, view: View) -> None:
+    """For a repository that borrows objects from others, which no sandbox shows."""
+    folder, _ = shared_objects(tree)
+    await trio.Path(folder, "pack").mkdir(mode=0o700, parents=True)
+    await git.said(view, "pack-objects", "--all", "--quiet", f"{folder}/pack/pack")
+
+
+def _write(tree: Worktree, view: View, config: str, refs: bytes, tip: bytes) -> None:
+    clone = clone_of(tree)
+    os.makedirs(f"{clone}/refs/heads", mode=0o700)
+    os.makedirs(f"{clone}/info", mode=0o700)
+    write_alternates(clone, shared_objects(tree))
+    Path(clone, "config").write_text(config, "utf-8", "surrogateescape")
+    Path(clone, "packed-refs").write_bytes(_without(refs, f"refs/heads/{tree.branch}"))
+    branch = Path(clone, "refs/heads", tree.branch)
+    branch.parent.mkdir(mode=0o700, parents=True)
+    branch.write_bytes(tip)
+    Path(clone, "HEAD").write_text(f"ref: refs/heads/{tree.branch}\n", "utf-8")
+    shutil.copy2(f"{tree.git_dir}/index", f"{clone}/index")
+    for name in ("shallow", "info/exclude", "info/attributes"):
+        with suppress(FileNotFoundError):
+            shutil.copyfile(f"{view.folder}/{name}", f"{clone}/{name}")
+    link = Path(link_of(tree))
+    Path(f"{link}.new").write_text(f"gitdir: {clone}\n", "utf-8", "surrogateescape")
+    Path(f"{link}.new").rename(link)
+
+
+def _without(refs: bytes, branch: str) -> bytes:
+    rows = (row for row in refs.splitlines() if row and not row.endswith(f" {branch}".encode()))
+    return b"# pack-refs with: sorted \n" + b"".join(row + b"\n" for row in rows)
+
+
+def _config(manner: Manner, filters: Iterable[Setting]) -> str:
+    """What the agent's git goes by: how data are written, the user's name and filters. It is the agent's to change."""
+    user = {key: value for key, value in (("name", manner.name), ("email", manner.email)) if value}
+    rows = [manner.text, filter_sections(filters), section("core", {"logAllRefUpdates": "true"})]
+    if user:
+        rows.append(section("user", user))
+    return "".join(rows)

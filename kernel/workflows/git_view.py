@@ -1,0 +1,201 @@
+"""A git directory of ours over the refs and objects of a repository: what the kernel's git is given in its place.
+
+Of the repository's configuration it has what says how its data are written, and nothing else: a filter, hook, monitor,
+include, transport or redirection that comes with a repository is not in it, whatever it is called. What is written
+into it (an empty object, a refreshed index) goes with it. The user's own configuration counts as everywhere.
+"""
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kernel.workflows.git_directory import GitDirectory, NoRepository, first_line
+from protocol.ipc import Sandbox
+
+_BOOLEAN: Final = frozenset({"true", "false"})
+_FORMAT: Final[Mapping[str, frozenset[str]]] = {
+    "core.filemode": _BOOLEAN,
+    "core.ignorecase": _BOOLEAN,
+    "core.precomposeunicode": _BOOLEAN,
+    "core.symlinks": _BOOLEAN,
+    "core.autocrlf": _BOOLEAN | {"input"},
+    "core.eol": frozenset({"lf", "crlf", "native"}),
+    "extensions.objectformat": frozenset({"sha1", "sha256"}),
+    "extensions.refstorage": frozenset({"files", "reftable"}),
+}
+"""What is taken over, and the values that are."""
+_ADDRESS: Final = re.compile(r"remote\.([A-Za-z0-9][\w.-]*)\.url", re.ASCII)
+_HOST: Final = re.compile(r"(https://|ssh://(\w[\w.-]*@)?)\w[\w.:~/+-]*|\w[\w.-]*@\w[\w.-]*:[\w~/][\w.~/+-]*", re.ASCII)
+"""Addresses that lead to a host and to nothing else: the user's own filters ask there for what is not here."""
+_HEAD: Final = re.compile(r"ref: refs/[^\s\\~^:?*\[]+|[0-9a-f]{40}|[0-9a-f]{64}")
+_CONFIG_BYTES: Final = 4 * 1024 * 1024
+_LINKED: Final = ("refs", "packed-refs", "reftable", "info/exclude", "info/attributes")
+_IF_THERE: Final = ("lfs",)
+"""Git LFS keeps its files there."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """``folder`` is the git directory, ``top`` the working tree. In a ``sandbox``, git runs over it in that."""
+
+    folder: str
+    top: str
+    sandbox: Sandbox | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """By which git finds both."""
+        return {"GIT_DIR": self.folder, "GIT_WORK_TREE": self.top}
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a repository writes its data: of its configuration, all that is believed, in the words of a file of git's."""
+
+    text: str
+    name: str = ""
+    email: str = ""
+    """The user's, where the repository has its own: for commits of agents."""
+
+
+class ConfigFile(NamedTuple):
+    """A configuration file, as it is now."""
+
+    path: str
+    modified_ns: int
+    size_bytes: int
+    inode: int
+
+
+def config_files(directory: GitDirectory) -> tuple[ConfigFile, ...]:
+    """Where its configuration is, as far as it has any. Raises NoRepository where one is no file to be read."""
+    found: list[ConfigFile] = []
+    for path in (f"{directory.common}/config", f"{directory.own}/config.worktree"):
+        try:
+            facts = os.lstat(path)
+        except OSError:
+            continue
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _CONFIG_BYTES:
+            raise NoRepository(f"{path} is no file that can be read", "see what it is")
+        found.append(ConfigFile(path, facts.st_mtime_ns, facts.st_size, facts.st_ino))
+    return tuple(found)
+
+
+def manner_of(directory: GitDirectory, said: Mapping[str, str]) -> Manner:
+    """What is believed of a configuration. Raises NoRepository where it says that it is another tree's, or of none."""
+    if directory.top and directory.own == directory.common:
+        _check_place(directory, said)
+    values = {key: said[key].lower() for key, known in _FORMAT.items() if said.get(key, "").lower() in known}
+    extended = any(key.startswith("extensions.") for key in values)
+    rows = [section("core", {"repositoryformatversion": str(int(extended)), "bare": "false"})]
+    rows += [section(*_split(key, value)) for key, value in values.items()]
+    for key, value in said.items():
+        remote = _ADDRESS.fullmatch(key)
+        if remote is not None and _HOST.fullmatch(value):
+            rows.append(section(f'remote "{remote[1]}"', {"url": value}))
+    return Manner("".join(rows), said.get("user.name", ""), said.get("user.email", ""))
+
+
+def section(name: str, values: Mapping[str, str]) -> str:
+    """A section of a configuration file, whatever its values hold."""
+    rows = (f"\t{key} = {quoted(value)}\n" for key, value in values.items())
+    return f"[{name}]\n{''.join(rows)}"
+
+
+def quoted(text: str) -> str:
+    """``text`` in double quotes, as git reads it in its files."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+def filter_sections(filters: Iterable[tuple[str, str]], *, required: bool = True) -> str:
+    """Filters (key and value of each setting) as a file has them; those that are not ``required`` may be missing."""
+    rows: list[str] = []
+    for key, value in filters:
+        name, _, what = key.removeprefix("filter.").rpartition(".")
+        if name and "\n" not in name:
+            stays = required or what != "required"
+            rows.append(section(f"filter {quoted(name)}", {what: value if stays else "false"}))
+    return "".join(rows)
+
+
+def make_view(folder: str, directory: GitDirectory, manner: Manner) -> View:
+    """A view of ``directory`` in the new ``folder``, with a copy of its index. Blocks. Raises OSError."""
+    _begin(folder, manner, _head(directory), (f"{directory.common}/objects",))
+    for name in _LINKED:
+        if name != "reftable" or os.path.isdir(f"{directory.common}/reftable"):
+            os.symlink(f"{directory.common}/{name}", f"{folder}/{name}")
+    for name in _IF_THERE:
+        if os.path.isdir(f"{directory.common}/{name}"):
+            os.symlink(f"{directory.common}/{name}", f"{folder}/{name}")
+    _copy_shallow(directory.common, folder)
+    with suppress(FileNotFoundError):
+        shutil.copy2(f"{directory.own}/index", f"{folder}/index")  # its time says which files git must look into
+    for part in Path(directory.own).glob("sharedindex.*"):
+        os.symlink(part, f"{folder}/{part.name}")
+    return View(folder, directory.top or folder)
+
+
+def make_closed_view(
+    folder: str, seen: View, manner: Manner, *, tip: str, objects: Iterable[str], sandbox: Sandbox, settings: str = ""
+) -> View:
+    """As ``seen``, for ``sandbox``: with the commit ``tip`` and no refs, and more ``settings``, as a file has them.
+
+    Blocks. Raises OSError.
+    """
+    _begin(folder, replace(manner, text=manner.text + settings), tip, objects)
+    os.mkdir(f"{folder}/refs", 0o700)
+    _copy_shallow(seen.folder, folder)
+    for name in ("index", "info/exclude", "info/attributes"):
+        with suppress(OSError):
+            shutil.copy2(f"{seen.folder}/{name}", f"{folder}/{name}")
+    return View(folder, seen.top, sandbox)
+
+
+def write_alternates(folder: str, objects: Iterable[str]) -> None:
+    """Have the git directory ``folder`` use the objects in other folders. Blocks. Raises OSError."""
+    os.makedirs(f"{folder}/objects/info", mode=0o700)
+    lines = b"".join(os.fsencode(quoted(path)) + b"\n" for path in objects if os.path.isdir(path))
+    Path(f"{folder}/objects/info/alternates").write_bytes(lines)
+
+
+def _begin(folder: str, manner: Manner, head: str, objects: Iterable[str]) -> None:
+    os.makedirs(f"{folder}/info", mode=0o700)
+    write_alternates(folder, objects)
+    Path(f"{folder}/config").write_text(manner.text, "utf-8", "surrogateescape")
+    Path(f"{folder}/HEAD").write_text(f"{head}\n", "utf-8", "surrogateescape")
+
+
+def _head(directory: GitDirectory) -> str:
+    line = first_line(f"{directory.own}/HEAD")
+    return line if _HEAD.fullmatch(line) else "ref: refs/heads/.invalid"
+
+
+def _copy_shallow(source: str, folder: str) -> None:
+    """The commits that it ends at."""
+    with suppress(FileNotFoundError):
+        shutil.copyfile(f"{source}/shallow", f"{folder}/shallow")
+
+
+def _check_place(directory: GitDirectory, said: Mapping[str, str]) -> None:
+    place = said.get("core.worktree")
+    if place is not None:
+        there = os.path.realpath(os.path.join(directory.own, place))
+        if there != directory.top:
+            text = f"{directory.own} says that its working tree is {there} (core.worktree)"
+            raise NoRepository(text, "git config --unset core.worktree")
+    elif not directory.own.endswith("/.git"):
+        raise NoRepository(f"{directory.own} does not say that it belongs to {directory.top}", "git submodule update")
+    elif said.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
+        raise NoRepository("it is a bare repository")
+
+
+def _split(key: str, value: str) -> tuple[str, dict[str, str]]:
+    name, _, rest = key.partition(".")
+    return name, {rest: value}

@@ -1,0 +1,187 @@
+"""git over a project's repository and its trees: always in a view of ours, never in a directory that it was given.
+
+What a repository brings along in its configuration is therefore never run. The user's own configuration counts: a
+filter of theirs (Git LFS) works on files as it does for them.
+"""
+
+import itertools
+import shutil
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+
+from kernel.agents.environment import worker_environment
+from kernel.procs.command import CommandResult
+from kernel.procs.launcher import Launcher
+from kernel.workflows.git_command import GitCommand, GitMissing, Setting
+from kernel.workflows.git_directory import GitDirectory, NoRepository
+from kernel.workflows.git_view import (
+    ConfigFile,
+    Manner,
+    View,
+    config_files,
+    filter_sections,
+    make_closed_view,
+    make_view,
+    manner_of,
+)
+from protocol.errors import Refused
+from protocol.ipc import Sandbox
+
+SECONDS: Final = 600.0
+"""For one run of git: a checkout of a large repository takes minutes."""
+CONFINED_SECONDS: Final = 60.0
+"""Over what a confined agent writes: a pipe in place of a file is waited for."""
+LIMIT_BYTES: Final = 64 * 1024 * 1024
+HINT: Final = "write git: none, or see what git says there"
+_VIEW: Final = ".git-"
+
+
+class ProjectGit:
+    """Makes views below ``place``, a folder of ours, and runs git in them."""
+
+    def __init__(self, place: Path, *, launcher: Launcher, environ: Mapping[str, str], own_bin: frozenset[str]) -> None:
+        passed = worker_environment(environ, own_bin=own_bin)
+        self.place = place
+        self.environment = passed
+        self._command = GitCommand(
+            launcher=launcher, path=passed["PATH"], variables=passed, seconds=SECONDS, limit_bytes=LIMIT_BYTES
+        )
+        self._numbers = itertools.count(1)
+        self._manners: dict[tuple[GitDirectory, tuple[ConfigFile, ...]], Manner] = {}
+        self._swept = False
+
+    @asynccontextmanager
+    async def view(self, directory: GitDirectory) -> AsyncGenerator[View]:
+        """A view of ``directory``, which goes with the block. Raises Refused (bad_definition)."""
+        async with self.folder() as folder:
+            yield await self._made(directory, partial(make_view, f"{folder}/git", directory))
+
+    @asynccontextmanager
+    async def closed_view(
+        self, directory: GitDirectory, seen: View, *, tip: str, objects: tuple[str, ...], sandbox: Sandbox
+    ) -> AsyncGenerator[View]:
+        """As ``seen``, a view of ``directory``, for git in ``sandbox``. Raises Refused (bad_definition)."""
+        async with self.folder() as folder:
+            box = with_folder(sandbox, folder)
+            make = partial(make_closed_view, f"{folder}/git", seen, tip=tip, objects=objects, sandbox=box)
+            settings = filter_sections(await self.filters(seen), required=False)
+            yield await self._made(directory, partial(make, settings=settings))
+
+    @asynccontextmanager
+    async def folder(self) -> AsyncGenerator[str]:
+        """A new folder of ours, which goes with the block."""
+        if not self._swept:
+            self._swept = True
+            _sweep(self.place)
+        path = str(self.place / f"{_VIEW}{next(self._numbers)}")
+        await trio.Path(path).mkdir(mode=0o700, parents=True)
+        try:
+            yield path
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(partial(shutil.rmtree, path, ignore_errors=True))
+
+    async def _made(self, directory: GitDirectory, make: Callable[[Manner], View]) -> View:
+        manner = await self.manner(directory)
+        try:
+            return await trio.to_thread.run_sync(make, manner)
+        except OSError as error:
+            raise unusable(error) from error
+
+    async def run(
+        self,
+        view: View,
+        *words: str,
+        cwd: str | None = None,
+        settings: tuple[Setting, ...] = (),
+        variables: Mapping[str, str] | None = None,
+        given: bytes | Path = b"",
+        limit_bytes: int = LIMIT_BYTES,
+    ) -> CommandResult:
+        """A run that may as well say no. Raises Refused (bad_definition) where there is no git, SpawnTransient."""
+        try:
+            seconds = SECONDS if view.sandbox is None else CONFINED_SECONDS
+            return await replace(self._command, seconds=seconds, limit_bytes=limit_bytes).run(
+                cwd or view.top,
+                *words,
+                settings=settings,
+                variables={**view.variables, **(variables or {})},
+                given=given,
+                sandbox=view.sandbox,
+            )
+        except GitMissing as error:
+            raise unusable(NoRepository("git is not installed where the kernel runs", "install git")) from error
+
+    async def said(
+        self,
+        view: View,
+        *words: str,
+        cwd: str | None = None,
+        settings: tuple[Setting, ...] = (),
+        variables: Mapping[str, str] | None = None,
+        given: bytes | Path = b"",
+    ) -> bytes:
+        """What git prints. Raises Refused (setup_failed, or as ``run``), SpawnTransient."""
+        result = await self.run(view, *words, cwd=cwd, settings=settings, variables=variables, given=given)
+        if not result.ok:
+            raise failed(f"git {words[0]} failed: {self.why(result)}")
+        return result.stdout
+
+    def why(self, result: CommandResult) -> str:
+        """Why a run that went wrong did."""
+        return "it took too long" if result.timed_out else self._command.why(result)
+
+    async def filters(self, view: View) -> tuple[Setting, ...]:
+        """The user's own filters, from their configuration and the system's."""
+        found = await self.run(view, "config", "-z", "--get-regexp", r"^filter\.")
+        rows = (row.partition("\n") for row in found.stdout.decode("utf-8", "surrogateescape").split("\0") if row)
+        return tuple((key, value) for key, _, value in rows)
+
+    async def manner(self, directory: GitDirectory) -> Manner:
+        """How the repository writes its data. Raises Refused (bad_definition) where it is none that we use."""
+        try:
+            files = await trio.to_thread.run_sync(config_files, directory)
+            if (directory, files) not in self._manners:
+                said: dict[str, str] = {}
+                for file in files:
+                    said |= await self._configuration(file.path)
+                self._manners = {(directory, files): manner_of(directory, said)}
+            return self._manners[directory, files]
+        except (NoRepository, OSError) as error:
+            raise unusable(error) from error
+
+    async def _configuration(self, path: str) -> dict[str, str]:
+        """What the file says, without what it includes; read as a file, not as a configuration that counts."""
+        nowhere = View("/dev/null", "/")
+        words = ("config", "--file", path, "--no-includes", "-z", "--list")
+        printed = (await self.said(nowhere, *words)).decode("utf-8", "surrogateescape")
+        return {key: value for key, _, value in (row.partition("\n") for row in printed.split("\0") if row)}
+
+
+def with_folder(sandbox: Sandbox, folder: str) -> Sandbox:
+    """``sandbox``, and in it ``folder`` to write to as well."""
+    return msgspec.structs.replace(sandbox, writable=(*sandbox.writable, folder))
+
+
+def unusable(error: NoRepository | OSError) -> Refused:
+    """There can be no working trees."""
+    hint = error.hint if isinstance(error, NoRepository) else "see what is there"
+    return Refused("bad_definition", f"workspace.git: worktree is not possible: {error}", hint)
+
+
+def failed(text: str, hint: str = HINT) -> Refused:
+    """git did not do what it should have."""
+    return Refused("setup_failed", text, hint)
+
+
+def _sweep(place: Path) -> None:
+    """Remove views that a kernel left that was killed."""
+    for path in place.glob(f"{_VIEW}*"):
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,210 @@
+"""P29: confined agents in working trees: nothing that they write is run outside, and only their own branch moves."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.project import Project
+
+BWRAP: Final = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
+pytestmark = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
+ENV: Final = {"AGENT_WORKER_BWRAP": str(BWRAP), "AGENT_WORKER_TRUST": "1"}
+WHO: Final = "-c user.name=a -c user.email=a@b"
+
+
+def git(project: Project, *words: str, cwd: Path | None = None) -> str:
+    names = {f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    done = subprocess.run(
+        ("git", *words), cwd=cwd or project.root, env={**project.environ, **names}, capture_output=True, check=True
+    )
+    return done.stdout.decode().strip()
+
+
+def workflow(project: Project, script: str, *, bob: str = "true", more: str = "") -> None:
+    """One run of alice, who runs ``script`` in a sandbox, and then of bob, who runs ``bob`` in one of his own."""
+    project.write(
+        ".workflows/w.yaml",
+        f"""
+        agents:
+          alice:
+            backend: mock
+            sandbox: on
+            mock: [{{shell: "sh alice.sh"}}, {{tool: channel_send, args: {{message: "@bob here"}}}}, {{text: done}}]
+          bob:
+            backend: mock
+            sandbox: on
+            mock: [{{shell: "sh bob.sh"}}, {{text: done}}]
+        workspace: {{git: worktree{more}}}
+        kickoff: "@alice go"
+        """,
+    )
+    project.write("alice.sh", script)
+    project.write("bob.sh", bob)
+    project.write("f.txt", "data\n")
+    project.write("clean.sh", ":\n")
+    project.write(".gitignore", "ported\n")
+    git(project, "init", "--quiet", "--initial-branch=main")
+    git(project, "add", "--all")
+    git(project, "commit", "--quiet", "-m", "first")
+    git(project, "tag", "v0")
+
+
+def run(project: Project) -> None:
+    ran = project.awk("run", "w", "--json", env=ENV)
+    assert (ran.code, ran.json()["status"]) == (0, "done"), ran.err
+    project.until("worktree.kept")
+
+
+def tree(project: Project, name: str = "alice") -> Path:
+    return project.state / "worktrees/w/main" / name
+
+
+def ran(project: Project) -> list[str]:
+    return [path.name for path in project.home.glob("RAN-*")]
+
+
+def evil_git_directory(project: Project) -> str:
+    """Makes a git directory in ``.evil`` whose configuration leaves a trace in the home."""
+    return f"""
+        C=$(git rev-parse --path-format=absolute --git-common-dir)
+        mkdir .evil; cp -r $C/HEAD $C/refs .evil/; ln -s $C/objects .evil/objects
+        printf '[core]\\n\\trepositoryformatversion = 0\\n' > .evil/config
+        printf '\\tfsmonitor = "touch {project.home}/RAN-monitor; false"\\n' >> .evil/config
+        printf '[filter "x=y"]\\n\\tclean = "touch {project.home}/RAN-clean; cat"\\n' >> .evil/config
+        printf '[diff "x=y"]\\n\\ttextconv = "touch {project.home}/RAN-textconv; cat"\\n' >> .evil/config
+        echo '* filter=x=y diff=x=y' > .gitattributes
+        """
+
+
+WAYS: Final = {
+    "commondir": "echo $PWD/.evil > $(git rev-parse --absolute-git-dir)/commondir",
+    "configuration": "cat .evil/config >> $(git rev-parse --absolute-git-dir)/config",
+    "of the tree": "git config extensions.worktreeConfig true;"
+    " cp .evil/config $(git rev-parse --git-dir)/config.worktree",
+    "another .git": "mv .git old; rm .git; cp -r .evil .git; echo gitdir: $PWD/.evil > .git; mv .evil/* .git/",
+    "alternates": "echo $PWD/.evil/objects >> $(git rev-parse --git-dir)/objects/info/alternates",
+    "the project": "cat .evil/config >> $P/.git/config; echo $PWD/.evil > $P/.git/commondir; mv $P/.git $P/old",
+    "the linked tree": "for d in $P/.git/worktrees/*; do echo $PWD/.evil > $d/commondir; cp .evil/config $d/; done",
+    "hooks": "for h in reference-transaction post-index-change pre-auto-gc; do mkdir -p $P/.git/hooks;"
+    " printf '#!/bin/sh\\ntouch HOME/RAN-hook' | tee $P/.git/hooks/$h > $(git rev-parse --git-dir)/hooks/$h; done",
+    "submodule": "git init -q sub; cat .evil/config >> sub/.git/config; cp .gitattributes sub; echo 1 > sub/f;"
+    f" (cd sub; git add f; git {WHO} commit -qm s; echo 2 > f); git add sub;"
+    " printf '[submodule \"sub\"]\\n\\tpath = sub\\n\\turl = ./sub\\n\\tignore = none\\n' > .gitmodules",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_confined_agent_writes_is_not_run_outside(project: Project, way: str) -> None:
+    """XF19: while it is measured, by awk diff, by the sweep, and by the user's own git in the project and the tree."""
+    do = WAYS[way].replace("HOME", str(project.home))
+    workflow(project, f"P={project.root}\n{evil_git_directory(project)}\n{do}\necho changed >> f.txt\n")
+    before = git(project, "for-each-ref", "refs/heads/main", "refs/tags")
+    run(project)
+    assert "f.txt" in project.awk("diff", "alice@w").out
+    assert project.awk("stop", "--yes").code == 0
+    assert project.awk("start", env=ENV).code == 0
+    assert project.awk("diff", "alice@w", "--stat").code == 0
+    assert git(project, "status", "--porcelain") == ""
+    git(project, "log", "--oneline", "--all")
+    git(project, "branch", "-vv", cwd=tree(project))
+    assert git(project, "for-each-ref", "refs/heads/main", "refs/tags") == before
+    assert ran(project) == []
+
+
+def test_commands_over_a_confined_agents_files_are_confined(project: Project) -> None:
+    """XF19: setup and teardown of its tree are files that it rewrites."""
+    more = ", setup: [{shell: 'echo 1 > ported; touch HOME/RAN-setup || true'}], teardown: [{shell: 'sh ./clean.sh'}]"
+    workflow(
+        project,
+        f"echo 'touch {project.home}/RAN-teardown; touch torn; true' > clean.sh",
+        more=more.replace("HOME", str(project.home)),
+    )
+    run(project)
+    assert (tree(project) / "ported").exists()
+    assert (tree(project) / "torn").exists(), "it ran"
+    assert ran(project) == []
+
+
+def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -> None:
+    """XF19: branches, tags and trees of the user and of others are nobody's to move; work is brought back whole."""
+    script = f"""
+        echo x > n; git add n; git {WHO} commit -qm mine
+        git update-ref refs/heads/main HEAD; git tag -f v0; git tag v1; git branch other; git branch -D awk/w/main/bob
+        for b in main awk/w/main/bob v1; do echo $(git rev-parse HEAD) > {project.root}/.git/refs/heads/$b; done
+        git --git-dir={project.root}/.git update-ref refs/heads/main HEAD; rm -rf {project.root}/.git/refs
+        for t in {project.state}/worktrees/w/main/bob {project.state}/worktrees/.clones/w/main/bob; do
+            touch $t/planted; rm -rf $t/*; done
+        git worktree add -q ../bob2; true
+        """
+    workflow(project, script, bob=f"echo b > b; git add b; git {WHO} commit -qm his; git log --oneline -1 > log")
+    main = git(project, "rev-parse", "main")
+    run(project)
+    project.until("worktree.kept", holds=lambda event: event["agent"] == "bob")
+    branches = git(project, "for-each-ref", "--format=%(refname) %(contents:subject)").splitlines()
+    assert branches == [
+        "refs/heads/awk/w/main/alice mine",
+        "refs/heads/awk/w/main/bob his",
+        "refs/heads/main first",
+        "refs/tags/v0 first",
+    ]
+    assert git(project, "rev-parse", "main") == main
+    assert git(project, "fsck", "--strict") == ""
+    [diff] = project.awk("diff", "alice@w", "--json").json()["worktrees"]
+    assert [commit["subject"] for commit in diff["commits"]] == ["mine"]
+    assert [file["path"] for file in diff["files"]] == ["n"]
+    assert git(project, "status", "--porcelain", cwd=tree(project)) == "", "the user sees it as it is"
+    git(project, "merge", "--quiet", "awk/w/main/alice")
+    assert (project.root / "n").read_text() == "x\n"
+
+
+def test_a_repository_that_borrows_objects_gives_a_confined_agent_a_copy(project: Project) -> None:
+    """git clone --shared: what it borrows from is in no sandbox."""
+    workflow(project, f"echo x > n; git add n; git {WHO} commit -qm mine; git log --oneline > seen")
+    lender = project.root.with_name("lender")
+    git(project, "clone", "--quiet", "--bare", str(project.root), str(lender))
+    shutil.rmtree(project.root / ".git/objects")
+    (project.root / ".git/objects/info").mkdir(parents=True)
+    (project.root / ".git/objects/info/alternates").write_text(f"{lender}/objects\n")
+    run(project)
+    assert git(project, "log", "-1", "--format=%s", "awk/w/main/alice") == "mine"
+    assert len((tree(project) / "seen").read_text().splitlines()) == 2
+    assert git(project, "fsck", "--strict") == ""
+
+
+def test_a_working_directory_that_became_a_link_is_not_worked_in(project: Project) -> None:
+    """XF19: file tools are not in the sandbox; they keep to the directory, which has to be the one that was made."""
+    inner = project.root / "app"
+    workflow(project, "true")
+    shutil.copytree(project.root, inner, ignore=shutil.ignore_patterns(".git", "app"))
+    (inner / "alice.sh").write_text(f"cd ..; mv app old; ln -s {project.home} app")
+    git(project, "add", "--all")
+    git(project, "commit", "--quiet", "-m", "inner")
+    within = Project(root=inner, state_home=project.state_home, home=project.home)
+    try:
+        within.write(".workflows/w.yaml", AGAIN)
+        ran = within.awk("run", "w", env=ENV)
+        assert "the working directory of alice is a link now" in ran.out + ran.err
+    finally:
+        within.stop()
+
+
+AGAIN: Final = """
+agents:
+  alice:
+    backend: mock
+    sandbox: on
+    mock:
+      - {shell: "sh alice.sh"}
+      - {tool: channel_send, args: {message: "@bob here"}}
+      - {text: done}
+  bob:
+    backend: mock
+    sandbox: on
+    mock: [{tool: channel_send, args: {message: "@alice second"}}, {text: done}]
+workspace: {git: worktree}
+kickoff: "@alice go"
+"""

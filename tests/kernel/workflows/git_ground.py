@@ -1,0 +1,93 @@
+"""A project in a real git repository, and a place for working trees."""
+
+import os
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import trio
+
+from kernel.procs.fork import ForkLauncher
+from kernel.store.worktrees import Worktree
+from kernel.workflows.repository import Base, Repository
+
+
+@dataclass
+class Ground:
+    """A project in a repository, and a place for trees."""
+
+    folder: Path
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "project"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
+
+    def git(self, *words: str, cwd: Path | None = None) -> str:
+        """Run git as the user does."""
+        names = {f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        done = subprocess.run(
+            ("git", *words),
+            cwd=cwd or self.root,
+            env={**self.environ, **names},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def try_git(self, *words: str) -> None:
+        """Run git as the user does, whatever comes of it."""
+        subprocess.run(("git", *words), cwd=self.root, env=self.environ, capture_output=True, check=False, timeout=60)
+
+    def write(self, path: str, text: str, tree: Worktree | None = None) -> None:
+        file = (self.root if tree is None else Path(tree.path)) / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def commit(self, tree: Worktree | None = None) -> None:
+        cwd = self.root if tree is None else at(tree)
+        self.git("add", "--all", cwd=cwd)
+        self.git("commit", "--quiet", "-m", "work", cwd=cwd)
+
+
+def ground_in(folder: Path) -> Ground:
+    """A repository with one commit."""
+    made = Ground(folder)
+    made.root.mkdir()
+    made.git("init", "--quiet", "--initial-branch=main")
+    made.write("a.txt", "one\n")
+    made.commit()
+    return made
+
+
+@asynccontextmanager
+async def repository(ground: Ground, root: Path | None = None) -> AsyncGenerator[Repository]:
+    """The kernel's way to the repository, from ``root`` in it."""
+    (ground.folder / "run").mkdir(exist_ok=True)
+    async with trio.open_nursery() as nursery:
+        launcher = ForkLauncher(run_dir=ground.folder / "run", environ={"PATH": os.environ["PATH"]})
+        await nursery.start(launcher.run)
+        place = ground.folder / "trees"
+        yield Repository(root or ground.root, place, launcher=launcher, environ=ground.environ, own_bin=frozenset())
+        nursery.cancel_scope.cancel()
+
+
+def at(tree: Worktree, name: str = ".") -> Path:
+    return Path(tree.path, name)
+
+
+def planned(base: Base, repository: Repository, name: str = "alice") -> Worktree:
+    path = str(repository.place / "review/main" / name)
+    branch = f"awk/review/main/{name}"
+    return Worktree(1, name, name, "review:main", "planned", base.repository, base.commit, branch, path, base.folder)
+
+
+async def made(repository: Repository, tree: Worktree) -> Worktree:
+    return msgspec.structs.replace(tree, state="made", git_dir=await repository.add(tree))

@@ -1,0 +1,148 @@
+"""P29: the branch of a confined agent: what it may bring back, judged by git's own verification, in a real sandbox."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kernel.store.worktrees import Worktree
+from kernel.workflows import project_git
+from kernel.workflows.clone import clone_of, has_clone, link_of, shared_objects
+from kernel.workflows.repository import Repository
+from protocol.errors import Refused
+from protocol.ipc import Sandbox
+from tests.kernel.workflows.git_ground import Ground, at, ground_in, planned, repository
+
+BWRAP = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
+pytestmark = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
+
+
+@dataclass
+class Confined:
+    """A tree with a clone, and its agent."""
+
+    ground: Ground
+    git: Repository
+    tree: Worktree
+
+    @property
+    def box(self) -> Sandbox:
+        return Sandbox(
+            program=BWRAP or "",
+            writable=(self.tree.path, clone_of(self.tree)),
+            readable=(str(self.ground.root), *shared_objects(self.tree)),
+            hidden=(str(self.ground.folder / "trees"),),
+            instead={f"{self.tree.path}/.git": link_of(self.tree)},
+        )
+
+    def do(self, script: str) -> str:
+        """What the agent does: as in its sandbox, with its git directory; this is not about what it sees."""
+        env = {"GIT_DIR": clone_of(self.tree), "GIT_WORK_TREE": self.tree.path}
+        who = {f"GIT_{one}_{what}": "a@b" for one in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        done = subprocess.run(
+            ("/bin/sh", "-ec", script),
+            cwd=self.tree.path,
+            env={**self.ground.environ, **env, **who, "BRANCH": f"refs/heads/{self.tree.branch}"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def branch(self) -> str:
+        return self.ground.git("rev-parse", self.tree.branch)
+
+
+@asynccontextmanager
+async def confined(folder: Path) -> AsyncGenerator[Confined]:
+    ground = ground_in(folder)
+    async with repository(ground) as git:
+        tree = planned(await git.base(), git)
+        tree = msgspec.structs.replace(tree, state="made", git_dir=await git.add(tree, confined=True))
+        yield Confined(ground, git, tree)
+
+
+async def test_commits_come_back_as_often_as_they_are_looked_for(tmp_path: Path) -> None:
+    """One, many at once, and a branch that was begun anew; the clone goes with the tree."""
+    async with confined(tmp_path) as one:
+        assert await one.git.losses(one.tree, box=one.box) is None
+        for script in (
+            "echo 1 > n; git add n; git commit -qm one",
+            "for i in $(seq 50); do echo $i > f$i; git add f$i; git commit -qm $i; done",
+            "git reset -q --hard HEAD~20; git commit -q --amend -m other",
+            "git reset -q --hard HEAD~31",
+        ):
+            one.do(script)
+            await one.git.changes(one.tree, box=one.box)
+            assert one.branch() == one.do("git rev-parse HEAD")
+            assert one.ground.git("status", "--porcelain", cwd=at(one.tree)) == ""
+        assert one.branch() == one.tree.base
+        assert one.ground.git("fsck", "--strict", "--no-dangling") == ""
+        assert await one.git.losses(one.tree, box=one.box) is None
+        await one.git.remove(one.tree, box=one.box)
+        assert not has_clone(one.tree)
+        assert list(one.git.place.iterdir()) == []
+        assert one.ground.git("branch", "--list", "awk/*") == ""
+
+
+async def test_work_that_does_not_come_back_keeps_the_tree(tmp_path: Path) -> None:
+    """What is on no branch of the project is lost with the clone: other branches, a detached head, a stash."""
+    async with confined(tmp_path) as one:
+        one.do("git checkout -q -b other; git commit -q --allow-empty -m side; git checkout -q -")
+        assert await one.git.losses(one.tree, box=one.box) == "commits that are on no other branch: 1"
+        one.do("git branch -D other; echo 2 >> a.txt; git stash -q")
+        assert "commits that are on no other branch" in (await one.git.losses(one.tree, box=one.box) or "")
+        one.do("git stash drop; git checkout -q --detach; git commit -q --allow-empty -m lost")
+        assert await one.git.losses(one.tree, box=one.box) == "commits that are on no other branch: 1"
+
+
+EVIL = {
+    "a folder .git": 'b=$(echo x | git hash-object -w --stdin); t=$(printf "100644 blob $b\\tconfig\\n" | git mktree);'
+    ' t=$(printf "040000 tree $t\\t.git\\n" | git mktree);'
+    " git update-ref $BRANCH $(git commit-tree $t -p HEAD -m evil)",
+    "a missing blob": "echo x > n; git add n; git commit -qm n; o=$(git rev-parse HEAD:n);"
+    " rm -f $GIT_DIR/objects/$(echo $o | cut -c1-2)/$(echo $o | cut -c3-)",
+    "a submodule that is an option": "printf '[submodule \"x\"]\\n\\tpath = x\\n\\turl = --upload-pack=x\\n'"
+    " > .gitmodules; git add .gitmodules; git commit -qm sub",
+    "a blob": "b=$(git rev-parse HEAD:a.txt); echo $b > $GIT_DIR/$BRANCH",
+    "words": "echo '--all' > $GIT_DIR/$BRANCH",
+    "nothing": "rm $GIT_DIR/$BRANCH",
+    "no repository": "rm $GIT_DIR/HEAD",
+    "a pipe": "rm $GIT_DIR/config; mkfifo $GIT_DIR/config",
+}
+
+
+@pytest.mark.parametrize("script", EVIL.values(), ids=list(EVIL))
+async def test_what_is_no_sound_branch_is_not_taken(
+    tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The branch stays where it is, the tree is kept, and no other is held up for long."""
+    monkeypatch.setattr(project_git, "CONFINED_SECONDS", 5.0)
+    async with confined(tmp_path) as one:
+        one.do(script)
+        with pytest.raises(Refused) as caught:
+            await one.git.losses(one.tree, box=one.box)
+        assert caught.value.code == "setup_failed"
+        assert one.branch() == one.tree.base
+        assert one.ground.git("fsck", "--strict", "--no-dangling") == ""
+
+
+async def test_an_agent_that_is_confined_later_goes_on_in_a_clone(tmp_path: Path) -> None:
+    """Its file was edited: what is in the tree stays, and the branch is the same."""
+    ground = ground_in(tmp_path)
+    async with repository(ground) as git:
+        tree = planned(await git.base(), git)
+        tree = msgspec.structs.replace(tree, state="made", git_dir=await git.add(tree))
+        ground.write("n.txt", "1\n", tree)
+        ground.commit(tree)
+        await git.confine(tree)
+        one = Confined(ground, git, tree)
+        assert one.do("git log -1 --format=%s; git status --porcelain") == "work"
+        one.do("echo 2 > n.txt; git commit -qam more")
+        assert len((await git.changes(tree, box=one.box)).commits) == 2
