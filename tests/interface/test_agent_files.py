@@ -255,8 +255,7 @@ def test_a_file_keeps_its_mode_and_a_new_one_has_the_users(tmp_path: Path) -> No
 def test_two_writers_lose_nothing(cli: Cli) -> None:
     """From reading to writing the folder is one writer's."""
     (cli.root / CONTEXT).mkdir()
-    code = "import sys; from interface.shim import main; sys.exit(main())"
-    args = [sys.executable, "-c", code, "agent", "todo", "alice", "add"]
+    args = [sys.executable, "-m", "interface", "awk", "", "agent", "todo", "alice", "add"]
     running = [subprocess.Popen([*args, f"t{n}"], cwd=cli.root, env=cli.environ, stdout=-3) for n in range(6)]
     assert [process.wait(timeout=30) for process in running] == [0] * 6
     assert len(cli("agent", "todo", "alice", "--json").json()["items"]) == 6
