@@ -22,6 +22,10 @@ WaitReason = Literal["provider", "credentials", "quota", "approval", "budget", "
 DeliveryState = Literal["queued", "leased", "injected", "acked", "dead"]
 
 
+COST_DIGITS: Final = 10
+"""Of a US dollar after the point: a token of the cheapest model costs some 1e-8."""
+
+
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """What model calls cost. ``cost_usd`` is null where the price is not known, never 0."""
 
@@ -29,6 +33,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cost_usd: float | None = None
+
+    def __post_init__(self) -> None:
+        """A sum of prices is shown without the noise of binary fractions: 0.086, not 0.08600000000000001."""
+        if self.cost_usd is not None:
+            msgspec.structs.force_setattr(self, "cost_usd", round(self.cost_usd, COST_DIGITS))
 
     def plus(self, other: "Usage") -> "Usage":
         """The sum; its cost is known if any part's is."""
