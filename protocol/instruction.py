@@ -28,6 +28,9 @@ LARGEST: Final = 2**53
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
 
+COST_DIGITS: Final = 10
+"""Of a US dollar after the point: a token of the cheapest model costs some 1e-8."""
+
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """What model calls cost. ``cost_usd`` is null where the price is not known, never 0."""
@@ -36,6 +39,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: Count = 0
     cache_read_tokens: Count = 0
     cost_usd: Amount | None = None
+
+    def __post_init__(self) -> None:
+        """A sum of prices is shown without the noise of binary fractions: 0.086, not 0.08600000000000001."""
+        if self.cost_usd is not None:
+            msgspec.structs.force_setattr(self, "cost_usd", round(self.cost_usd, COST_DIGITS))
 
     def plus(self, other: "Usage") -> "Usage":
         """The sum, LARGEST at the most; its cost is known if any part's is."""

@@ -27,6 +27,12 @@ PARTS: Final = (MEMORY, NOTES, TODO, CONVERSATIONS)
 MARK: Final = ".context"
 
 
+GIT_IGNORE: Final = ".gitignore"
+IGNORED: Final = f"/{MARK}\n/{CONVERSATIONS}/\n/{GIT_IGNORE}\n"
+"""What git does not see of a context that we made: its mark, and what was said. Memory and notes may be committed."""
+ALL_IGNORED: Final = "*\n"
+
+
 def mark_text(agent: str) -> str:
     """What MARK says in the context of ``agent``."""
     return (

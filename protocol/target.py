@@ -43,6 +43,10 @@ class TargetRejected(ValueError):
 
 def parse_target(text: str) -> Target:
     """Parse what a user typed. Raises TargetRejected."""
+    if not text.strip():
+        raise TargetRejected(
+            "the target is empty (is a variable unset?); use alice, @review, @review:tag or alice@review[:tag]"
+        )
     agent, at, place = text.partition("@")
     try:
         if not at:

@@ -36,13 +36,15 @@ class World(NamedTuple):
     out: Output
     environ: Mapping[str, str]
     clock: Clock
+    system_awk: str = ""
+    """What goes to it is not ours: under the name awk we stand before it. Empty where there is none."""
 
 
 class Context:
     """The world as one command sees it."""
 
     def __init__(self, world: World, args: argparse.Namespace, params: tuple[str, ...], cwd: str) -> None:
-        self.program, self.stdin, self.out, self.environ, self.clock = world
+        self.program, self.stdin, self.out, self.environ, self.clock, self.system_awk = world
         self.args = args
         self.params = params
         self.cwd = cwd

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -75,13 +76,18 @@ def timed_out(outcomes: Outcomes) -> Failure:
     return Failure("timeout", f"{', '.join(still)} not done in time; the work goes on", f"look with: show {still[0]}")
 
 
-def as_line(event: ServerEvent) -> str:
-    """An event as one line of ``--jsonl``; what the kernel sends without a type of its own gets that of the stream."""
+def as_line(event: ServerEvent, wall_seconds: float) -> str:
+    """An event as one line of ``--jsonl``: every line has a type, a schema and a time, spelled as the kernel spells."""
     if event.type != "accepted":
-        return event.data
-    return json.dumps({"type": "accepted", **json.loads(event.data)}, ensure_ascii=False)
+        return event.data.replace("{", '{"schema":"awk/event/1",', 1)
+    return _line("accepted", {"schema": "awk/accepted/1", **json.loads(event.data)}, wall_seconds)
 
 
-def as_result(document: bytes) -> bytes:
-    """The last line of ``--jsonl``: the report, with a type like every line before it."""
-    return json.dumps({"type": "result", **json.loads(document)}, ensure_ascii=False).encode()
+def as_result(document: bytes, wall_seconds: float) -> bytes:
+    """The last line of ``--jsonl``: the report, with a type and a time like every line before it."""
+    return _line("result", json.loads(document), wall_seconds).encode()
+
+
+def _line(kind: str, document: dict[str, Any], wall_seconds: float) -> str:
+    at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(wall_seconds))}.{int(wall_seconds % 1 * 1000):03}Z"
+    return json.dumps({"type": kind, "at": at, **document}, ensure_ascii=False, separators=(",", ":"))

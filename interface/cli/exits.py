@@ -35,6 +35,28 @@ class Exit(IntEnum):
     TERMINATED = 143
 
 
+MEANINGS: Final[Mapping[Exit, str]] = MappingProxyType(
+    {
+        Exit.OK: "done",
+        Exit.FAILED: "the work failed: an instruction failed or is dead, or a setup step failed",
+        Exit.USAGE: "the command line is not right",
+        Exit.NOT_RUNNING: "status: no kernel runs",
+        Exit.CREDENTIALS: "a credential is missing or was refused",
+        Exit.NOT_FOUND: "the target does not exist, does not run, or is not a participant",
+        Exit.INCOMPLETE: "a limit of steps, tokens, hops or time, or a budget, ended the work",
+        Exit.UNTRUSTED: "trust or an approval is needed, or was denied",
+        Exit.REJECTED: "the vote that decides over the run said no",
+        Exit.NO_KERNEL: "the kernel cannot be reached or did not start",
+        Exit.BAD_CONFIGURATION: "a file of the project, or the state, is not right",
+        Exit.TIMEOUT: "the time that was given is over",
+        Exit.HANGUP: "the terminal was closed",
+        Exit.INTERRUPTED: "interrupted by Ctrl-C",
+        Exit.BROKEN_PIPE: "whoever read the output went away",
+        Exit.TERMINATED: "ended by SIGTERM",
+    }
+)
+"""Every exit code in a line, for people."""
+
 OF_STATUS: Final = MappingProxyType(
     {
         "done": Exit.OK,

@@ -3,15 +3,45 @@
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import Final, cast
 
+from interface.cli.exits import MEANINGS
 from interface.cli.parsing import Configure, parser_for
 from interface.cli.table import COMMANDS, Command
 
 TARGETS: Final = "alice (direct message)   @review[:tag] (a workflow's channel)   alice@review[:tag] (alice in it)"
 
+TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "targets": (
+            "What a message or a command is for:",
+            "  alice               the agent alice, in a direct message; she keeps that conversation",
+            "  @review             the channel of the workflow review, instance main",
+            "  @review:pr-7        the channel of its instance pr-7 (run and start: --tag pr-7)",
+            "  alice@review:pr-7   the agent alice as a member of it",
+            "Within a text, @alice gives the message to her as work.",
+        ),
+        "exit-codes": (
+            "What a command's exit code says:",
+            *(f"  {int(code):<5} {text}" for code, text in MEANINGS.items()),
+        ),
+        "environment": (
+            "Variables that are read:",
+            "  AGENT_WORKER_HOME    where the state of projects is kept (default: ~/.agent-worker)",
+            "  AGENT_WORKER_URL     a kernel that runs elsewhere, with AGENT_WORKER_TOKEN",
+            "  AGENT_WORKER_TRUST   1 lets files run what they name, as --trust does, without keeping the consent",
+            "  NO_COLOR             no colours; COLUMNS sets the width of tables",
+            "  CI                   nobody is there to answer a question; GITHUB_ACTIONS, GITLAB_CI, TF_BUILD:",
+            "                       what agents write cannot give the runner a command",
+            "Keys of model providers: awk providers lists their names.",
+        ),
+    }
+)
+"""What ``help`` explains besides commands."""
 
-def overview(commands: Iterable[Command], program: str, system_awks: Sequence[str] | None) -> list[str]:
+
+def overview(commands: Iterable[Command], program: str, system_awk: str) -> list[str]:
     """What ``--help`` says: the commands by group, the targets, and, under the name awk, where the system's is."""
     lines = [f"usage: {program} COMMAND [ARGUMENT...] [FLAG...]", ""]
     group = ""
@@ -20,9 +50,9 @@ def overview(commands: Iterable[Command], program: str, system_awks: Sequence[st
             lines += [""] * bool(group) + [f"{command.group}:"]
             group = command.group
         lines.append(f"  {command.word:<10} {command.help}")
-    lines += ["", f"Targets: {TARGETS}", f"Help for a command: {program} COMMAND --help"]
-    if system_awks is not None:
-        which = system_awks[0] if system_awks else "and there is none on PATH"
+    lines += ["", f"Targets: {TARGETS}", f"More: {program} help COMMAND, {program} help {'|'.join(TOPICS)}"]
+    if program == "awk":
+        which = system_awk or "and there is none on PATH"
         lines.append(f"Anything else goes to the system awk ({which}).")
     return lines
 

@@ -11,33 +11,36 @@ from interface.cli.context import Context, World
 from interface.cli.exits import Exit, Interrupted, of_failure
 from interface.cli.output import Output, OutputLost
 from interface.cli.parsing import parser_for, split_params
-from interface.cli.table import BY_WORD, COMMANDS, Command
+from interface.cli.runner_log import RunnerStream, is_read_by_runner
+from interface.cli.slips import meant_command
+from interface.cli.table import BY_WORD, Command
 from interface.clock import Clock
 from interface.failure import Failure, Unreachable
 
-SystemAwks = Callable[[], Sequence[str]]
-"""Finds what our shim stands before; None where we were called by our full name."""
+_HELP: Final = frozenset({"-h", "--help"})
 
 
-_CLOSE: Final = 0.7
-"""How like a command a word is that may be a slip of it: statsu is status, and bogus is not logs."""
+def main(program: str, words: Sequence[str], system_awk: str) -> int:
+    """Run the command line of this process. Returns the exit code.
 
-
-def main(words: Sequence[str], system_awks: SystemAwks | None) -> int:
-    """Run the command line of this process. Returns the exit code."""
+    Under the name awk we stand before ``system_awk``, which is empty where there is none.
+    """
     sys.stdin, sys.stdout, sys.stderr = _opened("r", sys.stdin), _opened("w", sys.stdout), _opened("w", sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+    if is_read_by_runner(os.environ):
+        sys.stdout, sys.stderr = RunnerStream(sys.stdout), RunnerStream(sys.stderr)
     world = World(
-        program=os.path.basename(sys.argv[0]),
+        program=program,
         stdin=sys.stdin,
         out=Output(sys.stdout, sys.stderr, os.environ),
         environ=os.environ,
         clock=Clock(time.monotonic, time.time, time.sleep),
+        system_awk=system_awk,
     )
-    return run(words, world, system_awks)
+    return run(words, world)
 
 
 def _opened(mode: str, stream: TextIO | None) -> TextIO:
@@ -45,14 +48,14 @@ def _opened(mode: str, stream: TextIO | None) -> TextIO:
     return cast(TextIO, open(os.devnull, mode)) if stream is None else stream
 
 
-def run(words: Sequence[str], world: World, system_awks: SystemAwks | None = None) -> int:
+def run(words: Sequence[str], world: World) -> int:
     """Run one command line. Returns the exit code; never raises what users can cause."""
     try:
-        if not words or words[0] in {"-h", "--help"}:
-            return _help(world, system_awks)
+        if not words or words[0] in _HELP:
+            words = ["help", *words[1:]]
         command = BY_WORD.get("version" if words[0] == "--version" else words[0])
         if command is None:
-            return _unknown(words[0], world, shim=system_awks is not None)
+            return _unknown(words, world)
         return _command(command, words[1:], world)
     except Interrupted as interrupted:
         return interrupted.exit_code
@@ -132,19 +135,16 @@ def _directory() -> str:
         return ""
 
 
-def _help(world: World, system_awks: SystemAwks | None) -> int:
-    from interface.cli.help import overview  # noqa: PLC0415  (only help needs it)
-
-    world.out.lines(overview(COMMANDS, world.program, system_awks() if system_awks else None))
-    return Exit.OK
-
-
-def _unknown(word: str, world: World, *, shim: bool) -> int:
-    from difflib import get_close_matches  # noqa: PLC0415  (10 ms, for typos only)
-
-    close = get_close_matches(word, [known for known in BY_WORD if known[0] != "_"], n=3, cutoff=_CLOSE)
-    close.sort(key=lambda known: sorted(known) != sorted(word))  # strat is start, though as like stats
-    meant = f"did you mean {world.program} {close[0]}?" if close else f"{world.program} --help lists the commands"
-    other = " (for an awk program of this one word, call the system's awk by its path)" if shim else ""
-    world.out.error(Failure("usage", f"{world.program} has no command {word[:100]!r}", meant + other))
+def _unknown(words: Sequence[str], world: World) -> int:
+    word = words[0]
+    meant = meant_command(word)
+    if word.startswith("-"):
+        later = next((other for other in words if other in BY_WORD), "COMMAND")
+        failure = Failure("usage", f"{word[:100]} comes after the command", f"{world.program} {later} {word[:100]}")
+    else:
+        advice = f"did you mean {world.program} {meant}?" if meant else f"{world.program} --help lists the commands"
+        if world.program == "awk":
+            advice += " (for an awk program of this one word, call the system's awk by its path)"
+        failure = Failure("usage", f"{world.program} has no command {word[:100]!r}", advice)
+    world.out.error(failure)
     return Exit.USAGE

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple, TextIO
 
 from interface.cli.escape import escape, escape_json
+from interface.cli.runner_log import is_read_by_runner, neutral_json
 from interface.failure import Failure, Place
 
 DEFAULT_WIDTH: Final = 80
@@ -92,11 +93,13 @@ class Output:
 
     def document(self, body: bytes | str) -> None:
         """Print one JSON document, or one line of a stream of them, as UTF-8 whatever the locale."""
-        text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+        text = escape_json(body.decode("utf-8", "replace") if isinstance(body, bytes) else body)
+        if is_read_by_runner(self._environ):
+            text = neutral_json(text)
         with _writing():
             self._stdout.flush()
             binary = self._stdout.buffer
-            binary.write(escape_json(text).rstrip("\n").encode() + b"\n")
+            binary.write(text.rstrip("\n").encode() + b"\n")
             binary.flush()
 
     def note(self, text: str) -> None:

@@ -78,6 +78,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("providers", "list model providers and whether their keys are set", "Set up"),
     Command("backends", "list what can run an agent", "Set up"),
     Command("version", "print the version", "Set up"),
+    Command("help", "explain a command, or a topic: targets, exit-codes, environment", "Set up"),
 )
 
 HIDDEN: Final = (Command("_complete", "list what a word can be completed to", ""),)

@@ -7,7 +7,18 @@ from interface.context.folder import Folder, Unusable
 from interface.failure import Failure
 from interface.yaml_reading import NotYaml, read
 from protocol.names import NameRejected, check_name
-from protocol.personal import AGENT_SUFFIX, AGENTS, MARK, agent_file, default_dir, dir_fault, mark_text, marked_for
+from protocol.personal import (
+    AGENT_SUFFIX,
+    AGENTS,
+    GIT_IGNORE,
+    IGNORED,
+    MARK,
+    agent_file,
+    default_dir,
+    dir_fault,
+    mark_text,
+    marked_for,
+)
 
 KEY: Final = "context.dir"
 
@@ -68,6 +79,7 @@ def open_context(place: Place, *, make: bool = False) -> Folder:
     made = make and _make(real)
     folder = Folder.open(real, place.directory)
     if made:
+        folder.write(GIT_IGNORE, IGNORED)
         folder.write(MARK, mark_text(place.name))
     owner = _owner(folder, place)
     if owner != place.name and os.path.exists(os.path.join(place.root, agent_file(owner))):

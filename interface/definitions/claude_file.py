@@ -6,6 +6,7 @@ Their front matter is often no YAML (a description with ``: `` in it); then it i
 import os
 import re
 import stat
+from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
 from interface.failure import Failure
@@ -18,7 +19,13 @@ _FRONT: Final = re.compile(
     r"\ufeff?---[ \t]*\r?\n(?P<front>.*?)^---[ \t]*(?:\r?\n|\Z)(?P<body>.*)", re.DOTALL | re.MULTILINE
 )
 _KEY: Final = re.compile(r"(?P<key>[A-Za-z][A-Za-z_-]*):[ \t]*(?P<value>.*)")
-_TAKEN: Final = frozenset({"name", "description", "model"})
+_TAKEN: Final = frozenset({"name", "description", "model", "tools"})
+_TOOLS: Final = MappingProxyType(
+    {"Bash": "bash", **dict.fromkeys(("Read", "Grep", "Glob", "LS", "Edit", "MultiEdit", "Write"), "files")}
+)
+"""Tools of Claude Code, and the word that switches on what has the same purpose here."""
+_CHANGING: Final = frozenset({"Edit", "MultiEdit", "Write"})
+_HOME: Final = ".claude"
 _MODELS: Final = frozenset({"sonnet", "opus", "haiku"})
 """Names of models that mean the same to us."""
 
@@ -37,6 +44,9 @@ def translate(path: str, name: str) -> Translated:
         raise Failure("usage", f"{path} has no system prompt: nothing stands below its front matter")
     keys: dict[str, Value] = {"prompt": {"system": body.strip("\n") + "\n"}}
     lost = [f"{key}: {_shown(value)} has no counterpart yet" for key, value in front.items() if key not in _TAKEN]
+    if _HOME in os.path.abspath(path).split(os.sep):
+        keys["backend"] = "claude"
+    lost += _take_tools(keys, front.get("tools"))
     description = _shown(front.get("description"))
     if description:
         keys["soul"] = {"description": description}
@@ -50,6 +60,18 @@ def translate(path: str, name: str) -> Translated:
     if _shown(front.get("name")) not in {"", name}:
         lost.append(f"name: {_shown(front.get('name'))} is called {name} here")
     return Translated(keys, tuple(lost))
+
+
+def _take_tools(keys: dict[str, Value], given: object) -> list[str]:
+    """Set the tools that have a counterpart. Returns what is said of the others, of which ``Bash(git:*)`` is one."""
+    asked = [word for word in re.split(r",\s*(?![^(]*\))", _shown(given)) if word]
+    ours = list(dict.fromkeys(_TOOLS[word] for word in asked if word in _TOOLS))
+    if ours:
+        keys["tools"] = ours
+    lost = [f"tools: {word} has no counterpart" for word in asked if word not in _TOOLS]
+    if "files" in ours and not _CHANGING.intersection(asked):
+        lost.append("tools: that it only reads; files brings edit and write too, which approval: deny refuses")
+    return lost
 
 
 def _split(text: str, path: str) -> tuple[dict[str, object], str]:

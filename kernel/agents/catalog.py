@@ -193,11 +193,12 @@ class Catalog:
         """Every agent file. Raises BadDefinition only for the project file."""
         project = self.project()
         loaded: list[Loaded] = []
+        contexts: dict[str, str] = {}
         broken = dict(self._project[1].broken)
         for stem in sorted({*self._stems(), *project.agents} - broken.keys()):
             try:
                 check_name(stem)
-                loaded.append(self._alone(self.agent(stem, project), loaded))
+                loaded.append(_alone(self.agent(stem, project), contexts))
             except NameRejected as error:
                 path = f"{AGENTS}/{stem}{SUFFIX}"
                 broken[stem] = fail(path, str(error), "rename the file").errors
@@ -236,15 +237,6 @@ class Catalog:
             message = f"{name} is defined twice: in {path} and in {own}"
             raise self._bad_entry(name, message, "keep one of them, or take another name")
 
-    def _alone(self, one: Loaded, others: list[Loaded]) -> Loaded:
-        """``one``, whose context is no other's: two agents would write over each other (CF12). Raises BadDefinition."""
-        own = context_dir(one.definition)
-        for other in others:
-            if context_dir(other.definition) == own:
-                message = f"{own[:200]!r} is the context of {other.definition.name} too"
-                raise fail(one.path, message, "give each its own", where="context.dir")
-        return one
-
     def _bad_entry(self, name: str, message: str, hint: str) -> BadDefinition:
         """What is wrong with an agent of the project file, where that declares it."""
         file = self._project[0]
@@ -269,6 +261,19 @@ class Catalog:
 def context_dir(definition: AgentDefinition) -> str:
     """The folder of the agent's own context, as seen from the root, in one spelling."""
     return os.path.normpath(definition.context.dir or default_dir(definition.name))
+
+
+def _alone(one: Loaded, contexts: dict[str, str]) -> Loaded:
+    """``one``, whose context is no other's: two agents would write over each other (CF12). Raises BadDefinition.
+
+    ``contexts`` are those so far, each with the agent whose it is.
+    """
+    own = context_dir(one.definition)
+    other = contexts.setdefault(own, one.definition.name)
+    if other != one.definition.name:
+        message = f"{own[:200]!r} is the context of {other} too"
+        raise fail(one.path, message, "give each its own", where="context.dir")
+    return one
 
 
 def _is_name(text: str) -> bool:

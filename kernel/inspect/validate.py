@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
+from kernel.agents.catalog import AGENTS, SUFFIX, Catalog, Survey
 from kernel.agents.definition import place_at
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
 from kernel.agents.trust import Kept
@@ -66,6 +66,7 @@ class _Checking:
         self._root = root
         self._environ = environ
         self._workflows: dict[str, LoadedWorkflow] = {}
+        self._survey: Survey | None = None
         self._catalog = TolerantCatalog(root)
         self._found: dict[str, list[FileError]] = {}
         self._kinds: dict[str, Kind] = {}
@@ -79,17 +80,29 @@ class _Checking:
         """Each file once: the project file, agents, workflows, by name."""
         self._note(self._catalog.broken)
         order: Sequence[Kind] = ("project", "agent", "workflow")
+        agents = self._by_file() if self._environ else {}
         for path in sorted(self._found, key=lambda one: (order.index(self._kind(one)), one)):
             told = tuple(sorted(self._found[path], key=lambda error: (error.line, error.column)))
-            warnings = () if told else self._warnings(path)
+            warnings = () if told else self._warnings(path, agents.get(path, ()))
             yield CheckedFile(path=path, kind=self._kind(path), ok=not told, errors=told, warnings=warnings)
 
-    def _warnings(self, path: str) -> tuple[FileError, ...]:
+    def _agents(self) -> Survey:
+        """Every agent of the project, looked at once."""
+        if self._survey is None:
+            self._survey = self._catalog.survey()
+        return self._survey
+
+    def _by_file(self) -> Mapping[str, Sequence[AgentDefinition]]:
+        found: dict[str, list[AgentDefinition]] = {}
+        for one in self._agents().loaded:
+            found.setdefault(one.path, []).append(one.definition)
+        return found
+
+    def _warnings(self, path: str, loaded: Sequence[AgentDefinition]) -> tuple[FileError, ...]:
         if not self._environ:
             return ()
         workflow = self._workflows.get(path)
         own = () if workflow is None else workflow_warnings(workflow, self._root, self._environ)
-        loaded = (one.definition for one in self._catalog.survey().loaded if one.path == path)
         project = self._catalog.project()
         agents = (
             warning
@@ -114,7 +127,7 @@ class _Checking:
         for name in PROJECT_FILES:
             if (self._root / name).exists():
                 self.file(name)
-        survey = self._catalog.survey()
+        survey = self._agents()
         for loaded in survey.loaded:
             self._found.setdefault(loaded.path, [])
         self._note(survey.errors)

@@ -16,7 +16,7 @@ import msgspec
 
 from kernel.source.beneath import open_file, open_folder
 from protocol.message import Message
-from protocol.personal import CONVERSATIONS, MARK, mark_text
+from protocol.personal import ALL_IGNORED, CONVERSATIONS, GIT_IGNORE, IGNORED, MARK, mark_text
 from protocol.text import encode_json
 
 logger = logging.getLogger(__name__)
@@ -72,6 +72,8 @@ class MirrorFiles:
             for (folder, name), said in files.items():
                 descriptor = open_folder(self._root, folder, make=True)
                 try:
+                    if target.agent is not None and f"{folder}/{name}" not in self._ends:
+                        _make(descriptor, GIT_IGNORE, ALL_IGNORED)  # private talk is nothing to commit by accident
                     self._append(descriptor, folder, name, said)
                 finally:
                     os.close(descriptor)
@@ -141,13 +143,22 @@ def _make_home(root: str, folder: str, agent: str) -> None:
     except FileNotFoundError:
         descriptor = open_folder(root, folder, make=True)
     try:
-        mark = open_file(descriptor, MARK, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        try:
-            os.write(mark, mark_text(agent).encode())
-        finally:
-            os.close(mark)
+        _make(descriptor, GIT_IGNORE, IGNORED)
+        _make(descriptor, MARK, mark_text(agent))
     finally:
         os.close(descriptor)
+
+
+def _make(folder: int, name: str, text: str) -> None:
+    """Write ``text`` to a file that is not there; what is there is somebody's."""
+    try:
+        file = open_file(folder, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        return
+    try:
+        os.write(file, text.encode())
+    finally:
+        os.close(file)
 
 
 def _mend(file: int, found: os.stat_result, path: str) -> tuple[int, bytes]:

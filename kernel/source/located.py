@@ -6,6 +6,7 @@ by whoever owns the Struct, after conversion.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
 
@@ -62,9 +63,9 @@ class Converter:
 
     def _struct(self, node: Node, kind: type, where: str, given: Mapping[str, object] = _EMPTY) -> object:
         if not isinstance(node, MapNode):
-            keys = ", ".join(info.encode_name for info in msgspec.structs.fields(kind) if info.name not in given)
+            keys = ", ".join(info.encode_name for info in _fields(kind) if info.name not in given)
             return self._bad(node.place, where, f"needs keys, has {_what(node)}", f"keys: {keys}")
-        fields = {info.encode_name: info for info in msgspec.structs.fields(kind) if info.name not in given}
+        fields = {info.encode_name: info for info in _fields(kind) if info.name not in given}
         values = dict(given)
         sound = True
         for key, child in node.entries:
@@ -88,7 +89,7 @@ class Converter:
         refused = self._shapes.refused.get((kind, key.text))
         if refused is not None:
             return self._bad(key.place, where, *refused)
-        known = [info.encode_name for info in msgspec.structs.fields(kind)]
+        known = [info.encode_name for info in _fields(kind)]
         return self._bad(key.place, where, f"unknown key {show(key)}", suggest(key.text, known, what="known keys"))
 
     def _field(self, node: Node, kind: type, info: msgspec.structs.FieldInfo, where: str) -> object:
@@ -212,3 +213,9 @@ def _check_bounds(value: object, meta: msgspec.Meta | None, show_number: Callabl
         raise Mismatch(f"must be at least {show_number(meta.ge)}, is {show_number(value)}")
     if meta.le is not None and value > meta.le:
         raise Mismatch(f"must be at most {show_number(meta.le)}, is {show_number(value)}")
+
+
+@lru_cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The fields of ``kind``: finding out takes longer than reading a small file, and thousands are of one kind."""
+    return msgspec.structs.fields(kind)

@@ -163,6 +163,10 @@ class _Reading:
             hint = f"write {key.text}: {{ref: <agent of the project>}}, or model: and prompt: under it"
             self._problems.add(key.place, where, "needs ref: or an inline agent", hint)
             return None
+        if not node.entries:
+            hint = f"write {key.text}: {{ref: {key.text}}} for the agent of the project, or model: and prompt: under it"
+            self._problems.add(key.place, where, "is empty", hint)
+            return None
         if node.get("ref") is not None:
             return self._converter.struct(node, Ref, where)
         named = Named(key.text, "it is called in this workflow")

@@ -18,7 +18,7 @@ FOLDER: Final = "workspace.dir"
 _HINTS: Final[Mapping[str, str]] = {
     "message": "message.* exists only in mock scripts, at run time",
     "match": "match.* exists only in mock scripts, at run time",
-    "source": "source.* is known only of a workflow that comes from elsewhere",
+    "source": "source.dir, source.url and source.ref are known only of a workflow that comes from elsewhere",
     "context": "it is called workspace: there is workspace.dir",
 }
 

@@ -31,7 +31,7 @@ def names(wheel: Path) -> frozenset[str]:
 @pytest.mark.wheel
 def test_the_wheel_holds_the_four_packages_and_nothing_else(names: frozenset[str]) -> None:
     """packaging guard 4: no ``tests`` or ``scripts`` among the installed names."""
-    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name and ".data/" not in name}
     assert tops == set(PACKAGES)
 
 
@@ -54,12 +54,22 @@ def test_the_wheel_carries_every_file_of_the_packages(names: frozenset[str]) -> 
 
 
 @pytest.mark.wheel
-def test_the_wheel_installs_both_commands(wheel: Path) -> None:
-    """contracts 7: ``awk`` and ``agent-worker`` are the same program."""
+def test_the_wheel_installs_both_commands_as_scripts_of_plain_sh(wheel: Path) -> None:
+    """What an installer writes for an entry point is Python, which any PYTHONPATH can break, and plain awk with it."""
     with ZipFile(wheel) as archive:
-        (entry,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
-        text = archive.read(entry).decode()
-    assert {"awk = interface.shim:main", "agent-worker = interface.shim:main"} <= set(text.splitlines())
+        scripts = {name.rpartition("/")[2]: archive.read(name) for name in archive.namelist() if "/scripts/" in name}
+        assert not any(name.endswith("entry_points.txt") for name in archive.namelist())
+        modes = {info.external_attr >> 16 & 0o111 for info in archive.infolist() if "/scripts/" in info.filename}
+    assert set(scripts) == {"awk", "agent-worker"}
+    assert all(text.startswith(b"#!/bin/sh\n") for text in scripts.values())
+    assert modes == {0o111}
+
+
+@pytest.mark.wheel
+def test_the_shim_looks_for_the_package_under_its_name(wheel: Path) -> None:
+    """Without an environment it finds Python by the folder of our metadata."""
+    name = wheel.name.split("-", maxsplit=1)[0]
+    assert f"/{name}-*.dist-info" in (ROOT / "interface/agent-worker.sh").read_text()
 
 
 def test_every_dependency_is_pinned_in_the_constraints() -> None:

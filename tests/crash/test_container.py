@@ -12,7 +12,7 @@ from protocol.state_paths import DATABASE
 from tests.crash.life import KERNEL, Life
 from tests.crash.oracle import judge
 from tests.e2e.processes import wait_until, zygote_of
-from tests.project import AWK, Project
+from tests.project import Project
 
 UNSHARE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
@@ -33,7 +33,9 @@ def inner_tree(life: Life) -> tuple[psutil.Process, psutil.Process]:
     return init, kernel
 
 
-@pytest.mark.parametrize("program", [KERNEL, (str(AWK), "start", "--foreground")], ids=["kernel", "awk"])
+@pytest.mark.parametrize(
+    "program", [KERNEL, ("-m", "interface", "awk", "", "start", "--foreground")], ids=["kernel", "awk"]
+)
 def test_process_1_reaps_orphans_and_passes_signals_on(program: tuple[str, ...], project: Project) -> None:
     """Issue point 8: no zombie stays, work is done, and SIGTERM to process 1 is a clean stop with code 0."""
     project.agent("alice", "text: from inside")

@@ -74,11 +74,12 @@ class Cli:
             out=Output(out, err, self.environ),
             environ=self.environ,
             clock=Clock(time.monotonic, time.time, self.pause),
+            system_awk="/usr/bin/awk",
         )
         before = os.getcwd()
         os.chdir(self.root)
         try:
-            code = run(words, world, lambda: ["/usr/bin/awk"])
+            code = run(words, world)
         finally:
             os.chdir(before)
         return Ran(int(code), out.written, err.written)

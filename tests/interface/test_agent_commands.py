@@ -67,7 +67,7 @@ def test_an_agent_is_created_as_a_person_would_write_it(cli: Cli) -> None:
     ]  # fmt: skip
     assert (cli.root / ".agents/alice/.context").read_text().startswith("alice\n")
     made = sorted(path.name for path in (cli.root / ".agents/alice").iterdir())
-    assert made == [".context", "conversations", "memory", "notes", "todo"]
+    assert made == [".context", ".gitignore", "conversations", "memory", "notes", "todo"]
     assert list(cli.home.iterdir()) == []
 
 
@@ -147,15 +147,32 @@ def test_an_agent_of_claude_is_translated_and_what_is_lost_is_said(cli: Cli) -> 
     made = yaml.safe_load((cli.root / ".agents/reviewer.yaml").read_text())
     assert made == {
         "model": "sonnet",
+        "tools": ["files"],
         "prompt": {"system": "You review code.\n\n- Be kind.\n"},
         "soul": {"description": 'Expert reviewer. Examples: <example>user: "look"</example>', "role": "reviewer"},
     }
     assert ran.json()["schema"] == "awk/agent-file/1"
     assert ran.json()["remarks"] == [
-        "not taken over: tools: Read, Grep has no counterpart yet",
         "not taken over: color: blue has no counterpart yet",
+        "not taken over: tools: that it only reads; files brings edit and write too, which approval: deny refuses",
         "not taken over: name: code-reviewer is called reviewer here",
     ]
+
+
+def test_an_agent_from_the_folder_of_claude_goes_on_with_claude(cli: Cli) -> None:
+    """Its tools where they have a counterpart; a rule within a tool has none."""
+    (cli.root / ".claude/agents").mkdir(parents=True)
+    tools = "Read, Bash, Edit, Glob, WebFetch, Bash(git log:*, git diff:*)"
+    (cli.root / ".claude/agents/x.md").write_text(f"---\nname: x\nmodel: sonnet\ntools: {tools}\n---\nBe kind.\n")
+    ran = cli("agent", "create", "x", "--from", ".claude/agents/x.md", "--json")
+    made = yaml.safe_load((cli.root / ".agents/x.yaml").read_text())
+    assert (made["backend"], made["tools"]) == ("claude", ["files", "bash"]), ran.err
+    assert ran.json()["remarks"] == [
+        "not taken over: tools: WebFetch has no counterpart",
+        "not taken over: tools: Bash(git log:*, git diff:*) has no counterpart",
+    ]
+    ran = cli("agent", "create", "y", "--from", ".claude/agents/x.md", "-b", "sdk")
+    assert yaml.safe_load((cli.root / ".agents/y.yaml").read_text()).get("backend") in {"sdk", None}, ran.err
 
 
 @pytest.mark.parametrize(

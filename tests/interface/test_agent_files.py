@@ -255,8 +255,7 @@ def test_a_file_keeps_its_mode_and_a_new_one_has_the_users(tmp_path: Path) -> No
 def test_two_writers_lose_nothing(cli: Cli) -> None:
     """From reading to writing the folder is one writer's."""
     (cli.root / CONTEXT).mkdir()
-    code = "import sys; from interface.shim import main; sys.exit(main())"
-    args = [sys.executable, "-c", code, "agent", "todo", "alice", "add"]
+    args = [sys.executable, "-m", "interface", "awk", "", "agent", "todo", "alice", "add"]
     running = [subprocess.Popen([*args, f"t{n}"], cwd=cli.root, env=cli.environ, stdout=-3) for n in range(6)]
     assert [process.wait(timeout=30) for process in running] == [0] * 6
     assert len(cli("agent", "todo", "alice", "--json").json()["items"]) == 6
@@ -272,3 +271,13 @@ def test_a_context_of_another_agent_is_refused(alice: Path, cli: Cli) -> None:
     assert (ran.code, "'team/one' is bob's" in ran.err) == (78, True)
     bob.unlink()
     assert cli("agent", "todo", "alice", "add", "y").code == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["memory", "alice", "set", "k", "v"], ["notes", "alice", "add", "x"], ["todo", "alice", "add", "x"]]
+)
+def test_who_writes_for_an_agent_hears_that_it_does_not_read_it_yet(words: list[str], alice: Path, cli: Cli) -> None:
+    """On stderr: the answer is as it will be once it is read."""
+    ran = cli("agent", *words)
+    assert (ran.code, "agents do not read it yet" in ran.err) == (0, True)
+    assert "yet" not in ran.out

@@ -276,7 +276,9 @@ def test_in_the_foreground_it_ends_as_its_kernel_ends(
     """start --foreground: for service managers and containers, which go by the exit code."""
     behave("brief")
     Path(project.state).mkdir(parents=True)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    handlers = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    }
     try:
         ran = cli("start", "--foreground")
     finally:

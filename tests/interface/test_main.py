@@ -11,7 +11,7 @@ from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble, Stream, sse
 from tests.interface.samples import event, read_answers
 
-AWK = [sys.executable, "-c", "import sys; from interface.shim import main; sys.exit(main())"]
+AWK = [sys.executable, "-m", "interface", "awk", ""]
 
 
 def test_a_reader_that_goes_away_is_no_error(cli: Cli, kernel: KernelDouble) -> None:

@@ -232,7 +232,10 @@ def test_the_exit_code_is_the_worst_of_the_results(
     kernel.answers["POST /serve"] = _report(*results)
     ran = cli("serve", "@review", "@a0 @a1 hi")
     assert (ran.code, [r["status"] for r in ran.json()["results"]]) == (code, statuses)
-    assert ran.err.splitlines() == [f"error: a{n}: i{n} ended {s}" for n, s in enumerate(statuses) if s != "done"]
+    lines = ran.err.splitlines()
+    errors, hints = ([line for line in lines if line.startswith(begin)] for begin in ("error: ", "  hint: "))
+    assert errors == [f"error: a{n}: i{n} ended {s}" for n, s in enumerate(statuses) if s != "done"]
+    assert hints == [f"  hint: awk retry i{n}" for n, s in enumerate(statuses) if s in {"failed", "dead"}]
 
 
 def test_waiting_has_an_end(cli: Cli, kernel: KernelDouble) -> None:

@@ -351,7 +351,7 @@ def test_the_fast_path_loads_no_heavy_module(cli: Cli, kernel: KernelDouble) -> 
     """issue: thin client; ``ps --json`` needs neither msgspec nor rich nor subprocess."""
     kernel.answers |= read_answers("x")
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "from interface.shim import main; main()", "ps", "--json"],
+        [sys.executable, "-X", "importtime", "-m", "interface", "awk", "", "ps", "--json"],
         check=False, cwd=cli.root, env=cli.environ, capture_output=True, timeout=20,
     )  # fmt: skip
     loaded = {line.split(b"|")[2].strip().decode() for line in done.stderr.splitlines() if line.count(b"|") == 2}

@@ -1,42 +1,52 @@
-"""The shim before the system awk: real processes, the real awk."""
+"""The shims: what is for us starts our Python, isolated; all else becomes the system's awk. Real processes."""
 
-import ast
 import os
+import shlex
+import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from interface import shim
 from interface.cli.table import BY_WORD, COMMANDS
+from tests.architecture.sources import ROOT
 
 SYSTEM_AWK: Final = next(path for path in ("/usr/bin/awk", "/bin/awk") if os.path.exists(path))
-SCRIPT: Final = (
-    "#!{python}\nimport sys\nfrom interface.shim import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
-)
+INTERFACE: Final = ROOT / "interface"
+SHELLS: Final = [shell for shell in ("/bin/bash", "/bin/dash", "/usr/bin/busybox") if os.path.exists(shell)]
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def _console_script(folder: Path, name: str = "awk") -> Path:
-    """A console script as an installer writes it."""
+def _installed(folder: Path, shell: str = "/bin/sh") -> Path:
+    """Both scripts as an installer puts them in an environment. Returns the awk."""
     folder.mkdir(parents=True, exist_ok=True)
-    script = folder / name
-    script.write_text(SCRIPT.format(python=sys.executable))
-    script.chmod(0o755)
-    return script
+    runs = f"#!{shell} sh\n" if shell.endswith("busybox") else f"#!{shell}\n"
+    for name in ("awk", "agent-worker"):
+        (folder / name).write_text((INTERFACE / f"{name}.sh").read_text().replace("#!/bin/sh\n", runs))
+        (folder / name).chmod(0o755)
+    (folder.parent / "pyvenv.cfg").write_text("")
+    python = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n'
+    (folder / "python").write_text(python)
+    (folder / "python").chmod(0o755)
+    return folder / "awk"
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    return _console_script(tmp_path / "bin")
+@pytest.fixture(params=SHELLS)
+def script(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    return _installed(tmp_path / "env" / "bin", request.param)
 
 
-def _ran(script: Path, *args: str, path: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
-    environ = {"PATH": path, "HOME": "/nonexistent", "AGENT_WORKER_HOME": "/nonexistent"}
-    done = subprocess.run([str(script), *args], input=stdin, env=environ, capture_output=True, timeout=20, check=False)
+def _ran(
+    script: Path, *args: str, path: str, stdin: bytes = b"", cwd: Path | None = None, more: Mapping[str, str] = NOTHING
+) -> tuple[int, bytes, bytes]:
+    environ = {"PATH": path, "HOME": "/nonexistent", "AGENT_WORKER_HOME": "/nonexistent", **more}
+    done = subprocess.run(
+        [str(script), *args], input=stdin, env=environ, cwd=cwd, capture_output=True, timeout=20, check=False
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -60,11 +70,19 @@ def _path(script: Path) -> str:
         ("",),
         ("BEGIN{exit 7}",),
         ("{print $1", "nonexistent"),
+        ("NR-x",),
+        ("ENVIRON",),
+        ("word", "word=1", "program.awk"),
+        ("Word", "Word=1", "program.awk"),
+        ("a-b", "b=1", "program.awk"),
+        ("int",),
+        ("-W", "version"),
+        ("--no-such-option",),
     ],
     ids=str,
 )
 def test_what_is_not_ours_is_done_by_the_system_awk(script: Path, args: tuple[str, ...]) -> None:
-    """contracts 7, shim: same output, same complaints, same exit code, stdin untouched."""
+    """Same output, same complaints, same exit code, stdin untouched."""
     (script.parent / "program.awk").write_text('{print NF ":" $0}\n')
     stdin = b"one:uno two\nthree:tres \xff\n"
     words = [str(script.parent / word) if word == "program.awk" else word for word in args]
@@ -76,7 +94,7 @@ def test_what_is_not_ours_is_done_by_the_system_awk(script: Path, args: tuple[st
 
 
 def test_it_becomes_the_awk_rather_than_running_one(script: Path) -> None:
-    """contracts 7, shim: same pid."""
+    """A signal or a limit for the awk reaches the awk."""
     stat = '{sub(/ .*/, "", $0); print}'
     with subprocess.Popen(
         [str(script), stat, "/proc/self/stat"], env={"PATH": _path(script)}, stdout=subprocess.PIPE
@@ -86,7 +104,7 @@ def test_it_becomes_the_awk_rather_than_running_one(script: Path) -> None:
 
 
 def test_a_closed_pipe_kills_it_as_it_would_the_awk(script: Path) -> None:
-    """Python ignores SIGPIPE and exec passes that on: the awk would complain of a write error."""
+    """What ignores SIGPIPE passes that on through exec: the awk would complain of a write error."""
     reader, writer = os.pipe()
     with subprocess.Popen(
         [str(script), 'BEGIN{while (1) print "x"}'], env={"PATH": _path(script)}, stdout=writer, stderr=subprocess.PIPE
@@ -99,22 +117,20 @@ def test_a_closed_pipe_kills_it_as_it_would_the_awk(script: Path) -> None:
 
 
 def test_the_awk_sees_the_environment_we_were_given(script: Path) -> None:
-    """PEP 538: in the C locale Python sets LC_CTYPE; the shim takes that back."""
+    """``name=x awk`` is how scripts pass text: what we use ourselves has names of our own. Shells add theirs."""
     program = 'BEGIN{for (name in ENVIRON) print name "=" ENVIRON[name]}'
-    _, out, _ = _ran(script, program, path=_path(script))
-    direct = subprocess.run(
-        ["awk", program],
-        executable=SYSTEM_AWK,
-        env={"PATH": _path(script), "HOME": "/nonexistent", "AGENT_WORKER_HOME": "/nonexistent"},
-        capture_output=True,
-        check=False,
-    )
-    assert sorted(out.splitlines()) == sorted(direct.stdout.splitlines())
+    given = {"name": "x", "word": "y", "own": "z", "found": "1", "AGENT_WORKER_AWK_SEEN": "1:/x"}
+    _, out, _ = _ran(script, program, path=_path(script), more=given)
+    seen = dict(line.split("=", 1) for line in out.decode().splitlines())
+    for name in ("PWD", "OLDPWD", "SHLVL", "_"):
+        seen.pop(name, None)
+    expected = {"PATH": _path(script), "HOME": "/nonexistent", "AGENT_WORKER_HOME": "/nonexistent"}
+    assert seen == expected | {name: given[name] for name in ("name", "word", "own", "found")}
 
 
 def test_two_shims_find_the_one_awk(tmp_path: Path, script: Path) -> None:
-    """ecosystem 6: an activated environment over a user-wide installation."""
-    other = _console_script(tmp_path / "other")
+    """An activated environment over a user-wide installation."""
+    other = _installed(tmp_path / "other" / "bin")
     path = f"{script.parent}:{other.parent}:/usr/bin:/bin"
     assert _ran(script, "BEGIN{print 5}", path=path)[:2] == (0, b"5\n")
     assert _ran(other, "BEGIN{print 5}", path=path)[:2] == (0, b"5\n")
@@ -131,34 +147,33 @@ def test_a_wrapper_that_leads_back_to_us_is_passed_by(tmp_path: Path, script: Pa
 
 
 def test_without_a_system_awk_it_says_so(script: Path) -> None:
-    """contracts 7, shim: 127 with clear text."""
+    """127, as of a command that is not there, with clear text."""
     code, out, err = _ran(script, "{print}", path=str(script.parent))
     assert (code, out) == (127, b"")
     assert b"no system awk" in err
     assert b"hint:" in err
 
 
-def test_an_awk_that_cannot_be_executed_is_passed_by(tmp_path: Path, script: Path) -> None:
-    """Only the next one that works will do."""
-    broken = tmp_path / "broken" / "awk"
-    broken.parent.mkdir()
-    broken.write_bytes(b"\x7fELF nothing of the kind")
-    broken.chmod(0o755)
-    assert _ran(script, "BEGIN{print 1}", path=f"{broken.parent}:/usr/bin:/bin")[:2] == (0, b"1\n")
-
-
-def test_a_typo_is_told_and_not_handed_on(script: Path) -> None:
-    """contracts 7, shim: as an awk program it would silently do nothing."""
-    code, out, err = _ran(script, "strat", "review", path=_path(script), stdin=b"x\n")
-    assert (code, out) == (2, b"")
-    assert b"did you mean awk start?" in err
+def test_a_slip_of_the_pen_is_told_and_not_handed_on(script: Path) -> None:
+    """As awk programs they would silently do nothing."""
+    for word, meant in {"strat": "start", "rnu": "run", "Run": "run", "statsu": "status", "Peek": "peek"}.items():
+        code, out, err = _ran(script, word, "review", path=_path(script), stdin=b"x\n")
+        assert (code, out) == (2, b"")
+        assert f"did you mean awk {meant}?" in err.decode()
     _, _, err = _ran(script, "bogus", path=_path(script), stdin=b"x\n")
     assert b"did you mean" not in err
 
 
+def test_an_option_before_the_command_is_told(script: Path) -> None:
+    """The system's awk knows none of these, and would say so in words of its own."""
+    code, out, err = _ran(script, "--json", "ps", path=_path(script))
+    assert (code, out) == (2, b"")
+    assert b"hint: awk ps --json" in err
+
+
 def test_help_is_ours_and_names_the_system_awk(script: Path) -> None:
-    """contracts 7: every command word is there; the last line says where the rest goes."""
-    for words in ((), ("-h",), ("--help",)):
+    """Every command is there; the last line says where the rest goes."""
+    for words in ((), ("-h",), ("--help",), ("help",)):
         code, out, _ = _ran(script, *words, path=_path(script))
         text = out.decode()
         assert code == 0
@@ -166,9 +181,9 @@ def test_help_is_ours_and_names_the_system_awk(script: Path) -> None:
         assert text.splitlines()[-1].startswith("Anything else goes to the system awk (/")
 
 
-def test_under_our_full_name_nothing_passes_through(tmp_path: Path) -> None:
-    """contracts 7: the shim is for the name awk only."""
-    full = _console_script(tmp_path / "bin", "agent-worker")
+def test_under_our_full_name_nothing_passes_through(script: Path) -> None:
+    """The shim is for the name awk only."""
+    full = script.parent / "agent-worker"
     code, out, err = _ran(full, "BEGIN{print 1}", path="/usr/bin:/bin")
     assert (code, out) == (2, b"")
     assert b"agent-worker has no command" in err
@@ -177,59 +192,91 @@ def test_under_our_full_name_nothing_passes_through(tmp_path: Path) -> None:
 
 
 def test_the_words_of_the_shim_are_those_of_the_table() -> None:
-    """The literal is there for speed; this keeps it true."""
-    assert frozenset(BY_WORD) == shim.WORDS
+    """A shell cannot read the table; this keeps the two equal."""
+    text = (INTERFACE / "awk.sh").read_text()
+    lines = text.partition("# commands\n")[2].partition("# end of commands")[0].splitlines()
+    words = [word for line in lines for word in line.partition(")")[0].replace("|", " ").split()]
+    assert sorted(words) == sorted(BY_WORD)
 
 
 def test_no_command_is_a_word_that_means_something_to_awk() -> None:
-    """ecosystem 6: such a command would break scripts."""
+    """Such a command would break scripts."""
     keywords = {"next", "exit", "print", "printf", "delete", "function", "func", "in", "if", "do", "while", "for"}
-    assert not shim.WORDS & (shim.AWK_WORDS | keywords)
+    functions = {"length", "getline", "rand", "srand", "systime", "int", "sqrt", "exp", "log", "sin", "cos", "system"}
+    assert not BY_WORD.keys() & (functions | keywords)
 
 
-def test_before_it_knows_the_words_it_imports_os_and_sys_only() -> None:
-    """contracts 7: a script that calls awk in a loop pays for every module."""
-    tree = ast.parse(Path(shim.__file__).read_text())
-    imported = [name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names]
-    assert imported == ["os", "sys"]
-    assert not any(isinstance(node, ast.ImportFrom) for node in tree.body)
-    late = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    assert [node.module for node in late] == ["interface.cli.main"]
+def test_the_passed_on_awk_needs_no_python_and_no_other_program(script: Path) -> None:
+    """An upgrade of Python that leaves the environment broken must not break every script on the machine."""
+    (script.parent / "python").unlink()
+    only_awk = script.parent.parent / "only-awk"
+    only_awk.mkdir()
+    (only_awk / "awk").symlink_to(SYSTEM_AWK)
+    assert _ran(script, "BEGIN{print 5}", path=f"{script.parent}:{only_awk}")[:2] == (0, b"5\n")
+    code, out, err = _ran(script, "ps", path=_path(script))
+    assert (code, out) == (127, b"")
+    assert b"the Python that agent-worker was installed with is gone" in err
 
 
-def test_passing_through_loads_nothing_but_the_shim(script: Path) -> None:
-    """As above, told by the interpreter itself."""
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", str(script), "BEGIN{}"],
-        env={"PATH": _path(script)},
-        capture_output=True,
-        check=False,
+@pytest.mark.parametrize("name", ["awk", "agent-worker"])
+def test_nothing_in_the_working_directory_shadows_our_modules(script: Path, tmp_path: Path, name: str) -> None:
+    """A project may have folders called kernel or protocol, and a shell PYTHONPATH=. for its own sake."""
+    project = tmp_path / "project"
+    for package in ("interface", "kernel", "protocol", "worker"):
+        (project / package).mkdir(parents=True)
+        (project / package / "__init__.py").write_text("raise SystemExit('shadowed')\n")
+    for module in ("json.py", "argparse.py", "signal.py", "runpy.py", "trio.py", "msgspec.py"):
+        (project / module).write_text("raise SystemExit('shadowed')\n")
+    ours = script.parent / name
+    for pythonpath in ("", ".", str(project)):
+        code, out, err = _ran(ours, "version", path=_path(script), cwd=project, more={"PYTHONPATH": pythonpath})
+        assert (code, out.split()[0], err) == (0, b"agent-worker", b"")
+    assert _ran(script, "{print $2}", path=_path(script), stdin=b"a b\n", cwd=project, more={"PYTHONPATH": "."}) == (
+        0,
+        b"b\n",
+        b"",
     )
-    loaded = [line.split(b"|")[2].strip() for line in done.stderr.splitlines() if line.count(b"|") == 2]
-    assert done.returncode == 0
-    after_site = loaded[loaded.index(b"site") + 1 :]
-    assert after_site == [b"interface", b"interface.shim"]
 
 
-@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=12))
-def test_only_lower_case_words_are_taken_for_typos(word: str) -> None:
-    """Whatever could be an awk program that does something is the awk's."""
-    if shim.is_bare(word):
-        assert all(c.isascii() and (c.islower() or c.isdigit() or c in "_-") for c in word)
-        assert word[0].isalpha()
-        assert not set(word.split("-")) & shim.AWK_WORDS
+@pytest.mark.parametrize("name", ["awk", "agent-worker"])
+def test_it_finds_its_environment_through_links(script: Path, tmp_path: Path, name: str) -> None:
+    """pipx and uv tool link the commands of an environment into a folder on PATH."""
+    local = tmp_path / "local bin"
+    local.mkdir()
+    (local / name).symlink_to(os.path.relpath(script.parent / name, local))
+    code, out, _ = _ran(local / name, "version", path=f"{local}:/usr/bin:/bin")
+    assert (code, out.split()[0]) == (0, b"agent-worker")
 
 
-def test_ctrl_c_while_our_modules_are_read_is_no_traceback(script: Path, tmp_path: Path) -> None:
-    """contracts 7: 130, and a traceback only with -vv."""
-    slow = tmp_path / "slow" / "interface" / "cli"
-    slow.mkdir(parents=True)
-    (slow / "main.py").write_text("raise KeyboardInterrupt\n")
-    shown = (
-        "import sys, interface.shim as shim, interface.cli as cli\n"
-        f"cli.__path__.insert(0, {str(slow)!r})\n"
-        "sys.argv[1:] = ['ps']\n"
-        "sys.exit(shim.main())\n"
+def test_without_an_environment_it_finds_the_python_that_has_the_package(tmp_path: Path) -> None:
+    """pip install --user, or an image whose Python is all there is for us."""
+    script = _installed(tmp_path / "prefix" / "bin")
+    (tmp_path / "prefix" / "pyvenv.cfg").unlink()
+    version = f"python3.{sys.version_info.minor}"
+    (script.parent / "python").rename(script.parent / version)
+    (tmp_path / f"prefix/lib/{version}/site-packages/agent_worker_supervisor-0.1.0.dist-info").mkdir(parents=True)
+    code, out, err = _ran(script, "version", path="/usr/bin:/bin")
+    assert (code, out.split()[:1], err) == (0, [b"agent-worker"], b"")
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["heard", "ignored"])
+def test_a_ctrl_c_before_python_is_ready_waits_for_it(tmp_path: Path, ignored: bool) -> None:
+    """No traceback of importlib: 130. What whoever started us has ignored stays ignored."""
+    code = (
+        "import os, signal, sys\n"
+        f"signal.signal(signal.SIGINT, signal.{'SIG_IGN' if ignored else 'SIG_DFL'})\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+        "os.execv(sys.executable, [sys.executable, '-m', 'interface', 'awk', '', 'version'])\n"
     )
-    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, timeout=20, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (0 if ignored else 130, b"")
+
+
+def test_the_shim_has_a_ctrl_c_wait_where_env_can(script: Path) -> None:
+    """Python starts with SIGINT blocked, not ignored: it is answered, late."""
+    if subprocess.run(["env", "--block-signal=INT", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("env cannot block signals here")
+    blocked = "import signal\nprint(*signal.pthread_sigmask(signal.SIG_BLOCK, []))\n"
+    (script.parent / "python").write_text(f"#!{sys.executable}\n{blocked}")
+    assert _ran(script, "version", path=_path(script))[1] == f"{signal.SIGINT}\n".encode()

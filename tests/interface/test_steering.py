@@ -43,9 +43,11 @@ def test_a_workflow_is_steered_by_name_and_tag(word: str, shown: str, cli: Cli, 
 
 @pytest.mark.parametrize("words", [["reset", "@review"], ["restart", "@review"], ["restart"], ["inbox", "@review"]])
 def test_what_is_for_agents_wants_an_agent(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: exit 2, before anything is asked."""
-    assert cli(*words).code == 2
-    assert kernel.asked == []
+    """contracts 7: exit 2, and nothing is changed; without a name at all, those there are are told."""
+    kernel.answers["GET /agents"] = {"agents": [{"name": "alice"}, {"name": "bob"}]}
+    ran = cli(*words)
+    assert (ran.code, "agents here: alice, bob" in ran.err) == (2, words == ["restart"])
+    assert [asked for asked in kernel.asked if asked.method != "GET"] == []
 
 
 def test_instructions_are_cancelled_retried_and_promoted(cli: Cli, kernel: KernelDouble) -> None:

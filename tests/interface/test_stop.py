@@ -66,15 +66,19 @@ def test_workflows_are_stopped_by_name(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_an_agent_made_with_new_is_gone_and_one_with_a_file_does_no_work(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7, stop TARGET...: resume brings the latter back; a member goes with its workflow."""
+    """Stop TARGET...: resume brings the latter back; a member of a workflow is stopped like it."""
     rows = [("eve", None, True), ("alice", ".agents/alice.yaml", False)]
     agents = tuple(AgentRow(name=n, model="", backend="sdk", file=f, ephemeral=e, state="idle") for n, f, e in rows)
     kernel.answers |= {"GET /agents": AgentList(agents=agents), "DELETE /agents/eve": {}, "POST /agents/alice/stop": {}}
     ran = cli("stop", "eve", "alice")
     assert (ran.code, ran.out) == (0, "stopped eve\nstopped alice\n")
-    assert [cli("stop", target).code for target in ("bob", "alice@review")] == [5, 2]
+    ran = cli("stop", "bob")
+    assert (ran.code, "agents here: eve, alice" in ran.err) == (5, True)
     changed = [(asked.method, asked.path) for asked in kernel.asked if asked.method != "GET"]
     assert changed == [("DELETE", "/agents/eve"), ("POST", "/agents/alice/stop")]
+    members = {"members": [{"name": "carl", "agent": "carl@review:main"}]}
+    kernel.answers |= {"GET /spaces/review:main/members": members, "POST /agents/carl@review:main/stop": {}}
+    assert cli("stop", "carl@review").out == "stopped carl@review\n"
 
 
 def test_flags_that_would_do_nothing_are_refused(cli: Cli, kernel: KernelDouble) -> None:

@@ -14,8 +14,8 @@ from tests.interface.kernel_double import KernelDouble
 
 STARTERS = {"start", "run", "send", "ask", "serve", "new"}
 STREAMS = {"logs", "events"}
-WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion"}
-FILES_ONLY = {"agent", "validate", "config", "schema", "completion", "trust", "tool", "skills"}
+WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion", "help"}
+FILES_ONLY = {"help", "agent", "validate", "config", "schema", "completion", "trust", "tool", "skills"}
 """Commands that are about files: they work without a kernel."""
 ARGUMENTS = {
     "run": ["nowhere"],

@@ -164,7 +164,7 @@ def _on_a_terminal(cli: Cli, words: list[str], script: list[tuple[bytes, Typed]]
     """Run a command on a pty; wait for each text, then type what goes with it. Returns what was drawn, and the code."""
     leader, follower = pty.openpty()
     _resize(leader, 150)
-    command = [sys.executable, "-c", "import sys; from interface.shim import main; sys.exit(main())", *words]
+    command = [sys.executable, "-m", "interface", "awk", "", *words]
     environ = {"COLUMNS": "150", "LINES": "30", **cli.environ, "TERM": "xterm"}
     with subprocess.Popen(
         command, cwd=cli.root, env=environ, stdin=follower, stdout=follower, stderr=follower

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterable
 
-from interface.cli.agent_verbs.whereabouts import answer, place_of
+from interface.cli.agent_verbs.whereabouts import answer, note_unread, place_of
 from interface.cli.agent_verbs.words import Doings, name_argument, text_of
 from interface.cli.context import Context
 from interface.context.memory import Kept, forget, keep, recall, unknown
@@ -38,6 +38,7 @@ def run(context: Context) -> int:
                 context.args.tier,
                 context.args.visibility,
             )
+            note_unread(context, "memory")
             return answer(context, _report(place, [kept]), "memory")
         case "rm":
             forget(place, context.args.key)

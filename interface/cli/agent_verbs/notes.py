@@ -2,7 +2,7 @@
 
 import argparse
 
-from interface.cli.agent_verbs.whereabouts import answer, place_of
+from interface.cli.agent_verbs.whereabouts import answer, note_unread, place_of
 from interface.cli.agent_verbs.words import Doings, name_argument, text_of
 from interface.cli.context import Context
 from interface.context.notes import add_note, read_notes
@@ -25,6 +25,7 @@ def run(context: Context) -> int:
     added: Note | None = None
     if context.args.doing == "add":
         added = add_note(place, text_of(context, context.args.text), context.clock.wall())
+        note_unread(context, "the note")
     notes, skipped = read_notes(place)
     rows = tuple(
         NoteRow(n=n, file=note.file, date=note.date or None, title=note.title, text=note.text)

@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from interface.cli.agent_verbs.whereabouts import answer, place_of
+from interface.cli.agent_verbs.whereabouts import answer, note_unread, place_of
 from interface.cli.agent_verbs.words import Doings, name_argument, text_of
 from interface.cli.context import Context
 from interface.context.place import Place
@@ -32,7 +32,9 @@ def run(context: Context) -> int:
 def _done(context: Context, place: Place) -> Todos:
     match context.args.doing:
         case "add":
-            return change_todos(place, partial(with_item, new=text_of(context, context.args.text)))
+            changed = change_todos(place, partial(with_item, new=text_of(context, context.args.text)))
+            note_unread(context, "the list")
+            return changed
         case "done":
             return change_todos(place, partial(with_done, number=context.args.number))
         case "rm":

@@ -46,6 +46,11 @@ def place_of(context: Context, name: str) -> Place:
     return place_in(root, json.loads(inspecting.agent_info(context.environ, root, name)))
 
 
+def note_unread(context: Context, what: str) -> None:
+    """Say that what was just kept is for people so far: no agent's prompt has it."""
+    context.out.note(f"note: {what} is kept, and agents do not read it yet")
+
+
 def place_of_file(context: Context, name: str) -> Place:
     """As ``place_of``, for who does not need to know what the file says: it may be wrong."""
     try:

@@ -68,7 +68,7 @@ class _Answer:
         if not event.data or event.type == "result":
             return
         if self._context.args.jsonl:
-            self._context.out.document(delivery.as_line(event))
+            self._context.out.document(delivery.as_line(event, self._context.clock.wall()))
         elif self._plain and self.receipt and len(self.receipt["instruction_ids"]) == 1:
             self._show_text(event)
 
@@ -84,7 +84,7 @@ class _Answer:
         if self._context.args.json:
             self._context.out.document(document)
         elif self._context.args.jsonl:
-            self._context.out.document(delivery.as_result(document))
+            self._context.out.document(delivery.as_result(document, self._context.clock.wall()))
         elif len(results) == 1:
             self._stream.finish(str(results[0]["text"]))
         else:

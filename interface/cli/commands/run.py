@@ -112,7 +112,7 @@ def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
 
 def _show(context: Context, event: ServerEvent) -> None:
     if context.args.jsonl:
-        context.out.document(as_line(event))
+        context.out.document(as_line(event, context.clock.wall()))
         return
     if event.type == "accepted":
         return
@@ -136,7 +136,7 @@ def _show(context: Context, event: ServerEvent) -> None:
 
 def _conclude(context: Context, report: bytes) -> int:
     if context.args.jsonl:
-        context.out.document(as_result(report))
+        context.out.document(as_result(report, context.clock.wall()))
     elif context.args.json:
         context.out.document(report)
     else:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 from interface.cli.consent import with_consent
 from interface.cli.context import Context
@@ -16,6 +16,8 @@ from interface.cli.exits import Exit
 from interface.cli.parsing import tag_flag, trust_flag, update_flag
 from interface.client import Client, new_key
 from interface.failure import Failure, Unreachable
+
+_PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +81,7 @@ def _foreground(context: Context, workflow: str | None) -> int:
     _refuse_second(context)
     environ = kernel_environment(context.environ, context.project)
     argv = command(context.project, "--foreground", *_flags(context, workflow))
-    with subprocess.Popen(argv, cwd=context.project.root, env=environ, umask=0o077) as kernel:
+    with subprocess.Popen(argv, cwd=context.project.root, env=environ, umask=0o077, process_group=0) as kernel:
         _pass_on_signals(kernel)
         try:
             starter = Starter(context.project, context.environ, context.clock, context.out.note, child=kernel)
@@ -116,14 +118,10 @@ def _refuse_second(context: Context) -> None:
 
 
 def _pass_on_signals(kernel: "subprocess.Popen[bytes]") -> None:
-    """Ctrl-C reaches the kernel through the terminal; what is sent to us alone is passed on, and we wait for it."""
+    """What reaches us reaches the kernel, once: it has a process group of its own, which no terminal signals."""
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         kernel.send_signal(number)
 
-    def ignore(number: int, frame: FrameType | None) -> None:
-        pass
-
-    signal.signal(signal.SIGINT, ignore)
-    signal.signal(signal.SIGTERM, pass_on)
-    signal.signal(signal.SIGHUP, pass_on)
+    for number in _PASSED_ON:
+        signal.signal(number, pass_on)

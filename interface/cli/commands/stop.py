@@ -5,6 +5,7 @@ import json
 from contextlib import suppress
 from typing import Any, Final
 
+from interface.cli.agents import agent_path
 from interface.cli.changing import NOTHING
 from interface.cli.context import Context
 from interface.cli.duration import duration
@@ -22,7 +23,8 @@ LADDER_SECONDS: Final = 25.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """[TARGET...] and how gently."""
-    parser.add_argument("targets", metavar="TARGET", nargs="*", help="@review[:tag], or an agent: alice (default: all)")
+    targets = "alice, @review[:tag] or alice@review[:tag] (default: all)"
+    parser.add_argument("targets", metavar="TARGET", nargs="*", help=targets)
     parser.add_argument(
         "--grace", type=duration, metavar="D", help="how long running work may take to end (default: 10s)"
     )
@@ -83,8 +85,8 @@ def _stop_targets(context: Context, targets: list[Target]) -> int:
 
 def _stop_workflow(client: Client, asked: Target) -> None:
     if asked.agent is not None:
-        hint = f"stop the workflow: @{asked.workflow}:{asked.tag}"
-        raise Failure("bad_target", f"{asked.agent} cannot be stopped apart from its workflow", hint)
+        client.post(agent_path(client, asked, "stop"), NOTHING, key=new_key())
+        return
     client.delete(f"/workflows/{quoted(str(asked.workflow))}/{quoted(asked.tag)}")
 
 
@@ -93,7 +95,8 @@ def _stop_agent(client: Client, name: str) -> None:
     agents: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
     found = next((row for row in agents if row["name"] == name), None)
     if found is None:
-        raise Failure("unknown_agent", f"there is no agent {name}")
+        names = ", ".join(str(row["name"]) for row in agents) or "none"
+        raise Failure("unknown_agent", f"there is no agent {name}", f"agents here: {names}")
     if found["ephemeral"]:
         client.delete(f"/agents/{quoted(name)}")
     else:

@@ -36,7 +36,8 @@ def _complaint(result: InstructionResult) -> str:
     who = f"error: {escape(result.agent)}: {result.instruction_id}"
     if result.status != "waiting":
         why = f" ({escape(result.cause)})" if result.cause and result.cause != result.status else ""
-        return f"{who} ended {result.status}{why}"
+        again = f"\n  hint: awk retry {result.instruction_id}" if result.status in {"dead", "failed"} else ""
+        return f"{who} ended {result.status}{why}{again}"
     return f"{who} waits: {_wait(str(result.waits_for), result.unasked)}"
 
 

@@ -24,6 +24,8 @@ async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kern
     (kernel.services.catalog.root / ".agents/bad.yaml").write_text("model: 1\nmodle: x\n")
     rows = (await kernel.ask("GET", "/agents")).json["agents"]
     assert [(row["name"], row["state"]) for row in rows] == [("alice", "idle"), ("bad", "error")]
+    processes = (await kernel.ask("GET", "/ps")).json["agents"]
+    assert [(row["state"], row["reason"]) for row in processes if row["name"] == "bad"] == [("error", "definition")]
     shown = await kernel.ask("GET", "/agents/bad")
     assert (shown.status, shown.code) == (422, "bad_definition")
     assert {error["path"] for error in shown.json["errors"]} == {".agents/bad.yaml"}

@@ -6,10 +6,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kernel.agents import catalog
+from kernel.agents.catalog import Catalog
 from kernel.inspect.resolve import resolution
 from kernel.inspect.validate import validate
+from protocol.agent import AgentDefinition
 from protocol.errors import Refused
 from protocol.inspection import CheckedFile
+from protocol.project import ProjectDefinition
 from tests.kernel.inspect.files import MOCK, PROJECT, review, write
 
 
@@ -317,3 +321,26 @@ def test_what_is_elsewhere_is_not_said_to_be_missing(verb: str, tmp_path: Path) 
     with pytest.raises(Refused, match="is not here: it is fetched when it is run") as caught:
         validate(tmp_path, tmp_path, (remote,)) if verb == "validate" else resolution(tmp_path, tmp_path, remote)
     assert "--dry-run" in (caught.value.hint or "")
+
+
+def test_every_agent_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With thousands of files anything that compares all with all, or reads all for each, takes minutes."""
+    (tmp_path / ".agents").mkdir()
+    for number in range(40):
+        (tmp_path / f".agents/a{number}.yaml").write_text("model: mock/m\nprompt: {system: x}\nmock: [{text: hi}]\n")
+    parsed: list[str] = []
+    contexts: list[str] = []
+    parse, context = Catalog.parse, catalog.context_dir
+
+    def counted_parse(self: Catalog, name: str, path: str, data: bytes, project: ProjectDefinition) -> AgentDefinition:
+        parsed.append(name)
+        return parse(self, name, path, data, project)
+
+    def counted_context(definition: AgentDefinition) -> str:
+        contexts.append(definition.name)
+        return context(definition)
+
+    monkeypatch.setattr(Catalog, "parse", counted_parse)
+    monkeypatch.setattr(catalog, "context_dir", counted_context)
+    assert all(one.ok for one in validate(tmp_path, tmp_path, [], {"PATH": ""}).files)
+    assert sorted(parsed) == sorted(contexts) == sorted(f"a{number}" for number in range(40))

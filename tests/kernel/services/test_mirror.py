@@ -66,10 +66,14 @@ class Stage:
         return [line["text"] for line in self.lines(path)]
 
     def files(self) -> list[str]:
-        return sorted(str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file())
+        return sorted(
+            str(path.relative_to(self.root))
+            for path in self.root.rglob("*")
+            if path.is_file() and path.name != ".gitignore"
+        )
 
     def day(self) -> Path:
-        (found,) = (self.root / ".agents/alice/conversations").iterdir()
+        (found,) = (self.root / ".agents/alice/conversations").glob("*.jsonl")
         return found
 
 
@@ -242,3 +246,15 @@ class Release:
 
     def now(self) -> None:
         os.write(self._write, b"xxxx")
+
+
+async def test_git_sees_nothing_of_what_was_said_to_an_agent(tmp_path: Path) -> None:
+    """Private talk is in nobody's next ``git add .``; memory and notes beside it may be."""
+    async with stage(tmp_path) as it:
+        await it.house.said("dm:alice", "hello")
+        await it.mirror.write()
+    git = ["git", "-C", str(it.root)]
+    await trio.run_process([*git, "init", "-q"])
+    (it.root / ".agents/alice/notes.md").write_text("mine\n")
+    seen = await trio.run_process([*git, "status", "--porcelain", "-uall", ".agents"], capture_stdout=True)
+    assert seen.stdout.split() == [b"??", b".agents/alice/notes.md"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -118,23 +118,26 @@ async def test_what_is_said_after_the_look_and_before_the_verdict_is_not_lost() 
             it.writer.close()
 
 
-async def test_a_store_that_is_full_for_a_moment_does_not_end_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_is_full_for_a_moment_does_not_end_the_kernel() -> None:
     """Fault SF03: the end of a run is put off, and looked for again soon."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)
             await it.start("hello nobody")
-            with monkeypatch.context() as patched:
-                patched.setattr(it.writer, "commit", _refuses)
-                assert await it.runs.run_once() <= 1.0
+            full = cast(Writer, _Full())
+            runs = Runs(reader=it.reader, writer=full, wake=it.feed.new_wake(), now_ms=lambda: it.now_ms)
+            assert await runs.run_once() <= 1.0
             assert it.run().state == "running"
             await it.runs.run_once()
             assert it.run().state == "stopped"
             it.writer.close()
 
 
-async def _refuses(*_: object) -> None:
-    raise Refused("storage_full", "the disk is full")
+class _Full:
+    """A writer on a full disk."""
+
+    async def commit(self, *_: object) -> None:
+        raise Refused("storage_full", "the disk is full")
 
 
 @pytest.mark.parametrize(("cause", "exit_code"), [("untrusted", 7), ("auth", 4), ("invalid", 1)])

@@ -138,6 +138,8 @@ ONE = "agents: {bob: {backend: mock, mock: [{text: x}]}}\n"
         (ONE + "context: {}\n", "context", (2, 1), "unknown key 'context'", "it is called workspace"),
         (ONE + "verdict: Go Live!\n", "verdict", (2, 1), "'Go Live!' is not a name", "did you mean go-live?"),
         (ONE + "verdict: 7\n", "verdict", (2, 1), "'7' is not a name", ""),
+        ("agents: {bob: {}}\n", "agents.bob", (1, 10), "is empty", "write bob: {ref: bob}"),
+        (ONE + "kickoff: ${{ source.repository }}\n", "kickoff", (2, 10), "unknown variable", "source.dir, source.url"),
         (ONE + "verdict: all\n", "verdict", (2, 1), "'all' is reserved", ""),
         (ONE + "verdict: {id: Go Live!}\n", "verdict.id", (2, 11), "'Go Live!' is not a name", "did you mean go-live?"),
         (ONE + "verdict: {type: majority}\n", "verdict.id", (2, 10), "is missing", ""),

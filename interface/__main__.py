@@ -1,0 +1,32 @@
+"""Entry point of our command line: ``python -I -m interface PROGRAM SYSTEM_AWK WORD...``, as shim.sh calls it."""
+
+import os
+import signal
+import sys
+
+INTERRUPTED = 130
+
+
+def main() -> int:
+    """Run the command line. Returns an exit code; a Ctrl-C while our modules are read ends it without a word."""
+    program, system_awk, *words = sys.argv[1:]
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if not ignored:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the shim has it wait for this moment
+
+    from interface.cli.main import main as ours  # noqa: PLC0415  (from here on a Ctrl-C is answered)
+
+    try:
+        if not ignored:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        return ours(program, words, system_awk)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        if not ignored:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

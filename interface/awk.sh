@@ -1,0 +1,105 @@
+#!/bin/sh
+# The command awk. What is for agent-worker goes to the script of that name beside this one; all else becomes the system's
+# awk: same process, input, environment and exit code. Scripts call awk in loops and pass it variables by name, so that
+# way runs no other program, needs no Python, and sets no variable whose name somebody else might use.
+
+_awk_own=$0
+case $_awk_own in */*) ;; *) _awk_own=./$0 ;; esac
+
+# find_awk: sets _awk_found to the next awk on PATH that is not agent-worker's: one behind this one, else one before it.
+# An awk beside an agent-worker is one of ours.
+find_awk() {
+    _awk_found=''
+    _awk_behind=''
+    _awk_rest=$PATH:
+    while [ "$_awk_rest" ]; do
+        _awk_here=${_awk_rest%%:*}
+        _awk_rest=${_awk_rest#*:}
+        _awk_here=${_awk_here:-.}/awk
+        if [ ! -x "$_awk_here" ] || [ -d "$_awk_here" ]; then
+            continue
+        elif [ "$_awk_here" -ef "$_awk_own" ]; then
+            _awk_behind=yes
+        elif [ -e "${_awk_here%/awk}/agent-worker" ]; then
+            continue
+        elif [ "$_awk_behind" ] || [ ! "$_awk_found" ]; then
+            case :$_awk_seen: in *:"$_awk_here":*) continue ;; esac
+            _awk_found=$_awk_here
+            [ ! "$_awk_behind" ] || return 0
+        fi
+    done
+}
+
+# become_awk WORD...: a script that is found may lead back to this one, so where the awk is not the system's own, those
+# which this very process was handed to are kept in the environment.
+become_awk() {
+    case ${AGENT_WORKER_AWK_SEEN-} in $$:*) _awk_seen=${AGENT_WORKER_AWK_SEEN#*:} ;; *) _awk_seen='' ;; esac
+    unset AGENT_WORKER_AWK_SEEN
+    find_awk
+    case $_awk_found in
+        '')
+            echo "awk: no system awk on PATH to hand this to, and '$1' is no command of agent-worker" >&2
+            echo "  hint: install awk (mawk, gawk or busybox), or see awk --help" >&2
+            exit 127
+            ;;
+        /usr/bin/awk | /bin/awk) ;;
+        *) export AGENT_WORKER_AWK_SEEN="$$:$_awk_seen:$_awk_found" ;;
+    esac
+    exec "$_awk_found" "$@"
+}
+
+# Most programs are told by a character that no word of ours has: those need nothing of what follows.
+case ${1-} in
+    -h | --help | --json | --jsonl | --project | --project=*) ;;
+    -* | *[!abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-]*) become_awk "$@" ;;
+esac
+
+# is_ours WORD...: no word, a command, an option that no awk has, or a slip of the pen.
+is_ours() {
+    [ $# -gt 0 ] || return 0
+    case $1 in
+        -h | --help | --json | --jsonl | --project | --project=*) return 0 ;;
+        # commands
+        run | send | ask | serve | start | stop | status | restart | reset | pause | resume | continue | approve) return 0 ;;
+        deny | proposal | cancel | retry | clear | promote | ps | top | ls | list | peek | channel | inbox) return 0 ;;
+        queue | pending | feedback | stats | dead | runs | show | diff | logs | events | new | agent | tool) return 0 ;;
+        skills | init | validate | config | schema | completion | trust | providers | backends | version) return 0 ;;
+        help | _complete) return 0 ;;
+        # end of commands
+    esac
+    is_slip "$@"
+}
+
+# is_slip WORD...: to awk a bare word is an unset variable, and some with hyphens between are a difference of such: a
+# program that does nothing. Not where awk knows the word, nor where an operand gives it a value. What awk sets itself is
+# in capitals. The letters are spelled out because what a-z means depends on the locale.
+is_slip() {
+    case $1 in
+        *[!abcdefghijklmnopqrstuvwxyz0123456789_-]*)
+            case ${1#[ABCDEFGHIJKLMNOPQRSTUVWXYZ]} in '' | *[!abcdefghijklmnopqrstuvwxyz]*) return 1 ;; esac ;;
+    esac
+    case -$1- in
+        *-[0123456789_-]*) return 1 ;;
+        *-length-* | *-getline-* | *-rand-* | *-srand-* | *-systime-* | *-int-* | *-sqrt-* | *-exp-* | *-log-*) return 1 ;;
+        *-sin-* | *-cos-* | *-atan2-* | *-toupper-* | *-tolower-* | *-system-* | *-fflush-*) return 1 ;;
+    esac
+    _awk_word=$1
+    shift
+    for _awk_operand; do
+        case $_awk_operand in
+            *=*) case -$_awk_word- in *-"${_awk_operand%%=*}"-*) return 1 ;; esac ;;
+        esac
+    done
+}
+
+if is_ours "$@"; then
+    _awk_seen=''
+    find_awk
+    _awk_bin=$_awk_own
+    while [ -h "$_awk_bin" ]; do
+        _awk_link=$(readlink "$_awk_bin")
+        case $_awk_link in /*) _awk_bin=$_awk_link ;; *) _awk_bin=${_awk_bin%/*}/$_awk_link ;; esac
+    done
+    . "${_awk_bin%/*}/agent-worker"
+fi
+become_awk "$@"

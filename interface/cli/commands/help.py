@@ -1,0 +1,39 @@
+"""``awk help [COMMAND|TOPIC]``: the overview, a command's own help, or a topic."""
+
+import argparse
+from importlib import import_module
+
+from interface.cli.context import Context
+from interface.cli.help import TOPICS, overview
+from interface.cli.parsing import parser_for
+from interface.cli.slips import meant_command
+from interface.cli.table import BY_WORD, COMMANDS
+from interface.failure import Failure
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """What to explain."""
+    parser.add_argument(
+        "words", nargs="*", metavar="COMMAND|TOPIC", help="a command, or a topic that the overview names"
+    )
+
+
+def run(context: Context) -> int:
+    """Print it. Raises Failure (usage) where nothing is known of it."""
+    words: list[str] = context.args.words
+    if not words:
+        context.out.lines(overview(COMMANDS, context.program, context.system_awk))
+    elif words[0] in TOPICS:
+        context.out.lines(TOPICS[words[0]])
+    elif command := BY_WORD.get(words[0]):
+        parser = parser_for(command, context.program, import_module(command.module).configure)
+        try:
+            parser.parse_args([*words[1:], "--help"])  # that of a verb (help agent create) where there is one
+        except SystemExit:
+            return 0
+    else:
+        meant = meant_command(words[0])
+        topics = f"{context.program} help lists the commands; topics: {', '.join(TOPICS)}"
+        advice = f"did you mean {context.program} help {meant}?" if meant else topics
+        raise Failure("usage", f"there is no command or topic {words[0][:100]!r}", advice)
+    return 0
