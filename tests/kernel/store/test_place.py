@@ -100,6 +100,7 @@ def test_what_no_name_leads_to_is_copied_before_the_process_ends(tmp_path: Path,
     copy = database.save()
     database.keep_log()
     database.close()
+    assert copy is not None
     assert copy == f"{path}.saved-2"
     found = apsw.Connection(copy)
     assert found.execute(COUNT).get == 1
