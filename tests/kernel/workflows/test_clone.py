@@ -33,7 +33,8 @@ class Confined:
 
     @property
     def box(self) -> Sandbox:
-        return Sandbox(private_bytes=1 << 20, 
+        return Sandbox(
+            private_bytes=1 << 20,
             program=BWRAP or "",
             writable=(self.tree.path, clone_of(self.tree)),
             readable=(str(self.ground.root), *shared_objects(self.tree)),

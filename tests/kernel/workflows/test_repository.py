@@ -144,7 +144,7 @@ async def test_a_branch_of_somebody_else_is_not_taken(ground: Ground) -> None:
 
 
 async def test_nothing_that_the_repository_brings_along_is_run(ground: Ground) -> None:
-    """P28, T50: hooks, filters, monitors and external diffs of its own configuration, or a forged .git."""
+    """P28, T50: hooks, filters, monitors, diffs of its own configuration; not even by way of a forged .git."""
     canary = ground.folder / "pwned"
     evil = f"touch {canary}; cat"
     hook = ground.root / ".git/hooks/post-checkout"
