@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import psutil
 
+from tests.e2e.processes import wait_until
 from tests.project import AWK, Project, empty_project
 
 REQUESTS: Final = 20_000
@@ -23,6 +24,8 @@ DESCRIPTORS: Final = 1024
 IDLE: Final = 1500
 BODIES: Final = 100
 BODY_BYTES: Final = 4 * 1024 * 1024
+LEFT: Final = 2
+"""The listener, and perhaps a worker."""
 MIB: Final = 1024 * 1024
 ANSWER_SECONDS: Final = 1.0
 GROWTH_MIB: Final = 64.0
@@ -91,9 +94,7 @@ class Trial:
 
     def _settle(self) -> None:
         """Wait until the kernel has noticed who left."""
-        deadline = time.monotonic() + 10
-        while len(self._process.net_connections()) > 2 and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_until(lambda: len(self._process.net_connections()) <= LEFT)
 
     def _say(self, what: str, value: float, unit: str, bound: float) -> None:
         within = value <= bound
