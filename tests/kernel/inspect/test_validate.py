@@ -150,7 +150,7 @@ def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
     write(tmp_path, {".agents/alice.yaml": MOCK})
     os.rename(tmp_path / ".agents" / "alice.yaml", os.fsencode(tmp_path / ".agents") + b"/al\xffce.yaml")
     found = validate(tmp_path, tmp_path, [])
-    assert msgspec.json.decode(msgspec.json.encode(found))["files"][0]["path"] == ".agents/al\\udcffce.yaml"
+    assert msgspec.json.decode(msgspec.json.encode(found))["files"][0]["path"] == ".agents/al\\xffce.yaml"
 
 
 def test_a_name_is_looked_up_where_definitions_are(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ STEPS: Final[tuple[Step, ...]] = (
     lambda hall: hall.vote("alice", "p1", "c", "a.2"),
     lambda hall: hall.create("bob", asked(name="late", seconds=5), "b.1"),
     lambda hall: hall.vote("carol", "late", "a", "c.1"),
-    lambda hall: hall.create("carol", asked("approval", binding=True), "c.2"),
+    lambda hall: hall.create("carol", asked("approval"), "c.2"),
     lambda hall: hall.cancel("carol", "p2", "c.3"),
     lambda hall: hall.advance(6),
 )
