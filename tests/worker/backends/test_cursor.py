@@ -30,19 +30,22 @@ def folder(tmp_path: Path) -> Path:
 
 def cursor(folder: Path, *, session: str | None = None, **start: Any) -> Cursor:
     """One attempt, not started."""
+    return Cursor(cursor_job(folder, session=session, **start))
+
+
+def cursor_job(folder: Path, *, session: str | None = None, **start: Any) -> Job:
+    """What one attempt is made of."""
     fields = {"backend": "cursor", "model": "composer-2", "system": "You are Alice.", "cwd": str(folder)} | start
     provider = Provider(name="cursor", dialect="cursor", api_key="key_secret")
-    return Cursor(
-        Job(
-            start=make_start(provider=provider, **fields),
-            binary="/bin/cursor-agent",
-            message="do it",
-            session=session,
-            place=folder / "place",
-            home=folder / "home",
-            env={"PATH": "/bin", "HOME": "/home/user", "XDG_CONFIG_HOME": "/home/user/.config"},
-            max_turns=5,
-        )
+    return Job(
+        start=make_start(provider=provider, **fields),
+        binary="/bin/cursor-agent",
+        message="do it",
+        session=session,
+        place=folder / "place",
+        home=folder / "home",
+        env={"PATH": "/bin", "HOME": "/home/user", "XDG_CONFIG_HOME": "/home/user/.config"},
+        max_turns=5,
     )
 
 
@@ -221,7 +224,7 @@ def test_a_project_that_brings_something_for_it_is_not_opened(tmp_path: Path, wh
     (folder / ".cursor" / name).parent.mkdir(parents=True)
     (folder / ".cursor" / name).write_text("{}")
     assert brought_in(cwd, str(home)) == folder / ".cursor"
-    job = cursor(tmp_path, cwd=str(cwd))._job
+    job = cursor_job(tmp_path, cwd=str(cwd))
     with pytest.raises(Failed, match=r"would start servers and hooks of .*\.cursor") as refused:
         cursor_program(job)
     assert refused.value.cause == "untrusted"
