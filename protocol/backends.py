@@ -66,6 +66,7 @@ _ROWS: Final = (
         notes=(
             "steps: replies are told as they come, the tokens of each with it or with the next one",
             "asks: nobody can be asked; with approval ask or deny it may read, with all it has no shell, with auto all",
+            "read_only: names of tools, and mcp__docs__* for all of a server; a pattern within a server is passed over",
             "its provider has to speak OpenAI's Responses API",
             "AGENTS.md and .codex of the project are left alone, helpers of its own are off",
         ),
@@ -104,6 +105,8 @@ _ROWS: Final = (
             "budget: it tells its tokens at the end of its work, so limits act then; its price is not known",
             "system prompt: it has no place for one, so it opens the first message",
             "notices: it does not say whether it is connected; the kernel sees whether it came",
+            "a project with a .cursor folder is not opened: its servers and hooks would run, whatever it is told",
+            "tools of MCP servers are refused unless approval is auto, also where read_only names them",
             "it was tested with a stand-in made from its documented format: it needs an account to run at all",
         ),
     ),

@@ -17,6 +17,7 @@ from protocol.agent import Approval, McpServer
 from protocol.ipc import Result
 from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import private
+from worker.backends.cursor_project import brought_in
 from worker.backends.cursor_stream import DAEMON, Line, Replies, parse
 from worker.backends.outcome import unfinished
 from worker.backends.program import Ended, Event, Job, Launch, Over, SessionIs
@@ -150,7 +151,11 @@ class Cursor:
 
 
 def open(job: Job) -> Cursor:  # noqa: A001  (the name is the contract's)
-    """The program of one attempt."""
+    """The program of one attempt. Raises Failed where the project would bring its own servers, hooks or rules."""
+    brought = brought_in(Path(job.start.cwd), job.env.get("HOME", ""))
+    if brought is not None:
+        text = f"{TITLE} would start servers and hooks of {brought}, and cannot be told to leave them alone"
+        raise Failed("untrusted", f"{text}: move that away, or choose another backend")
     return Cursor(job)
 
 

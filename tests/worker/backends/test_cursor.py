@@ -12,6 +12,8 @@ from protocol.instruction import Usage
 from protocol.ipc import Json, Provider, ToolCall
 from tests.worker.fake_kernel import make_start
 from worker.backends.cursor import Cursor
+from worker.backends.cursor import open as cursor_program
+from worker.backends.cursor_project import brought_in
 from worker.backends.program import Doing, Ended, Event, Job, Over, Reached, Said, SessionIs, Spent, ToolEnded, Turn
 from worker.models.errors import Failed
 
@@ -28,19 +30,22 @@ def folder(tmp_path: Path) -> Path:
 
 def cursor(folder: Path, *, session: str | None = None, **start: Any) -> Cursor:
     """One attempt, not started."""
+    return Cursor(cursor_job(folder, session=session, **start))
+
+
+def cursor_job(folder: Path, *, session: str | None = None, **start: Any) -> Job:
+    """What one attempt is made of."""
     fields = {"backend": "cursor", "model": "composer-2", "system": "You are Alice.", "cwd": str(folder)} | start
     provider = Provider(name="cursor", dialect="cursor", api_key="key_secret")
-    return Cursor(
-        Job(
-            start=make_start(provider=provider, **fields),
-            binary="/bin/cursor-agent",
-            message="do it",
-            session=session,
-            place=folder / "place",
-            home=folder / "home",
-            env={"PATH": "/bin", "HOME": "/home/user", "XDG_CONFIG_HOME": "/home/user/.config"},
-            max_turns=5,
-        )
+    return Job(
+        start=make_start(provider=provider, **fields),
+        binary="/bin/cursor-agent",
+        message="do it",
+        session=session,
+        place=folder / "place",
+        home=folder / "home",
+        env={"PATH": "/bin", "HOME": "/home/user", "XDG_CONFIG_HOME": "/home/user/.config"},
+        max_turns=5,
     )
 
 
@@ -206,3 +211,32 @@ def test_what_a_failed_run_cost_is_booked(folder: Path) -> None:
     """Usage is counted once, also where there is no reply to book it with."""
     end = {"type": "result", "subtype": "error", "is_error": True, "usage": {"inputTokens": 4}}
     assert heard(cursor(folder), end) == [Spent(Usage(input_tokens=4)), Over()]
+
+
+@pytest.mark.parametrize("name", ["mcp.json", "hooks.json", "rules/always.mdc"])
+@pytest.mark.parametrize("where", ["", "above/", "above/further/"])
+def test_a_project_that_brings_something_for_it_is_not_opened(tmp_path: Path, where: str, name: str) -> None:
+    """P19: it is started with all servers approved; what would be approved is the repository's, or its parent's."""
+    home, cwd = tmp_path / "home", tmp_path / "home" / where / "project"
+    cwd.mkdir(parents=True)
+    folder = {"": cwd, "above/": cwd.parent, "above/further/": cwd.parent.parent}[where]
+    assert brought_in(cwd, str(home)) is None
+    (folder / ".cursor" / name).parent.mkdir(parents=True)
+    (folder / ".cursor" / name).write_text("{}")
+    assert brought_in(cwd, str(home)) == folder / ".cursor"
+    job = cursor_job(tmp_path, cwd=str(cwd))
+    with pytest.raises(Failed, match=r"would start servers and hooks of .*\.cursor") as refused:
+        cursor_program(job)
+    assert refused.value.cause == "untrusted"
+
+
+def test_what_is_the_users_own_or_empty_is_no_reason(tmp_path: Path) -> None:
+    """P9: its owner's home is no part of a project; the sandbox has an empty folder where there is none."""
+    home, cwd = tmp_path / "home", tmp_path / "home/project"
+    (home / ".cursor").mkdir(parents=True)
+    (home / ".cursor/mcp.json").write_text("{}")
+    (cwd / ".cursor").mkdir(parents=True)
+    assert brought_in(cwd, str(home)) is None
+    (cwd / ".cursor").rmdir()
+    (cwd / ".cursor").symlink_to(home / "nowhere")
+    assert brought_in(cwd, str(home)) == cwd / ".cursor"
