@@ -126,8 +126,6 @@ class _Parser(h11.Connection):
 class Http1(H11Protocol):
     """hypercorn's HTTP/1.1 over a strict parser. ``complain`` is called with what was wrong, once, before the close."""
 
-    connection: _Parser
-
     def __init__(
         self,
         app: AppWrapper,
@@ -140,7 +138,7 @@ class Http1(H11Protocol):
         complain: Callable[[str], None],
     ) -> None:
         super().__init__(app, config, context, group, ConnectionState({}), False, client, server, send)
-        self.connection = _Parser(config.h11_max_incomplete_size)
+        self.connection = self._parser = _Parser(config.h11_max_incomplete_size)
         self._complain = complain
 
     async def _check_protocol(self, event: h11.Request) -> None:
@@ -170,13 +168,13 @@ class Http1(H11Protocol):
         )
 
     async def _send_error_response(self, status_code: int) -> None:
-        flaw = self.connection.flaw
+        flaw = self._parser.flaw
         self._complain(flaw)
         title = HTTPStatus(status_code).phrase
         detail = f"this is not HTTP/1.1 as it is read here: {flaw}"
         problem = Problem(title=title, status=status_code, code="bad_request", detail=detail)
         reply = Reply(status_code, msgspec.json.encode(problem), PROBLEM, ((b"connection", b"close"),))
         await self._send_h11_event(h11.Response(status_code=status_code, headers=head_of(reply)))
-        if not self.connection.without_body:
+        if not self._parser.without_body:
             await self._send_h11_event(h11.Data(data=reply.body))
         await self._send_h11_event(h11.EndOfMessage())
