@@ -63,19 +63,24 @@ class Connection:
     async def run(self) -> None:
         """Serve. Errors of the network end it quietly. Cancellation: the connection is closed."""
         try:
-            socket = self._stream.socket
-            client = parse_socket_addr(socket.family, socket.getpeername())
-            server = parse_socket_addr(socket.family, socket.getsockname())
-            async with Requests(self._admitted) as group:
-                self._protocol = Http1(
-                    self._app, self._config, self._context, group, client, server, self._send, self._complain
-                )
-                await self._read()
+            data = await self._next()
+            if data:  # until somebody asks something, a connection costs a task and no more
+                await self._serve(data)
         except OSError:
             pass
         finally:
             with trio.CancelScope(shield=True):
                 await self._stream.aclose()
+
+    async def _serve(self, data: bytes) -> None:
+        socket = self._stream.socket
+        client = parse_socket_addr(socket.family, socket.getpeername())
+        server = parse_socket_addr(socket.family, socket.getsockname())
+        async with Requests(self._admitted) as group:
+            self._protocol = Http1(
+                self._app, self._config, self._context, group, client, server, self._send, self._complain
+            )
+            await self._read(data)
 
     def _admitted(self, holder: str) -> None:
         """A request came with a valid token: ``holder``'s."""
@@ -94,21 +99,23 @@ class Connection:
     def _closed(self) -> bool:
         return self._stream.socket.fileno() < 0
 
-    async def _read(self) -> None:
-        while not self._closed:  # by us: after a request that is none, or an answer that said so
-            data = b""
-            gone = suppress(trio.BrokenResourceError, trio.ClosedResourceError)
-            with trio.CancelScope(deadline=self._deadline) as self._reading, gone:
-                data = await self._receive()
-            if not data:
-                break
+    async def _read(self, data: bytes) -> None:
+        while data:
             between_requests = self.idle
             if between_requests:
                 self._deadline = min(self._deadline, trio.current_time() + HEADERS_SECONDS)
             await self._protocol.handle(RawData(data))
             if self.idle and not between_requests:  # it came during the last answer, and may begin a request
                 self._deadline = trio.current_time() + HEADERS_SECONDS
+            data = await self._next()
         await self._protocol.handle(Closed())
+
+    async def _next(self) -> bytes:
+        """What comes next; b"" at the end, at the deadline, and once we have closed: after what was no request."""
+        gone = suppress(trio.BrokenResourceError, trio.ClosedResourceError)
+        with trio.CancelScope(deadline=self._deadline) as self._reading, gone:
+            return b"" if self._closed else await self._receive()
+        return b""
 
     async def _receive(self) -> bytes:
         """What comes next, b"" at the end. It is waited for first: a request is hardly ever there already."""

@@ -28,7 +28,6 @@ from protocol.api.problem import Problem
 FIELDS_LIMIT: Final = 128
 """Header lines of one request, and trailer lines of one body."""
 LINE_LIMIT_BYTES: Final = 16 * 1024
-WHY_LIMIT: Final = 200
 _END: Final = b"\r\n\r\n"
 _VISIBLE: Final = bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100)) + b"\t\r\n"
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*[0-9]+[ \t]*\r\n")
@@ -68,7 +67,7 @@ def flaw_of(request: h11.Request) -> str | None:
     if request.http_version == b"1.0" and any(name == b"transfer-encoding" for name, _ in request.headers):
         return "Transfer-Encoding in HTTP/1.0"
     if request.method == b"CONNECT":
-        return "CONNECT: this is no proxy"
+        return "the method CONNECT"
     return None
 
 
@@ -95,6 +94,8 @@ class _Lines(ReceiveBuffer):
         line = super().maybe_extract_next_line()
         if line is not None and (line.translate(None, _VISIBLE) or line.count(b"\r") > 1 or line.count(b"\n") > 1):
             raise h11.LocalProtocolError("a control character in the size of a chunk")
+        if line is not None and line.endswith((b" \r\n", b"\t\r\n")):
+            raise h11.LocalProtocolError("space after the size of a chunk")
         return line
 
 
@@ -117,15 +118,13 @@ class _Parser(h11.Connection):
                 if flaw is not None:
                     raise h11.RemoteProtocolError(flaw)
         except h11.RemoteProtocolError as error:
-            self.flaw = str(error)[:WHY_LIMIT]
+            self.flaw = str(error).partition(":")[0]  # h11 goes on with what was sent, a token perhaps
             raise
         return event
 
 
 class Http1(H11Protocol):
     """hypercorn's HTTP/1.1 over a strict parser. ``complain`` is called with what was wrong, once, before the close."""
-
-    connection: _Parser
 
     def __init__(
         self,
@@ -139,7 +138,7 @@ class Http1(H11Protocol):
         complain: Callable[[str], None],
     ) -> None:
         super().__init__(app, config, context, group, ConnectionState({}), False, client, server, send)
-        self.connection = _Parser(config.h11_max_incomplete_size)
+        self.connection = self._parser = _Parser(config.h11_max_incomplete_size)
         self._complain = complain
 
     async def _check_protocol(self, event: h11.Request) -> None:
@@ -169,13 +168,13 @@ class Http1(H11Protocol):
         )
 
     async def _send_error_response(self, status_code: int) -> None:
-        flaw = self.connection.flaw
+        flaw = self._parser.flaw
         self._complain(flaw)
         title = HTTPStatus(status_code).phrase
         detail = f"this is not HTTP/1.1 as it is read here: {flaw}"
         problem = Problem(title=title, status=status_code, code="bad_request", detail=detail)
         reply = Reply(status_code, msgspec.json.encode(problem), PROBLEM, ((b"connection", b"close"),))
         await self._send_h11_event(h11.Response(status_code=status_code, headers=head_of(reply)))
-        if not self.connection.without_body:
+        if not self._parser.without_body:
             await self._send_h11_event(h11.Data(data=reply.body))
         await self._send_h11_event(h11.EndOfMessage())

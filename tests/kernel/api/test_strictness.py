@@ -81,6 +81,7 @@ TE = b"Transfer-Encoding: chunked\r\n"
         pytest.param(b"CONNECT /messages HTTP/1.1\r\n", LENGTH, BODY, id="CONNECT"),
         pytest.param(START, TE, b"%x\n%s\r\n0\r\n\r\n" % (len(BODY), BODY), id="bare LF after a chunk's size"),
         pytest.param(START, TE, b"%x;\x01=a\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY), id="control in a chunk extension"),
+        pytest.param(START, TE, b"%x \r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY), id="space after a chunk's size"),
         pytest.param(START, TE, b"%x\r\n%sXX0\r\n\r\n" % (len(BODY), BODY), id="chunk longer than it says"),
         pytest.param(START, TE, b"-%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY), id="chunk of negative size"),
         pytest.param(START, TE, CHUNKED[:-2] + b"Content-Length: 1\nX: 1\r\n\r\n", id="bare LF in trailers"),
@@ -165,6 +166,15 @@ async def test_bad_requests_leave_few_lines_and_no_traceback(kernel: House, capl
         assert (await exchange(kernel, data)).startswith(b"HTTP/1.1 4")
     assert 0 < len(caplog.records) <= complaints.LINES
     assert not [record for record in caplog.records if record.exc_info or "\n" in record.getMessage()]
+
+
+async def test_what_was_sent_is_not_logged(kernel: House, caplog: pytest.LogCaptureFixture) -> None:
+    """P18: a line that is malformed may hold a token."""
+    answer = await exchange(kernel, b"GET / HTTP/1.1\r\nAuthorization : Bearer SECRET\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"SECRET" not in answer
+    assert "illegal header line" in caplog.text
+    assert "SECRET" not in caplog.text
 
 
 def test_what_was_not_logged_is_counted(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
