@@ -146,6 +146,20 @@ async def test_a_full_queue_takes_no_more_until_something_is_done(house: House) 
     assert (await house.said("dm:alice", "four")).instruction_ids == ("i4",)
 
 
+async def test_what_waits_for_others_fills_no_queue_of_its_own(house: House) -> None:
+    """P10: nor does it matter for what something waits, or for how long."""
+    await at_work(house, queue=2)
+    await house.agents("bob")
+    await house.said("dm:alice", "one")
+    for _ in range(10):
+        await house.said("dm:bob", "x")
+    await house.said("dm:alice", "two")
+    waiting = "UPDATE instructions SET state = 'waiting', lane = 2 WHERE agent = 'alice' AND state = 'queued'"
+    await house.writer.commit(lambda tx: tx.conn.execute(waiting).fetchall())
+    with pytest.raises(Refused, match="2 instructions wait for alice"):
+        await house.said("dm:alice", "three")
+
+
 async def test_a_reply_is_not_lost_because_a_queue_is_full(house: House) -> None:
     """Whom it mentions has it in the inbox, and is not woken."""
     space = await house.workflow("alice", "bob")
