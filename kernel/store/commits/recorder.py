@@ -113,9 +113,11 @@ class Recorder:
 
     def _has_room(self, fact: Fact, assign: Assign) -> bool:
         """Whether one more may wait for the agent. Raises Refused (queue_full) where its sender can be told."""
-        row = self._tx.conn.execute(ROOM, (assign.agent,)).fetchone()
-        waiting, limit = (0, None) if row is None else row
-        most = QUEUE_LIMIT if limit is None else limit
+        conn, values = self._tx.conn, {"agent": assign.agent, "usual": QUEUE_LIMIT}
+        span, most = conn.execute(SPAN, values).fetchone() or (0, QUEUE_LIMIT)
+        if span is None or span < most:
+            return True
+        waiting = int(conn.execute(WAITING, values).get)
         if waiting < most:
             return True
         if fact.kind == "reply":
@@ -275,8 +277,23 @@ COUNT_ASSIGNED: Final = "UPDATE workflows SET assigned = assigned + 1 WHERE id =
 BOUNDED: Final = frozenset({"said", "kickoff", "reply"})
 """What an agent or a person says. What the kernel has to say of itself is bounded where it comes from."""
 
-ROOM: Final = """
-SELECT q.waiting, a.queue_limit FROM queues AS q LEFT JOIN agents AS a ON a.key = q.agent WHERE q.agent = ?
+# How many instructions of all agents there are since the oldest that waits for this one: no fewer than wait for it. So
+# a queue is counted only where it may be full.
+SPAN: Final = """
+SELECT (SELECT max(id) FROM instructions) + 1 - (SELECT min(oldest) FROM (
+    SELECT (SELECT min(q.id) FROM instructions AS q
+      WHERE q.agent = :agent AND q.lane = lanes.column1 AND q.state IN ('queued', 'yielded')) AS oldest
+    FROM (VALUES (0), (1), (2)) AS lanes
+    UNION ALL
+    SELECT (SELECT min(q.id) FROM instructions AS q
+      WHERE q.agent = :agent AND q.lane = lanes.column1 AND q.state = 'waiting')
+    FROM (VALUES (0), (1), (2)) AS lanes)),
+  coalesce((SELECT a.queue_limit FROM agents AS a WHERE a.key = :agent), :usual)
+"""
+
+WAITING: Final = """
+SELECT (SELECT count(*) FROM instructions AS q WHERE q.agent = :agent AND q.state IN ('queued', 'yielded'))
+  + (SELECT count(*) FROM instructions AS q WHERE q.agent = :agent AND q.state = 'waiting') WHERE :usual > 0
 """
 
 LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"

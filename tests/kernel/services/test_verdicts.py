@@ -208,7 +208,7 @@ async def test_one_member_and_a_short_time_make_no_verdict(seconds: int) -> None
     async with voting() as it:
         await it.start(members=TEAM)
         alice = await by(it, "alice")
-        asked = BallotAsked(**{**ASKED, "timeout_ms": seconds * 1000})
+        asked = BallotAsked(**BARE, timeout_ms=seconds * 1000)
         await it.on.writer.commit(create, HERE, asked, author=alice)
         await it.on.writer.commit(vote, HERE, "release", "yes", author=alice)
         it.on.now_ms += seconds * 1000
@@ -223,7 +223,7 @@ async def test_the_file_says_who_votes_how_long_and_what_breaks_a_tie() -> None:
         await it.start(verdict=LONG, members=TEAM)
         alice, bob, carol = [await by(it, name) for name in TEAM]
         same = Resolution(type="majority", quorum=2, tie_breaker="creator-decides")
-        asked = BallotAsked(**{**ASKED, "resolution": same, "timeout_ms": 120_000})
+        asked = BallotAsked(**BARE, resolution=same, timeout_ms=120_000)
         put = await it.on.writer.commit(create, HERE, asked, author=bob)
         assert (put.ballot.electors, put.ballot.resolution, len(put.instruction_ids)) == (("bob", "carol"), same, 1)
         with pytest.raises(Refused, match="alice is not among those who vote on release") as refused:

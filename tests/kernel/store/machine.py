@@ -53,10 +53,6 @@ FROM instructions ORDER BY id
 """
 AGENTS: Final = "SELECT key, state, resume_at_ms FROM agents ORDER BY key"
 LIVE_ATTEMPTS: Final = "SELECT instruction, epoch FROM attempts WHERE ended_ms IS NULL ORDER BY instruction"
-QUEUES: Final = "SELECT agent, waiting FROM queues ORDER BY agent"
-COUNTED: Final = """
-SELECT agent, count(*) FROM instructions WHERE state IN ('queued', 'yielded', 'waiting') GROUP BY agent ORDER BY agent
-"""
 OF_KEY: Final = "SELECT count(*) FROM messages WHERE text = ?"
 OPEN_DELIVERIES: Final = """
 SELECT count(*) FROM deliveries AS d CROSS JOIN instructions AS i ON i.id = d.instruction
@@ -410,12 +406,6 @@ class StoreMachine(RuleBasedStateMachine):
         conn = self.database.writer()
         for draft, _appended in self.sent.values():
             assert conn.execute(OF_KEY, (draft.text,)).fetchall() == [(1,)]
-
-    @invariant()
-    def the_length_of_each_queue_is_known(self) -> None:
-        """P10: nobody counts a queue to bound it."""
-        conn = self.database.writer()
-        assert conn.execute(QUEUES).fetchall() == conn.execute(COUNTED).fetchall()
 
     @invariant()
     def deliveries_follow_their_work(self) -> None:

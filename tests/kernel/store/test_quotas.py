@@ -108,7 +108,7 @@ async def test_work_for_others_is_counted_however_it_came_about(house: House) ->
     """By a mention, a question, or something that is put to the vote."""
     space = await house.workflow("alice", "bob", "carol")
     limits = msgspec.json.encode({"limits": {"instructions": 2}})
-    await house.writer.commit(lambda tx: tx.conn.execute("UPDATE agents SET definition = ?", (limits,)).fetchall())
+    await house.writer.commit(lambda tx: tx.write("UPDATE agents SET definition = ?", (limits,)))
     (instruction,) = (await house.said(space, "go", to=("alice",))).instruction_ids
     author = Author(instruction, (await house.take(instruction)).epoch)
     draft = Draft(kind="said", space=space, sender="alice", text="@bob @carol look", author=author)
@@ -130,7 +130,7 @@ async def test_that_a_quota_is_reached_is_told_once_and_forgotten_at_the_end(hou
     (event,) = [one for one in house.told if one.type == "quota.reached"]
     assert (event.agent, event.instruction, event.data) == ("alice", "i1", {"quota": "messages", "limit": 0})
     await house.writer.commit(close, author.instruction, author.epoch, status="done")
-    assert house.reader.now(lambda conn: conn.execute("SELECT count(*) FROM quotas").fetchall()) == [(0,)]
+    assert house.database.reader().execute("SELECT count(*) FROM quotas").fetchall() == [(0,)]
 
 
 async def test_a_full_queue_takes_no_more_until_something_is_done(house: House) -> None:
@@ -144,6 +144,20 @@ async def test_a_full_queue_takes_no_more_until_something_is_done(house: House) 
     await house.writer.commit(close, author.instruction, author.epoch, status="done")
     await house.take("i2")
     assert (await house.said("dm:alice", "four")).instruction_ids == ("i4",)
+
+
+async def test_what_waits_for_others_fills_no_queue_of_its_own(house: House) -> None:
+    """P10: nor does it matter for what something waits, or for how long."""
+    await at_work(house, queue=2)
+    await house.agents("bob")
+    await house.said("dm:alice", "one")
+    for _ in range(10):
+        await house.said("dm:bob", "x")
+    await house.said("dm:alice", "two")
+    waiting = "UPDATE instructions SET state = 'waiting', lane = 2 WHERE agent = 'alice' AND state = 'queued'"
+    await house.writer.commit(lambda tx: tx.write(waiting, ()))
+    with pytest.raises(Refused, match="2 instructions wait for alice"):
+        await house.said("dm:alice", "three")
 
 
 async def test_a_reply_is_not_lost_because_a_queue_is_full(house: House) -> None:
@@ -160,5 +174,5 @@ async def test_a_reply_is_not_lost_because_a_queue_is_full(house: House) -> None
         await house.writer.commit(append, Draft(kind="said", space=space, sender="alice", text="@bob 2", author=author))
     closed = await house.writer.commit(close, instruction, leased.epoch, status="done", text="@bob over to you")
     assert closed.instruction_ids == ()
-    texts = house.reader.now(lambda conn: conn.execute("SELECT text FROM messages").fetchall())
+    texts = house.database.reader().execute("SELECT text FROM messages").fetchall()
     assert ("@bob over to you",) in texts
