@@ -104,6 +104,7 @@ _ROWS: Final = (
             "budget: it tells its tokens at the end of its work, so limits act then; its price is not known",
             "system prompt: it has no place for one, so it opens the first message",
             "notices: it does not say whether it is connected; the kernel sees whether it came",
+            "an MCP server of the agent's own whose program is not there is told; one that ends as it starts is not",
             "it was tested with a stand-in made from its documented format: it needs an account to run at all",
         ),
     ),

@@ -18,8 +18,10 @@ from protocol.errors import UNREACHED
 from protocol.ipc import Entry, Error, Go, Result, Start
 from worker.attempt import error_frame
 from worker.backends import words
+from worker.backends.outcome import unserved
 from worker.backends.process import Process, launched
 from worker.backends.program import Job, Launch, Pauses, Program
+from worker.backends.servers import absent
 from worker.backends.telling import Teller, between
 from worker.conversation import Conversation
 from worker.fit import TooLarge
@@ -50,6 +52,8 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     if ended is not None:
         return ended
     spec = BACKENDS[start.backend]
+    if (server := absent(start.mcp_servers, env.get("PATH", ""), start.cwd)) is not None:
+        raise unserved(spec.title, server, f"there is no program {start.mcp_servers[server].command!r}")
     job = _job(start, conversation, env)
     program: Program = import_module(f"worker.backends.{start.backend}").open(job)
     teller = Teller(conversation, link, start, job.session)

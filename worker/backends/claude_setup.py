@@ -18,6 +18,7 @@ from protocol.agent import Approval, McpServer
 from protocol.ipc import Start
 from worker.backends import private
 from worker.backends.program import Job, Launch
+from worker.backends.servers import STARTUP_SECONDS
 
 DAEMON: Final = "daemon"
 """What our MCP server is called there."""
@@ -147,6 +148,7 @@ def _variables(job: Job) -> dict[str, str]:
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max(limits.max_tokens, _LEAST_TOKENS)),
         "CLAUDE_CODE_TMPDIR": str(temporary),
         "CLAUDE_CONFIG_DIR": str(job.home),
+        "MCP_TIMEOUT": str(STARTUP_SECONDS * 1000),
         "MCP_TOOL_TIMEOUT": tool_ms,
         "XDG_CACHE_HOME": str(job.place / "cache"),
         "XDG_RUNTIME_DIR": str(temporary),

@@ -13,7 +13,7 @@ from typing import Final
 from protocol.agent import Approval
 from protocol.ipc import Provider, Start
 from worker.backends import toml
-from worker.backends.servers import codex_servers
+from worker.backends.servers import STARTUP_SECONDS, codex_servers
 from worker.models.errors import Failed
 
 KEY: Final = "AGENT_WORKER_PRIVATE_KEY"
@@ -24,7 +24,6 @@ OPENAI: Final = "https://api.openai.com/v1"
 DAEMON: Final = "daemon"
 _PROVIDER: Final = "agent-worker"
 """A name of our own: those that codex knows bring settings along, and a login."""
-_STARTUP_SECONDS: Final = 60
 
 SANDBOXES: Final[Mapping[Approval, str]] = MappingProxyType(
     {"auto": "danger-full-access", "ask": "read-only", "all": "read-only", "deny": "read-only"}
@@ -89,13 +88,18 @@ def _daemon(start: Start) -> dict[str, toml.Value]:
         "bearer_token_env_var": TOKEN,
         "required": True,
         "default_tools_approval_mode": "approve",
-        "startup_timeout_sec": _STARTUP_SECONDS,
+        "startup_timeout_sec": STARTUP_SECONDS,
         "tool_timeout_sec": start.limits.tool_seconds,
     }
 
 
 def _servers(start: Start) -> dict[str, toml.Value]:
-    mode = {"default_tools_approval_mode": SERVERS[start.approval]}
+    """Required, for what is not it does not wait for: a server that takes a second to start is left out of the work."""
+    mode: dict[str, toml.Value] = {
+        "required": True,
+        "startup_timeout_sec": STARTUP_SECONDS,
+        "default_tools_approval_mode": SERVERS[start.approval],
+    }
     tables = codex_servers(start.mcp_servers, start.limits.tool_seconds).tables
     return {name: {**table, **mode} for name, table in tables.items() if isinstance(table, Mapping)}
 

@@ -16,13 +16,12 @@ from worker import bridge
 from worker.backends import private
 from worker.backends.opencode_config import PROVIDER, config, environment
 from worker.backends.opencode_project import code_in
-from worker.backends.opencode_stream import GOES_ON, LOG, Replies, parse, retried
+from worker.backends.opencode_stream import GOES_ON, LOG, TITLE, Replies, parse, retried
 from worker.backends.opencode_trace import Trace
 from worker.backends.outcome import unfinished
 from worker.backends.program import Ended, Event, Job, Launch, Program, Reached
 from worker.models.errors import Failed
 
-TITLE: Final = "opencode"
 _NO_SESSION: Final = "Session not found"
 """Its word for an end that leaves nothing on standard output: it is all there is."""
 _PYTHON: Final = (sys.prefix, sys.base_prefix, str(Path(bridge.__file__).parents[1]))
