@@ -68,6 +68,23 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Short names for models; ids as the anthropic client of our constraints lists them."""
 
+FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        r"claude-": "anthropic",
+        r"gpt-|chatgpt-|codex-|o[134](?:-|$)": "openai",
+        r"gemini-": "google",
+        r"deepseek-": "deepseek",
+        r"grok-": "xai",
+        r"mistral-|codestral-|devstral-|magistral-": "mistral",
+        r"kimi-": "moonshot",
+    }
+)
+"""How names of models begin that a provider itself gave them: such a name needs no provider before it."""
+
+_MODEL: Final = re.compile(r"[A-Za-z0-9@/_.~][A-Za-z0-9@/_.~:+=,()\[\]-]{0,199}", re.ASCII)
+"""A model's id, as providers and local servers have them. It becomes a word of a program's command line, and never an
+option: it does not begin with a dash."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -165,14 +182,29 @@ def check_endpoint(name: str, base_url: str | None, api_key: str | None) -> None
 
 
 def split_model(text: str) -> tuple[str, str]:
-    """``provider/name`` split once, aliases followed. Raises ModelRejected."""
-    full = ALIASES.get(text, text)
-    prefix, slash, name = full.partition("/")
+    """``provider/name`` split once, aliases and known families followed. Raises ModelRejected."""
+    prefix, slash, name = full_model(text).partition("/")
     if not slash or not prefix or not name:
         close = nearest(text, ALIASES)
         hint = f"write provider/name, or one of {', '.join(ALIASES)}"
         raise ModelRejected(f"{text[:100]!r} is not a model", hint if close is None else f"did you mean {close}?")
+    check_model_name(text, name)
     return prefix, name
+
+
+def full_model(text: str) -> str:
+    """``text`` with the provider that an alias or a model's own name stands for; as it is where it stands for none."""
+    if text in ALIASES:
+        return ALIASES[text]
+    found = next((provider for beginning, provider in FAMILIES.items() if re.match(beginning, text)), None)
+    return text if found is None or "/" in text else f"{found}/{text}"
+
+
+def check_model_name(text: str, name: str) -> None:
+    """Raise ModelRejected where ``name``, what ``text`` has behind its provider, is no id of a model."""
+    if _MODEL.fullmatch(name) is None:
+        hint = "an id begins with a letter or digit, and has letters, digits and @/_.~:+=,()[]- (at most 200)"
+        raise ModelRejected(f"{text[:100]!r} is not a model", hint)
 
 
 def _own_endpoint(definition: AgentDefinition, prefix: str, project: ProjectDefinition) -> Endpoint:

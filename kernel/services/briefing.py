@@ -18,7 +18,7 @@ from kernel.agents.environment import worker_environment
 from kernel.agents.preload import sdks_for
 from kernel.agents.programs import command_of
 from kernel.agents.prompt import Prompt
-from kernel.agents.providers import CauseError, ModelRejected, Resolved, resolve
+from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve
 from kernel.agents.servers import filled
 from kernel.agents.skills import told
 from kernel.agents.trust import Kept, agent_units, changed_text, missing_consent
@@ -204,7 +204,7 @@ def _system(text: str, definition: AgentDefinition, own: Belongings) -> str:
 def _endpoint(leased: Leased, resolved: Resolved) -> Endpoint:
     """What calls no provider that we know of shares it with nobody: a failure that a script plays is its agent's."""
     provider = resolved.provider
-    if provider is None:
+    if provider is None or provider.dialect == MOCK:
         return Endpoint(f"mock-{leased.agent}", "none", resolved.model)
     credential = hashlib.sha256(provider.api_key.encode()).hexdigest()[:8] if provider.api_key else "none"
     return Endpoint(provider.name, credential, resolved.model)

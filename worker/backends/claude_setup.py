@@ -109,7 +109,7 @@ def _argv(job: Job) -> tuple[str, ...]:
         "--output-format", "stream-json", "--include-partial-messages",
         "--strict-mcp-config", "--mcp-config", str(_servers(job)),
         "--setting-sources", "", "--settings", str(_settings(job, permission)),
-        "--model", start.model,
+        f"--model={start.model}",
         "--max-turns", str(max(1, job.max_turns)),
         *_fence(start),
         "--permission-mode", "default" if permission.asks else "dontAsk",
@@ -117,7 +117,7 @@ def _argv(job: Job) -> tuple[str, ...]:
         "--allowedTools", ",".join(allowed),
         "--disallowedTools", ",".join(_OURS),
         *(("--append-system-prompt-file", str(system)) if start.system else ()),
-        *(("--resume", job.session) if job.session else ()),
+        *((f"--resume={job.session}",) if job.session else ()),
     )  # fmt: skip
 
 

@@ -53,12 +53,12 @@ class Opencode:
         """How to start it. Writes its configuration. Raises Failed."""
         job = self._job
         self._prepare_home()
-        session = () if job.session is None else ("--session", job.session)
-        model = f"{PROVIDER}/{job.start.model}"
-        argv = (job.binary, "run", "--print-logs", "--log-level", "INFO", "--format", "json", "--model", model)
+        session = () if job.session is None else (f"--session={job.session}",)
+        model = f"--model={PROVIDER}/{job.start.model}"
+        argv = (job.binary, "run", "--print-logs", "--log-level", "INFO", "--format", "json", model)
         env = environment(job.env, home=job.home, config=self._write_config())
         env["TMPDIR"] = str(job.place)  # it unpacks a library there each time, and leaves it
-        argv += ("--title", job.start.agent, *session)
+        argv += (f"--title={job.start.agent}", *session)
         return Launch(argv=argv, env=env, stdin=job.message.encode(), see=_PYTHON, log=LOG)
 
     def read(self, line: bytes) -> Iterator[Event]:

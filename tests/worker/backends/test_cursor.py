@@ -84,7 +84,7 @@ def test_a_link_in_its_home_leads_us_nowhere(folder: Path) -> None:
 def test_a_session_is_told_its_prompt_once(folder: Path) -> None:
     """It remembers what it was told; the words to go on come alone."""
     launch = cursor(folder, session="s1").launch()
-    assert (launch.stdin, launch.argv[-2:]) == (b"do it", ("--resume", "s1"))
+    assert (launch.stdin, launch.argv[-1]) == (b"do it", "--resume=s1")
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_a_link_in_its_home_leads_us_nowhere(tmp_path: Path) -> None:
 def test_a_session_is_gone_on_with_under_its_id(tmp_path: Path) -> None:
     """The prompt is input."""
     launch: Launch = opencode(make_job("opencode", tmp_path, session="ses_1")).launch()
-    assert launch.argv[-2:] == ("--session", "ses_1")
+    assert launch.argv[-1] == "--session=ses_1"
     assert launch.stdin == b"do it"
 
 
