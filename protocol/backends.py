@@ -61,10 +61,8 @@ _ROWS: Final = (
         install="npm install -g @openai/codex",
         dialects=frozenset({"openai"}),
         own_session=True,
-        steps="weaker",
         permission_prompt="no",
         notes=(
-            "steps: replies are told as they come, the tokens of each with it or with the next one",
             "asks: nobody can be asked; with approval ask or deny it may read, with all it has no shell, with auto all",
             "its provider has to speak OpenAI's Responses API",
             "AGENTS.md and .codex of the project are left alone, helpers of its own are off",

@@ -23,12 +23,19 @@ DeliveryState = Literal["queued", "leased", "injected", "acked", "dead"]
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What model calls cost. ``cost_usd`` is null where the price is not known, never 0."""
+    """What model calls cost: tokens of four kinds, none in two of them. ``cost_usd`` is null where the price is not
+    known, never 0."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
     cost_usd: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """All of them, as budgets count."""
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     def plus(self, other: "Usage") -> "Usage":
         """The sum; its cost is known if any part's is."""
@@ -37,5 +44,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             cost_usd=sum(costs) if costs else None,
         )

@@ -13,6 +13,7 @@ from kernel.agents.approval_words import kept_word
 from kernel.agents.environment import name_fault
 from kernel.agents.later import REFUSED_KEYS, REFUSED_VALUES
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
+from kernel.agents.model_options import untaken
 from kernel.agents.providers import (
     MOCK,
     ModelRejected,
@@ -113,6 +114,9 @@ class _Check:
             check_backend(self._agent, found)
         except ModelRejected as error:
             self._bad("backend", error.message, error.hint)
+            return
+        for one in untaken(self._agent, found):
+            self._bad(one.key, one.message, one.hint)
 
     def _unused_model(self) -> None:
         """A model that nobody is asked for is a name all the same: it is shown, and handed on."""

@@ -26,6 +26,7 @@ from kernel.policy.breaker import Endpoint
 from kernel.services.folders import Folders
 from kernel.services.ground import Ground, project_ground
 from kernel.services.opening import opening
+from kernel.store import approvals
 from kernel.store.commits.freeze import Freeze
 from kernel.store.commits.lease import Leased
 from kernel.store.reader import Reader
@@ -151,6 +152,10 @@ class Briefings:
             skills=own.skills,
             mcp_servers=filled(own.servers, self._environ),
             approval=leased.approval or definition.approval,
+            granted=self._reader.now(approvals.granted, leased.instruction) if leased.entries else (),
+            effort=definition.effort,
+            thinking_tokens=None if definition.thinking is None else definition.thinking.budget_tokens,
+            temperature=definition.temperature,
             command=command_of(definition, self._catalog.root, env["PATH"]),
             attempt_dir=self._folders.attempt(leased),
             session_dir=self._folders.session(leased, definition),

@@ -126,7 +126,8 @@ def dead(conn: apsw.Connection) -> Dead:
 
 
 RESULT: Final = """
-SELECT name, state, result_text, cause, input_tokens, output_tokens, cache_read_tokens, cost_usd
+SELECT name, state, result_text, cause, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+  cost_usd
 FROM instructions WHERE id = ?
 """
 
@@ -160,7 +161,8 @@ class RunCounts(msgspec.Struct, frozen=True):
 
 
 COUNTS: Final = """
-SELECT state, count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cost_usd)
+SELECT state, count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
+  sum(cost_usd)
 FROM instructions WHERE run = ? GROUP BY state
 """
 
@@ -223,12 +225,17 @@ def open_in(conn: apsw.Connection, space: str, limit: int = 1000) -> tuple[Open,
 
 
 def usage_of(
-    input_tokens: int | None, output_tokens: int | None, cache_read_tokens: int | None, cost_usd: float | None
+    input_tokens: int | None,
+    output_tokens: int | None,
+    cache_read_tokens: int | None,
+    cache_write_tokens: int | None,
+    cost_usd: float | None,
 ) -> Usage:
-    """Four columns as a Usage."""
+    """Five columns as a Usage."""
     return Usage(
         input_tokens=input_tokens or 0,
         output_tokens=output_tokens or 0,
         cache_read_tokens=cache_read_tokens or 0,
+        cache_write_tokens=cache_write_tokens or 0,
         cost_usd=cost_usd,
     )

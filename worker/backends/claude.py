@@ -17,6 +17,8 @@ from worker.backends.program import Doing, Ended, Event, Hopeless, Job, Launch, 
 from worker.models.errors import CODES, Failed, cause_of
 
 TITLE: Final = "Claude Code"
+METERED: Final[Mapping[str, str]] = {}
+"""It does not tell its provider itself all that it would if its requests went another way: only others are metered."""
 
 _INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
     {"error_max_turns": "max_steps", "error_max_budget_usd": "budget"}

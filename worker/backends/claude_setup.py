@@ -111,6 +111,7 @@ def _argv(job: Job) -> tuple[str, ...]:
         "--setting-sources", "", "--settings", str(_settings(job, permission)),
         f"--model={start.model}",
         "--max-turns", str(max(1, job.max_turns)),
+        *((f"--effort={start.effort}",) if start.effort is not None else ()),
         *_fence(start),
         "--permission-mode", "default" if permission.asks else "dontAsk",
         *(("--permission-prompt-tool", f"{_tools_of(DAEMON)}__auth_request") if permission.asks else ()),
@@ -152,7 +153,8 @@ def _variables(job: Job) -> dict[str, str]:
         "MCP_TOOL_TIMEOUT": tool_ms,
         "XDG_CACHE_HOME": str(job.place / "cache"),
         "XDG_RUNTIME_DIR": str(temporary),
-        **({"ANTHROPIC_BASE_URL": provider.base_url} if provider is not None and provider.base_url else {}),
+        **({} if job.start.thinking_tokens is None else {"MAX_THINKING_TOKENS": str(job.start.thinking_tokens)}),
+        **({"ANTHROPIC_BASE_URL": url} if (url := job.endpoint or (provider and provider.base_url)) else {}),
     }
 
 

@@ -12,7 +12,7 @@ from protocol.errors import UNREACHED
 from protocol.instruction import Usage
 from protocol.ipc import Result, Start
 from worker.backends import private
-from worker.backends.codex_config import DAEMON, config, secrets
+from worker.backends.codex_config import DAEMON, OPENAI, config, secrets
 from worker.backends.codex_record import why
 from worker.backends.codex_stream import Thread, parse
 from worker.backends.codex_tally import Tally
@@ -21,6 +21,8 @@ from worker.backends.program import Ended, Event, Job, Launch, Program
 from worker.models.errors import Failed
 
 TITLE: Final = "Codex"
+METERED: Final = {"openai": OPENAI}
+"""Dialect -> where its requests go, unless its provider has an address of its own."""
 _NO_SESSION: Final = "no rollout found for thread id"
 _NO_SERVER: Final = re.compile(r"required MCP servers failed to initialize: (?P<which>.*)")
 """Its words for two ends that leave nothing on standard output: they are all there is."""
@@ -41,7 +43,7 @@ class Codex:
     def launch(self) -> Launch:
         """How to start it. Writes its configuration. Raises Failed."""
         job = self._job
-        private.write(job.home / "config.toml", config(job.start))
+        private.write(job.home / "config.toml", config(job.start, job.endpoint))
         resume = () if job.session is None else ("resume",)
         session = () if job.session is None else (job.session,)
         argv = (job.binary, "exec", *resume, "--json", "--skip-git-repo-check", *session, "-")

@@ -36,14 +36,21 @@ SERVERS: Final[Mapping[Approval, str]] = MappingProxyType(
 """Of the agent's own MCP servers: all tools run, or those that say of themselves that they only read, or none."""
 
 
-def config(start: Start) -> str:
-    """The document. Raises Failed where there is no provider to name."""
+_EFFORTS: Final[Mapping[str, str]] = MappingProxyType({"max": "xhigh"})
+"""Our words for effort that it has others for."""
+
+
+def config(start: Start, endpoint: str | None = None) -> str:
+    """The document; requests go to ``endpoint``, the provider's own address unless given.
+
+    Raises Failed where there is no provider to name.
+    """
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
     values: dict[str, toml.Value] = {
         "model": start.model,
         "model_provider": _PROVIDER,
-        "model_providers": {_PROVIDER: _provider(start.provider)},
+        "model_providers": {_PROVIDER: _provider(start.provider, endpoint)},
         "developer_instructions": start.system,
         "approval_policy": "never",
         "sandbox_mode": SANDBOXES[start.approval],
@@ -57,6 +64,8 @@ def config(start: Start) -> str:
         "analytics": {"enabled": False},
         "check_for_update_on_startup": False,
     }
+    if start.effort is not None:
+        values["model_reasoning_effort"] = _EFFORTS.get(start.effort, start.effort)
     if start.provider.base_url is not None:
         values["web_search"] = "disabled"
     return toml.document(values)
@@ -69,11 +78,11 @@ def secrets(start: Start) -> dict[str, str]:
     return {**servers, TOKEN: start.token, **({KEY: key} if key else {})}
 
 
-def _provider(provider: Provider) -> dict[str, toml.Value]:
+def _provider(provider: Provider, endpoint: str | None) -> dict[str, toml.Value]:
     """Retries are the kernel's: it knows who else asks this provider, and shows that it waits."""
     values: dict[str, toml.Value] = {
         "name": provider.name,
-        "base_url": provider.base_url or OPENAI,
+        "base_url": endpoint or provider.base_url or OPENAI,
         "wire_api": "responses",
         "request_max_retries": 0,
         "stream_max_retries": 0,

@@ -14,7 +14,7 @@ import msgspec
 from protocol.ipc import Result
 from worker import bridge
 from worker.backends import private
-from worker.backends.opencode_config import PROVIDER, config, environment
+from worker.backends.opencode_config import OFFICIAL, PROVIDER, config, environment
 from worker.backends.opencode_project import code_in
 from worker.backends.opencode_stream import GOES_ON, LOG, TITLE, Replies, parse, retried
 from worker.backends.opencode_trace import Trace
@@ -22,6 +22,8 @@ from worker.backends.outcome import unfinished
 from worker.backends.program import Ended, Event, Job, Launch, Program, Reached
 from worker.models.errors import Failed
 
+METERED: Final = OFFICIAL
+"""Dialect -> where its requests go, unless its provider has an address of its own."""
 _NO_SESSION: Final = "Session not found"
 """Its word for an end that leaves nothing on standard output: it is all there is."""
 _PYTHON: Final = (sys.prefix, sys.base_prefix, str(Path(bridge.__file__).parents[1]))
@@ -102,6 +104,7 @@ class Opencode:
             job.start,
             bridge=(sys.executable, "-I", "-m", "worker.bridge", str(daemon)),
             key=private.write(place / "provider.key", key) if key else None,
+            endpoint=job.endpoint,
             system=private.write(job.home / "system.md", job.start.system),
         )
         return private.write(place / "opencode.json", msgspec.json.encode(written).decode())

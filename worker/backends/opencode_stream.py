@@ -15,7 +15,7 @@ from protocol.instruction import Usage
 from protocol.ipc import NULL, Json, ToolCall
 from worker.backends.outcome import unserved
 from worker.backends.program import Doing, Event, Hopeless, Over, Pauses, Said, SessionIs, ToolEnded, Turn
-from worker.models.errors import Failed, cause_of, codes_in, message_in
+from worker.models.errors import Failed, cause_in, codes_in, message_in
 from worker.models.retry_after import retry_after
 
 TITLE: Final = "opencode"
@@ -188,9 +188,10 @@ def failed(error: Trouble) -> Failed:
     data = error.data
     body = _json(data.response_body)
     codes = [*codes_in(body), *([_NAMED[error.name]] if error.name in _NAMED else [])]
+    message = message_in(body) or data.message or error.name
     return Failed(
-        cause_of(data.status_code, codes),
-        f"opencode: {message_in(body) or data.message or error.name}",
+        cause_in(data.status_code, codes, message),
+        f"opencode: {message}",
         http_status=data.status_code,
         retry_after_seconds=retry_after(data.response_headers),
         code=codes[0][:100] if codes else None,
@@ -199,9 +200,10 @@ def failed(error: Trouble) -> Failed:
 
 def _usage(tokens: Tokens) -> Usage:
     return Usage(
-        input_tokens=tokens.input + tokens.cache.write,
+        input_tokens=tokens.input,
         output_tokens=tokens.output + tokens.reasoning,
         cache_read_tokens=tokens.cache.read,
+        cache_write_tokens=tokens.cache.write,
     )
 
 

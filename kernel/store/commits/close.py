@@ -106,11 +106,12 @@ END: Final = """
 UPDATE instructions SET state = :status, result_text = :text, cause = :cause, error_class = :class, ended_ms = :now,
   waits_for = NULL, wait_key = NULL, not_before_ms = 0,
   input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,
-  cache_read_tokens = cache_read_tokens + :cache,
+  cache_read_tokens = cache_read_tokens + :cache, cache_write_tokens = cache_write_tokens + :cached,
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END
 WHERE id = :id AND epoch = :epoch
   AND (state IN ('leased', 'running') OR (:any_open AND state IN ('queued', 'yielded', 'waiting')))
-RETURNING agent, name, space, run, hops, asked_by, input_tokens, output_tokens, cache_read_tokens, cost_usd
+RETURNING agent, name, space, run, hops, asked_by,
+  input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
 """
 
 END_DELIVERY: Final = """
@@ -119,7 +120,7 @@ UPDATE deliveries SET state = ? WHERE instruction = ? AND state IN ('queued', 'l
 
 BOOK: Final = """
 UPDATE agents SET input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,
-  cache_read_tokens = cache_read_tokens + :cache,
+  cache_read_tokens = cache_read_tokens + :cache, cache_write_tokens = cache_write_tokens + :cached,
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END,
   last_exit = coalesce(:exit, last_exit), last_event_ms = :now, stepped = stepped OR :worked
 WHERE key = :agent
@@ -139,7 +140,7 @@ def _conclude(
         "class": error_class,
         "now": tx.now_ms,
         "any_open": any_open,
-        **_amounts(conclusion.usage),
+        **amounts_of(conclusion.usage),
     }
     row = tx.conn.execute(END, values).fetchone()
     if row is None:
@@ -153,7 +154,9 @@ def _conclude(
     give_back(tx, number)
     drop_requests(tx, number, conclusion.status)
     worked = conclusion.status in ("done", "incomplete")
-    tx.conn.execute(BOOK, {"agent": agent, "exit": ending.exit, "now": tx.now_ms, "worked": worked, **_amounts(total)})
+    tx.conn.execute(
+        BOOK, {"agent": agent, "exit": ending.exit, "now": tx.now_ms, "worked": worked, **amounts_of(total)}
+    )
     if conclusion.crash_jitter is not None:
         charge_crash(tx, agent, conclusion.crash_jitter)
     if conclusion.failure is not None:
@@ -183,19 +186,24 @@ def _conclude(
     return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))
 
 
-def _amounts(usage: Usage) -> dict[str, int | float | None]:
+def amounts_of(usage: Usage) -> dict[str, int | float | None]:
+    """The parameters by which a statement adds ``usage``."""
     return {
         "input": usage.input_tokens,
         "output": usage.output_tokens,
         "cache": usage.cache_read_tokens,
+        "cached": usage.cache_write_tokens,
         "cost": usage.cost_usd,
     }
 
 
-def _usage(input_tokens: int, output_tokens: int, cache_read_tokens: int, cost_usd: float | None) -> Usage:
+def _usage(
+    input_tokens: int, output_tokens: int, cache_read_tokens: int, cache_write_tokens: int, cost_usd: float | None
+) -> Usage:
     return Usage(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         cache_read_tokens=cache_read_tokens,
+        cache_write_tokens=cache_write_tokens,
         cost_usd=cost_usd,
     )

@@ -23,7 +23,7 @@ _NO_USAGE: Final = Usage()
 ADVANCE: Final = """
 UPDATE instructions SET state = 'running', entries = entries + 1, steps = steps + :step,
   input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,
-  cache_read_tokens = cache_read_tokens + :cache,
+  cache_read_tokens = cache_read_tokens + :cache, cache_write_tokens = cache_write_tokens + :cached,
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END, throttled_ms = 0
 WHERE id = :id AND epoch = :epoch AND entries = :k AND state IN ('leased', 'running')
 RETURNING agent, name, space, run, lane, steps
@@ -65,6 +65,7 @@ def journal(
         "input": usage.input_tokens,
         "output": usage.output_tokens,
         "cache": usage.cache_read_tokens,
+        "cached": usage.cache_write_tokens,
         "cost": usage.cost_usd,
     }
     row = tx.conn.execute(ADVANCE, values).fetchone()

@@ -129,7 +129,9 @@ def test_a_name_that_a_provider_gave_needs_no_provider(model: str, provider: str
     assert (resolved.provider.name, resolved.model) == (provider, model)
 
 
-@pytest.mark.parametrize("name", ["qwen2.5:7b", "@cf/meta/llama", "accounts/f/models/x", "sonnet[1m]", "/m/x.gguf", "~x"])
+@pytest.mark.parametrize(
+    "name", ["qwen2.5:7b", "@cf/meta/llama", "accounts/f/models/x", "sonnet[1m]", "/m/x.gguf", "~x"]
+)
 def test_ids_of_many_servers_are_models(name: str) -> None:
     """Local servers and gateways have ids of their own kinds."""
     assert found(agent(f"gate/{name}"), GATEWAY)[4] == name

@@ -140,7 +140,7 @@ def test_a_run_is_replies_and_what_came_back(folder: Path) -> None:
         ToolEnded(call_id="c1", name="daemon-channel_send", text="said"),
         ToolEnded(call_id="c2", name="shell", text='{"reason": "no"}', is_error=True),
         Said("Done."),
-        Turn(text="Done.", usage=Usage(input_tokens=107, output_tokens=20, cache_read_tokens=5)),
+        Turn(text="Done.", usage=Usage(input_tokens=100, output_tokens=20, cache_read_tokens=5, cache_write_tokens=7)),
         Over(),
     ]
     assert program.conclude(WELL).text == "Done."
