@@ -153,15 +153,12 @@ class Briefings:
             mcp_servers=filled(own.servers, self._environ),
             approval=leased.approval or definition.approval,
             granted=self._reader.now(approvals.granted, leased.instruction) if leased.entries else (),
-            effort=definition.effort,
-            thinking_tokens=None if definition.thinking is None else definition.thinking.budget_tokens,
-            temperature=definition.temperature,
             command=command_of(definition, self._catalog.root, env["PATH"]),
             attempt_dir=self._folders.attempt(leased),
             session_dir=self._folders.session(leased, definition),
             hidden=self._folders.hidden,
         )
-        start = msgspec.structs.replace(start, sandbox=self._confine(definition, ground, start))
+        start = _spoken(start, definition, self._confine(definition, ground, start))
         sdks = sdks_for((definition,), project)
         root = str(self._catalog.root)
         return Briefing(
@@ -189,6 +186,17 @@ class Briefings:
         if wants:
             said = "changed since they were trusted" if leased.vouched or wants[0].before else "are not trusted"
             raise CannotStart("untrusted", f"the files {said}: {changed_text(wants)[:500]}")
+
+
+def _spoken(start: Start, definition: AgentDefinition, sandbox: Sandbox | None) -> Start:
+    """``start`` with its sandbox, and what the agent's file says of how its model thinks and speaks."""
+    return msgspec.structs.replace(
+        start,
+        sandbox=sandbox,
+        effort=definition.effort,
+        thinking_tokens=None if definition.thinking is None else definition.thinking.budget_tokens,
+        temperature=definition.temperature,
+    )
 
 
 def _limits(definition: AgentDefinition) -> Limits:

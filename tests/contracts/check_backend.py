@@ -247,9 +247,16 @@ async def _continued(bed: Bed) -> None:
 
 async def _budget(bed: Bed) -> None:
     """Promise P11: the money is gone in the middle; no further reply is paid for."""
-    bed.script(otherwise=Tell("again"))
+    bed.script(otherwise=Tell("again"), recorded="budget")
     attempt = await bed.attempt(lambda entry: Go(k=entry.k, allowance=None if entry.kind == "session" else 0))
     assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "budget", 1)
+
+
+async def _budget_held(bed: Bed) -> None:
+    """Promise P27: where nothing is left the provider is not asked again, and nothing more is done."""
+    await _budget(bed)
+    assert not bed.live or len(bed.requests) <= 1
+    assert len(bed.daemon.said) <= 1
 
 
 async def _preempted(bed: Bed) -> None:
@@ -378,6 +385,7 @@ SCENARIOS: Final = (
     Scenario("max_steps", "ends at the limit of steps", _max_steps),
     Scenario("continued", "goes on when it is told to continue", _continued),
     Scenario("budget", "ends when the money is gone in the middle", _budget),
+    Scenario("budget_held", "asks nobody anything when the money is gone", _budget_held, least=_budget),
     Scenario("preempted", "makes room between two steps", _preempted),
     Scenario("stopped", "leaves when asked (SIGTERM)", _stopped),
     Scenario("killed", "is not done when killed (SIGKILL)", _killed, programs=True),
