@@ -21,6 +21,13 @@ Pause = Annotated[float, msgspec.Meta(ge=0, le=86_400, extra={"duration": True})
 """As Duration, but nothing at all is allowed, and at most a day."""
 
 
+Effort = Literal["low", "medium", "high", "max"]
+"""How hard a model thinks, in the words of those that can be told."""
+Temperature = Annotated[float, msgspec.Meta(ge=0, le=2)]
+ThinkingTokens = Annotated[int, msgspec.Meta(ge=1024, le=1_000_000)]
+OpenAIApi = Literal["chat", "responses"]
+"""Which of its two APIs OpenAI serves a model over."""
+
 Bytes = Annotated[int, msgspec.Meta(ge=64 * 2**20, le=2**50, extra={"bytes": True})]
 """Bytes; ``512MiB``, ``4GiB``, ``2GB`` or a bare number in the file. From 64 MiB."""
 QuotaBytes = Annotated[int, msgspec.Meta(ge=1024, le=2**40, extra={"bytes": True})]
@@ -123,6 +130,13 @@ class AgentLimits(_Strict, frozen=True, kw_only=True):
     """How many instructions may wait for the agent; what comes then is refused."""
 
 
+class Thinking(_Strict, frozen=True, kw_only=True):
+    """How much a model may think before it answers, where that is counted in tokens."""
+
+    budget_tokens: ThinkingTokens
+    """Tokens of one model call; they are part of ``max_tokens``, which has to be more."""
+
+
 class Endpoint(_Strict, frozen=True, kw_only=True):
     """An endpoint of the agent's own: OpenAI-compatible unless the model's prefix says otherwise."""
 
@@ -134,6 +148,8 @@ class Endpoint(_Strict, frozen=True, kw_only=True):
     """``$NAME`` of a variable in the kernel's environment."""
     dialect: Literal["anthropic", "openai"] | None = None
     """Which API is spoken there; else the model's prefix says it."""
+    api: OpenAIApi | None = None
+    """Of dialect ``openai``: ``responses`` for a model that is served there alone; known of OpenAI's own models."""
 
 
 class McpServer(_Strict, frozen=True, kw_only=True):
@@ -188,6 +204,8 @@ class MockUsage(_Strict, frozen=True, kw_only=True):
     """Tokens of output."""
     cache_read_tokens: Tokens = 0
     """Tokens of input that came from a cache."""
+    cache_write_tokens: Tokens = 0
+    """Tokens of input that were written to a cache."""
     cost_usd: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] | None = None
     """What the step cost, which no price list says of a mock."""
 
@@ -251,6 +269,12 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     """Steps of one instruction; then it is incomplete, and can go on."""
     max_tokens: MaxTokens = 8192
     """Tokens of output of one model call."""
+    effort: Effort | None = None
+    """How hard the model thinks: ``low``, ``medium``, ``high`` or ``max``. Unset: as its provider has it."""
+    thinking: Thinking | None = None
+    """How much it may think, where that is counted in tokens."""
+    temperature: Temperature | None = None
+    """How much chance there is in its words: 0 to 2 (Anthropic: to 1). Unset: as its provider has it."""
     timeouts: Timeouts = Timeouts()
     """How long one attempt may take."""
     retry: Retry = Retry()

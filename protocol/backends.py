@@ -61,10 +61,8 @@ _ROWS: Final = (
         install="npm install -g @openai/codex",
         dialects=frozenset({"openai"}),
         own_session=True,
-        steps="weaker",
         permission_prompt="no",
         notes=(
-            "steps: replies are told as they come, the tokens of each with it or with the next one",
             "asks: nobody can be asked; with approval ask or deny it may read, with all it has no shell, with auto all",
             "read_only: names of tools, and mcp__docs__* for all of a server; a pattern within a server is passed over",
             "its provider has to speak OpenAI's Responses API",
@@ -107,6 +105,7 @@ _ROWS: Final = (
             "notices: it does not say whether it is connected; the kernel sees whether it came",
             "a project with a .cursor folder is not opened: its servers and hooks would run, whatever it is told",
             "tools of MCP servers are refused unless approval is auto, also where read_only names them",
+            "an MCP server of the agent's own whose program is not there is told; one that ends as it starts is not",
             "it was tested with a stand-in made from its documented format: it needs an account to run at all",
         ),
     ),

@@ -20,6 +20,10 @@ Cause = Literal[
 
 UNREACHED: Final = "kernel_unreached"
 """The code of a failure (cause ``network``) where a worker, or its program, could not reach the kernel's own tools."""
+UNSERVED: Final = "mcp_server_unavailable"
+"""The code of a failure (cause ``network``) where an MCP server of the agent's own did not start."""
+BESIDE_THE_PROVIDER: Final = frozenset({UNREACHED, UNSERVED})
+"""Codes of failures that say nothing about the provider: no breaker counts them."""
 
 CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
     {

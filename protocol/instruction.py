@@ -33,17 +33,24 @@ COST_DIGITS: Final = 10
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What model calls cost. ``cost_usd`` is null where the price is not known, never 0."""
+    """What model calls cost: tokens of four kinds, none in two of them. ``cost_usd`` is null where the price is not
+    known, never 0."""
 
     input_tokens: Count = 0
     output_tokens: Count = 0
     cache_read_tokens: Count = 0
+    cache_write_tokens: Count = 0
     cost_usd: Amount | None = None
 
     def __post_init__(self) -> None:
         """A sum of prices is shown without the noise of binary fractions: 0.086, not 0.08600000000000001."""
         if self.cost_usd is not None:
             msgspec.structs.force_setattr(self, "cost_usd", round(self.cost_usd, COST_DIGITS))
+
+    @property
+    def tokens(self) -> int:
+        """All of them, as budgets count."""
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     def plus(self, other: "Usage") -> "Usage":
         """The sum, LARGEST at the most; its cost is known if any part's is."""
@@ -52,5 +59,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
             input_tokens=min(self.input_tokens + other.input_tokens, LARGEST),
             output_tokens=min(self.output_tokens + other.output_tokens, LARGEST),
             cache_read_tokens=min(self.cache_read_tokens + other.cache_read_tokens, LARGEST),
+            cache_write_tokens=min(self.cache_write_tokens + other.cache_write_tokens, LARGEST),
             cost_usd=min(sum(costs), LARGEST) if costs else None,
         )

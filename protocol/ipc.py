@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from protocol.agent import Approval, McpServer, Rule
+from protocol.agent import Approval, Effort, McpServer, OpenAIApi, Rule
 from protocol.errors import Cause
 from protocol.instruction import Amount, Count, Usage
 from protocol.tools import ProjectTool, Skill
@@ -73,6 +73,13 @@ class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
 # -- kernel -> worker ---------------------------------------------------------------------------------
 
 
+class Granted(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that was approved and has not run: whoever asked was gone by then."""
+
+    tool: str
+    input: Json
+
+
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """One earlier message of the thread, as prompt text."""
 
@@ -96,6 +103,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     dialect: Literal["anthropic", "openai", "cursor", "mock"]
     base_url: str | None = None
     api_key: str | None = None
+    api: OpenAIApi = "chat"
+    """Of dialect ``openai``: over which of its APIs the model is served."""
 
 
 class McpAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,6 +184,11 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     read_only: tuple[str, ...] = ()
     """Tools of MCP servers that the agent's file says only read (protocol.tools.is_read_only)."""
     approval: Approval = "ask"
+    granted: tuple[Granted, ...] = ()
+    effort: Effort | None = None
+    thinking_tokens: int | None = None
+    """How much the model may think in one call; part of what it may answer."""
+    temperature: float | None = None
     command: tuple[str, ...] = ()
     """What runs in place of a loop of ours: the path of a CLI, or for ``backend: exec`` a program and its arguments."""
     attempt_dir: str = ""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocol.agent import AgentDefinition, Duration
+from protocol.agent import AgentDefinition, Duration, OpenAIApi
 from protocol.tools import ProjectTool
 
 Retention = Annotated[float, msgspec.Meta(ge=60, le=315_360_000, extra={"duration": True})]
@@ -25,6 +25,8 @@ class ProviderEntry(_Strict, frozen=True, kw_only=True):
     """``$NAME`` of a variable in the kernel's environment."""
     dialect: Literal["anthropic", "openai"] | None = None
     """Which API is spoken there; else the model's prefix says it."""
+    api: OpenAIApi | None = None
+    """Of dialect ``openai``: ``responses`` for models that are served there alone; known of OpenAI's own models."""
 
 
 class ProjectLimits(_Strict, frozen=True, kw_only=True):

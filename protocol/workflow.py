@@ -9,11 +9,14 @@ from protocol.agent import (
     Approval,
     Backend,
     Duration,
+    Effort,
     Endpoint,
     MaxSteps,
     MaxTokens,
     Rule,
     Schedule,
+    Temperature,
+    Thinking,
     Timeouts,
 )
 from protocol.ballot import LONGEST_SECONDS, SHORTEST_SECONDS, Method, TieBreaker
@@ -49,6 +52,9 @@ class Ref(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
     provider: str | Endpoint | None = None
     max_tokens: MaxTokens | None = None
     max_steps: MaxSteps | None = None
+    effort: Effort | None = None
+    thinking: Thinking | None = None
+    temperature: Temperature | None = None
     timeouts: Timeouts | None = None
     budget: AgentBudget | None = None
     approval: Approval | None = None

@@ -49,7 +49,7 @@ def cells(row: PsRow, now: float) -> tuple[str, ...]:
         row.last_exit or "-",
         f"{row.cpu_percent:.1f}",
         size(row.rss_bytes),
-        f"{row.usage.input_tokens}/{row.usage.output_tokens}",
+        f"{row.usage.input_tokens + row.usage.cache_write_tokens}/{row.usage.output_tokens}",
         "-" if row.usage.cost_usd is None else f"{row.usage.cost_usd:.4f}",
         "-" if row.diff is None else f"+{row.diff.added}/-{row.diff.deleted}",
         _last(row, now),

@@ -13,7 +13,15 @@ from kernel.agents.approval_words import kept_word
 from kernel.agents.environment import name_fault
 from kernel.agents.later import REFUSED_KEYS, REFUSED_VALUES
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
-from kernel.agents.providers import MOCK, ModelRejected, calls_models, check_backend, route
+from kernel.agents.model_options import untaken
+from kernel.agents.providers import (
+    MOCK,
+    ModelRejected,
+    calls_models,
+    check_backend,
+    check_model_name,
+    route,
+)
 from kernel.agents.schedule import faults
 from kernel.agents.servers import full_servers, read_only_faults, server_faults
 from kernel.agents.tools import name_faults
@@ -91,6 +99,7 @@ class _Check:
 
     def model(self, project: ProjectDefinition) -> None:
         if not calls_models(self._agent):
+            self._unused_model()
             return
         if not self._agent.model:
             self._bad("model", "is missing", "add model: provider/name (backend mock needs none)")
@@ -105,6 +114,17 @@ class _Check:
             check_backend(self._agent, found)
         except ModelRejected as error:
             self._bad("backend", error.message, error.hint)
+            return
+        for one in untaken(self._agent, found):
+            self._bad(one.key, one.message, one.hint)
+
+    def _unused_model(self) -> None:
+        """A model that nobody is asked for is a name all the same: it is shown, and handed on."""
+        model = self._agent.model
+        try:
+            check_model_name(model, model.partition("/")[2] or model or MOCK)
+        except ModelRejected as error:
+            self._bad("model", error.message, error.hint)
 
     def prompt(self) -> None:
         prompt = self._agent.prompt

@@ -40,8 +40,9 @@ def cost_usd(provider: str, model: str, usage: Usage) -> float | None:
     import genai_prices  # noqa: PLC0415  (0.2 s, and only where money is counted)
 
     amounts = genai_prices.Usage(
-        input_tokens=usage.input_tokens + usage.cache_read_tokens,
+        input_tokens=usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
         cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
         output_tokens=usage.output_tokens,
     )
     try:
@@ -78,7 +79,8 @@ def script_has_prices(definition: AgentDefinition) -> bool:
     """Whether its script books no tokens without what they cost: then nobody would know what it has spent."""
     booked = (action.usage for rule in definition.mock for action in rule.do if action.usage is not None)
     return all(
-        usage.cost_usd is not None or not (usage.input_tokens or usage.output_tokens or usage.cache_read_tokens)
+        usage.cost_usd is not None
+        or not (usage.input_tokens or usage.output_tokens or usage.cache_read_tokens or usage.cache_write_tokens)
         for usage in booked
     )
 

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from kernel.source.spelling import nearest
-from protocol.agent import AgentDefinition, Endpoint
+from protocol.agent import AgentDefinition, Endpoint, OpenAIApi
 from protocol.backends import BACKENDS
 from protocol.errors import Cause
 from protocol.ipc import Provider
@@ -68,6 +68,26 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Short names for models; ids as the anthropic client of our constraints lists them."""
 
+FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        r"claude-": "anthropic",
+        r"gpt-|chatgpt-|codex-|o[134](?:-|$)": "openai",
+        r"gemini-": "google",
+        r"deepseek-": "deepseek",
+        r"grok-": "xai",
+        r"mistral-|codestral-|devstral-|magistral-": "mistral",
+        r"kimi-": "moonshot",
+    }
+)
+"""How names of models begin that a provider itself gave them: such a name needs no provider before it."""
+
+_RESPONSES_ALONE: Final = re.compile(r"(?:^|-)(?:pro|codex|deep-research|computer-use)(?:-|$)")
+"""Models of OpenAI's that it does not serve over Chat Completions."""
+
+_MODEL: Final = re.compile(r"[A-Za-z0-9@/_.~][A-Za-z0-9@/_.~:+=,()\[\]-]{0,199}", re.ASCII)
+"""A model's id, as providers and local servers have them. It becomes a word of a program's command line, and never an
+option: it does not begin with a dash."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -105,6 +125,7 @@ class Route:
     base_url: str | None
     base_url_variable: str | None
     keys: tuple[str, ...]
+    api: OpenAIApi
     foreign: bool
     """Whether a file of the project, not our table, says where requests go: that needs trust."""
 
@@ -113,16 +134,18 @@ def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
     """What the files say about the model of ``definition``. Raises ModelRejected."""
     prefix, model = split_model(definition.model)
     if prefix == MOCK:
-        return Route(MOCK, MOCK, model, None, None, (), foreign=False)
+        return Route(MOCK, MOCK, model, None, None, (), "chat", foreign=False)
     own = _own_endpoint(definition, prefix, project)
     preset = PROVIDERS.get(own.name)
     dialect = own.dialect or (preset.dialect if preset and own.base_url is None else _dialect_of(prefix, own, project))
     if own.base_url is not None or preset is None:
         if own.base_url is None:
             raise ModelRejected(f"provider {own.name} has no base_url", "add base_url: to it")
-        return Route(own.name, dialect, model, _check_url(own.base_url), None, _key_names(own), foreign=True)
+        url, api = _check_url(own.base_url), own.api or "chat"
+        return Route(own.name, dialect, model, url, None, _key_names(own), api, foreign=True)
     keys = _key_names(own) or preset.key_variables
-    return Route(own.name, dialect, model, preset.base_url, preset.base_url_variable, keys, foreign=False)
+    api = own.api or ("responses" if own.name == "openai" and _RESPONSES_ALONE.search(model) else "chat")
+    return Route(own.name, dialect, model, preset.base_url, preset.base_url_variable, keys, api, foreign=False)
 
 
 def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str]) -> Resolved:
@@ -135,7 +158,8 @@ def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Ma
     if found.keys and key is None:
         raise CauseError("auth", f"no key for {found.name}: set {' or '.join(found.keys)} where the kernel starts")
     base_url = (environ.get(found.base_url_variable or "") or None) if found.base_url is None else found.base_url
-    return Resolved(Provider(name=found.name, dialect=found.dialect, base_url=base_url, api_key=key), model=found.model)
+    provider = Provider(name=found.name, dialect=found.dialect, base_url=base_url, api_key=key, api=found.api)
+    return Resolved(provider, model=found.model)
 
 
 def calls_models(definition: AgentDefinition) -> bool:
@@ -165,14 +189,29 @@ def check_endpoint(name: str, base_url: str | None, api_key: str | None) -> None
 
 
 def split_model(text: str) -> tuple[str, str]:
-    """``provider/name`` split once, aliases followed. Raises ModelRejected."""
-    full = ALIASES.get(text, text)
-    prefix, slash, name = full.partition("/")
+    """``provider/name`` split once, aliases and known families followed. Raises ModelRejected."""
+    prefix, slash, name = full_model(text).partition("/")
     if not slash or not prefix or not name:
         close = nearest(text, ALIASES)
         hint = f"write provider/name, or one of {', '.join(ALIASES)}"
         raise ModelRejected(f"{text[:100]!r} is not a model", hint if close is None else f"did you mean {close}?")
+    check_model_name(text, name)
     return prefix, name
+
+
+def full_model(text: str) -> str:
+    """``text`` with the provider that an alias or a model's own name stands for; as it is where it stands for none."""
+    if text in ALIASES:
+        return ALIASES[text]
+    found = next((provider for beginning, provider in FAMILIES.items() if re.match(beginning, text)), None)
+    return text if found is None or "/" in text else f"{found}/{text}"
+
+
+def check_model_name(text: str, name: str) -> None:
+    """Raise ModelRejected where ``name``, what ``text`` has behind its provider, is no id of a model."""
+    if _MODEL.fullmatch(name) is None:
+        hint = "an id begins with a letter or digit, and has letters, digits and @/_.~:+=,()[]- (at most 200)"
+        raise ModelRejected(f"{text[:100]!r} is not a model", hint)
 
 
 def _own_endpoint(definition: AgentDefinition, prefix: str, project: ProjectDefinition) -> Endpoint:
@@ -196,7 +235,7 @@ def _known(name: str, project: ProjectDefinition) -> Endpoint:
         hint = own if close is None else f"did you mean {close}? (or {own})"
         raise ModelRejected(f"unknown provider {name[:60]!r}; known: {', '.join(sorted(known))}", hint)
     entry = entry or ProviderEntry()
-    return Endpoint(name=name, base_url=entry.base_url, api_key=entry.api_key, dialect=entry.dialect)
+    return Endpoint(name=name, base_url=entry.base_url, api_key=entry.api_key, dialect=entry.dialect, api=entry.api)
 
 
 def _merged(endpoint: Endpoint, known: Endpoint) -> Endpoint:
@@ -206,6 +245,7 @@ def _merged(endpoint: Endpoint, known: Endpoint) -> Endpoint:
         base_url=known.base_url,
         api_key=endpoint.api_key or known.api_key,
         dialect=endpoint.dialect or known.dialect,
+        api=endpoint.api or known.api,
     )
 
 

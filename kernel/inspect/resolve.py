@@ -6,7 +6,7 @@ from typing import Any, Final
 from kernel.agents.catalog import Catalog
 from kernel.agents.declared import place_of
 from kernel.agents.project import PROJECT_FILES, read_project
-from kernel.agents.providers import ALIASES, MOCK, calls_models, route
+from kernel.agents.providers import ALIASES, MOCK, calls_models, full_model, route
 from kernel.inspect.origins import Layer, Resolving, join
 from kernel.inspect.place import is_path, kind_of, shown
 from kernel.source.files import FileMissing, read_tree, tree_of
@@ -183,9 +183,9 @@ def _definition(
     plain = resolving.struct(definition, layers, where, _NAME)
     at = join(where, "model")
     model = definition.model
-    if model in ALIASES:
-        plain["model"] = ALIASES[model]
-        resolving.origins[at] = f"{resolving.origins[at]}, alias {model}"
+    if calls_models(definition) and full_model(model) != model:
+        plain["model"] = full_model(model)
+        resolving.origins[at] = f"{resolving.origins[at]}, {'alias' if model in ALIASES else 'known name'} {model}"
     if calls_models(definition) and not model.startswith(f"{MOCK}/"):
         plain["endpoint"] = _endpoint(resolving, definition, project, layers, join(where, "endpoint"), catalog)
     return plain

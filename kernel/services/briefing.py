@@ -18,7 +18,7 @@ from kernel.agents.environment import worker_environment
 from kernel.agents.preload import sdks_for
 from kernel.agents.programs import command_of
 from kernel.agents.prompt import Prompt
-from kernel.agents.providers import CauseError, ModelRejected, Resolved, resolve
+from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve
 from kernel.agents.servers import filled
 from kernel.agents.skills import told
 from kernel.agents.trust import Kept, agent_units, changed_text, missing_consent
@@ -26,6 +26,7 @@ from kernel.policy.breaker import Endpoint
 from kernel.services.folders import Folders
 from kernel.services.ground import Ground, project_ground
 from kernel.services.opening import opening
+from kernel.store import approvals
 from kernel.store.commits.freeze import Freeze
 from kernel.store.commits.lease import Leased
 from kernel.store.reader import Reader
@@ -152,12 +153,13 @@ class Briefings:
             mcp_servers=filled(own.servers, self._environ),
             read_only=definition.read_only,
             approval=leased.approval or definition.approval,
+            granted=self._reader.now(approvals.granted, leased.instruction) if leased.entries else (),
             command=command_of(definition, self._catalog.root, env["PATH"]),
             attempt_dir=self._folders.attempt(leased),
             session_dir=self._folders.session(leased, definition),
             hidden=self._folders.hidden,
         )
-        start = msgspec.structs.replace(start, sandbox=self._confine(definition, ground, start))
+        start = _spoken(start, definition, self._confine(definition, ground, start))
         sdks = sdks_for((definition,), project)
         root = str(self._catalog.root)
         return Briefing(
@@ -187,6 +189,17 @@ class Briefings:
             raise CannotStart("untrusted", f"the files {said}: {changed_text(wants)[:500]}")
 
 
+def _spoken(start: Start, definition: AgentDefinition, sandbox: Sandbox | None) -> Start:
+    """``start`` with its sandbox, and what the agent's file says of how its model thinks and speaks."""
+    return msgspec.structs.replace(
+        start,
+        sandbox=sandbox,
+        effort=definition.effort,
+        thinking_tokens=None if definition.thinking is None else definition.thinking.budget_tokens,
+        temperature=definition.temperature,
+    )
+
+
 def _limits(definition: AgentDefinition) -> Limits:
     return Limits(
         max_steps=definition.max_steps,
@@ -205,7 +218,7 @@ def _system(text: str, definition: AgentDefinition, own: Belongings) -> str:
 def _endpoint(leased: Leased, resolved: Resolved) -> Endpoint:
     """What calls no provider that we know of shares it with nobody: a failure that a script plays is its agent's."""
     provider = resolved.provider
-    if provider is None:
+    if provider is None or provider.dialect == MOCK:
         return Endpoint(f"mock-{leased.agent}", "none", resolved.model)
     credential = hashlib.sha256(provider.api_key.encode()).hexdigest()[:8] if provider.api_key else "none"
     return Endpoint(provider.name, credential, resolved.model)

@@ -8,7 +8,7 @@ import signal
 from dataclasses import dataclass
 from typing import Literal
 
-from protocol.errors import UNREACHED, Cause
+from protocol.errors import BESIDE_THE_PROVIDER, Cause
 from protocol.instruction import Usage
 from protocol.ipc import Error, Exited, Result
 
@@ -26,7 +26,7 @@ class Ending:
     cause: Cause | None = None
     retry_after_seconds: float | None = None
     ours: bool = False
-    """The kernel went wrong, not worker or provider: nobody's restart budget pays for it, and no breaker counts it."""
+    """Neither worker nor provider went wrong: nobody's restart budget pays for it, and no breaker counts it."""
 
 
 def of_result(result: Result) -> Ending:
@@ -37,7 +37,7 @@ def of_result(result: Result) -> Ending:
 def of_error(error: Error) -> Ending:
     """The ending of a failure the worker could name."""
     status = f" (HTTP {error.http_status})" if error.http_status is not None else ""
-    ours = error.code == UNREACHED
+    ours = error.code in BESIDE_THE_PROVIDER
     text = f"{error.text}{status}"
     return Ending("failed", text, cause=error.cause, retry_after_seconds=error.retry_after, ours=ours)
 

@@ -131,7 +131,7 @@ class Purse:
         attempt = self._open.get(instruction)
         if attempt is None:
             return usage
-        attempt.input_tokens = usage.input_tokens + usage.cache_read_tokens + usage.output_tokens
+        attempt.input_tokens = usage.tokens
         if usage.cost_usd is None and not attempt.mocked:
             usage = msgspec.structs.replace(usage, cost_usd=cost_usd(attempt.provider, attempt.model, usage))
         attempt.unpriced |= usage.cost_usd is None and attempt.input_tokens > 0

@@ -28,6 +28,7 @@ from kernel.services.outcome import Ending, of_exit
 from kernel.services.patience import commit_patiently
 from kernel.services.purse import Purse
 from kernel.services.straying import Strays
+from kernel.store.commits.book_late import book_late
 from kernel.store.commits.freeze import Freeze
 from kernel.store.commits.journal import Pressing, journal
 from kernel.store.commits.lease import Leased
@@ -155,6 +156,9 @@ class Supervision:
             usage = self._purse.priced(entry.usage, leased.instruction)
             entry = msgspec.structs.replace(entry, usage=usage)
         first = leased.entries
+        if live.stop_reason == "cancelled" and entry.kind == "session" and entry.usage is not None:
+            await commit_patiently(self._writer, book_late, leased.instruction, leased.epoch, entry)
+            return Yield(k=entry.k)
         untold, live.untold = live.untold, None
         pressing = await commit_patiently(
             self._writer, journal, leased.instruction, leased.epoch, entry, first=first, frozen=freeze, beginning=untold

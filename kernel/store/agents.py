@@ -109,7 +109,8 @@ SELECT a.key, coalesce(place.name, a.name), coalesce(live.space, a.home_space, p
   (SELECT count(*) FROM deliveries AS d
     WHERE d.agent = a.key AND d.state IN ('queued', 'leased', 'injected') AND d.state = 'queued'),
   a.input_tokens + coalesce(live.input_tokens, 0), a.output_tokens + coalesce(live.output_tokens, 0),
-  a.cache_read_tokens + coalesce(live.cache_read_tokens, 0), a.cost_usd, live.cost_usd, live.waits_for
+  a.cache_read_tokens + coalesce(live.cache_read_tokens, 0),
+  a.cache_write_tokens + coalesce(live.cache_write_tokens, 0), a.cost_usd, live.cost_usd, live.waits_for
 FROM agents AS a LEFT JOIN instructions AS live ON live.agent = a.key AND live.state IN ('leased', 'running')
 LEFT JOIN instructions AS parked ON parked.id = (
   SELECT w.id FROM instructions AS w WHERE w.agent = a.key AND w.state = 'waiting' ORDER BY w.lane, w.id LIMIT 1)
@@ -166,6 +167,7 @@ class _Row(NamedTuple):
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int
+    cache_write_tokens: int
     ended_usd: float | None
     live_usd: float | None
     kept_for: WaitReason | None
@@ -214,6 +216,9 @@ def _work(row: _Row) -> Work:
 
 def _usage(row: _Row) -> Usage:
     tokens = Usage(
-        input_tokens=row.input_tokens, output_tokens=row.output_tokens, cache_read_tokens=row.cache_read_tokens
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cache_read_tokens=row.cache_read_tokens,
+        cache_write_tokens=row.cache_write_tokens,
     )
     return tokens.plus(Usage(cost_usd=row.ended_usd)).plus(Usage(cost_usd=row.live_usd))

@@ -9,6 +9,7 @@ from kernel.policy.approval import State
 from kernel.store.clock_text import optional_rfc3339, rfc3339
 from protocol.agent import Approval
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow
+from protocol.ipc import Granted
 from protocol.names import approval_id, instruction_id, name_of, number_of, rule_id
 
 SHOWN_BYTES: Final = 64 * 1024
@@ -49,6 +50,19 @@ class _Row(NamedTuple):
 def pending(conn: apsw.Connection) -> tuple[ApprovalRow, ...]:
     """What waits for a decision, the oldest first, at most 1000. Ask in a thread."""
     return tuple(_listed(_Row(*found)) for found in conn.execute(OPEN, (LISTED,)))
+
+
+GRANTED: Final = """
+SELECT a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END
+FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob
+WHERE a.instruction = ? AND a.state = 'granted' AND a.told = 0 ORDER BY a.id LIMIT 20
+"""
+
+
+def granted(conn: apsw.Connection, instruction: str) -> tuple[Granted, ...]:
+    """Calls of an instruction that are approved, and whose attempt did not live to hear it."""
+    rows = conn.execute(GRANTED, (number_of(instruction, "i"),))
+    return tuple(Granted(tool=tool, input=msgspec.Raw(given or b"null")) for tool, given in rows)
 
 
 def _listed(row: _Row) -> ApprovalRow:

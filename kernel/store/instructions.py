@@ -126,7 +126,8 @@ def dead(conn: apsw.Connection) -> Dead:
 
 
 RESULT: Final = """
-SELECT name, state, result_text, cause, input_tokens, output_tokens, cache_read_tokens, cost_usd
+SELECT name, state, result_text, cause, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+  cost_usd
 FROM instructions WHERE id = ?
 """
 
@@ -162,6 +163,7 @@ class RunCounts(msgspec.Struct, frozen=True):
 COUNTS: Final = """
 SELECT state, count(*), CAST(min(total(input_tokens), :largest) AS INTEGER),
   CAST(min(total(output_tokens), :largest) AS INTEGER), CAST(min(total(cache_read_tokens), :largest) AS INTEGER),
+  CAST(min(total(cache_write_tokens), :largest) AS INTEGER),
   min(sum(cost_usd), :largest)
 FROM instructions WHERE run = :run GROUP BY state
 """
@@ -225,12 +227,17 @@ def open_in(conn: apsw.Connection, space: str, limit: int = 1000) -> tuple[Open,
 
 
 def usage_of(
-    input_tokens: int | None, output_tokens: int | None, cache_read_tokens: int | None, cost_usd: float | None
+    input_tokens: int | None,
+    output_tokens: int | None,
+    cache_read_tokens: int | None,
+    cache_write_tokens: int | None,
+    cost_usd: float | None,
 ) -> Usage:
-    """Four columns as a Usage."""
+    """Five columns as a Usage."""
     return Usage(
         input_tokens=input_tokens or 0,
         output_tokens=output_tokens or 0,
         cache_read_tokens=cache_read_tokens or 0,
+        cache_write_tokens=cache_write_tokens or 0,
         cost_usd=cost_usd,
     )

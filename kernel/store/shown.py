@@ -20,7 +20,7 @@ from protocol.names import AgentKey, AgentName, SpaceId, instruction_id, message
 INFO: Final = """
 SELECT i.name, i.space, i.lane, i.result_text, i.error_class, i.cause, i.manifest,
   i.preempted, i.promoted, i.continues, i.enqueued_ms, i.message,
-  i.input_tokens, i.output_tokens, i.cache_read_tokens, i.cost_usd,
+  i.input_tokens, i.output_tokens, i.cache_read_tokens, i.cache_write_tokens, i.cost_usd,
   i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
   coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0), i.wait_key
 FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
@@ -61,6 +61,7 @@ class _Row(NamedTuple):
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int
+    cache_write_tokens: int
     cost_usd: float | None
 
 
@@ -90,7 +91,9 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         steps=tuple(
             StepInfo(n=n, attempt=attempt, at=rfc3339(at), failed=failed.get(n, ())) for n, attempt, at in steps
         ),
-        usage=usage_of(row.input_tokens, row.output_tokens, row.cache_read_tokens, row.cost_usd),
+        usage=usage_of(
+            row.input_tokens, row.output_tokens, row.cache_read_tokens, row.cache_write_tokens, row.cost_usd
+        ),
         text=row.text,
         error_class=row.error_class,
         cause=row.cause,

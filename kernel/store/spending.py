@@ -20,7 +20,8 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 OF_INSTRUCTION: Final = """
-SELECT input_tokens + output_tokens + cache_read_tokens, coalesce(cost_usd, 0.0) FROM instructions WHERE id = ?
+SELECT input_tokens + output_tokens + cache_read_tokens + cache_write_tokens, coalesce(cost_usd, 0.0)
+FROM instructions WHERE id = ?
 """
 
 

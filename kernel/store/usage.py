@@ -12,15 +12,17 @@ from protocol.names import SpaceId
 TOTALS: Final = """
 SELECT i.agent, CASE WHEN i.run IS NULL THEN '' ELSE i.space END, coalesce(i.model, ''), i.state, count(*),
   CAST(min(total(i.input_tokens), :largest) AS INTEGER), CAST(min(total(i.output_tokens), :largest) AS INTEGER),
-  CAST(min(total(i.cache_read_tokens), :largest) AS INTEGER), min(sum(i.cost_usd), :largest), sum(i.steps),
+  CAST(min(total(i.cache_read_tokens), :largest) AS INTEGER),
+  CAST(min(total(i.cache_write_tokens), :largest) AS INTEGER), min(sum(i.cost_usd), :largest), sum(i.steps),
   sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)),
-  sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens > 0)
+  sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens
+    + i.cache_write_tokens > 0)
 FROM instructions AS i
 WHERE coalesce(:space, i.space) = i.space AND coalesce(:name, i.name) = i.name AND coalesce(:agent, i.agent) = i.agent
 GROUP BY 1, 2, 3, 4
 """
 
-_Row = tuple[str, str, str, str, int, int, int, int, float | None, int, int | None, int]
+_Row = tuple[str, str, str, str, int, int, int, int, int, float | None, int, int | None, int]
 
 
 def report(
@@ -50,10 +52,18 @@ def _sum(key: str, found: list[_Row]) -> UsageRow:
     ended = dict.fromkeys(statuses, 0)
     usage = Usage()
     instructions = steps = worked_ms = unpriced = 0
-    for _agent, _space, _model, state, count, read, written, cached, cost, stepped, worked, unknown in found:
+    for _agent, _space, _model, state, count, read, written, cached, kept, cost, stepped, worked, unknown in found:
         if state in ended:
             ended[state] += count
-        usage = usage.plus(Usage(input_tokens=read, output_tokens=written, cache_read_tokens=cached, cost_usd=cost))
+        usage = usage.plus(
+            Usage(
+                input_tokens=read,
+                output_tokens=written,
+                cache_read_tokens=cached,
+                cache_write_tokens=kept,
+                cost_usd=cost,
+            )
+        )
         instructions += count
         steps += stepped
         worked_ms += worked or 0

@@ -41,6 +41,10 @@ The key in its variable (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, `CURSOR_API_KEY`
 the environment of the kernel, which is that of the shell it was started from: `awk validate` warns where it is not set,
 and `awk restart --kernel` from a shell that has it hands it on. Programs are given that key and nothing else: a login
 that `claude`, `codex`, `opencode` or `cursor` keeps in your home is not used, and neither is `CLAUDE_CODE_OAUTH_TOKEN`.
+
+Requests of codex and opencode, and those of claude to an endpoint that the agent or the project names, pass their
+worker on the way (on loopback, unchanged): what each answer cost is booked, also of an attempt that is cancelled, and
+no request is made that a budget has nothing left for.
 """
 _PROVED: Final = """
 ## What the contract suite found

@@ -7,16 +7,20 @@ it *lacks* it: then the plain check has to fail, so that documents made of this 
 """
 
 import json
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
-from protocol.errors import Cause
+from protocol.agent import McpServer
+from protocol.errors import UNSERVED, Cause
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Go, Limits, McpAddress, Result, Stop, Yield
+from tests.worker import stdio_server
 from tests.worker.backends.bed import Bed, when
-from tests.worker.backends.subject import Quiet, Refuse, Reply, Shell, Subject, Tell
+from tests.worker.backends.subject import Quiet, Refuse, Reply, Shell, Subject, Tell, Use
 from tests.worker.fake_kernel import Attempt
 from worker.backends.words import GO_ON
 
@@ -243,9 +247,16 @@ async def _continued(bed: Bed) -> None:
 
 async def _budget(bed: Bed) -> None:
     """Promise P11: the money is gone in the middle; no further reply is paid for."""
-    bed.script(otherwise=Tell("again"))
+    bed.script(otherwise=Tell("again"), recorded="budget")
     attempt = await bed.attempt(lambda entry: Go(k=entry.k, allowance=None if entry.kind == "session" else 0))
     assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "budget", 1)
+
+
+async def _budget_held(bed: Bed) -> None:
+    """Promise P27: where nothing is left the provider is not asked again, and nothing more is done."""
+    await _budget(bed)
+    assert not bed.live or len(bed.requests) <= 1
+    assert len(bed.daemon.said) <= 1
 
 
 async def _preempted(bed: Bed) -> None:
@@ -303,6 +314,50 @@ async def _session_lost(bed: Bed, asked: int = 0) -> None:
     assert not bed.live or len(bed.requests) <= asked
 
 
+SERVER: Final = Path(stdio_server.__file__)
+_LATE: Final = "import runpy, sys, time; time.sleep(1); runpy.run_path(sys.argv[1], run_name='__main__')"
+
+
+async def _own_servers(bed: Bed) -> None:
+    """The agent's own MCP servers are there, also one that takes a second to start."""
+    bed.script(Use("add", '{"a": 2, "b": 3}'), Reply("It is five."))
+    late = McpServer(command=sys.executable, args=("-c", _LATE, str(SERVER)))
+    attempt = await bed.attempt(mcp_servers={"own": late})
+    assert attempt.result.text == "It is five."
+    (called,) = (entry for entry in attempt.entries if entry.kind == "tool")
+    assert "5" in called.text and not called.is_error
+
+
+ABSENT: Final = McpServer(command="/nowhere/server")
+ENDS: Final = McpServer(command="/bin/sh", args=("-c", "exit 3"))
+
+
+async def _own_server_missing(bed: Bed, server: McpServer) -> None:
+    """What an agent's file gives it is not left out without a word: its name is told, and the work is not done."""
+    bed.script(otherwise=Reply("I did without."))
+    attempt = await bed.attempt(mcp_servers={"own": server})
+    failed(attempt, "network")
+    assert attempt.error.code == UNSERVED
+    assert "has no MCP server own" in attempt.error.text
+
+
+async def _own_server_told(bed: Bed, server: McpServer) -> None:
+    """The least: the model is told, in the place of the tools, and the work goes on."""
+    bed.script(otherwise=Reply("I did without."))
+    attempt = await bed.attempt(mcp_servers={"own": server})
+    assert attempt.result.text == "I did without."
+    assert "mcp__own__unavailable" in json.dumps(bed.requests[-1].body["tools"])
+
+
+async def _own_server_dies(bed: Bed) -> None:
+    """The model reads that a server is gone, which its call is named by; the work goes on."""
+    bed.script(Use("die"), Reply("It is gone."))
+    attempt = await bed.attempt(mcp_servers={"own": McpServer(command=sys.executable, args=(str(SERVER),))})
+    assert attempt.result.text == "It is gone."
+    (called,) = (entry for entry in attempt.entries if entry.kind == "tool")
+    assert called.is_error and "own" in (called.name or "")
+
+
 SCENARIOS: Final = (
     Scenario("success", "works through Daemon MCP to a result", _success),
     Scenario("system_prompt", "is told the agent's own prompt", _system_prompt),
@@ -321,9 +376,16 @@ SCENARIOS: Final = (
         _refused_unnamed, refusal=Refuse(404, "not_found_error", "model: nope"))),
     Scenario("daemon_unreachable", "fails without the kernel's tools", _daemon_unreachable, least=_nobody_came),
     Scenario("refused_permission", "does not do what it may not", _refused_permission, least=_not_done),
+    Scenario("own_servers", "has the agent's own MCP servers", _own_servers),
+    Scenario("own_program_missing", "tells an MCP server whose program is not there", partial(
+        _own_server_missing, server=ABSENT), least=partial(_own_server_told, server=ABSENT)),
+    Scenario("own_server_missing", "tells an MCP server that ends as it starts", partial(
+        _own_server_missing, server=ENDS), least=partial(_own_server_told, server=ENDS)),
+    Scenario("own_server_dies", "goes on when an MCP server dies", _own_server_dies),
     Scenario("max_steps", "ends at the limit of steps", _max_steps),
     Scenario("continued", "goes on when it is told to continue", _continued),
     Scenario("budget", "ends when the money is gone in the middle", _budget),
+    Scenario("budget_held", "asks nobody anything when the money is gone", _budget_held, least=_budget),
     Scenario("preempted", "makes room between two steps", _preempted),
     Scenario("stopped", "leaves when asked (SIGTERM)", _stopped),
     Scenario("killed", "is not done when killed (SIGKILL)", _killed, programs=True),

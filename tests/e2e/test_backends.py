@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.architecture.sources import ROOT
 from tests.e2e.engines import NO_MIRROR, PROGRAMS, Engine, environ, fingerprint, place
-from tests.e2e.processes import marked
+from tests.e2e.processes import marked, wait_until
 from tests.project import Project
 from tests.worker.scripted_api import Say, ScriptedApi
 
@@ -47,6 +48,33 @@ def test_a_program_works_and_leaves_no_trace(engine: Engine, project: Project, t
     assert [path.name for path in (project.state / "run").iterdir()] == []
     assert [path.name for path in Path(kernel_env["TMPDIR"]).iterdir()] == []
     assert marked(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize("engine", [one for one in PROGRAMS if one.name != "cursor"], ids=lambda engine: engine.name)
+def test_what_cancelled_work_spent_is_booked(engine: Engine, project: Project, tmp_path: Path) -> None:
+    """P27: taken back in the middle of a tool, of which its program tells only once that is back."""
+    if engine.missing:
+        pytest.skip(f"{engine.name} is not installed: AGENT_WORKER_TEST_CLIS")
+    assert engine.program is not None
+    begun = project.root / "begun"
+    with ScriptedApi([], Say(calls=(engine.program.shell("touch begun; sleep 100"),), input_tokens=2000)) as api:
+        engine.agent(project, "alice", api, "approval: auto\nbudget: { tokens: 3000 }")
+        assert project.awk("start", "--trust", env=environ(tmp_path, api)).code == 0
+        for booked in (2005, 4010):
+            (sent,) = project.awk("send", "alice", "go", "--json").json()["instruction_ids"]
+            wait_until(begun.exists, seconds=60)
+            begun.unlink()
+            assert project.awk("cancel", sent).code == 0
+            wait_until(partial(has_spent, project, booked))
+        (sent,) = project.awk("send", "alice", "go", "--json").json()["instruction_ids"]
+        wait_until(lambda: project.awk("show", sent, "--json").json()["status"] == "waiting")
+    assert len(api.requests) == 2
+
+
+def has_spent(project: Project, tokens: int) -> bool:
+    """Whether all work together has cost so many tokens."""
+    usage = project.awk("stats", "--json").json()["total"]["usage"]
+    return int(usage["input_tokens"] + usage["output_tokens"]) == tokens
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,16 @@ def test_refused_credentials_wait_for_a_person_and_the_next_kernel_asks_again(ke
     assert (shown["status"], shown["text"]) == ("done", "let in")
 
 
+def test_a_mocked_refusal_holds_its_own_agent_alone(kernel_process: Project) -> None:
+    """What a script plays says nothing about a provider, whichever way the agent was made a mock."""
+    script = "model: mock/script\nprompt: {{ system: hi }}\nmock: [{}]\n"
+    kernel_process.write(".agents/refused.yaml", script.format("{ error: { http_status: 401 } }"))
+    kernel_process.write(".agents/free.yaml", script.format("{ text: here }"))
+    assert kernel_process.awk("send", "refused", "x", "--wait").code == 4
+    sent = kernel_process.awk("send", "free", "x", "--wait")
+    assert (sent.code, sent.out.strip().splitlines()[-1]) == (0, "here"), sent
+
+
 def test_a_transient_failure_is_tried_again(shared_kernel: Project) -> None:
     """promises.md 4.3: an overloaded provider costs time, not work."""
     shared_kernel.agent(

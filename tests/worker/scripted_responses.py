@@ -1,4 +1,4 @@
-"""OpenAI's Responses API as a stream of events, for ``ScriptedApi``: what codex speaks and nothing more."""
+"""OpenAI's Responses API as a stream of events, for ``ScriptedApi``: what our clients read of it and nothing more."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ def responses(say: "Say") -> Iterator[Event]:
     """The events of one reply, in their order."""
     head = {"id": "resp_1", "object": "response", "model": "scripted", "output": []}
     yield _event("response.created", response={**head, "status": "in_progress"})
-    items = [*_message(say), *(_call(number, call) for number, call in enumerate(say.calls))]
+    items = [*_reasoning(say), *_message(say), *(_call(number, call) for number, call in enumerate(say.calls))]
     for index, item in enumerate(items):
         yield _event("response.output_item.added", output_index=index, item={**item, "status": "in_progress"})
         if item["type"] == "message":
@@ -24,6 +24,12 @@ def responses(say: "Say") -> Iterator[Event]:
 
 def _event(kind: str, **fields: Any) -> Event:
     return kind, {"type": kind, **fields}
+
+
+def _reasoning(say: "Say") -> list[dict[str, Any]]:
+    if not say.thinking:
+        return []
+    return [{"id": "rs_0", "type": "reasoning", "summary": [], "encrypted_content": f"sealed:{say.thinking}"}]
 
 
 def _message(say: "Say") -> list[dict[str, Any]]:

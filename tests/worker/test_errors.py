@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import CLASS_OF_CAUSE, Cause
-from worker.models.errors import CATEGORIES, CODES, STATUSES, cause_of, codes_in, message_in
+from worker.models.errors import CATEGORIES, CODES, STATUSES, cause_in, cause_of, codes_in, message_in
 from worker.models.retry_after import RETRY_AFTER_LIMIT_SECONDS, retry_after
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
@@ -47,6 +47,28 @@ DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 def test_a_cause_follows_from_status_and_code(status: int | None, codes: tuple[str, ...], expected: Cause) -> None:
     """promises 4.3: the per-class table; a code that says more than the status comes first."""
     assert cause_of(status, codes) == expected
+
+
+TOO_LONG = "prompt is too long: 250000 tokens > 200000 maximum"
+NO_CREDIT = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade."
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "message", "expected"),
+    [
+        (400, "invalid_request_error", TOO_LONG, "context_overflow"),
+        (400, "invalid_request_error", NO_CREDIT, "quota"),
+        (400, "invalid_request_error", "messages: at least one message is required", "invalid"),
+        (400, "invalid_request_error", f"tool failed: {TOO_LONG}", "invalid"),
+        (403, "permission_error", NO_CREDIT, "auth"),
+        (400, "not_found_error", TOO_LONG, "invalid"),
+        (500, "api_error", TOO_LONG, "overloaded"),
+        (429, "invalid_request_error", TOO_LONG, "rate_limited"),
+    ],
+)
+def test_two_sentences_without_a_code_are_known(status: int, kind: str, message: str, expected: Cause) -> None:
+    """decisions, Failure: Anthropic has no code for these two; they count with their status and type alone."""
+    assert cause_in(status, (kind,), message) == expected
 
 
 def test_every_cause_in_the_tables_has_a_class() -> None:

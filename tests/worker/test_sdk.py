@@ -315,6 +315,122 @@ async def test_openai_itself_is_asked_in_its_own_words(daemon: FakeDaemon) -> No
     assert api.requests[0].headers["authorization"] == "Bearer none"
 
 
+async def test_a_server_that_names_the_limit_otherwise_is_asked_in_its_words(daemon: FakeDaemon) -> None:
+    """Newer models of OpenAI's behind another name: the refusal by code and name decides, once for the attempt."""
+    error = {"code": "unsupported_parameter", "param": "max_tokens", "type": "invalid_request_error", "message": "no"}
+    made, api = await play(daemon, "openai", Fail(400, {"error": error}), ABOUT_TO_SEND, DONE)
+    assert made.result.text == "All done."
+    names = ("max_tokens", "max_completion_tokens")
+    limits = [[name for name in names if name in request.body] for request in api.requests]
+    assert limits == [["max_tokens"], ["max_completion_tokens"], ["max_completion_tokens"]]
+
+
+async def test_a_server_that_knows_neither_name_of_the_limit_is_not_asked_for_ever(daemon: FakeDaemon) -> None:
+    """Each name is tried once."""
+    refusals = [
+        Fail(400, {"error": {"code": "unsupported_parameter", "param": name, "message": "no"}})
+        for name in ("max_tokens", "max_completion_tokens")
+    ]
+    made, api = await play(daemon, "openai", *refusals, DONE)
+    assert (made.error.cause, len(api.requests)) == ("invalid", 2)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "changes", "sent"),
+    [
+        ("anthropic", {"effort": "max"}, {"output_config": {"effort": "max"}}),
+        ("anthropic", {"thinking_tokens": 2000}, {"thinking": {"type": "enabled", "budget_tokens": 2000}}),
+        ("anthropic", {"temperature": 0.0}, {"temperature": 0.0}),
+        ("openai", {"effort": "high"}, {"reasoning_effort": "high"}),
+        ("openai", {"temperature": 1.5}, {"temperature": 1.5}),
+    ],
+)
+async def test_a_model_is_told_how_to_think(
+    daemon: FakeDaemon, dialect: str, changes: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    """contracts: effort, thinking, temperature, in the words of each API; unset they are not sent."""
+    keys = {"output_config", "thinking", "temperature", "reasoning_effort"}
+    _, api = await play(daemon, dialect, DONE, **changes)
+    assert {key: api.requests[0].body[key] for key in keys & api.requests[0].body.keys()} == sent
+    _, plain = await play(daemon, dialect, DONE)
+    assert not keys & plain.requests[0].body.keys()
+
+
+async def test_a_model_without_money_for_a_thought_answers_without(daemon: FakeDaemon) -> None:
+    """The API refuses a thought that is not shorter than the answer, and one of less than 1024 tokens."""
+    _, api = await play(daemon, "anthropic", DONE, thinking_tokens=2000, allowance=1500)
+    assert (api.requests[0].body["max_tokens"], api.requests[0].body["thinking"]["budget_tokens"]) == (1500, 1499)
+    _, api = await play(daemon, "anthropic", DONE, thinking_tokens=2000, allowance=1000)
+    assert "thinking" not in api.requests[0].body
+
+
+def responses_start(api: ScriptedApi, daemon: FakeDaemon, **changes: Any) -> Start:
+    """A start frame for the scripted provider's Responses API."""
+    provider = Provider(name="openai", dialect="openai", base_url=api.openai_url, api_key="sk-secret", api="responses")
+    start = start_for(api, "openai", daemon, effort="high", **changes)
+    return msgspec.structs.replace(start, provider=provider)
+
+
+async def test_a_model_served_over_responses_alone_works_and_keeps_its_reasoning(daemon: FakeDaemon) -> None:
+    """The real client: reasoning goes back as it came, and the provider keeps nothing."""
+    moves = [Say("Let me tell them.", (SEND,), thinking="hm", input_tokens=10, output_tokens=5, cached_tokens=3), DONE]
+    with ScriptedApi(moves) as api:
+        made = await attempt(responses_start(api, daemon))
+    assert (made.result.text, daemon.said, shape(made.entries)) == ("All done.", ["hello"], TOLD)
+    assert made.entries[0].usage == Usage(input_tokens=10, output_tokens=5, cache_read_tokens=3)
+    first, second = (request.body for request in api.requests)
+    assert {request.path for request in api.requests} == {"/v1/responses"}
+    assert (first["store"], first["include"]) == (False, ["reasoning.encrypted_content"])
+    assert (first["reasoning"], first["instructions"]) == ({"effort": "high"}, "You are Alice.")
+    assert "channel_send" in {tool["name"] for tool in first["tools"]}
+    kinds = [item.get("type", item.get("role")) for item in second["input"]]
+    assert kinds == ["user", "reasoning", "message", "function_call", "function_call_output"]
+    assert second["input"][1]["encrypted_content"] == "sealed:hm"
+
+
+async def test_a_conversation_over_responses_is_resumed_with_its_reasoning(daemon: FakeDaemon) -> None:
+    """P5: entries hold all of it."""
+    with ScriptedApi([Say("", (SEND,), thinking="hm"), DONE]) as api:
+        whole = await attempt(responses_start(api, daemon))
+    with ScriptedApi([DONE]) as api:
+        resumed = await attempt(responses_start(api, daemon, entries=tuple(whole.entries[:2])))
+    assert (resumed.result.text, daemon.said) == ("All done.", ["hello"])
+    assert api.requests[0].body["input"][1]["encrypted_content"] == "sealed:hm"
+
+
+RESPONSE = {"id": "r", "object": "response", "output": []}
+FAILED_RESPONSE = {
+    "type": "response.failed",
+    "response": {**RESPONSE, "status": "failed", "error": {"code": "server_error", "message": "oops"}},
+}
+CUT_RESPONSE = {
+    "type": "response.incomplete",
+    "response": {
+        **RESPONSE,
+        "status": "incomplete",
+        "incomplete_details": {"reason": "max_output_tokens"},
+        "usage": {"input_tokens": 5, "output_tokens": 9, "total_tokens": 14},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("move", "expected"),
+    [
+        (Events((("response.failed", FAILED_RESPONSE),)), "overloaded"),
+        (Events((("response.incomplete", CUT_RESPONSE),)), "max_tokens"),
+        (Events((), cut=True), "network"),
+        (Fail(429, {"error": {"code": "rate_limit_exceeded", "message": "slow"}}), "rate_limited"),
+        (Fail(400, {"error": {"code": "context_length_exceeded", "message": "long"}}), "context_overflow"),
+    ],
+)
+async def test_what_goes_wrong_over_responses_has_a_cause(daemon: FakeDaemon, move: Move, expected: str) -> None:
+    """promises 4.3, by the same table as everything else."""
+    with ScriptedApi([move]) as api:
+        made = await attempt(responses_start(api, daemon))
+    assert made.ended is not None and made.ended.cause == expected, made.ended
+
+
 async def test_a_provider_nobody_named_is_an_error_with_words(daemon: FakeDaemon) -> None:
     """A start frame without a provider is a mistake in a file, not a crash."""
     made = await attempt(sdk_start("openai", "http://127.0.0.1:9", provider=None))

@@ -128,11 +128,11 @@ def test_system_and_newest_block_are_marked_for_the_cache() -> None:
 
 
 def test_usage_counts_what_the_cache_gave_apart() -> None:
-    """contracts 9: usage is input, output, cache_read; what was written to the cache was input."""
+    """contracts 9: usage is input, output, cache_read; cache_write: each has a price of its own."""
     start = {"type": "message_start", "message": {"usage": {"input_tokens": 5, "cache_creation_input_tokens": 2,
              "cache_read_input_tokens": 70, "output_tokens": 1}}}  # fmt: skip
     assert heard([start, stopped("end_turn", output_tokens=9)]).usage == Usage(
-        input_tokens=7, output_tokens=9, cache_read_tokens=70
+        input_tokens=5, output_tokens=9, cache_read_tokens=70, cache_write_tokens=2
     )
     usage = {"prompt_tokens": 77, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 70}}
     assert chunked({"content": "x"}, usage=usage).usage == Usage(input_tokens=7, output_tokens=9, cache_read_tokens=70)

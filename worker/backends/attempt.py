@@ -6,6 +6,7 @@ entries are a record only: a later attempt names its session, and says what is n
 
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -18,8 +19,11 @@ from protocol.errors import UNREACHED
 from protocol.ipc import Entry, Error, Go, Result, Start
 from worker.attempt import error_frame
 from worker.backends import words
+from worker.backends.meter import metered
+from worker.backends.outcome import unserved
 from worker.backends.process import Process, launched
 from worker.backends.program import Job, Launch, Pauses, Program
+from worker.backends.servers import absent
 from worker.backends.telling import Teller, between
 from worker.conversation import Conversation
 from worker.fit import TooLarge
@@ -51,10 +55,33 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     if ended is not None:
         return ended
     spec = BACKENDS[start.backend]
+    if (server := absent(start.mcp_servers, env.get("PATH", ""), start.cwd)) is not None:
+        raise unserved(spec.title, server, f"there is no program {start.mcp_servers[server].command!r}")
     job = _job(start, conversation, env)
-    program: Program = import_module(f"worker.backends.{start.backend}").open(job)
+    module = import_module(f"worker.backends.{start.backend}")
     teller = Teller(conversation, link, start, job.session)
-    return await _run(program, spec, program.launch(), start, teller)
+    address = _address(start, getattr(module, "METERED", None))
+    if address is None:
+        program: Program = module.open(job)
+        return await _run(program, spec, program.launch(), start, teller)
+    outcome: Result | Failed | LinkLost | TooLarge
+    async with metered(address, start.limits, teller.may_ask) as meter:
+        teller.meter = meter
+        try:
+            program = module.open(replace(job, endpoint=meter.url))
+            outcome = await _run(program, spec, program.launch(), start, teller)
+        except (Failed, LinkLost, TooLarge) as error:
+            outcome = error  # raised outside of the meter's nursery, which would wrap it
+    if not isinstance(outcome, Result):
+        raise outcome
+    return outcome
+
+
+def _address(start: Start, official: Mapping[str, str] | None) -> str | None:
+    """Where the program's requests go, which are metered on their way; None where they are not."""
+    if official is None or start.provider is None:
+        return None
+    return start.provider.base_url or official.get(start.provider.dialect)
 
 
 def _job(start: Start, conversation: Conversation, env: Mapping[str, str]) -> Job:
@@ -62,7 +89,7 @@ def _job(start: Start, conversation: Conversation, env: Mapping[str, str]) -> Jo
     return Job(
         start=start,
         binary=start.command[0],
-        message=words.opening(conversation) if session is None else words.going_on(conversation),
+        message=words.opening(conversation) if session is None else words.going_on(conversation, start.granted),
         session=session,
         place=Path(start.attempt_dir),
         home=Path(start.session_dir),
@@ -93,6 +120,7 @@ async def _run(program: Program, spec: BackendSpec, launch: Launch, start: Start
             ended = error  # raised outside of the nursery, which would wrap it
         finally:
             await process.aclose()
+            await teller.close()
     if not isinstance(ended, Result):
         raise ended
     if ended.status == "done" and spec.daemon_check == "yes" and not teller.reached:
@@ -102,6 +130,13 @@ async def _run(program: Program, spec: BackendSpec, launch: Launch, start: Start
 
 async def _follow(program: Program, process: Process, teller: Teller) -> Result:
     """Tell all it says, until it has ended or has to. Raises Failed, LinkLost, TooLarge."""
+    with teller.going_on:
+        return await _heard_out(program, process, teller)
+    assert teller.ended is not None, "it says why it does not go on"
+    return teller.ended
+
+
+async def _heard_out(program: Program, process: Process, teller: Teller) -> Result:
     while (line := await _next(process, teller.pauses)) is not None:
         teller.pauses = None
         await teller.alive()

@@ -12,11 +12,13 @@ from protocol.errors import UNREACHED, Cause
 from protocol.ipc import Result
 from worker.backends import claude_setup
 from worker.backends.claude_stream import Line, Replies, parse, spent
-from worker.backends.outcome import unfinished
+from worker.backends.outcome import unfinished, unserved
 from worker.backends.program import Doing, Ended, Event, Hopeless, Job, Launch, Over, Reached, SessionIs, Spent
 from worker.models.errors import CODES, Failed, cause_of
 
 TITLE: Final = "Claude Code"
+METERED: Final[Mapping[str, str]] = {}
+"""It does not tell its provider itself all that it would if its requests went another way: only others are metered."""
 
 _INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
     {"error_max_turns": "max_steps", "error_max_budget_usd": "budget"}
@@ -24,6 +26,7 @@ _INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
 """Ways to end (``subtype``) that leave the work unfinished."""
 _REASONS: Final[Mapping[str, Cause]] = MappingProxyType({"prompt_too_long": "context_overflow"})
 """Reasons to end (``terminal_reason``) that say more than the status."""
+_CONNECTED: Final = "connected"
 _API_FAILED: Final = "api_error"
 _REFUSED_KEY: Final = frozenset({401, 403})
 
@@ -43,7 +46,7 @@ class Claude:
         return claude_setup.launch(self._job)
 
     def read(self, line: bytes) -> Iterable[Event]:
-        """What a line means. Raises Failed where it has not got the kernel's tools."""
+        """What a line means. Raises Failed where it has not got its tools, the kernel's or its agent's own."""
         found = parse(line)
         if found is None:
             return ()
@@ -76,9 +79,13 @@ class Claude:
 
     def _begin(self, line: Line) -> Iterator[Event]:
         self._began = True
-        ours = (one.status for one in line.mcp_servers if one.name == claude_setup.DAEMON)
-        status = next(ours, "not configured")
-        if status != "connected":
+        states = {server.name: server.status for server in line.mcp_servers}
+        for name in (claude_setup.DAEMON, *self._job.start.mcp_servers):
+            status = states.get(name, "not configured")
+            if status == _CONNECTED:
+                continue
+            if name != claude_setup.DAEMON:
+                raise unserved(TITLE, name, f"it is {status}")
             text = f"{TITLE} did not reach the kernel's tools: its MCP server is {status}"
             raise Failed("network", text, code=UNREACHED)
         yield Reached()

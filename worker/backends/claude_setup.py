@@ -19,6 +19,7 @@ from protocol.ipc import Start
 from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import private
 from worker.backends.program import Job, Launch
+from worker.backends.servers import STARTUP_SECONDS
 
 DAEMON: Final = "daemon"
 """What our MCP server is called there."""
@@ -110,15 +111,16 @@ def _argv(job: Job) -> tuple[str, ...]:
         "--output-format", "stream-json", "--include-partial-messages",
         "--strict-mcp-config", "--mcp-config", str(_servers(job)),
         "--setting-sources", "", "--settings", str(_settings(job, permission)),
-        "--model", start.model,
+        f"--model={start.model}",
         "--max-turns", str(max(1, job.max_turns)),
+        *((f"--effort={start.effort}",) if start.effort is not None else ()),
         *_fence(start),
         "--permission-mode", "default" if permission.asks else "dontAsk",
         *(("--permission-prompt-tool", f"{_tools_of(DAEMON)}__auth_request") if permission.asks else ()),
         "--allowedTools", ",".join(allowed),
         "--disallowedTools", ",".join(_OURS),
         *(("--append-system-prompt-file", str(system)) if start.system else ()),
-        *(("--resume", job.session) if job.session else ()),
+        *((f"--resume={job.session}",) if job.session else ()),
     )  # fmt: skip
 
 
@@ -149,10 +151,12 @@ def _variables(job: Job) -> dict[str, str]:
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max(limits.max_tokens, _LEAST_TOKENS)),
         "CLAUDE_CODE_TMPDIR": str(temporary),
         "CLAUDE_CONFIG_DIR": str(job.home),
+        "MCP_TIMEOUT": str(STARTUP_SECONDS * 1000),
         "MCP_TOOL_TIMEOUT": tool_ms,
         "XDG_CACHE_HOME": str(job.place / "cache"),
         "XDG_RUNTIME_DIR": str(temporary),
-        **({"ANTHROPIC_BASE_URL": provider.base_url} if provider is not None and provider.base_url else {}),
+        **({} if job.start.thinking_tokens is None else {"MAX_THINKING_TOKENS": str(job.start.thinking_tokens)}),
+        **({"ANTHROPIC_BASE_URL": url} if (url := job.endpoint or (provider and provider.base_url)) else {}),
     }
 
 

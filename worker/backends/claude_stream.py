@@ -192,30 +192,33 @@ def spent(models: Iterable[ModelCount], told: Usage) -> Usage | None:
     for model in models:
         total = total.plus(
             Usage(
-                input_tokens=model.input_tokens + model.cache_creation_input_tokens,
+                input_tokens=model.input_tokens,
                 output_tokens=model.output_tokens,
                 cache_read_tokens=model.cache_read_input_tokens,
+                cache_write_tokens=model.cache_creation_input_tokens,
             )
         )
     rest = Usage(
         input_tokens=max(0, total.input_tokens - told.input_tokens),
         output_tokens=max(0, total.output_tokens - told.output_tokens),
         cache_read_tokens=max(0, total.cache_read_tokens - told.cache_read_tokens),
+        cache_write_tokens=max(0, total.cache_write_tokens - told.cache_write_tokens),
     )
     return rest if rest != Usage() else None
 
 
 def _usage(start: Count, end: Count) -> Usage:
-    """What one reply cost. What was written to the cache counts as input; the end may repeat the start, corrected."""
+    """What one reply cost. Its end may repeat the start, corrected."""
 
     def last(name: str) -> int:
         later = getattr(end, name)
         return later if later is not None else getattr(start, name) or 0
 
     return Usage(
-        input_tokens=last("input_tokens") + last("cache_creation_input_tokens"),
+        input_tokens=last("input_tokens"),
         output_tokens=last("output_tokens"),
         cache_read_tokens=last("cache_read_input_tokens"),
+        cache_write_tokens=last("cache_creation_input_tokens"),
     )
 
 

@@ -14,7 +14,7 @@ from protocol.agent import Approval
 from protocol.ipc import Provider, Start
 from protocol.tools import EVERY_TOOL, OFFERED_TO, TO_MODEL, server_and_tool
 from worker.backends import toml
-from worker.backends.servers import codex_servers
+from worker.backends.servers import STARTUP_SECONDS, codex_servers
 from worker.models.errors import Failed
 
 KEY: Final = "AGENT_WORKER_PRIVATE_KEY"
@@ -25,7 +25,6 @@ OPENAI: Final = "https://api.openai.com/v1"
 DAEMON: Final = "daemon"
 _PROVIDER: Final = "agent-worker"
 """A name of our own: those that codex knows bring settings along, and a login."""
-_STARTUP_SECONDS: Final = 60
 
 SANDBOXES: Final[Mapping[Approval, str]] = MappingProxyType(
     {"auto": "danger-full-access", "ask": "read-only", "all": "read-only", "deny": "read-only"}
@@ -39,14 +38,21 @@ SERVERS: Final[Mapping[Approval, str]] = MappingProxyType(
 server says of itself."""
 
 
-def config(start: Start) -> str:
-    """The document. Raises Failed where there is no provider to name."""
+_EFFORTS: Final[Mapping[str, str]] = MappingProxyType({"max": "xhigh"})
+"""Our words for effort that it has others for."""
+
+
+def config(start: Start, endpoint: str | None = None) -> str:
+    """The document; requests go to ``endpoint``, the provider's own address unless given.
+
+    Raises Failed where there is no provider to name.
+    """
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
     values: dict[str, toml.Value] = {
         "model": start.model,
         "model_provider": _PROVIDER,
-        "model_providers": {_PROVIDER: _provider(start.provider)},
+        "model_providers": {_PROVIDER: _provider(start.provider, endpoint)},
         "developer_instructions": start.system,
         "approval_policy": "never",
         "sandbox_mode": SANDBOXES[start.approval],
@@ -60,6 +66,8 @@ def config(start: Start) -> str:
         "analytics": {"enabled": False},
         "check_for_update_on_startup": False,
     }
+    if start.effort is not None:
+        values["model_reasoning_effort"] = _EFFORTS.get(start.effort, start.effort)
     if start.provider.base_url is not None:
         values["web_search"] = "disabled"
     return toml.document(values)
@@ -72,11 +80,11 @@ def secrets(start: Start) -> dict[str, str]:
     return {**servers, TOKEN: start.token, **({KEY: key} if key else {})}
 
 
-def _provider(provider: Provider) -> dict[str, toml.Value]:
+def _provider(provider: Provider, endpoint: str | None) -> dict[str, toml.Value]:
     """Retries are the kernel's: it knows who else asks this provider, and shows that it waits."""
     values: dict[str, toml.Value] = {
         "name": provider.name,
-        "base_url": provider.base_url or OPENAI,
+        "base_url": endpoint or provider.base_url or OPENAI,
         "wire_api": "responses",
         "request_max_retries": 0,
         "stream_max_retries": 0,
@@ -92,13 +100,18 @@ def _daemon(start: Start) -> dict[str, toml.Value]:
         "http_headers": {OFFERED_TO: TO_MODEL},
         "required": True,
         "default_tools_approval_mode": "approve",
-        "startup_timeout_sec": _STARTUP_SECONDS,
+        "startup_timeout_sec": STARTUP_SECONDS,
         "tool_timeout_sec": start.limits.tool_seconds,
     }
 
 
 def _servers(start: Start) -> dict[str, toml.Value]:
-    mode = {"default_tools_approval_mode": SERVERS[start.approval]}
+    """Required, for what is not it does not wait for: a server that takes a second to start is left out of the work."""
+    mode: dict[str, toml.Value] = {
+        "required": True,
+        "startup_timeout_sec": STARTUP_SECONDS,
+        "default_tools_approval_mode": SERVERS[start.approval],
+    }
     tables = codex_servers(start.mcp_servers, start.limits.tool_seconds).tables
     return {
         name: {**table, **mode, **_reading(start, name)} for name, table in tables.items() if isinstance(table, Mapping)

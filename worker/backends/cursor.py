@@ -111,10 +111,10 @@ class Cursor:
         return (
             job.binary, "-p", "--output-format", "stream-json",
             "--trust", "--approve-mcps",
-            "--workspace", job.start.cwd,
-            "--model", job.start.model,
+            f"--workspace={job.start.cwd}",
+            f"--model={job.start.model}",
             *(("--force",) if self._permission.everything else ()),
-            *(("--resume", job.session) if job.session else ()),
+            *((f"--resume={job.session}",) if job.session else ()),
         )  # fmt: skip
 
     def _message(self) -> str:

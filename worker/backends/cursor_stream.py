@@ -163,9 +163,10 @@ def _usage(count: Count | None) -> Usage | None:
     if count is None or count == Count():
         return None
     return Usage(
-        input_tokens=count.input_tokens + count.cache_write_tokens,
+        input_tokens=count.input_tokens,
         output_tokens=count.output_tokens,
         cache_read_tokens=count.cache_read_tokens,
+        cache_write_tokens=count.cache_write_tokens,
     )
 
 

@@ -14,15 +14,16 @@ import msgspec
 from protocol.ipc import Result
 from worker import bridge
 from worker.backends import private
-from worker.backends.opencode_config import PROVIDER, config, environment
+from worker.backends.opencode_config import OFFICIAL, PROVIDER, config, environment
 from worker.backends.opencode_project import code_in
-from worker.backends.opencode_stream import GOES_ON, LOG, Replies, parse, retried
+from worker.backends.opencode_stream import GOES_ON, LOG, TITLE, Replies, parse, retried
 from worker.backends.opencode_trace import Trace
 from worker.backends.outcome import unfinished
 from worker.backends.program import Ended, Event, Job, Launch, Program, Reached
 from worker.models.errors import Failed
 
-TITLE: Final = "opencode"
+METERED: Final = OFFICIAL
+"""Dialect -> where its requests go, unless its provider has an address of its own."""
 _NO_SESSION: Final = "Session not found"
 """Its word for an end that leaves nothing on standard output: it is all there is."""
 _PYTHON: Final = (sys.prefix, sys.base_prefix, str(Path(bridge.__file__).parents[1]))
@@ -54,12 +55,12 @@ class Opencode:
         """How to start it. Writes its configuration. Raises Failed."""
         job = self._job
         self._prepare_home()
-        session = () if job.session is None else ("--session", job.session)
-        model = f"{PROVIDER}/{job.start.model}"
-        argv = (job.binary, "run", "--print-logs", "--log-level", "INFO", "--format", "json", "--model", model)
+        session = () if job.session is None else (f"--session={job.session}",)
+        model = f"--model={PROVIDER}/{job.start.model}"
+        argv = (job.binary, "run", "--print-logs", "--log-level", "INFO", "--format", "json", model)
         env = environment(job.env, home=job.home, config=self._write_config())
         env["TMPDIR"] = str(job.place)  # it unpacks a library there each time, and leaves it
-        argv += ("--title", job.start.agent, *session)
+        argv += (f"--title={job.start.agent}", *session)
         return Launch(argv=argv, env=env, stdin=job.message.encode(), see=_PYTHON, log=LOG)
 
     def read(self, line: bytes) -> Iterator[Event]:
@@ -103,6 +104,7 @@ class Opencode:
             job.start,
             bridge=(sys.executable, "-I", "-m", "worker.bridge", str(daemon)),
             key=private.write(place / "provider.key", key) if key else None,
+            endpoint=job.endpoint,
             system=private.write(job.home / "system.md", job.start.system),
         )
         return private.write(place / "opencode.json", msgspec.json.encode(written).decode())

@@ -27,6 +27,8 @@ _SPOKEN: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
     }
 )
 """Dialect -> the client for it, where the provider itself is, and what the client wants behind a base URL."""
+OFFICIAL: Final[Mapping[str, str]] = {dialect: official for dialect, (_, official, _) in _SPOKEN.items()}
+"""Dialect -> where the provider itself is."""
 _COMPATIBLE: Final = "@ai-sdk/openai-compatible"
 """The client for whoever speaks as OpenAI did. All three are built in: nothing is fetched."""
 
@@ -57,8 +59,13 @@ _SWITCHES: Final = (
 """What it is told to leave alone."""
 
 
-def config(start: Start, *, bridge: tuple[str, ...], key: Path | None, system: Path) -> dict[str, Any]:
-    """The configuration. ``bridge`` runs Daemon MCP, ``key`` holds the provider's key. Raises Failed."""
+def config(
+    start: Start, *, bridge: tuple[str, ...], key: Path | None, system: Path, endpoint: str | None = None
+) -> dict[str, Any]:
+    """The configuration; requests go to ``endpoint``, the provider's own address unless given.
+
+    ``bridge`` runs Daemon MCP, ``key`` holds the provider's key. Raises Failed.
+    """
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
     milliseconds = int(start.limits.tool_seconds * 1000)
@@ -67,13 +74,14 @@ def config(start: Start, *, bridge: tuple[str, ...], key: Path | None, system: P
         "share": "disabled",
         "snapshot": False,
         "enabled_providers": [PROVIDER],
-        "provider": {PROVIDER: _provider(start, start.provider, key)},
+        "provider": {PROVIDER: _provider(start, start.provider, key, endpoint)},
         "permission": {**PERMISSIONS[start.approval], **_of_servers(start)},
         "mcp": {
             **opencode_servers(start.mcp_servers, start.limits.tool_seconds),
             DAEMON: {"type": "local", "command": bridge, "enabled": True, "timeout": milliseconds},
         },
         "instructions": [str(system)],
+        **({"agent": {"build": {"temperature": start.temperature}}} if start.temperature is not None else {}),
     }
 
 
@@ -99,7 +107,7 @@ def _of_servers(start: Start) -> dict[str, str]:
     }
 
 
-def _provider(start: Start, provider: Provider, key: Path | None) -> dict[str, Any]:
+def _provider(start: Start, provider: Provider, key: Path | None, endpoint: str | None) -> dict[str, Any]:
     client, official, tail = _SPOKEN[provider.dialect]
     if provider.base_url is not None and provider.dialect == "openai":
         client = _COMPATIBLE
@@ -108,8 +116,18 @@ def _provider(start: Start, provider: Provider, key: Path | None) -> dict[str, A
         "npm": client,
         "name": provider.name,
         "options": {
-            "baseURL": (provider.base_url or official).rstrip("/") + tail,
+            "baseURL": (endpoint or provider.base_url or official).rstrip("/") + tail,
             **({"apiKey": f"{{file:{key}}}"} if key is not None else {}),
         },
-        "models": {start.model: {"limit": limit}},
+        "models": {start.model: {"limit": limit, "temperature": True, "options": _options(start, provider)}},
+    }
+
+
+def _options(start: Start, provider: Provider) -> dict[str, Any]:
+    """How the model is to think, in the words of the client that asks it."""
+    thinking = start.thinking_tokens
+    effort = "effort" if provider.dialect == "anthropic" else "reasoningEffort"
+    return {
+        **({effort: start.effort} if start.effort is not None else {}),
+        **({"thinking": {"type": "enabled", "budgetTokens": thinking}} if thinking is not None else {}),
     }

@@ -13,19 +13,23 @@ import msgspec
 
 from protocol.instruction import Usage
 from protocol.ipc import NULL, Json, ToolCall
-from worker.backends.program import Doing, Event, Over, Pauses, Said, SessionIs, ToolEnded, Turn
-from worker.models.errors import Failed, cause_of, codes_in, message_in
+from worker.backends.outcome import unserved
+from worker.backends.program import Doing, Event, Hopeless, Over, Pauses, Said, SessionIs, ToolEnded, Turn
+from worker.models.errors import Failed, cause_in, codes_in, message_in
 from worker.models.retry_after import retry_after
 
+TITLE: Final = "opencode"
 GOES_ON: Final = "tool-calls"
 """The reason of a reply after which it asks again."""
 
 LOG: Final = re.compile(
-    rb'timestamp=\S+ level=\w+ (?:.*?message="(?P<told>stream error|llm runtime selected)"'
-    rb'(?:.*?error\.error="(?P<why>(?:[^"\\]|\\.)*))?)?',
+    rb'timestamp=\S+ level=\w+ (?:.*?message="(?P<told>stream error|llm runtime selected|server unavailable)"'
+    rb'(?: key=(?P<server>\S+))?(?:.*?error\.error="(?P<why>(?:[^"\\]|\\.)*))?)?',
     re.DOTALL,
 )
-"""A line of its log; ``told``: a request to the provider that failed, or that it makes."""
+"""A line of its log; ``told``: a request to the provider that failed, or that it makes; or a server that did not come.
+"""
+_UNSERVED: Final = b"server unavailable"
 _FAILED: Final = b"stream error"
 PAUSE_SECONDS: Final = 90.0
 """It pauses for half a minute at most, up to five times, unless the provider asks for more (Retry-After)."""
@@ -170,6 +174,8 @@ def retried(line: bytes) -> Iterable[Event] | None:
     found = LOG.match(line)
     if found is None or found["told"] is None:
         return None
+    if found["told"] == _UNSERVED:
+        return (Hopeless(unserved(TITLE, (found["server"] or b"").decode("utf-8", "replace"), "it did not start")),)
     if found["told"] != _FAILED:
         return (Doing("asking the model"),)
     words = (found["why"] or b"").decode("utf-8", "replace")
@@ -182,9 +188,10 @@ def failed(error: Trouble) -> Failed:
     data = error.data
     body = _json(data.response_body)
     codes = [*codes_in(body), *([_NAMED[error.name]] if error.name in _NAMED else [])]
+    message = message_in(body) or data.message or error.name
     return Failed(
-        cause_of(data.status_code, codes),
-        f"opencode: {message_in(body) or data.message or error.name}",
+        cause_in(data.status_code, codes, message),
+        f"opencode: {message}",
         http_status=data.status_code,
         retry_after_seconds=retry_after(data.response_headers),
         code=codes[0][:100] if codes else None,
@@ -193,9 +200,10 @@ def failed(error: Trouble) -> Failed:
 
 def _usage(tokens: Tokens) -> Usage:
     return Usage(
-        input_tokens=tokens.input + tokens.cache.write,
+        input_tokens=tokens.input,
         output_tokens=tokens.output + tokens.reasoning,
         cache_read_tokens=tokens.cache.read,
+        cache_write_tokens=tokens.cache.write,
     )
 
 

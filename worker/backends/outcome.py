@@ -2,6 +2,7 @@
 
 import signal
 
+from protocol.errors import UNSERVED
 from worker.backends.program import Ended
 from worker.models.errors import Failed
 
@@ -11,6 +12,11 @@ def unfinished(title: str, ended: Ended) -> Failed:
     said = f": {ended.stderr}" if ended.stderr else ""
     text = f"{title} ended with {_exit(ended)} before it said that it was done{said}"
     return Failed("protocol" if ended.code == 0 else "crash", text)
+
+
+def unserved(title: str, server: str, why: str) -> Failed:
+    """The failure of one that would work without the tools of an MCP server that its agent's file gives it."""
+    return Failed("network", f"{title} has no MCP server {server}: {why}", code=UNSERVED)
 
 
 def _exit(ended: Ended) -> str:

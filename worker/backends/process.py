@@ -79,6 +79,8 @@ class Process:
                 chunk = await self._read(self._stdout)
             self._at_end = not chunk and not self._waiting
             self._waiting.extend(self._lines.feed(chunk) if chunk else self._lines.rest() if self._at_end else ())
+        if not self._waiting:
+            await self._buried.wait()  # the end of its log may tell something yet
         return self._waiting.popleft() if self._waiting else None
 
     def over(self) -> None:

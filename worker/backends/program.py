@@ -33,6 +33,8 @@ class Job:
     """The environment that the attempt's programs have; the provider's key is not in it."""
     max_turns: int
     """Replies left of max_steps."""
+    endpoint: str | None = None
+    """Where its requests to its provider go; None: where the provider is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,12 @@
-"""An agent's own MCP servers, as codex and opencode are told of them. Pure.
+"""An agent's own MCP servers, as codex and opencode are told of them.
 
 What they get of the user's environment is secret: in a file that outlives the attempt there is only the name of a
 variable of the program's own process.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
+from shutil import which
 from typing import Any, Final, NamedTuple
 
 from protocol.agent import McpServer
@@ -12,6 +14,8 @@ from worker.backends import toml
 
 VARIABLE: Final = "AGENT_WORKER_PRIVATE_SERVER_{}"
 """Name of a value in codex's environment: no two servers share one, and none of them is codex's to follow."""
+STARTUP_SECONDS: Final = 60
+"""For an MCP server to come, ours and the agent's own."""
 _SHELL: Final = "/bin/sh"
 _RENAMED: Final = 'export {0}="${1}"; unset {1}; '
 
@@ -23,8 +27,21 @@ class CodexServers(NamedTuple):
     variables: Mapping[str, str]
 
 
+def absent(servers: Mapping[str, McpServer], path: str, cwd: str) -> str | None:
+    """The name of the first server whose program is not there, looked for as it will be started; None: all are."""
+    for name, server in servers.items():
+        if server.url is None and which(_placed(server.command or "", cwd), path=path) is None:
+            return name
+    return None
+
+
+def _placed(command: str, cwd: str) -> str:
+    """A command with a slash is looked for in the directory that it is started in, others on the PATH."""
+    return str(Path(cwd, command)) if "/" in command else command
+
+
 def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> CodexServers:
-    """``servers`` for codex. A server that does not come is left out by it: none of these is required."""
+    """``servers`` for codex."""
     tables: dict[str, toml.Value] = {}
     variables: dict[str, str] = {}
     for name, server in servers.items():

@@ -5,11 +5,15 @@ one are back, so that as little as possible is left of which nobody knows what c
 """
 
 import re
+from contextlib import suppress
 from typing import Final
 
 import msgspec
+import trio
 
+from protocol.instruction import Usage
 from protocol.ipc import Entry, Go, Json, Limits, Result, Start, ToolCall, Yield
+from worker.backends.meter import Meter
 from worker.backends.program import (
     Doing,
     Event,
@@ -24,12 +28,16 @@ from worker.backends.program import (
     Turn,
 )
 from worker.conversation import Conversation
-from worker.fit import clean, shorten
-from worker.link import Link
+from worker.fit import TooLarge, clean, shorten
+from worker.link import Link, LinkLost
 
 ARGUMENTS_BYTES: Final = 8 * 1024
 RESULT_BYTES: Final = 8 * 1024
 """Of one call: the program itself keeps the whole of it, this is for people, and for a ledger."""
+CATCH_UP_SECONDS: Final = 2.0
+"""For a reply that was paid for to be told, before the next one is asked for."""
+BOOK_SECONDS: Final = 3.0
+"""For what was spent to be booked after its end."""
 _ASKING: Final = "asking the model"
 _OURS: Final = re.compile(r"(?:mcp__)?daemon(?:__|[-_./])(\w+)")
 
@@ -50,9 +58,60 @@ class Teller:
         """Whether it has said its last."""
         self.pauses: Pauses | None = None
         """Set while it waits of its own accord."""
+        self.meter: Meter | None = None
+        """What its requests pass, where they do."""
+        self.going_on = trio.CancelScope()
+        """Cancelled where it has to stop, whatever it says: ``ended`` says why."""
+        self.ended: Result | None = None
+        self._allowance = start.allowance
+        self._telling = trio.Lock()
+
+    async def may_ask(self) -> None:
+        """Return once what was spent is booked and there is money for another request; never, where there is none.
+
+        The reply that was paid for last is given time to be told, so that its cost stands with it.
+        """
+        with trio.move_on_after(CATCH_UP_SECONDS):
+            await self._metered().taken()
+        try:
+            if (ended := await self._book()) is not None:
+                self._end(ended)
+            if self._allowance != 0:
+                return
+            await trio.sleep(CATCH_UP_SECONDS)  # it is ended between two of its turns, if it comes to that
+            self._end(Result(status="incomplete", text=self._conversation.text, cause="budget"))
+        except (LinkLost, TooLarge):
+            pass  # whoever tells what it says hears of that too
+        await trio.sleep_forever()
+
+    async def close(self) -> None:
+        """Book what was spent and not told, once it has ended; shielded from cancellation, and bounded."""
+        with trio.move_on_after(BOOK_SECONDS, shield=True), suppress(LinkLost, TooLarge):
+            await self._book()
+
+    async def _book(self) -> Result | None:
+        async with self._telling:  # what is being told is booked first, and says what there is left
+            spent = None if self.meter is None else self.meter.take()
+            return None if spent is None else await self._record(self._session_entry(spent))
+
+    def _metered(self) -> Meter:
+        assert self.meter is not None, "what asks is metered"
+        return self.meter
+
+    def _end(self, ended: Result) -> None:
+        self.ended = ended
+        self.going_on.cancel()
+
+    def _cost(self, usage: Usage | None) -> Usage | None:
+        """What is to be booked with a reply: what its answers cost on their way; else what the program says itself."""
+        return self.meter.take() if self.meter is not None and self.meter.used else usage
 
     async def tell(self, event: Event) -> Result | None:
         """Tell ``event``; how the work ends where it has to stop now. Raises Failed, LinkLost, fit.TooLarge."""
+        async with self._telling:
+            return await self._tell(event)
+
+    async def _tell(self, event: Event) -> Result | None:
         match event:
             case SessionIs(id=session):
                 return await self._settle(session)
@@ -61,8 +120,11 @@ class Teller:
             case Doing():
                 self._doing = event
                 await self.alive()
-            case Turn() | ToolEnded() | Spent():
+            case Turn() | ToolEnded():
                 return await self._record(self._entry(event))
+            case Spent(usage=told):
+                usage = self._cost(told)
+                return None if usage is None else await self._record(self._session_entry(usage))
             case Reached():
                 self.reached = True
             case Over():
@@ -88,20 +150,25 @@ class Teller:
         ended = await self._record(Entry(k=self._k, kind="session", session=session, note=self._cwd))
         return None if ended is not None and ended.status == "yielded" else ended
 
-    def _entry(self, event: Turn | ToolEnded | Spent) -> Entry:
+    def _session_entry(self, usage: Usage) -> Entry:
+        """What was spent beside replies that are told."""
+        return Entry(k=self._k, kind="session", session=self._session, note=self._cwd, usage=usage)
+
+    def _entry(self, event: Turn | ToolEnded) -> Entry:
         match event:
             case Turn():
                 calls = tuple(map(brief, event.calls))
-                return Entry(k=self._k, kind="reply", text=clean(event.text), calls=calls, usage=event.usage)
+                return Entry(
+                    k=self._k, kind="reply", text=clean(event.text), calls=calls, usage=self._cost(event.usage)
+                )
             case ToolEnded():
                 text = shorten(clean(event.text), RESULT_BYTES)
                 name, is_error = plain(event.name), event.is_error
                 return Entry(k=self._k, kind="tool", text=text, call_id=event.call_id, name=name, is_error=is_error)
-            case Spent():
-                return Entry(k=self._k, kind="session", session=self._session, note=self._cwd, usage=event.usage)
 
     async def _record(self, entry: Entry) -> Result | None:
         answer = await self._link.record(entry)
+        self._allowance = answer.allowance if isinstance(answer, Go) else self._allowance
         self._conversation.add(entry)
         last = self._conversation.last
         call = last.pending if last else None

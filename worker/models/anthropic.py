@@ -33,6 +33,7 @@ class AnthropicModel:
     def __init__(
         self, start: Start, provider: Provider, list_tools: ListTools, http: httpx2.AsyncClient | None = None
     ) -> None:
+        self._start = start
         self._model = start.model
         self._limits = start.limits
         self._provider = provider
@@ -55,6 +56,7 @@ class AnthropicModel:
             "messages": wire.messages(conversation),
             **({"system": system} if (system := wire.system(conversation)) else {}),
             **({"tools": tools} if tools else {}),
+            **wire.options(self._start, max_tokens(self._limits, allowance)),
         }
         draft = wire.Draft()
         try:

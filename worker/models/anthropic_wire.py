@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from protocol.instruction import Usage
-from protocol.ipc import Entry, ToolCall
+from protocol.ipc import Entry, Start, ToolCall
 from worker.conversation import Conversation, Step
 from worker.fit import clean
 from worker.models.model import CUT, Reply, Stop, counted, native_of, to_native
@@ -35,12 +35,28 @@ STOPS: Final[Mapping[str, Stop]] = MappingProxyType(
 _GROWING: Final[Mapping[str, str]] = MappingProxyType({"text_delta": "text", "thinking_delta": "thinking"})
 _COUNTED: Final = frozenset({"input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"})
 _CACHE: Final = {"type": "ephemeral"}
+LEAST_THOUGHT: Final = 1024
+"""Tokens; the API refuses fewer."""
 Block = dict[str, Any]
 
 
 def system(conversation: Conversation) -> list[Block]:
     """The system prompt as blocks, cached: it is the same for every step. Empty without one."""
     return [{"type": "text", "text": conversation.system, "cache_control": _CACHE}] if conversation.system else []
+
+
+def options(start: Start, max_tokens: int) -> Block:
+    """What the agent's file says of how to think and speak.
+
+    The SDK has no word for the temperature any more, which newer models refuse and others take.
+    A thought is part of an answer of ``max_tokens``: where that leaves no room for one, the model answers without.
+    """
+    thinking = min(start.thinking_tokens or 0, max_tokens - 1)
+    return {
+        **({"output_config": {"effort": start.effort}} if start.effort is not None else {}),
+        **({"thinking": {"type": "enabled", "budget_tokens": thinking}} if thinking >= LEAST_THOUGHT else {}),
+        **({"extra_body": {"temperature": start.temperature}} if start.temperature is not None else {}),
+    }
 
 
 def tools(specs: Iterable[ToolSpec]) -> list[Block]:
@@ -162,10 +178,11 @@ class Draft:
         return ToolCall(id=clean(block["id"]), name=clean(str(block.get("name", ""))), args=arguments_json(text))
 
     def _booked(self) -> Usage:
-        """What was read from the cache is counted apart; what was written to it counts as input."""
+        """What was read from the cache, and what was written to it, are counted apart: each has its price."""
         count = self._usage
         return Usage(
-            input_tokens=count.get("input_tokens", 0) + count.get("cache_creation_input_tokens", 0),
+            input_tokens=count.get("input_tokens", 0),
             output_tokens=count.get("output_tokens", 0),
             cache_read_tokens=count.get("cache_read_input_tokens", 0),
+            cache_write_tokens=count.get("cache_creation_input_tokens", 0),
         )

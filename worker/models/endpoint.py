@@ -13,7 +13,7 @@ import httpx2
 
 from protocol.ipc import Limits, Provider
 from worker.fit import clean
-from worker.models.errors import Failed, cause_of, codes_in, message_in
+from worker.models.errors import Failed, cause_in, codes_in, message_in
 from worker.models.retry_after import retry_after
 from worker.redaction import Redaction
 
@@ -77,7 +77,7 @@ def failed(provider: Provider, error: SdkError, response: httpx2.Response | None
     codes = codes_in(error.body)
     text = message_in(error.body) or error.message
     return Failed(
-        cause_of(status, codes),
+        cause_in(status, codes, text),
         say(provider, text),
         http_status=status if status is not None and status >= 300 else None,
         retry_after_seconds=retry_after(response.headers) if response is not None else None,

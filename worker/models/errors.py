@@ -1,7 +1,8 @@
 """From what a provider said to a cause: tables, read in one order. Pure.
 
 Only structured signals count (decisions.md, Failure): a stable code in the error body, the HTTP status, the
-category of the error, the type of the exception. The prose of an error is shown to people and never matched.
+category of the error, the type of the exception. The prose of an error is shown to people and never matched, but for
+two documented sentences that Anthropic gives no code for, and then only with their status and type (``SENTENCES``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -65,6 +66,14 @@ CATEGORIES: Final[Mapping[str, Cause]] = MappingProxyType(
 """Broad words, for errors that arrive inside a stream whose status was 200."""
 
 
+SENTENCES: Final[Mapping[str, Cause]] = MappingProxyType(
+    {"prompt is too long": "context_overflow", "credit balance is too low": "quota"}
+)
+"""How messages of a 400 ``invalid_request_error`` begin that mean something else than an invalid request."""
+_PLAIN_STATUS: Final = 400
+_PLAIN_TYPE: Final = "invalid_request_error"
+
+
 class Failed(Exception):
     """The attempt cannot go on: ``cause`` says why, ``text`` says it to a person (secrets taken out)."""
 
@@ -112,6 +121,16 @@ def _of_status(status: int) -> Cause:
     if status in STATUSES:
         return STATUSES[status]
     return "overloaded" if status >= 500 else "invalid"
+
+
+def cause_in(status: int | None, codes: Iterable[str], message: str) -> Cause:
+    """The cause of an error of which the ``message`` is known too."""
+    words = tuple(codes)
+    if status in (None, _PLAIN_STATUS) and _PLAIN_TYPE in words:
+        for beginning, cause in SENTENCES.items():
+            if message.removeprefix("Your ").startswith(beginning):
+                return cause
+    return cause_of(status, words)
 
 
 def codes_in(body: object) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """OpenAI's Chat Completions through the real SDK, streaming, at any base URL. Importing this imports the SDK."""
 
-import sys
 from typing import Any, Final
 
 import httpx2
@@ -12,102 +11,105 @@ from worker.conversation import Conversation
 from worker.fit import clean
 from worker.models import openai_wire as wire
 from worker.models.endpoint import (
-    CLOSE_SECONDS,
-    NO_KEY,
-    address,
     broken,
     failed,
-    http_client,
     max_tokens,
     say,
     unfinished,
 )
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Live, Reply
+from worker.models.openai_client import OpenAIClient
 from worker.models.warm_up import NOBODY, START, import_asynchronous, one_tool, rehearse, transport
 
-BASE_URL: Final = "https://api.openai.com/v1"
-_LIMIT_NAMES: Final = {"openai": "max_completion_tokens"}
-"""What a provider calls the limit of an answer; all but OpenAI itself know ``max_tokens``."""
+_LIMITS: Final = ("max_tokens", "max_completion_tokens")
+"""What the limit of an answer is called: all but OpenAI itself know the first, and its newer models refuse it, wherever
+they are served. A server that refuses one of them by name is asked with the other."""
+_REFUSED: Final = "unsupported_parameter"
 _NO_STREAM_OPTIONS: Final = frozenset({"mistral"})
 """Providers that refuse ``stream_options`` and report usage without being asked."""
 
 
-class _Client(openai.AsyncOpenAI):
-    """The SDK's client, told its platform: to find out it would start a thread, 3 ms before the first request."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        if sys.platform == "linux":
-            self._platform = "Linux"
-
-
-class OpenAIModel:
-    """One agent's model at one endpoint of this dialect. Retries nothing: the kernel owns that."""
+class OpenAIModel(OpenAIClient):
+    """One agent's model there, over Chat Completions."""
 
     def __init__(
         self, start: Start, provider: Provider, list_tools: ListTools, http: httpx2.AsyncClient | None = None
     ) -> None:
-        self._model = start.model
-        self._limits = start.limits
-        self._provider = provider
-        self._list_tools = list_tools
-        base_url = address(provider, BASE_URL)
-        self._client = _Client(
-            api_key=provider.api_key or NO_KEY,
-            base_url=base_url,
-            max_retries=0,
-            http_client=http or http_client(base_url, self._limits),
-        )
+        super().__init__(start, provider, list_tools, http)
+        self._limit = _LIMITS[provider.name == "openai"]
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
-        """Ask once, streaming. Raises Failed."""
+        """Ask once, streaming; once more where the first way to name the limit was refused. Raises Failed."""
         await live.progress("asking the model")
         request = await self._request(conversation, allowance)
+        limit = {self._limit: max_tokens(self.start.limits, allowance)}
+        try:
+            return await self._asked({**request, **limit}, conversation, live)
+        except _LimitRefused:
+            self._limit = _other(self._limit)
+            limit = {self._limit: max_tokens(self.start.limits, allowance)}
+            return await self._asked({**request, **limit}, conversation, live)
+
+    async def _asked(self, request: dict[str, Any], conversation: Conversation, live: Live) -> Reply:
         draft = wire.Draft()
         try:
-            async with await self._client.chat.completions.create(stream=True, **request) as stream:
+            async with await self.client.chat.completions.create(stream=True, **request) as stream:
                 async for chunk in stream:
                     if text := draft.take(chunk.to_dict()):
                         await live.delta(clean(text))
                     else:
                         await live.progress("answering")
         except (openai.APIConnectionError, httpx2.HTTPError, ValueError) as error:
-            raise broken(self._provider, error) from error
+            raise broken(self.provider, error) from error
         except openai.APIError as error:
-            raise failed(self._provider, error, getattr(error, "response", None)) from error
+            found = failed(self.provider, error, getattr(error, "response", None))
+            if error.code == _REFUSED and error.param == self._limit:
+                raise _LimitRefused(found) from error
+            raise found from error
         except openai.OpenAIError as error:
-            raise broken(self._provider, error) from error
+            raise broken(self.provider, error) from error
         return self._judge(draft).reply(conversation.next_k)
 
     async def _request(self, conversation: Conversation, allowance: int | None) -> dict[str, Any]:
-        tools = wire.tools(await self._list_tools())
-        name = self._provider.name
+        tools = wire.tools(await self.list_tools())
+        start = self.start
         return {
-            "model": self._model,
-            _LIMIT_NAMES.get(name, "max_tokens"): max_tokens(self._limits, allowance),
+            "model": start.model,
             "messages": wire.messages(conversation),
             **({"tools": tools} if tools else {}),
-            **({} if name in _NO_STREAM_OPTIONS else {"stream_options": {"include_usage": True}}),
+            **({} if self.provider.name in _NO_STREAM_OPTIONS else {"stream_options": {"include_usage": True}}),
+            **({"reasoning_effort": start.effort} if start.effort is not None else {}),
+            **({"temperature": start.temperature} if start.temperature is not None else {}),
         }
 
     def _judge(self, draft: wire.Draft) -> wire.Draft:
         if draft.stop is None:
-            raise unfinished(self._provider)
+            raise unfinished(self.provider)
         if draft.stop in wire.BREAKDOWNS:
-            text = say(self._provider, f"it broke off with {draft.stop!r}")
+            text = say(self.provider, f"it broke off with {draft.stop!r}")
             raise Failed(wire.BREAKDOWNS[draft.stop], text, code=draft.stop)
         return draft
 
-    async def aclose(self) -> None:
-        """Close the client. Does not wait for the other side."""
-        with trio.move_on_after(CLOSE_SECONDS):
-            await self._client.close()
+
+class _LimitRefused(Failed):
+    """The server does not know the limit of an answer by this name."""
+
+    def __init__(self, found: Failed) -> None:
+        super().__init__(found.cause, found.text, http_status=found.http_status, code=found.code)
 
 
-def connect(start: Start, list_tools: ListTools) -> OpenAIModel:
-    """The model that ``start`` names."""
+def _other(limit: str) -> str:
+    return _LIMITS[limit == _LIMITS[0]]
+
+
+def connect(start: Start, list_tools: ListTools) -> OpenAIClient:
+    """The model that ``start`` names, over the API that serves it."""
     assert start.provider is not None, "the dialect came from it"
+    if start.provider.api == "responses":
+        from worker.models import openai_responses  # noqa: PLC0415  (few models are served there alone)
+
+        return openai_responses.connect(start, list_tools)
     return OpenAIModel(start, start.provider, list_tools)
 
 

@@ -24,4 +24,4 @@ def lines(body: bytes, screen: Screen, *, left: bool = False) -> list[str]:
 def usage(used: Usage) -> str:
     """Tokens and cost; a cost that is not known is not shown as nothing."""
     cost = "" if used.cost_usd is None else f", ${used.cost_usd:.4f}"
-    return f"{used.input_tokens:,} tokens in, {used.output_tokens:,} out{cost}"
+    return f"{used.input_tokens + used.cache_write_tokens:,} tokens in, {used.output_tokens:,} out{cost}"

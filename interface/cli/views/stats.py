@@ -46,7 +46,7 @@ def _cells(row: UsageRow, name: str) -> list[str]:
         str(row.instructions - sum(row.ended.values())),
         *(str(row.ended.get(status, 0)) for status in _COUNTS),
         str(row.steps),
-        str(usage.input_tokens),
+        str(usage.input_tokens + usage.cache_write_tokens),
         str(usage.output_tokens),
         str(usage.cache_read_tokens),
         _cost(row),

@@ -108,10 +108,12 @@ UPDATE instructions SET state = :status, result_text = :text, cause = :cause, er
   waits_for = NULL, wait_key = NULL, not_before_ms = 0,
   input_tokens = min(input_tokens + :input, :largest), output_tokens = min(output_tokens + :output, :largest),
   cache_read_tokens = min(cache_read_tokens + :cache, :largest),
+  cache_write_tokens = min(cache_write_tokens + :cached, :largest),
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END
 WHERE id = :id AND epoch = :epoch
   AND (state IN ('leased', 'running') OR (:any_open AND state IN ('queued', 'yielded', 'waiting')))
-RETURNING agent, name, space, run, hops, asked_by, input_tokens, output_tokens, cache_read_tokens, cost_usd
+RETURNING agent, name, space, run, hops, asked_by,
+  input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
 """
 
 END_DELIVERY: Final = """
@@ -122,6 +124,7 @@ BOOK: Final = """
 UPDATE agents SET input_tokens = min(input_tokens + :input, :largest),
   output_tokens = min(output_tokens + :output, :largest),
   cache_read_tokens = min(cache_read_tokens + :cache, :largest),
+  cache_write_tokens = min(cache_write_tokens + :cached, :largest),
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END,
   last_exit = coalesce(:exit, last_exit), last_event_ms = :now, stepped = stepped OR :worked
 WHERE key = :agent
@@ -141,7 +144,7 @@ def _conclude(
         "class": error_class,
         "now": tx.now_ms,
         "any_open": any_open,
-        **_amounts(conclusion.usage),
+        **amounts_of(conclusion.usage),
     }
     row = tx.conn.execute(END, values).fetchone()
     if row is None:
@@ -156,7 +159,9 @@ def _conclude(
     give_back(tx, number)
     drop_requests(tx, number, conclusion.status)
     worked = conclusion.status in ("done", "incomplete")
-    tx.conn.execute(BOOK, {"agent": agent, "exit": ending.exit, "now": tx.now_ms, "worked": worked, **_amounts(total)})
+    tx.conn.execute(
+        BOOK, {"agent": agent, "exit": ending.exit, "now": tx.now_ms, "worked": worked, **amounts_of(total)}
+    )
     if conclusion.crash_jitter is not None:
         charge_crash(tx, agent, conclusion.crash_jitter)
     if conclusion.failure is not None:
@@ -186,20 +191,25 @@ def _conclude(
     return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))
 
 
-def _amounts(usage: Usage) -> dict[str, int | float | None]:
+def amounts_of(usage: Usage) -> dict[str, int | float | None]:
+    """The parameters by which a statement adds ``usage``."""
     return {
         "input": usage.input_tokens,
         "output": usage.output_tokens,
         "cache": usage.cache_read_tokens,
+        "cached": usage.cache_write_tokens,
         "cost": usage.cost_usd,
         "largest": LARGEST,
     }
 
 
-def _usage(input_tokens: int, output_tokens: int, cache_read_tokens: int, cost_usd: float | None) -> Usage:
+def _usage(
+    input_tokens: int, output_tokens: int, cache_read_tokens: int, cache_write_tokens: int, cost_usd: float | None
+) -> Usage:
     return Usage(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         cache_read_tokens=cache_read_tokens,
+        cache_write_tokens=cache_write_tokens,
         cost_usd=cost_usd,
     )

@@ -24,6 +24,7 @@ ADVANCE: Final = """
 UPDATE instructions SET state = 'running', entries = entries + 1, steps = steps + :step,
   input_tokens = min(input_tokens + :input, :largest), output_tokens = min(output_tokens + :output, :largest),
   cache_read_tokens = min(cache_read_tokens + :cache, :largest),
+  cache_write_tokens = min(cache_write_tokens + :cached, :largest),
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END,
   throttled_ms = 0
 WHERE id = :id AND epoch = :epoch AND entries = :k AND state IN ('leased', 'running')
@@ -66,6 +67,7 @@ def journal(
         "input": usage.input_tokens,
         "output": usage.output_tokens,
         "cache": usage.cache_read_tokens,
+        "cached": usage.cache_write_tokens,
         "cost": usage.cost_usd,
         "largest": LARGEST,
     }

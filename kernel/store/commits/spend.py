@@ -32,7 +32,7 @@ RETURNING limited_by IS NULL OR limited_by IN ('hops', 'instructions'),
 
 def spend(tx: Transaction, *, agent: str, run: int | None, usage: Usage) -> None:
     """Add ``usage`` to what ``agent`` and ``run`` have spent. A run whose budget that uses up is limited at once."""
-    tokens = min(usage.input_tokens + usage.output_tokens + usage.cache_read_tokens, LARGEST)
+    tokens = min(usage.tokens, LARGEST)
     if not tokens and not usage.cost_usd:
         return
     minute = tx.now_ms // MINUTE_MS

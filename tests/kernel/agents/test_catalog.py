@@ -138,7 +138,12 @@ MOCK = "backend: mock\nmock:\n"
     [
         ("prompt: {system: x}\n", "model", "is missing", "backend mock needs none"),
         ("model: openai/x\n", "prompt", "is missing", "system_file"),
-        ("model: gpt-5\nprompt: {system: x}", "model", "'gpt-5' is not a model", "provider/name"),
+        ("model: llama\nprompt: {system: x}", "model", "'llama' is not a model", "provider/name"),
+        ("model: anthropic/--danger\nprompt: {system: x}", "model", "'anthropic/--danger' is not a model", "an id"),
+        ("backend: claude\nmodel: anthropic/-p\nprompt: {system: x}", "model", "'anthropic/-p' is not", "an id"),
+        ("backend: cursor\nmodel: cursor/--force\nprompt: {system: x}", "model", "'cursor/--force' is not", "an id"),
+        ("model: 'openai/a b'\nprompt: {system: x}", "model", "'openai/a b' is not a model", "letters, digits"),
+        (MOCK + "  - {text: x}\nmodel: mock/--x", "model", "'mock/--x' is not a model", "an id"),
         ("model: antropic/x\nprompt: {system: x}", "model", "known: anthropic, cursor, deepseek", "mean anthropic?"),
         ("model: openai/x\nprovider: opnai\nprompt: {system: x}", "provider", "unknown provider", "mean openai?"),
         ("model: mock/x\n", "mock", "a mock needs a script", "mock: [{text"),

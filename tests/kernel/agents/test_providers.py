@@ -2,8 +2,11 @@
 
 import pytest
 
+from kernel.agents.definition import check_agent
 from kernel.agents.providers import ALIASES, PROVIDERS, CauseError, ModelRejected, Resolved, resolve
 from kernel.agents.trust import demands
+from kernel.source.nodes import MapNode
+from kernel.source.problems import Place, Problems
 from protocol.agent import Action, AgentDefinition, Endpoint, Rule
 from protocol.ipc import Provider
 from protocol.project import ProjectDefinition, ProviderEntry
@@ -107,7 +110,48 @@ def test_an_empty_key_is_a_missing_one() -> None:
         resolve(agent("openai/m"), EMPTY, {"OPENAI_API_KEY": ""})
 
 
-@pytest.mark.parametrize("model", ["", "gpt", "/x", "openai/", "nope/x"])
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("claude-sonnet-4-5", "anthropic"),
+        ("gpt-5.5-mini", "openai"),
+        ("o3", "openai"),
+        ("o4-mini", "openai"),
+        ("gemini-3-pro", "google"),
+        ("grok-5", "xai"),
+    ],
+)
+def test_a_name_that_a_provider_gave_needs_no_provider(model: str, provider: str) -> None:
+    """What people copy from a provider's own list of models."""
+    environ = {**ENVIRON, "GEMINI_API_KEY": "k", "XAI_API_KEY": "k"}
+    resolved = resolve(agent(model), EMPTY, environ)
+    assert resolved.provider is not None
+    assert (resolved.provider.name, resolved.model) == (provider, model)
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen2.5:7b", "@cf/meta/llama", "accounts/f/models/x", "sonnet[1m]", "/m/x.gguf", "~x"]
+)
+def test_ids_of_many_servers_are_models(name: str) -> None:
+    """Local servers and gateways have ids of their own kinds."""
+    assert found(agent(f"gate/{name}"), GATEWAY)[4] == name
+
+
+NO_MODELS = ["--dangerously-skip-permissions", "-p", "a b", "a\nb", "a'b", "$(x)", "x" * 201, "ü"]
+
+
+@pytest.mark.parametrize("name", NO_MODELS)
+@pytest.mark.parametrize("backend", ["sdk", "claude", "mock"])
+def test_a_model_is_never_an_option_of_a_command_line(name: str, backend: str) -> None:
+    """It is handed to programs as a word of their own, and beginning with a dash it would be told as an option."""
+    problems = Problems("x.yaml")
+    model = f"anthropic/{name}"
+    definition = AgentDefinition(name="alice", model=model, backend=backend, mock=(Rule(do=(Action(text="x"),)),))  # type: ignore[arg-type]
+    check_agent(definition, MapNode((), Place(1, 1)), EMPTY, problems)
+    assert any("is not a model" in error.message for error in problems.errors)
+
+
+@pytest.mark.parametrize("model", ["", "gpt", "/x", "openai/", "nope/x", "llama3"])
 def test_what_is_no_model_is_rejected(model: str) -> None:
     """T57: no guess."""
     with pytest.raises(ModelRejected):

@@ -60,6 +60,8 @@ AGENT: Final[Special] = {
     ("AgentDefinition", "soul"): st.dictionaries(TEXTS, FREE, max_size=2),
     ("AgentDefinition", "tools"): st.sampled_from([[], ["bash", "files"]]),
     ("AgentDefinition", "skills"): None,
+    ("AgentDefinition", "thinking"): None,
+    ("AgentDefinition", "temperature"): None,
     ("AgentDefinition", "mcp_servers"): None,
     ("AgentDefinition", "read_only"): None,
     ("Ref", "read_only"): None,
@@ -110,6 +112,8 @@ WORKFLOW: Final[Special] = {
     ("Ref", "model"): st.sampled_from(["haiku", "openai/gpt-5.5"]),
     ("Ref", "backend"): st.just("mock"),
     ("Ref", "provider"): None,
+    ("Ref", "thinking"): None,
+    ("Ref", "temperature"): None,
     ("Ref", "mock"): _SCRIPT,
 }
 _REF: Final = values(mi.type_info(WorkflowDefinition).fields[1].type.value_type.types[0], WORKFLOW)  # type: ignore[attr-defined]

@@ -324,3 +324,10 @@ async def test_the_price_list_is_read_while_the_first_worker_waits_for_its_model
             while nursery.child_tasks:
                 await trio.lowlevel.checkpoint()
         assert rate.cache_info().currsize == 1
+
+
+def test_what_is_written_to_a_cache_has_its_own_price() -> None:
+    """100,000 tokens written by the list: a quarter more than plain input; what is read is a tenth."""
+    kinds = (Usage(cache_write_tokens=100_000), Usage(input_tokens=100_000), Usage(cache_read_tokens=100_000))
+    costs = [cost_usd("anthropic", "claude-sonnet-4-5", kind) for kind in kinds]
+    assert costs == pytest.approx([0.375, 0.3, 0.03])

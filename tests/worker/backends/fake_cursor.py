@@ -138,7 +138,8 @@ class Server:
 
     def __init__(self, name: str, config: dict[str, Any]) -> None:
         self.name = name
-        self._url = config["url"]
+        self._url = config.get("url")
+        self._process = None if self._url else _started(config)
         self._headers = {key: _filled(value) for key, value in config.get("headers", {}).items()}
         self._session: str | None = None
         self._id = 0
@@ -165,6 +166,8 @@ class Server:
         if params is not None:
             self._id += 1
             body |= {"id": self._id, "params": params}
+        if self._process is not None:
+            return self._told(self._process, body)
         headers = {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
@@ -172,11 +175,29 @@ class Server:
             **({"Mcp-Session-Id": self._session} if self._session else {}),
             **self._headers,
         }
-        request = urllib.request.Request(self._url, json.dumps(body).encode(), headers)
+        request = urllib.request.Request(str(self._url), json.dumps(body).encode(), headers)
         with urllib.request.urlopen(request) as answer:
             self._session = answer.headers.get("Mcp-Session-Id", self._session)
             said = answer.read()
         return json.loads(said)["result"] if params is not None else None
+
+    def _told(self, process: subprocess.Popen[str], body: dict[str, Any]) -> Any:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(body) + "\n")
+        process.stdin.flush()
+        if "id" not in body:
+            return None
+        for line in process.stdout:
+            said = json.loads(line)
+            if said.get("id") == body["id"]:
+                return said["result"]
+        raise OSError("Connection closed")
+
+
+def _started(config: dict[str, Any]) -> subprocess.Popen[str]:
+    words, env = [config["command"], *config.get("args", [])], {**os.environ, **config.get("env", {})}
+    return subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 class Run:
@@ -189,7 +210,7 @@ class Run:
         self._permissions = _json_in(home / "cli-config.json").get("permissions", {})
         servers = _json_in(home / "mcp.json").get("mcpServers", {})
         servers |= _json_in(Path(options.workspace) / ".cursor/mcp.json").get("mcpServers", {})
-        self._servers = [Server(name, config) for name, config in servers.items() if "url" in config]
+        self._servers = [Server(name, config) for name, config in servers.items()]
         chats = home / "chats" / hashlib.md5(options.workspace.encode(), usedforsecurity=False).hexdigest()
         known = options.resume and (chats / options.resume / "store.json").exists()
         self._session = options.resume if known else str(uuid.uuid4())

@@ -43,6 +43,14 @@ class Shell:
 
 
 @dataclass(frozen=True)
+class Use:
+    """The model calls a tool of the MCP server ``own``, which is the agent's."""
+
+    tool: str
+    args: str = "{}"
+
+
+@dataclass(frozen=True)
 class Refuse:
     """The provider refuses, in the words of its API."""
 
@@ -57,7 +65,7 @@ class Quiet:
     """The provider takes the request, and says nothing until the end of the test."""
 
 
-Move = Reply | Tell | Shell | Refuse | Quiet
+Move = Reply | Tell | Shell | Use | Refuse | Quiet
 
 
 class Subject(Protocol):
@@ -94,6 +102,10 @@ class Subject(Protocol):
 
     def daemon_tool(self, name: str) -> str:
         """How its model calls a tool of Daemon MCP."""
+        ...
+
+    def own_tool(self, name: str) -> str:
+        """How its model calls a tool of the agent's own MCP server ``own``."""
         ...
 
     def shell(self, command: str) -> Call:
@@ -133,6 +145,10 @@ class ProgramSubject:
         """How its model calls a tool of Daemon MCP."""
         return f"{self.daemon_prefix}{name}"
 
+    def own_tool(self, name: str) -> str:
+        """How its model calls a tool of the agent's own MCP server ``own``."""
+        return f"{self.daemon_prefix.replace('daemon', 'own')}{name}"
+
     def shell(self, command: str) -> Call:
         """The call by which its model runs a command."""
         return self.shell_call(command)
@@ -162,6 +178,8 @@ def api_move(subject: Subject, move: Move, quiet: Silence) -> Say | Fail | Silen
             return Say(text, (call,), None, move.input_tokens, move.output_tokens, move.cached_tokens, chunk=40)
         case Shell(command=command):
             return Say(calls=(subject.shell(command),))
+        case Use(tool=tool, args=args):
+            return Say(calls=(Call(subject.own_tool(tool), args, id="call_own"),))
         case Refuse():
             error = {"type": move.kind, "message": move.message, "code": move.kind}
             return Fail(move.status, {"type": "error", "error": error}, move.headers)

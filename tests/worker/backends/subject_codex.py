@@ -27,8 +27,8 @@ CODEX: Final = ProgramSubject(
     real="node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
     keeps={"session/sessions/*/*/*/rollout-*.jsonl": '"task_complete"'},
     weaker={
-        "usage": "the tokens of a reply are told with it, or with the next one: limits act a reply late at most",
-        "resume": "what it asked for when it was cut is booked with the next attempt, without the reply that was cut",
+        "usage": "in a recording the tokens of a reply come with it or with the next one; at work it is metered",
+        "resume": "a reply that was cut before its end is booked by nobody, for its provider has not said what it cost",
         "refused_permission": "what its sandbox refuses is told to the model alone",
     },
 )

@@ -28,8 +28,10 @@ CURSOR: Final = ProgramSubject(
     shell_call=_shell,
     fields=_fields,
     fake=Path(fake_cursor.__file__),
+    lacks={"own_server_missing": "it does not say so; its model is not offered the tools"},
     weaker={
         "usage": "tokens are told once, at the end of its work; what a cut attempt spent is never told",
+        "budget_held": "its requests go to its vendor alone: it is stopped as soon as a reply is told",
         "bad_key": _NO_CAUSE,
         "throttled": _NO_CAUSE,
         "overloaded_twice": _NO_CAUSE,

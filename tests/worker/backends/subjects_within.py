@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from protocol.agent import Rule
-from tests.worker.backends.subject import Move, Quiet, Refuse, Reply, Shell, Tell
+from tests.worker.backends.subject import Move, Quiet, Refuse, Reply, Shell, Tell, Use
 from tests.worker.fake_kernel import sdk_start
 from tests.worker.scripted_api import Call
 
@@ -31,6 +31,10 @@ class Sdk:
     def daemon_tool(self, name: str) -> str:
         """As the kernel calls it."""
         return name
+
+    def own_tool(self, name: str) -> str:
+        """By the name of its server."""
+        return f"mcp__own__{name}"
 
     def shell(self, command: str) -> Call:
         """Its tool ``bash``."""
@@ -55,6 +59,10 @@ class Mock:
         """As the kernel calls it."""
         return name
 
+    def own_tool(self, name: str) -> str:
+        """By the name of its server."""
+        return f"mcp__own__{name}"
+
     def shell(self, command: str) -> Call:
         """Its action ``shell``."""
         return Call("shell", json.dumps({"command": command}))
@@ -68,17 +76,22 @@ def _action(move: Move) -> dict[str, Any]:
             return {"tool": "channel_send", "args": {"message": message}}
         case Shell(command=command):
             return {"shell": command}
+        case Use(tool=tool, args=args):
+            return {"tool": MOCK.own_tool(tool), "args": json.loads(args)}
         case Refuse(status=status):
             return {"error": {"http_status": status, "times": 1}}
         case Quiet():
             return {"sleep": 600}
 
 
-SDK: Final = Sdk()
+_TOLD: Final = "the model is told in place of the tools, and may go on without them"
+SDK: Final = Sdk(weaker={"own_program_missing": _TOLD, "own_server_missing": _TOLD})
 MOCK: Final = Mock(
     lacks={
         "system_prompt": "it has no model to tell",
         "usage": "it books what its script says",
         "refused_permission": "its script is trusted as a whole",
+        "own_program_missing": "its script knows what it calls",
+        "own_server_missing": "its script knows what it calls",
     },
 )

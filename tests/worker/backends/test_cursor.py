@@ -89,7 +89,7 @@ def test_a_link_in_its_home_leads_us_nowhere(folder: Path) -> None:
 def test_a_session_is_told_its_prompt_once(folder: Path) -> None:
     """It remembers what it was told; the words to go on come alone."""
     launch = cursor(folder, session="s1").launch()
-    assert (launch.stdin, launch.argv[-2:]) == (b"do it", ("--resume", "s1"))
+    assert (launch.stdin, launch.argv[-1]) == (b"do it", "--resume=s1")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_run_is_replies_and_what_came_back(folder: Path) -> None:
         ToolEnded(call_id="c1", name="daemon-channel_send", text="said"),
         ToolEnded(call_id="c2", name="shell", text='{"reason": "no"}', is_error=True),
         Said("Done."),
-        Turn(text="Done.", usage=Usage(input_tokens=107, output_tokens=20, cache_read_tokens=5)),
+        Turn(text="Done.", usage=Usage(input_tokens=100, output_tokens=20, cache_read_tokens=5, cache_write_tokens=7)),
         Over(),
     ]
     assert program.conclude(WELL).text == "Done."

@@ -106,7 +106,7 @@ def test_a_link_in_its_home_leads_us_nowhere(tmp_path: Path) -> None:
 def test_a_session_is_gone_on_with_under_its_id(tmp_path: Path) -> None:
     """The prompt is input."""
     launch: Launch = opencode(make_job("opencode", tmp_path, session="ses_1")).launch()
-    assert launch.argv[-2:] == ("--session", "ses_1")
+    assert launch.argv[-1] == "--session=ses_1"
     assert launch.stdin == b"do it"
 
 
@@ -153,7 +153,7 @@ def test_a_reply_is_whole_at_its_end_with_its_calls_and_what_came_of_them() -> N
     assert (session, said) == (SessionIs("ses_1"), Said("Let me."))
     assert isinstance(turn, Turn)
     assert (turn.text, [call.id for call in turn.calls]) == ("Let me.", ["c1"])
-    assert turn.usage == Usage(input_tokens=11, output_tokens=7, cache_read_tokens=4)
+    assert turn.usage == Usage(input_tokens=10, output_tokens=7, cache_read_tokens=4, cache_write_tokens=1)
     assert ended == ToolEnded(call_id="c1", name="bash", text="refused", is_error=True)
     assert isinstance(last, Turn)
     assert over == Over()

@@ -1,0 +1,43 @@
+"""Promise P27: what an attempt spent is booked, also where somebody took its instruction back meanwhile."""
+
+import pytest
+
+from kernel.store import entries, spending, usage
+from kernel.store.commits.book_late import book_late
+from kernel.store.commits.cancel import cancel
+from kernel.store.commits.journal import journal
+from protocol.errors import Refused
+from protocol.instruction import Usage
+from protocol.ipc import Entry
+from tests.kernel.store.house import open_house
+
+SPENT = Usage(input_tokens=2000, output_tokens=10, cache_write_tokens=5, cost_usd=0.5)
+TOLD_LATE = Entry(k=1, kind="session", session="s", usage=SPENT)
+
+
+async def test_what_a_cancelled_attempt_spent_counts_for_its_agent() -> None:
+    """It may have been a whole budget: cancelling in time would make it free."""
+    async with open_house(":memory:") as house:
+        await house.agents("alice")
+        (one,) = (await house.said("dm:alice", "go")).instruction_ids
+        leased = await house.take(one)
+        await house.writer.commit(journal, one, leased.epoch, Entry(k=0, kind="session", session="s"))
+        await house.writer.commit(cancel, one)
+        await house.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
+        with pytest.raises(Refused):
+            await house.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
+        assert house.reader.now(spending.of_agent, "alice", 0) == spending.Spent(2015, 0.5)
+        assert house.reader.now(usage.report).total.usage == SPENT
+        assert house.reader.now(entries.of, one)[1] == TOLD_LATE
+
+
+async def test_only_the_attempt_that_was_stopped_books_late() -> None:
+    """A newer one has another epoch, and one that goes on books as always."""
+    async with open_house(":memory:") as house:
+        await house.agents("alice")
+        (one,) = (await house.said("dm:alice", "go")).instruction_ids
+        leased = await house.take(one)
+        for epoch, k in ((leased.epoch, 0), (leased.epoch + 1, 0)):
+            with pytest.raises(Refused):
+                await house.writer.commit(book_late, one, epoch, Entry(k=k, kind="session", usage=SPENT))
+        assert house.reader.now(usage.report).total.usage == Usage()

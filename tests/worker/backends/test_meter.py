@@ -1,0 +1,95 @@
+"""Promise P27, between a program and its provider: what an answer cost is counted, and what nobody can pay for is not
+asked."""
+
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+import trio.testing
+
+from protocol.instruction import Usage
+from protocol.ipc import Limits
+from tests.worker.scripted_api import Events, Fail, Move, Say, ScriptedApi
+from worker.backends.meter import Meter, metered
+
+SPENT = Say("hello", input_tokens=10, output_tokens=5, cached_tokens=3)
+LIMITS = Limits(idle_seconds=5.0)
+
+
+async def free() -> None:
+    """There is money."""
+
+
+async def ask(meter: Meter, path: str, key: str = "k") -> httpx2.Response:
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        body: dict[str, Any] = {"stream": True, "model": "m"}
+        return await client.post(f"{meter.url}/{path}", json=body, headers={"authorization": f"Bearer {key}"})
+
+
+@pytest.mark.parametrize("path", ["messages", "chat/completions", "responses"])
+async def test_an_answer_passes_as_it_is_and_is_counted(path: str) -> None:
+    """All three APIs; the key is handed on, and nothing else is added."""
+    with ScriptedApi([SPENT, SPENT]) as api, trio.fail_after(10):
+        async with metered(f"{api.url}/v1", LIMITS, free) as meter:
+            answer = await ask(meter, path)
+            assert (meter.used, meter.take(), meter.take()) == (
+                True,
+                Usage(input_tokens=10, output_tokens=5, cache_read_tokens=3),
+                None,
+            )
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            plain = await client.post(f"{api.url}/v1/{path}", json={"stream": True, "model": "m"})
+    assert (answer.status_code, answer.content) == (200, plain.content)
+    assert (api.requests[0].path, api.requests[0].headers["authorization"]) == (f"/v1/{path}", "Bearer k")
+
+
+@pytest.mark.parametrize(
+    ("move", "status"), [(Fail(429, {"error": {"message": "no"}}, {"retry-after": "7"}), 429), (Fail(400, "x"), 400)]
+)
+async def test_a_refusal_passes_as_it_is_and_costs_nothing(move: Move, status: int) -> None:
+    """The kernel judges what its program makes of it."""
+    with ScriptedApi([move]) as api, trio.fail_after(10):
+        async with metered(api.url, LIMITS, free) as meter:
+            answer = await ask(meter, "v1/messages")
+            assert meter.take() is None
+    assert (answer.status_code, answer.headers.get("retry-after")) == (status, "7" if status == 429 else None)
+
+
+async def test_an_answer_that_breaks_off_is_broken_off_and_what_it_told_is_counted() -> None:
+    """Its input was paid for."""
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}
+    with ScriptedApi([Events((("message_start", start),), cut=True)]) as api, trio.fail_after(10):
+        async with metered(api.url, LIMITS, free) as meter:
+            with pytest.raises(httpx2.HTTPError):
+                await ask(meter, "v1/messages")
+            with trio.move_on_after(2):
+                while meter.take() != Usage(input_tokens=7, output_tokens=1):
+                    await trio.lowlevel.checkpoint()
+                return
+    raise AssertionError("it was not counted")
+
+
+async def test_a_provider_that_is_not_there_is_a_connection_that_ends() -> None:
+    """As the program would have seen it."""
+    with trio.fail_after(10):
+        async with metered("http://127.0.0.1:9", LIMITS, free) as meter:
+            with pytest.raises(httpx2.HTTPError):
+                await ask(meter, "v1/messages")
+
+
+async def test_what_may_not_be_asked_does_not_reach_the_provider() -> None:
+    """A budget that is used up."""
+    with ScriptedApi([SPENT]) as api, trio.fail_after(10):
+        asked = trio.Event()
+
+        async def never() -> None:
+            asked.set()
+            await trio.sleep_forever()
+
+        async with metered(api.url, LIMITS, never) as meter, trio.open_nursery() as nursery:
+            nursery.start_soon(ask, meter, "v1/messages")
+            await asked.wait()
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+    assert api.requests == []

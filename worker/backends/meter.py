@@ -1,0 +1,226 @@
+"""Stands between a program and its provider on loopback: counts what each answer cost, and lets no request pass that
+nobody can pay for.
+
+Programs tell of a reply when its tools are back, and of one that is cut not at all; what an answer cost is in the
+answer. Requests and answers pass as they are, key and all: nothing is kept of them.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import h11
+import httpx2
+import msgspec
+import trio
+
+from protocol.instruction import Usage
+from protocol.ipc import Limits
+from worker.backends.lines import Lines
+from worker.models.endpoint import http_client
+
+_CHUNK_BYTES: Final = 64 * 1024
+_BETWEEN_TWO: Final = frozenset(
+    {b"connection", b"host", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
+)
+"""Headers of one connection, which say nothing of the request."""
+_DATA: Final = b"data:"
+_WORD: Final = b'"usage"'
+
+May = Callable[[], Awaitable[None]]
+"""Returns once the next request may be made; never, where it may not. Raises nothing."""
+
+
+class Meter:
+    """Counts. ``url`` is what the program is told in place of its provider's."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.used = False
+        """Whether a request came at all: a program that does not go this way counts for itself."""
+        self._counted: list[Usage] = []
+        self._taken = trio.Event()
+
+    def take(self) -> Usage | None:
+        """What was spent since this was asked last; None where that is nothing."""
+        total = _sum(self._counted)
+        self._counted.clear()
+        taken, self._taken = self._taken, trio.Event()
+        taken.set()
+        return total
+
+    async def taken(self) -> None:
+        """Wait until nothing is counted that was not taken."""
+        while self._counted:
+            await self._taken.wait()
+
+    def count(self, usage: Usage) -> None:
+        """Add what one answer cost."""
+        if usage.tokens:
+            self._counted.append(usage)
+
+
+def _sum(counted: list[Usage]) -> Usage | None:
+    total = Usage()
+    for usage in counted:
+        total = total.plus(usage)
+    return total if counted else None
+
+
+@asynccontextmanager
+async def metered(upstream: str, limits: Limits, may: May) -> AsyncGenerator[Meter]:
+    """A meter before ``upstream``, a base URL, for as long as the block lasts."""
+    parts = urlsplit(upstream)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    meter = Meter(f"http://127.0.0.1:{port}{parts.path}")
+    async with http_client(upstream, limits) as client, trio.open_nursery() as nursery:
+        serve = partial(_serve, client=client, origin=origin, meter=meter, may=may)
+        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        yield meter
+        nursery.cancel_scope.cancel()
+
+
+async def _serve(stream: trio.SocketStream, *, client: httpx2.AsyncClient, origin: str, meter: Meter, may: May) -> None:
+    """Answer the requests of one connection. An answer that broke off breaks it off, too."""
+    wire = _Wire(stream)
+    try:
+        while (request := await wire.request()) is not None:
+            meter.used = True
+            await may()
+            await _pass(wire, request, client, origin, meter)
+            if not wire.again():
+                return
+    except Exception:  # noqa: BLE001  (the boundary: a program, or its provider, that breaks off or speaks no HTTP)
+        return
+
+
+async def _pass(
+    wire: "_Wire", request: tuple[h11.Request, bytes], client: httpx2.AsyncClient, origin: str, meter: Meter
+) -> None:
+    asked, body = request
+    headers = [(name, value) for name, value in asked.headers if name not in {*_BETWEEN_TWO, b"accept-encoding"}]
+    outward = client.build_request(
+        asked.method.decode(),
+        origin + asked.target.decode(),
+        content=body,
+        headers=[*headers, (b"accept-encoding", b"identity")],
+        timeout=httpx2.Timeout(client.timeout.connect, read=None, write=client.timeout.write),
+    )
+    answer = await client.send(outward, stream=True)
+    counting = _Counting()
+    try:
+        await wire.begin(answer.status_code, answer.headers.raw)
+        async for chunk in answer.aiter_raw():
+            counting.feed(chunk)
+            await wire.say(chunk)
+        counting.end()
+    finally:
+        meter.count(counting.usage)
+        with trio.CancelScope(shield=True), trio.move_on_after(1):
+            await answer.aclose()
+    await wire.end()
+
+
+class _Wire:
+    """HTTP/1.1 with the program."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._h11 = h11.Connection(h11.SERVER)
+
+    async def request(self) -> tuple[h11.Request, bytes] | None:
+        """The next request with its body; None at the end. Raises h11.ProtocolError, OSError."""
+        found: h11.Request | None = None
+        body = bytearray()
+        while True:
+            event = self._h11.next_event()
+            if event is h11.NEED_DATA:
+                if self._h11.they_are_waiting_for_100_continue:
+                    await self._send(h11.InformationalResponse(status_code=100, headers=[]))
+                self._h11.receive_data(await self._stream.receive_some(_CHUNK_BYTES))
+            elif isinstance(event, h11.Request):
+                found = event
+            elif isinstance(event, h11.Data):
+                body += event.data
+            elif isinstance(event, h11.EndOfMessage) and found is not None:
+                return found, bytes(body)
+            else:
+                return None
+
+    async def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        kept = [(name, value) for name, value in headers if name.lower() not in _BETWEEN_TWO]
+        await self._send(h11.Response(status_code=status, headers=kept))
+
+    async def say(self, chunk: bytes) -> None:
+        await self._send(h11.Data(data=chunk))
+
+    async def end(self) -> None:
+        await self._send(h11.EndOfMessage())
+
+    def again(self) -> bool:
+        """Whether another request may follow on this connection."""
+        if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
+            return False
+        self._h11.start_next_cycle()
+        return True
+
+    async def _send(self, event: Any) -> None:
+        data = self._h11.send(event)
+        if data:
+            await self._stream.send_all(data)
+
+
+class _Counting:
+    """Reads what an answer cost out of it, whichever of the three APIs it is of. Counts are totals so far."""
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._found: dict[str, Any] = {}
+
+    def feed(self, chunk: bytes) -> None:
+        for line in self._lines.feed(chunk):
+            self._look(line)
+
+    def end(self) -> None:
+        for line in self._lines.rest():
+            self._look(line)
+
+    def _look(self, line: bytes) -> None:
+        if _WORD not in line:
+            return
+        try:
+            said: object = msgspec.json.decode(line.removeprefix(_DATA).strip())
+        except (msgspec.DecodeError, RecursionError):
+            return
+        for part in (said, *(_inner(said, name) for name in ("message", "response"))):
+            usage = _inner(part, "usage")
+            if isinstance(usage, Mapping):
+                self._found |= {key: value for key, value in usage.items() if value is not None}
+
+    @property
+    def usage(self) -> Usage:
+        """In the words of Anthropic, where its input has no cache in it, or of one of OpenAI's APIs, where it has."""
+        found = self._found
+        read = _number(found, "input_tokens") or _number(found, "prompt_tokens")
+        written = _number(found, "output_tokens") or _number(found, "completion_tokens")
+        details = _inner(found, "input_tokens_details") or _inner(found, "prompt_tokens_details")
+        cached = _number(details, "cached_tokens") or _number(found, "prompt_cache_hit_tokens")
+        return Usage(
+            input_tokens=max(0, read - cached),
+            output_tokens=written,
+            cache_read_tokens=cached or _number(found, "cache_read_input_tokens"),
+            cache_write_tokens=_number(found, "cache_creation_input_tokens"),
+        )
+
+
+def _inner(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, Mapping) else None
+
+
+def _number(value: object, name: str) -> int:
+    found = _inner(value, name)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else 0

@@ -1,0 +1,72 @@
+"""OpenAI's Responses API through the real SDK, streaming: for models that are served there and nowhere else."""
+
+from typing import Any, Final
+
+import httpx2
+import openai
+
+from protocol.ipc import Start
+from worker.conversation import Conversation
+from worker.fit import clean
+from worker.models import responses_wire as wire
+from worker.models.endpoint import broken, failed, max_tokens, say, unfinished
+from worker.models.errors import Failed, cause_in, codes_in, message_in
+from worker.models.model import ListTools, Live, Reply
+from worker.models.openai_client import OpenAIClient
+
+_LEAST_TOKENS: Final = 16
+"""The API refuses a smaller limit."""
+
+
+class ResponsesModel(OpenAIClient):
+    """One agent's model there. Keeps nothing at the provider: the whole conversation goes with each request."""
+
+    async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
+        """Ask once, streaming. Raises Failed."""
+        await live.progress("asking the model")
+        draft = wire.Draft()
+        request = _request(self.start, conversation, allowance, wire.tools(await self.list_tools()))
+        try:
+            async with await self.client.responses.create(stream=True, **request) as stream:
+                async for event in stream:
+                    if text := draft.take(event.to_dict()):
+                        await live.delta(clean(text))
+                    else:
+                        await live.progress("answering")
+        except (openai.APIConnectionError, httpx2.HTTPError, ValueError) as error:
+            raise broken(self.provider, error) from error
+        except openai.APIError as error:
+            raise failed(self.provider, error, getattr(error, "response", None)) from error
+        except openai.OpenAIError as error:
+            raise broken(self.provider, error) from error
+        if draft.error is not None:
+            raise self._failed(draft.error)
+        if not draft.ended:
+            raise unfinished(self.provider)
+        return draft.reply(conversation.next_k)
+
+    def _failed(self, error: Any) -> Failed:
+        codes, text = codes_in(error), message_in(error) or "the response failed"
+        return Failed(cause_in(None, codes, text), say(self.provider, text), code=codes[0][:100] if codes else None)
+
+
+def connect(start: Start, list_tools: ListTools) -> ResponsesModel:
+    """The model that ``start`` names."""
+    assert start.provider is not None, "the dialect came from it"
+    return ResponsesModel(start, start.provider, list_tools)
+
+
+def _request(
+    start: Start, conversation: Conversation, allowance: int | None, tools: list[dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "model": start.model,
+        "input": wire.items(conversation),
+        "max_output_tokens": max(_LEAST_TOKENS, max_tokens(start.limits, allowance)),
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        **({"instructions": conversation.system} if conversation.system else {}),
+        **({"tools": tools} if tools else {}),
+        **({"reasoning": {"effort": start.effort}} if start.effort is not None else {}),
+        **({"temperature": start.temperature} if start.temperature is not None else {}),
+    }
