@@ -9,7 +9,7 @@ from kernel.policy.approval import State
 from kernel.store.clock_text import optional_rfc3339, rfc3339
 from protocol.agent import Approval
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow
-from protocol.names import approval_id, instruction_id, name_of, number_of, rule_id
+from protocol.names import approval_id, instruction_id, name_of, number_of, place_of, rule_id
 
 SHOWN_BYTES: Final = 64 * 1024
 """Of an input in a list; the whole of it is shown with the request itself."""
@@ -57,7 +57,7 @@ def _listed(row: _Row) -> ApprovalRow:
     return ApprovalRow(
         id=approval_id(row.number),
         agent=row.name,
-        space=row.space,
+        space=place_of(row.space),
         tool=row.tool,
         input=whole[:SHOWN_BYTES].decode("utf-8", "ignore") if cut else msgspec.Raw(whole),
         cut=cut,
@@ -77,7 +77,7 @@ def info(conn: apsw.Connection, approval: str) -> ApprovalInfo | None:
     return ApprovalInfo(
         id=approval_id(row.number),
         agent=row.name,
-        space=row.space,
+        space=place_of(row.space),
         tool=row.tool,
         input=msgspec.Raw(row.given or b"null"),
         reason=row.why,

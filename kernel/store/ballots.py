@@ -13,7 +13,7 @@ from kernel.policy.ballot import Ballot, Undecided, counted, tally
 from kernel.rule.view import PutToVote
 from kernel.store.clock_text import optional_rfc3339, rfc3339
 from protocol.ballot import BallotInfo, BallotState, BallotType, Method, Option, Resolution, TieBreaker, Vote, Why
-from protocol.names import AgentKey
+from protocol.names import AgentKey, place_of
 
 LISTED: Final = 1000
 
@@ -177,7 +177,7 @@ def _info(conn: apsw.Connection, row: _Row) -> BallotInfo:
     stands = tally(counting, choices, row.created_ms) if row.state == "open" else None
     return BallotInfo(
         id=row.name,
-        space=row.space,
+        space=place_of(row.space),
         type=row.type,
         title=row.title,
         description=row.description,

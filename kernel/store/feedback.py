@@ -6,7 +6,7 @@ import apsw
 
 from kernel.store.clock_text import rfc3339
 from protocol.api.feedback import FeedbackList, FeedbackRow
-from protocol.names import feedback_id
+from protocol.names import feedback_id, place_of
 
 LIMIT_CHARACTERS: Final = 2_000_000
 """Of one answer: agents write this, and as much as they like."""
@@ -22,5 +22,13 @@ def listing(conn: apsw.Connection, limit: int) -> FeedbackList:
         room -= len(text)
         if room < 0 and found:
             break
-        found.append(FeedbackRow(id=feedback_id(number), at=rfc3339(at_ms), author=author, space=space, text=text))
+        found.append(
+            FeedbackRow(
+                id=feedback_id(number),
+                at=rfc3339(at_ms),
+                author=author,
+                space=None if space is None else place_of(space),
+                text=text,
+            )
+        )
     return FeedbackList(feedback=tuple(reversed(found)))

@@ -12,7 +12,7 @@ from protocol.api.instructions import Dead, DeadRow
 from protocol.api.messages import InstructionResult
 from protocol.errors import Cause
 from protocol.instruction import Status, Usage, WaitReason
-from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of, place_of
 
 # A loose index scan: from agent to agent, and for each straight to the head of its queue.
 READY: Final = """
@@ -112,7 +112,7 @@ def dead(conn: apsw.Connection) -> Dead:
         DeadRow(
             id=instruction_id(number),
             agent=name,
-            space=space,
+            space=place_of(space),
             status=state,
             error_class=error_class,
             cause=cause,

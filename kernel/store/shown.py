@@ -15,7 +15,7 @@ from kernel.store.unasked import unasked
 from protocol.api.instructions import AttemptInfo, InstructionInfo, QueueReport, QueueRow, StepInfo
 from protocol.errors import ErrorClass
 from protocol.instruction import LANES, Status
-from protocol.names import AgentKey, AgentName, SpaceId, instruction_id, message_id, name_of, number_of
+from protocol.names import AgentKey, AgentName, SpaceId, instruction_id, message_id, name_of, number_of, place_of
 
 INFO: Final = """
 SELECT i.name, i.space, i.lane, i.result_text, i.error_class, i.cause, i.manifest,
@@ -83,7 +83,7 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
     return InstructionInfo(
         id=id,
         agent=row.name,
-        space=row.space,
+        space=place_of(row.space),
         status=found[_WIDTH],
         lane=LANES[row.lane],
         attempts=tuple(_attempt(one) for one in conn.execute(ATTEMPTS, (number,))),

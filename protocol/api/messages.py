@@ -2,7 +2,7 @@
 
 import msgspec
 
-from protocol.api.document import Ask, Body, Document
+from protocol.api.document import Ask, Body, Document, Page
 from protocol.instruction import DeliveryState, Status, Usage
 from protocol.message import Message
 
@@ -56,8 +56,8 @@ class SendReport(Document, frozen=True, kw_only=True):
     schema: str = "awk/send/1"
 
 
-class Channel(Document, frozen=True, kw_only=True):
-    """``awk channel``, ``awk peek``."""
+class Channel(Page, frozen=True, kw_only=True):
+    """``awk channel``, ``awk peek``: oldest first. ``next`` goes into ``since`` if that was given, else ``before``."""
 
     space: str
     messages: tuple[Message, ...]

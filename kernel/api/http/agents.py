@@ -13,6 +13,7 @@ from kernel.agents.registry import file_spec
 from kernel.api.context import Services
 from kernel.api.http.once import once
 from kernel.api.http.route import Call
+from kernel.api.http.spaces import agent_key, space_of
 from kernel.api.reply import Reply, json_reply
 from kernel.source.problems import BadDefinition, place_text
 from kernel.store import agents, deliveries, shown
@@ -25,7 +26,7 @@ from protocol.api.agents import AgentInfo, AgentList, AgentMade, AgentPatch, Age
 from protocol.api.instructions import QueueReport
 from protocol.api.messages import Inbox
 from protocol.errors import Refused
-from protocol.names import AgentKey, NameRejected, check_name, name_of, split_space
+from protocol.names import AgentKey, NameRejected, check_name, name_of, place_of
 
 _decoder = msgspec.json.Decoder(AgentDefinition)
 
@@ -117,19 +118,20 @@ async def delete(services: Services, call: Call[None]) -> Reply:
 
 async def queue(services: Services, call: Call[None]) -> QueueReport:
     """GET /agents/:name/queue: what it does and what waits for it."""
-    name = call.args["name"]
+    name = agent_key(services, call.args["name"])
     check_known(services, name)
     return await services.reader.read(shown.queue, name, services.now_ms())
 
 
 async def inbox(services: Services, call: Call[None]) -> Inbox:
     """GET /agents/:name/inbox?space=: what it has not handled there; without a space, in the one it lives in."""
-    name = call.args["name"]
+    name = agent_key(services, call.args["name"])
     record = check_known(services, name)
     home = record.home_space if record is not None and record.home_space else f"dm:{name}"
-    space = ":".join(split_space(call.query.get("space", home)))
+    asked = call.query.get("space")
+    space = home if asked is None else space_of(services, asked)
     rows = services.reader.now(deliveries.inbox, name, space, call.number("limit", 200, low=1, high=deliveries.LIMIT))
-    return Inbox(agent=name_of(name), space=space, deliveries=rows)
+    return Inbox(agent=name_of(name), space=place_of(space), deliveries=rows)
 
 
 def check_known(services: Services, name: str) -> AgentRecord | None:

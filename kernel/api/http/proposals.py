@@ -22,6 +22,7 @@ from protocol.api.proposals import (
 )
 from protocol.ballot import BallotInfo
 from protocol.errors import Refused
+from protocol.names import place_of
 
 
 async def everywhere(services: Services, call: Call[None]) -> ProposalList:
@@ -46,7 +47,7 @@ async def show(services: Services, call: Call[None]) -> ProposalInfo:
     if found is None:
         known = [one.id for one in await services.reader.read(ballots.in_space, space)]
         hint = suggest(name, known, what="it has") if known else "nothing was put to the vote there"
-        raise Refused("not_found", f"{space} has no proposal {name[:40]!r}", hint)
+        raise Refused("not_found", f"{place_of(space)} has no proposal {name[:40]!r}", hint)
     return document(found)
 
 

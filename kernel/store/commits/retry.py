@@ -9,7 +9,7 @@ from kernel.store.commits.paused import keep_paused
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.instruction import LANES
-from protocol.names import is_personal
+from protocol.names import is_personal, place_of
 
 # Its age counts from now: what failed last week is not starved. It belongs to the run that is there today.
 RETRY: Final = """
@@ -84,5 +84,5 @@ def _check_place(tx: Transaction, found: Found) -> None:
     if is_personal(found.space) or tx.conn.execute(MEMBER_NOW, (found.space, found.agent)).fetchone() is not None:
         return
     name = found.space.partition(":")[0]
-    text = f"{found.name} is in no workflow {found.space} now"
+    text = f"{found.name} is in no workflow {place_of(found.space)} now"
     raise Refused("workflow_not_running", text, f"start it: awk start {name}")
