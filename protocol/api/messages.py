@@ -91,8 +91,11 @@ class InboxRow(Body, frozen=True, kw_only=True):
     flag: str | None = None
 
 
-class Inbox(Document, frozen=True, kw_only=True):
-    """``awk inbox``, GET /agents/:name/inbox: what the agent has not handled in one space."""
+class Inbox(Page, frozen=True, kw_only=True):
+    """``awk inbox``, GET /agents/:name/inbox: what the agent has not handled in one space.
+
+    ``next`` goes into ``after``.
+    """
 
     agent: str
     space: str

@@ -12,6 +12,7 @@ from kernel.agents.ephemeral import agent_from_request
 from kernel.agents.registry import file_spec
 from kernel.api.context import Services
 from kernel.api.http.once import once
+from kernel.api.http.paging import page_of
 from kernel.api.http.route import Call
 from kernel.api.http.spaces import agent_key, space_of
 from kernel.api.reply import Reply, json_reply
@@ -120,7 +121,7 @@ async def queue(services: Services, call: Call[None]) -> QueueReport:
     """GET /agents/:name/queue: what it does and what waits for it."""
     name = agent_key(services, call.args["name"])
     check_known(services, name)
-    return await services.reader.read(shown.queue, name, services.now_ms())
+    return await services.reader.read(shown.queue, name, services.now_ms(), page_of(call, "after", "i"))
 
 
 async def inbox(services: Services, call: Call[None]) -> Inbox:
@@ -130,8 +131,11 @@ async def inbox(services: Services, call: Call[None]) -> Inbox:
     home = record.home_space if record is not None and record.home_space else f"dm:{name}"
     asked = call.query.get("space")
     space = home if asked is None else space_of(services, asked)
-    rows = services.reader.now(deliveries.inbox, name, space, call.number("limit", 200, low=1, high=deliveries.LIMIT))
-    return Inbox(agent=name_of(name), space=place_of(space), deliveries=rows)
+    page = page_of(call, "after", "m", default=deliveries.LIMIT)
+    found = await services.reader.read(deliveries.inbox, name, space, page.limit + 1, page.after or 0)
+    rows, following = page.cut(found, lambda row: row.message_id)
+    total = services.reader.now(deliveries.count, name, space)
+    return Inbox(agent=name_of(name), space=place_of(space), deliveries=rows, total=total, next=following)
 
 
 def check_known(services: Services, name: str) -> AgentRecord | None:

@@ -4,11 +4,12 @@ import apsw
 
 from kernel.api.context import Services
 from kernel.api.http.not_running import not_running
-from kernel.api.http.paging import Page, page_of
+from kernel.api.http.paging import page_of
 from kernel.api.http.route import Call
 from kernel.policy.ending import Choice
 from kernel.store import answers, finals, instructions, messages, workflows, worktrees
 from kernel.store.clock_text import optional_rfc3339, rfc3339
+from kernel.store.page import Page
 from kernel.store.workflows import RunFilter, WorkflowRecord
 from kernel.workflows.answer import NotJson, read_output
 from protocol.api.runs import RunList, RunReport, RunRow

@@ -38,7 +38,15 @@ from protocol.api.agents import (
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
 from protocol.api.feedback import FeedbackAdded, FeedbackList, FeedbackRequest
-from protocol.api.instructions import Dead, InstructionInfo, InstructionList, PromptReport, QueueReport, RetryRequest
+from protocol.api.instructions import (
+    Dead,
+    DeadCleared,
+    InstructionInfo,
+    InstructionList,
+    PromptReport,
+    QueueReport,
+    RetryRequest,
+)
 from protocol.api.kernel import Health, Ready, ShutdownRequest, StatusReport
 from protocol.api.messages import Channel, Inbox, MessageReport, SendReceipt, SendReport, SendRequest
 from protocol.api.processes import Ps
@@ -233,6 +241,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(method="GET", path="/usage", handler=usage.report, answers=UsageReport),
     Route(method="GET", path="/dead", handler=instructions.dead, answers=Dead),
+    Route(
+        method="POST",
+        path="/dead/clear",
+        handler=instruction_changes.dismiss_all,
+        answers=DeadCleared,
+        people_only=True,
+    ),
     Route(method="GET", path="/feedback", handler=feedback.listing, answers=FeedbackList),
     Route(
         method="POST",

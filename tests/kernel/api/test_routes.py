@@ -22,7 +22,7 @@ CONTRACT = {
     "GET /runs/<run>", "POST /messages", "GET /messages/<id>", "GET /instructions", "GET /instructions/<id>",
     "GET /approvals", "GET /approvals/<id>", "POST /approvals/<id>/approve", "POST /approvals/<id>/deny",
     "GET /approvals/rules", "DELETE /approvals/rules/<id>",
-    "GET /dead", "GET /spaces/<space>/channel", "GET /spaces/<space>/members", "GET /events", "GET /providers",
+    "GET /dead", "POST /dead/clear", "GET /spaces/<space>/channel", "GET /spaces/<space>/members", "GET /events", "GET /providers",
     "GET /spaces/<space>/diff", "GET /proposals", "GET /spaces/<space>/proposals", "POST /spaces/<space>/proposals",
     "GET /spaces/<space>/proposals/<id>", "POST /spaces/<space>/proposals/<id>/vote",
     "POST /spaces/<space>/proposals/<id>/cancel",

@@ -121,7 +121,7 @@ async def test_feedback_goes_after_the_same_time(house: House) -> None:
     house.clock.now_ms += 31 * DAY_MS
     await house.writer.commit(say_of_work, "they do no more")
     await retention(house).sweep()
-    assert [row.text for row in house.reader.now(listing, 10).feedback] == ["they do no more"]
+    assert [row.text for row in house.reader.now(listing).feedback] == ["they do no more"]
 
 
 @pytest.mark.parametrize("same_boot", [True, False])
