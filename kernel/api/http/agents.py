@@ -20,10 +20,20 @@ from kernel.source.problems import BadDefinition, place_text
 from kernel.store import agents, deliveries, shown
 from kernel.store.agents import AgentRecord, Process
 from kernel.store.commits.clear import delete_agent
+from kernel.store.commits.rename import rename
 from kernel.store.commits.roster import AgentSpec, put_agent
 from kernel.store.transaction import Transaction
 from protocol.agent import AgentDefinition
-from protocol.api.agents import AgentInfo, AgentList, AgentMade, AgentPatch, AgentRequest, AgentRow, as_written
+from protocol.api.agents import (
+    AgentInfo,
+    AgentList,
+    AgentMade,
+    AgentPatch,
+    AgentRename,
+    AgentRequest,
+    AgentRow,
+    as_written,
+)
 from protocol.api.instructions import QueueReport
 from protocol.api.messages import Inbox
 from protocol.errors import Refused
@@ -97,6 +107,16 @@ async def change(services: Services, call: Call[AgentPatch]) -> AgentInfo:
     await services.writer.commit(put_agent, _spec(definition))
     looks = await services.reader.read(agents.process, record.key, services.now_ms())
     return _info(services, looks, definition, None)
+
+
+async def become(services: Services, call: Call[AgentRename]) -> Reply:
+    """POST /agents/:name/rename {to}: an agent made at run time becomes the one of a file, with what was said to it."""
+    record = _ephemeral(services, call.args["name"])
+    spec = file_spec(services.catalog.agent(call.body.to))
+    await services.writer.commit(rename, record.key, spec)
+    await services.forget_homes(record.key, None)
+    await services.mirror_redo()
+    return json_reply({"renamed": record.key, "to": spec.key})
 
 
 async def delete(services: Services, call: Call[None]) -> Reply:

@@ -32,6 +32,7 @@ from protocol.api.agents import (
     AgentList,
     AgentMade,
     AgentPatch,
+    AgentRename,
     AgentRequest,
     AgentRow,
     Cleared,
@@ -91,6 +92,14 @@ ROUTES: Final[tuple[Route, ...]] = (
         people_only=True,
     ),
     Route(method="DELETE", path="/agents/<name>", handler=agents.delete, answers=AgentRow, people_only=True),
+    Route(
+        method="POST",
+        path="/agents/<name>/rename",
+        handler=agents.become,
+        asks=AgentRename,
+        answers=AgentRow,
+        people_only=True,
+    ),
     Route(
         method="POST",
         path="/agents/<name>/reset",
