@@ -138,10 +138,12 @@ class Retention:
             while left:
                 left = left[await commit_patiently(self._writer, sweep_runs, left, before_ms) :]
             total += len(spaces)
-        for question, job in ((old.messages_left, sweep_messages), (old.instructions_left, sweep_left)):
-            while found := await self._reader.read(question):
-                for batch in _batches(found):
-                    await commit_patiently(self._writer, job, batch)
+        while seqs := await self._reader.read(old.messages_left):
+            for batch in _batches(seqs):
+                await commit_patiently(self._writer, sweep_messages, batch)
+        while numbers := await self._reader.read(old.instructions_left):
+            for batch in _batches(numbers):
+                await commit_patiently(self._writer, sweep_left, batch)
         return total
 
     async def _sweep_blobs(self, before_ms: int) -> int:

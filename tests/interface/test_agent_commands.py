@@ -175,7 +175,7 @@ def test_a_file_of_claude_may_say_too_little(text: str, words: list[str], code: 
 
 
 def test_an_ephemeral_agent_becomes_a_file(cli: Cli, kernel: KernelDouble) -> None:
-    """--from EPHEMERAL: its definition, with what the flags change; then the ephemeral one is renamed, with what was said to it."""
+    """--from EPHEMERAL: its definition, with what the flags change; then it is renamed, with what was said to it."""
     kernel.answers["GET /agents/agent-1"] = _info("agent-1", ephemeral=True, soul={"role": "x"}, max_steps=7)
     kernel.answers["GET /agents"] = AgentList(agents=())
     kernel.answers["POST /agents/agent-1/rename"] = {"renamed": "agent-1", "to": "alice"}

@@ -1,4 +1,4 @@
-"""Runs over REST: each start has an id and a space of its own; lists say how many there are and where the rest is."""
+"""P28. Runs over REST: each start has an id and a space of its own. Lists say how many there are, and what is next."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each start of a workflow is a run with an empty space; what earlier ones left stays, and reaches nobody."""
+"""P28: each start of a workflow is a run with an empty space; what earlier ones left stays, and reaches nobody."""
 
 from typing import Any
 
@@ -10,8 +10,9 @@ from kernel.store.commits.begin_workflow import Begun, begin_workflow
 from kernel.store.commits.close import close
 from kernel.store.commits.retry import retry
 from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.commits.sweep_old import sweep_runs
 from protocol.errors import Refused
-from protocol.names import run_space
+from protocol.names import inline_key, run_space
 from tests.kernel.store.house import House, member
 
 HERE = "review:main"
@@ -49,6 +50,7 @@ async def test_a_second_run_begins_with_nothing_of_the_first(house: House) -> No
     assert house.reader.now(messages.thread, second.space, 2**60, 100) == said
     assert [one.name for one in house.reader.now(agents.members, second.space)] == ["alice"]
     alice = house.reader.now(agents.members, second.space)[0].key
+    assert alice == inline_key("alice", second.space), "its sessions, budget and approvals are found by that"
     assert [row.text for row in house.reader.now(deliveries.inbox, alice, second.space)] == ["@alice go"]
     assert house.reader.now(ballots.in_space, second.space) == ()
     assert house.reader.now(finals.last_reply, second.run, None).seq == 0
@@ -115,5 +117,5 @@ async def test_a_number_is_never_given_twice(house: House) -> None:
     """Also when the row of the newest run is gone."""
     first = await begin(house, "alice")
     await end(house, first)
-    await house.writer.commit(lambda tx: tx.conn.execute("DELETE FROM workflows").fetchall())
+    await house.writer.commit(sweep_runs, [first.space], house.clock.now_ms + 1)
     assert (await begin(house, "alice")).run == first.run + 1
