@@ -13,7 +13,10 @@ AgentKey = NewType("AgentKey", str)
 """What the kernel queues by: ``alice``, or ``helper@review:main`` for an agent that lives inside one workflow."""
 
 SpaceId = NewType("SpaceId", str)
-"""``review:main`` (a workflow's workspace) or ``dm:alice`` (an agent's personal space)."""
+"""``review:main#12`` (the workspace that run 12 began) or ``dm:alice`` (an agent's personal space).
+
+People see and type its place, ``review:main``: all runs of that name and tag. Only the kernel knows the rest.
+"""
 
 MessageId = NewType("MessageId", str)
 """``m17``: the message with sequence number 17 in the log."""
@@ -23,6 +26,9 @@ InstructionId = NewType("InstructionId", str)
 
 AttemptId = NewType("AttemptId", str)
 """``i7-2``: the attempt that holds epoch 2 of instruction 7. Fencing is by this id, never by pid."""
+
+RunId = NewType("RunId", str)
+"""``r12``: one start of a workflow."""
 
 ApprovalId = NewType("ApprovalId", str)
 """``a3``: one request to let a tool be called."""
@@ -34,6 +40,8 @@ DEFAULT_TAG: Final = "main"
 DM: Final = "dm"
 """The prefix of personal spaces. A workflow of this name would be mistaken for one, so none may have it."""
 _PERSONAL: Final = f"{DM}:"
+_RUN: Final = "#"
+"""Before the number of the run that began a space; no name or tag has it."""
 
 
 class NameRejected(ValueError):
@@ -73,13 +81,23 @@ def personal_space(agent: str) -> SpaceId:
 
 
 def workflow_space(workflow: str, tag: str = DEFAULT_TAG) -> SpaceId:
-    """The space of a running workflow."""
+    """The place of a workflow: what the spaces of all its runs with that tag are called."""
     return SpaceId(f"{workflow}:{tag}")
+
+
+def run_space(place: str, run: int) -> SpaceId:
+    """The space that run number ``run`` of ``place`` begins: nothing was ever said there."""
+    return SpaceId(f"{place}{_RUN}{run}")
+
+
+def place_of(space: str) -> SpaceId:
+    """What people call ``space``: ``review:main#12`` -> ``review:main``; a personal space as it is."""
+    return SpaceId(space.partition(_RUN)[0])
 
 
 def split_space(space: str) -> tuple[str, str]:
     """``review:main`` -> ``("review", "main")``. A space without a tag gets the default one."""
-    head, _, tail = space.partition(":")
+    head, _, tail = place_of(space).partition(":")
     return head, tail or DEFAULT_TAG
 
 
@@ -116,6 +134,11 @@ def instruction_id(number: int) -> InstructionId:
 def attempt_id(instruction: str, epoch: int) -> AttemptId:
     """The id of the attempt that holds ``epoch`` of ``instruction``."""
     return AttemptId(f"{instruction}-{epoch}")
+
+
+def run_id(number: int) -> RunId:
+    """The id of the run in row ``number``."""
+    return RunId(f"r{number}")
 
 
 def approval_id(number: int) -> ApprovalId:

@@ -75,4 +75,7 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     starvation: Duration = 300.0
     """Seconds after which waiting work is taken before what is more urgent."""
     retention: Retention = 2_592_000.0
-    """Seconds for which the journal of work that has ended is kept, and what happened to it; messages stay."""
+    """Seconds for which the journal of work that has ended is kept, and what happened to it; also ended runs.
+
+    What was said to agents directly stays.
+    """

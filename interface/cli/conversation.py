@@ -2,20 +2,19 @@
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
+from interface.cli.paging import MESSAGES, Listing, count_flag, fetch_list, tell_rest
 from interface.cli.parsing import json_flag, jsonl_flag
-from interface.client import Client, quoted
+from interface.client import quoted
 from interface.failure import Failure, Unreachable
 from interface.follow import CONNECTED, Follower
 
 DEFAULT_COUNT: Final = 50
-MOST: Final = 1000
-"""As many as the kernel gives at once."""
-BATCH: Final = 200
+SINCE: Final = Listing("messages", "since")
 
 Message = dict[str, Any]
 """One protocol.message.Message, as JSON."""
@@ -23,25 +22,20 @@ Message = dict[str, Any]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """How many, and whether to go on."""
-    parser.add_argument(
-        "-n", type=int, default=DEFAULT_COUNT, metavar="N", help=f"the last N (default: {DEFAULT_COUNT})"
-    )
+    count_flag(parser, DEFAULT_COUNT, "the last N")
     parser.add_argument("-f", "--follow", action="store_true", help="go on as messages come")
     json_flag(parser)
     jsonl_flag(parser)
 
 
-def show(context: Context, space: str, only: str | None = None) -> int:
-    """Print the last messages of ``space``; with ``only``, the last of those from and to that agent."""
-    if not 1 <= context.args.n <= MOST:
-        raise Failure("usage", f"-n is from 1 to {MOST}")
+def show(context: Context, space: str, only: str | None = None, run: str | None = None) -> int:
+    """Print the last messages of ``space``; of ``only`` those from and to that agent, of ``run`` those said in it."""
     if context.args.follow and context.args.json:
         raise Failure("usage", "-f does not end, so it is no one document", "use --jsonl")
-    wanted: Callable[[Message], bool] = (
-        (lambda message: True) if only is None else lambda message: concerns(message, only)
-    )
-    reach = context.args.n if only is None else MOST
-    return _follow(context, space, wanted, reach) if context.args.follow else _print(context, space, wanted, reach)
+    if context.args.follow and run is not None:
+        raise Failure("usage", "what is over cannot be followed", "leave out -f or --run")
+    query = {name: value for name, value in (("agent", only), ("run", run)) if value is not None}
+    return _follow(context, space, only, query) if context.args.follow else _print(context, space, query)
 
 
 def concerns(message: Message, agent: str) -> bool:
@@ -51,26 +45,24 @@ def concerns(message: Message, agent: str) -> bool:
     )
 
 
-def _print(context: Context, space: str, wanted: Callable[[Message], bool], reach: int) -> int:
-    document = fetch(context.kernel(), space, reach)
-    document["messages"] = [message for message in document["messages"] if wanted(message)][-context.args.n :]
+def _print(context: Context, space: str, query: Mapping[str, str]) -> int:
+    document = fetch_list(context.kernel(), _path(space), MESSAGES, context.args.n, query)
     if context.args.jsonl:
         for message in document["messages"]:
             context.out.document(_dump(message))
-        return Exit.OK
-    return context.answer(_dump(document).encode(), "messages")
+    else:
+        context.answer(_dump(document).encode(), "messages")
+    tell_rest(context, document, MESSAGES)
+    return Exit.OK
 
 
-def fetch(client: Client, space: str, count: int, since: int | None = None) -> dict[str, Any]:
-    """The last ``count`` messages of ``space``, or the first after seq ``since``."""
-    query = {"limit": str(count)} | ({} if since is None else {"since": str(since)})
-    document: dict[str, Any] = json.loads(client.get(f"/spaces/{quoted(space)}/channel", query))
-    return document
+def _path(space: str) -> str:
+    return f"/spaces/{quoted(space)}/channel"
 
 
-def _follow(context: Context, space: str, wanted: Callable[[Message], bool], reach: int) -> int:
+def _follow(context: Context, space: str, only: str | None, query: Mapping[str, str]) -> int:
     """History and stream meet without a gap: the stream is open before history is read, and seq tells doubles."""
-    fetch(context.kernel(), space, 1)  # a space that does not exist is an error now, not silence for ever
+    context.kernel().get(_path(space), {"limit": "1"})  # a space that does not exist is an error now, not silence
     follower = Follower(
         connect=context.find_kernel,
         query={"space": space, "type": "message"},
@@ -81,42 +73,30 @@ def _follow(context: Context, space: str, wanted: Callable[[Message], bool], rea
     for event in follower:
         messages: list[Message] = []
         if event == CONNECTED:
-            messages = _history(follower, space, reach, shown)
-            if shown is None:
-                messages = [message for message in messages if wanted(message)][-context.args.n :]
+            messages = _history(context, follower, space, query, shown)
         elif event.type == "message":
             messages = [json.loads(event.data)["data"]]
         for message in messages:
             if shown is None or message["seq"] > shown:
                 shown = message["seq"]
-                _show_wanted(context, message, wanted)
+                if only is None or concerns(message, only):
+                    _show(context, message)
     return Exit.OK
 
 
-def _history(follower: Follower, space: str, count: int, shown: int | None) -> list[Message]:
-    """The last ``count`` messages; after a reconnect, all since the last one shown."""
+def _history(
+    context: Context, follower: Follower, space: str, query: Mapping[str, str], shown: int | None
+) -> list[Message]:
+    """The last messages; after a reconnect, all since the last one shown."""
     assert follower.client is not None
+    listing, count, since = (MESSAGES, context.args.n, {}) if shown is None else (SINCE, 0, {"since": str(shown)})
     try:
-        if shown is None:
-            return list(fetch(follower.client, space, count)["messages"])
-        return _all_since(follower.client, space, shown)
+        return list(fetch_list(follower.client, _path(space), listing, count, {**query, **since})["messages"])
     except Unreachable:
         return []  # the stream breaks too, and the next connect asks again
 
 
-def _all_since(client: Client, space: str, shown: int) -> list[Message]:
-    found: list[Message] = []
-    while True:
-        batch = fetch(client, space, BATCH, shown)["messages"]
-        found += batch
-        if len(batch) < BATCH:
-            return found
-        shown = batch[-1]["seq"]
-
-
-def _show_wanted(context: Context, message: Message, wanted: Callable[[Message], bool]) -> None:
-    if not wanted(message):
-        return
+def _show(context: Context, message: Message) -> None:
     if context.args.jsonl:
         context.out.document(_dump(message))
         return

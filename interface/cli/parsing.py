@@ -74,6 +74,13 @@ def update_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def continue_flag(parser: argparse.ArgumentParser) -> None:
+    """``--continue``, for what starts a workflow."""
+    parser.add_argument(
+        "--continue", dest="go_on", action="store_true", help="go on with what was said in the run before"
+    )
+
+
 def target_argument(parser: argparse.ArgumentParser) -> None:
     """TARGET."""
     parser.add_argument("target", metavar="TARGET", help="alice, @review[:tag] or alice@review[:tag]")

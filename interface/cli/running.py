@@ -20,11 +20,12 @@ _SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
 
 
 class Run:
-    """One workflow run. ``name`` is ``review:main`` once the kernel has accepted it."""
+    """One workflow run. ``name`` is ``review:main`` and ``id`` ``r12``, once the kernel has accepted it."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self.name: str | None = None
+        self.id: str | None = None
         self._last_id = ""
 
     def begin(self, request: Mapping[str, object]) -> Iterator[ServerEvent]:
@@ -91,7 +92,7 @@ class Run:
     def report(self, client: Client) -> bytes:
         """What the kernel has of it by now."""
         assert self.name is not None
-        return client.get(f"/runs/{quoted(self.name)}")
+        return client.get(f"/runs/{quoted(self.id or self.name)}")
 
     def _open(self, request: Mapping[str, object]) -> Stream:
         return self._context.started_kernel().stream("/run", request, key=new_key())
@@ -109,5 +110,5 @@ class Run:
         self._last_id = event.id or self._last_id
         if event.type == "accepted":
             accepted = json.loads(event.data)
-            self.name = str(accepted["run"])
+            self.name, self.id = str(accepted["run"]), accepted.get("id")
             self._last_id = str(accepted.get("seq", ""))

@@ -1,7 +1,13 @@
 """Targets as users type them, checked before anything is started for them."""
 
+import re
+from typing import Final
+
 from interface.failure import Failure
 from protocol.target import Target, TargetRejected, parse_target
+
+RUN: Final = re.compile(r"r\d{1,18}", re.ASCII)
+"""The id of a run."""
 
 
 def target(text: str) -> Target:

@@ -41,14 +41,14 @@ class Activity:
 
 
 class TellWorktrees(Protocol):
-    """Says what was done in the working trees of a space, or in that of one of its agents; ``patch``: line by line."""
+    """Says what was done in the working trees of a run, or in that of one of its agents; ``patch``: line by line."""
 
-    async def __call__(self, space: str, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
+    async def __call__(self, run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
         """As they are now. Raises Refused."""
         ...
 
 
-async def _no_worktrees(space: str, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
+async def _no_worktrees(run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
     """Everybody works in the project."""
     return ()
 

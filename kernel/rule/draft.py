@@ -61,6 +61,8 @@ class WorkflowStarted(_Payload, frozen=True, kw_only=True):
     workspace: Literal["kept", "memory", "none"] = "kept"
     mirror: str | None = None
     """The folder that what is said is written to, as seen from the project's root."""
+    bound: bool = False
+    """What is said is kept for the runs that come, until somebody clears it."""
     exit_from: str | None = None
     """The agent whose work gives the exit code of a run."""
     approval: Approval | None = None

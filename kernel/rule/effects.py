@@ -69,6 +69,7 @@ class WorkflowBegin(msgspec.Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
     workspace: str = "kept"
     mirror: str | None = None
+    bound: bool = False
     exit_from: str | None = None
     approval: str | None = None
     attended: bool = False

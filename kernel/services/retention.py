@@ -1,7 +1,8 @@
 """Removes what is kept no longer: soon after the start, then daily, in small commits between those of others.
 
-Journals, effects, prompts and events of work that ended longer ago than the project's ``retention``, the homes of
-programs that did only such, and feedback of that age; answers to requests after a day; crashes once they count no more.
+Journals, effects, prompts and events of work that ended longer ago than the project's ``retention``, all there is of
+runs that did, the homes of programs that did only such, and feedback of that age; answers to requests after a day;
+crashes once they count no more.
 What it finds it looks for in a thread, beside the writer.
 """
 
@@ -24,6 +25,9 @@ from kernel.store.commits.sweep_old import (
     sweep_events,
     sweep_feedback,
     sweep_instructions,
+    sweep_left,
+    sweep_messages,
+    sweep_runs,
 )
 from kernel.store.reader import Reader
 from kernel.store.requests import KEPT_MS
@@ -90,6 +94,7 @@ class Retention:
         before_ms = old_before(now_ms, int(self._kept_seconds() * 1000), skips)
         instructions = await self._sweep_instructions(before_ms)
         events = await self._sweep_events(before_ms)
+        runs = await self._sweep_runs(before_ms)
         blobs = await self._sweep_blobs(now_ms - UNSWEPT_MS)
         while await commit_patiently(self._writer, sweep_feedback, before_ms) == ROWS:
             pass
@@ -99,7 +104,12 @@ class Retention:
             pass
         homes = await self._homes.keep(await self._reader.read(old.workplaces, before_ms))
         logger.info(
-            "retention.swept instructions: %d, events: %d, blobs: %d, homes: %d", instructions, events, blobs, homes
+            "retention.swept instructions: %d, events: %d, spaces of runs: %d, blobs: %d, homes: %d",
+            instructions,
+            events,
+            runs,
+            blobs,
+            homes,
         )
 
     async def _sweep_instructions(self, before_ms: int) -> int:
@@ -118,6 +128,22 @@ class Retention:
             for batch in _batches(found):
                 await commit_patiently(self._writer, sweep_events, batch)
             total, after = total + len(found), found[-1]
+        return total
+
+    async def _sweep_runs(self, before_ms: int) -> int:
+        """Runs first, then what is left of them, also by a sweep that was interrupted."""
+        total = 0
+        for spaces in _batches(await self._reader.read(old.runs, before_ms)):
+            left = spaces
+            while left:
+                left = left[await commit_patiently(self._writer, sweep_runs, left, before_ms) :]
+            total += len(spaces)
+        while seqs := await self._reader.read(old.messages_left):
+            for batch in _batches(seqs):
+                await commit_patiently(self._writer, sweep_messages, batch)
+        while numbers := await self._reader.read(old.instructions_left):
+            for batch in _batches(numbers):
+                await commit_patiently(self._writer, sweep_left, batch)
         return total
 
     async def _sweep_blobs(self, before_ms: int) -> int:

@@ -33,6 +33,7 @@ from protocol.api.worktrees import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.ipc import Sandbox
+from protocol.names import place_of
 from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 
 logger = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ class Worktrees:
             git_dir = await self._repository.add(tree, confined=confined)
         await self._furnish(tree)
         await self._writer.commit(worktree_made, tree, git_dir)
-        self._stats[tree.space, tree.name] = DiffStat()
+        self._stats[place_of(tree.space), tree.name] = DiffStat()
 
     async def _change(self, tree: Worktree, confined: bool) -> None:
         """Its agent's file says otherwise than when the tree was made."""
@@ -142,18 +143,19 @@ class Worktrees:
 
     def forget(self, tree: Worktree) -> None:
         """It is not worked in any more."""
-        self._stats.pop((tree.space, tree.name), None)
+        self._stats.pop((place_of(tree.space), tree.name), None)
 
     def stat(self, space: str | None, name: str) -> DiffStat | None:
         """What was done in the agent's tree, as far as it has been measured. Never waits."""
         return None if space is None else self._stats.get((space, name))
 
-    async def report(self, space: str, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
-        """What was done in the trees of ``space``, or in that of its agent ``name``, until now.
+    async def report(self, run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
+        """What was done in the trees of ``run``, or in that of its agent ``name``, until now.
+
 
         Raises Refused where that of the one cannot be told; among several it is said of that one alone.
         """
-        trees = (tree for tree in self._reader.now(worktrees.in_space, space) if name in (None, tree.name))
+        trees = (tree for tree in self._reader.now(worktrees.of_run, run) if name in (None, tree.name))
         return tuple([await self._reported(tree, patch, name is not None) for tree in trees if tree.state in _SHOWN])
 
     async def _reported(self, tree: Worktree, patch: bool, alone: bool) -> WorktreeDiff:
@@ -218,18 +220,19 @@ class Worktrees:
     def _made(self) -> tuple[tuple[str, str], ...]:
         """Those of runs that another kernel began."""
         running = self._reader.now(workflows.running)
-        trees = (tree for record in running for tree in self._reader.now(worktrees.in_space, record.space))
-        return tuple((tree.space, tree.name) for tree in trees if tree.state == "made")
+        trees = (tree for record in running for tree in self._reader.now(worktrees.of_run, record.id))
+        return tuple((place_of(tree.space), tree.name) for tree in trees if tree.state == "made")
 
-    async def _measure(self, space: str, name: str) -> None:
-        trees = self._reader.now(worktrees.in_space, space)
+    async def _measure(self, place: str, name: str) -> None:
+        run = self._reader.now(workflows.running_at, place)
+        trees = () if run is None else self._reader.now(worktrees.of_run, run.id)
         tree = next((tree for tree in trees if tree.name == name and tree.state == "made"), None)
         if tree is None:
             return
         try:
-            self._stats[space, name] = stat_of(await self._repository.changes(tree, box=self.box(tree)))
+            self._stats[place, name] = stat_of(await self._repository.changes(tree, box=self.box(tree)))
         except (Refused, SpawnTransient, OSError) as error:
-            logger.warning("worktree.unmeasured %s of %s: %s", name, space, error)
+            logger.warning("worktree.unmeasured %s of %s: %s", name, place, error)
 
     async def _furnish(self, tree: Worktree) -> None:
         names = await self._repository.included()

@@ -12,7 +12,7 @@ from kernel.rule.draft import Origin
 from kernel.store.clock_text import optional_rfc3339
 from protocol.api.processes import PsRow, Queue
 from protocol.instruction import Usage, WaitReason
-from protocol.names import AgentKey, AgentName, InstructionId, instruction_id
+from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, place_of
 
 
 class AgentRecord(msgspec.Struct, frozen=True):
@@ -81,8 +81,8 @@ WHERE m.agent = ? ORDER BY m.space
 
 
 def workspaces(conn: apsw.Connection, key: AgentKey) -> tuple[str, ...]:
-    """The spaces of running workflows that the agent is a member of."""
-    return tuple(str(space) for (space,) in conn.execute(WORKSPACES, (key,)))
+    """The places of running workflows that the agent is a member of."""
+    return tuple(place_of(str(space)) for (space,) in conn.execute(WORKSPACES, (key,)))
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -182,7 +182,7 @@ def _process(found: Iterable[Any], now_ms: int) -> Process:
         epoch=row.epoch,
         shown=PsRow(
             name=row.name,
-            space=row.space,
+            space=None if row.space is None else place_of(row.space),
             state=looks.state,
             reason=looks.reason,
             until=optional_rfc3339(looks.until_ms),

@@ -7,21 +7,22 @@ import msgspec
 
 from kernel.policy.approval import State
 from kernel.store.clock_text import optional_rfc3339, rfc3339
+from kernel.store.page import WHOLE, Page
 from protocol.agent import Approval
-from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow
+from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow, ApprovalRules, Pending
 from protocol.ipc import Granted
-from protocol.names import approval_id, instruction_id, name_of, number_of, rule_id
+from protocol.names import approval_id, instruction_id, name_of, number_of, place_of, rule_id
 
 SHOWN_BYTES: Final = 64 * 1024
 """Of an input in a list; the whole of it is shown with the request itself."""
-LISTED: Final = 1000
 
 OPEN: Final = """
 SELECT a.id, a.name, a.space, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END, a.why, a.instruction,
   a.requested_ms, a.expires_ms, a.state, a.decided_ms, a.decided_by, a.reason
 FROM approvals AS a INDEXED BY approvals_open LEFT JOIN blobs AS b ON b.hash = a.blob
-WHERE a.state = 'open' ORDER BY a.id LIMIT ?
+WHERE a.state = 'open' AND a.id > ? ORDER BY a.id LIMIT ?
 """
+COUNT_OPEN: Final = "SELECT count(*) FROM approvals INDEXED BY approvals_open WHERE state = 'open'"
 ONE: Final = """
 SELECT a.id, a.name, a.space, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END, a.why, a.instruction,
   a.requested_ms, a.expires_ms, a.state, a.decided_ms, a.decided_by, a.reason
@@ -47,9 +48,12 @@ class _Row(NamedTuple):
     reason: str
 
 
-def pending(conn: apsw.Connection) -> tuple[ApprovalRow, ...]:
-    """What waits for a decision, the oldest first, at most 1000. Ask in a thread."""
-    return tuple(_listed(_Row(*found)) for found in conn.execute(OPEN, (LISTED,)))
+def pending(conn: apsw.Connection, page: Page = WHOLE) -> Pending:
+    """What waits for a decision, the oldest first. Ask in a thread."""
+    found = [_Row(*row) for row in conn.execute(OPEN, (page.after or 0, page.limit + 1))]
+    rows, following = page.cut(found, lambda row: approval_id(row.number))
+    total = int(conn.execute(COUNT_OPEN).get)
+    return Pending(approvals=tuple(map(_listed, rows)), total=total, next=following)
 
 
 GRANTED: Final = """
@@ -71,7 +75,7 @@ def _listed(row: _Row) -> ApprovalRow:
     return ApprovalRow(
         id=approval_id(row.number),
         agent=row.name,
-        space=row.space,
+        space=place_of(row.space),
         tool=row.tool,
         input=whole[:SHOWN_BYTES].decode("utf-8", "ignore") if cut else msgspec.Raw(whole),
         cut=cut,
@@ -91,7 +95,7 @@ def info(conn: apsw.Connection, approval: str) -> ApprovalInfo | None:
     return ApprovalInfo(
         id=approval_id(row.number),
         agent=row.name,
-        space=row.space,
+        space=place_of(row.space),
         tool=row.tool,
         input=msgspec.Raw(row.given or b"null"),
         reason=row.why,
@@ -114,12 +118,15 @@ def expires_at(conn: apsw.Connection, approval: str) -> str | None:
     return None if found is None else rfc3339(int(found[0]))
 
 
-RULES: Final = "SELECT id, agent, tool, pattern, created_ms FROM approval_rules ORDER BY id LIMIT ?"
+RULES: Final = "SELECT id, agent, tool, pattern, created_ms FROM approval_rules WHERE id > ? ORDER BY id LIMIT ?"
+COUNT_RULES: Final = "SELECT count(*) FROM approval_rules"
 
 
-def rules(conn: apsw.Connection) -> tuple[ApprovalRuleRow, ...]:
-    """What was agreed to once for all, the oldest first, at most 1000."""
-    return tuple(
+def rules(conn: apsw.Connection, page: Page = WHOLE) -> ApprovalRules:
+    """What was agreed to once for all, the oldest first."""
+    found = list(conn.execute(RULES, (page.after or 0, page.limit + 1)))
+    shown, following = page.cut(found, lambda row: rule_id(row[0]))
+    rows = tuple(
         ApprovalRuleRow(
             id=rule_id(number),
             agent=None if agent is None else name_of(agent),
@@ -127,8 +134,9 @@ def rules(conn: apsw.Connection) -> tuple[ApprovalRuleRow, ...]:
             pattern=pattern,
             created_at=rfc3339(created_ms),
         )
-        for number, agent, tool, pattern, created_ms in conn.execute(RULES, (LISTED,))
+        for number, agent, tool, pattern, created_ms in shown
     )
+    return ApprovalRules(rules=rows, total=int(conn.execute(COUNT_RULES).get), next=following)
 
 
 OF_RUN: Final = """

@@ -12,8 +12,10 @@ import msgspec
 from kernel.policy.ballot import Ballot, Undecided, counted, tally
 from kernel.rule.view import PutToVote
 from kernel.store.clock_text import optional_rfc3339, rfc3339
+from kernel.store.page import WHOLE, Page
+from protocol.api.proposals import ProposalList
 from protocol.ballot import BallotInfo, BallotState, BallotType, Method, Option, Resolution, TieBreaker, Vote, Why
-from protocol.names import AgentKey
+from protocol.names import AgentKey, place_of
 
 LISTED: Final = 1000
 
@@ -62,14 +64,19 @@ SELECT id, space, run, name, type, title, description, options, rule, quorum, ti
   creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
 FROM ballots
 WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
-  AND (state = 'open' OR NOT :open)
+  AND (state = 'open' OR NOT :open) AND id > :after
 ORDER BY id LIMIT :limit
+"""
+COUNT_OF_SPACE: Final = """
+SELECT count(*) FROM ballots
+WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
 """
 EVERYWHERE: Final = """
 SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
   creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
-FROM ballots WHERE state = 'open' OR NOT :open ORDER BY id DESC LIMIT :limit
+FROM ballots WHERE (state = 'open' OR NOT :open) AND (:before IS NULL OR id < :before) ORDER BY id DESC LIMIT :limit
 """
+COUNT: Final = "SELECT count(*) FROM ballots WHERE state = 'open' OR NOT :open"
 ELECTORS: Final = "SELECT name FROM electors WHERE ballot = ? ORDER BY name"
 VOTES: Final = "SELECT voter, choice, reason, at_ms FROM votes WHERE ballot = ? ORDER BY n"
 
@@ -82,13 +89,27 @@ def one(conn: apsw.Connection, space: str, name: str) -> BallotInfo | None:
 
 def in_space(conn: apsw.Connection, space: str, *, open_only: bool = False) -> tuple[BallotInfo, ...]:
     """Every ballot of the newest run of ``space``, oldest first, at most 1000: ask for all of them in a thread."""
-    values = {"space": space, "open": open_only, "limit": LISTED}
+    values = {"space": space, "open": open_only, "limit": LISTED, "after": 0}
     return _all(conn, [_Row(*row) for row in conn.execute(OF_SPACE, values)])
 
 
-def everywhere(conn: apsw.Connection, *, open_only: bool, limit: int = LISTED) -> tuple[BallotInfo, ...]:
+def of_run_there(conn: apsw.Connection, space: str, page: Page) -> ProposalList:
+    """A page of the same, whatever became of them. ``next`` names a ballot as ``everywhere`` does."""
+    values = {"space": space, "open": False, "limit": page.limit + 1, "after": page.after or 0}
+    rows, following = page.cut([_Row(*row) for row in conn.execute(OF_SPACE, values)], _place)
+    return ProposalList(proposals=_all(conn, rows), total=int(conn.execute(COUNT_OF_SPACE, values).get), next=following)
+
+
+def everywhere(conn: apsw.Connection, *, open_only: bool, page: Page = WHOLE) -> ProposalList:
     """Ballots of all runs, newest first. Ask in a thread."""
-    return _all(conn, [_Row(*row) for row in conn.execute(EVERYWHERE, {"open": open_only, "limit": limit})])
+    values = {"open": open_only, "limit": page.limit + 1, "before": page.after}
+    rows, following = page.cut([_Row(*row) for row in conn.execute(EVERYWHERE, values)], _place)
+    return ProposalList(proposals=_all(conn, rows), total=int(conn.execute(COUNT, values).get), next=following)
+
+
+def _place(row: _Row) -> str:
+    """What ``next`` calls a ballot: its own id is that of one run."""
+    return f"p{row.number}"
 
 
 def put_to_vote(conn: apsw.Connection, space: str, name: str) -> PutToVote | None:
@@ -179,7 +200,7 @@ def _info(conn: apsw.Connection, row: _Row) -> BallotInfo:
     stands = tally(counting, choices, row.created_ms) if row.state == "open" else None
     return BallotInfo(
         id=row.name,
-        space=row.space,
+        space=place_of(row.space),
         type=row.type,
         title=row.title,
         description=row.description,

@@ -8,14 +8,17 @@ import msgspec
 from kernel.store.clock_text import rfc3339
 from kernel.store.messages import message_of
 from protocol.events import Event
-from protocol.names import instruction_id, number_of
+from protocol.names import instruction_id, number_of, place_of
 
 LIMIT: Final = 1000
 """Events in one answer at most."""
 
 
 class EventFilter(NamedTuple):
-    """Only events with these values; None: any. ``type`` may name several, with commas between them."""
+    """Only events with these values; None: any. ``space`` is what people call it: all runs of that name and tag.
+
+    ``type`` may name several, with commas between them.
+    """
 
     space: str | None = None
     agent: str | None = None
@@ -32,7 +35,7 @@ SELECT e.seq, e.type, e.at_ms, e.space, e.agent, e.instruction, e.data,
   m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared
 FROM events AS e LEFT JOIN messages AS m ON m.seq = e.message
 WHERE e.seq > :since AND (e.type = :beside
-  OR (:space IS NULL OR e.space = :space)
+  OR (:space IS NULL OR e.space = :space OR substr(e.space, 1, length(:space) + 1) = :space || '#')
   AND (:agent IS NULL OR e.agent = :agent)
   AND (:type IS NULL OR instr(',' || :type || ',', ',' || e.type || ','))
   AND (:instruction IS NULL OR e.instruction = :instruction))
@@ -66,7 +69,7 @@ def _event(row: object) -> Event:
         type=kind,
         at=rfc3339(at_ms),
         seq=seq,
-        space=space,
+        space=None if space is None else place_of(space),
         agent=agent,
         instruction=None if instruction is None else instruction_id(instruction),
         data=body,

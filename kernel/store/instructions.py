@@ -8,11 +8,12 @@ import msgspec
 
 from kernel.policy.choose import Candidate
 from kernel.store.clock_text import rfc3339
+from kernel.store.page import WHOLE, Page
 from protocol.api.instructions import Dead, DeadRow
 from protocol.api.messages import InstructionResult
 from protocol.errors import Cause
 from protocol.instruction import LARGEST, Status, Usage, WaitReason
-from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of, place_of
 
 # A loose index scan: from agent to agent, and for each straight to the head of its queue.
 READY: Final = """
@@ -102,17 +103,23 @@ DEAD: Final = """
 SELECT i.id, i.name, i.space, i.state, coalesce(i.error_class, 'permanent'), coalesce(i.cause, 'invalid'),
   i.attempts + i.crashes, m.text, i.ended_ms
 FROM instructions AS i CROSS JOIN messages AS m ON m.seq = i.message
-WHERE i.state IN ('failed', 'dead') ORDER BY i.ended_ms DESC LIMIT 1000
+WHERE i.state IN ('failed', 'dead') AND i.dismissed = 0
+  AND (:before IS NULL OR (i.ended_ms, i.id) < (
+    SELECT coalesce(b.ended_ms, b.enqueued_ms), b.id FROM instructions AS b WHERE b.id = :before))
+ORDER BY i.ended_ms DESC, i.id DESC LIMIT :limit
 """
+COUNT_DEAD: Final = "SELECT count(*) FROM instructions WHERE state IN ('failed', 'dead') AND dismissed = 0"
 
 
-def dead(conn: apsw.Connection) -> Dead:
-    """What was given up, newest first, at most 1000. ``text`` is what had been asked."""
+def dead(conn: apsw.Connection, page: Page = WHOLE) -> Dead:
+    """What was given up and nobody has dismissed, newest first. ``text`` is what had been asked."""
+    found = list(conn.execute(DEAD, {"before": page.after, "limit": page.limit + 1}))
+    shown, following = page.cut(found, lambda row: instruction_id(row[0]))
     rows = (
         DeadRow(
             id=instruction_id(number),
             agent=name,
-            space=space,
+            space=place_of(space),
             status=state,
             error_class=error_class,
             cause=cause,
@@ -120,9 +127,9 @@ def dead(conn: apsw.Connection) -> Dead:
             text=text,
             died_at=rfc3339(ended),
         )
-        for number, name, space, state, error_class, cause, attempts, text, ended in conn.execute(DEAD)
+        for number, name, space, state, error_class, cause, attempts, text, ended in shown
     )
-    return Dead(instructions=tuple(rows))
+    return Dead(instructions=tuple(rows), total=int(conn.execute(COUNT_DEAD).get), next=following)
 
 
 RESULT: Final = """
@@ -205,24 +212,38 @@ class Open(msgspec.Struct, frozen=True):
 
 OPEN: Final = """
 SELECT id, agent, space, state, epoch, not_before_ms, waits_for FROM instructions INDEXED BY instructions_open
-WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id LIMIT ?
+WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') AND id > :after ORDER BY id LIMIT :limit
+"""
+COUNT_OPEN: Final = """
+SELECT count(*) FROM instructions INDEXED BY instructions_open
+WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+"""
+COUNT_OPEN_IN: Final = """
+SELECT count(*) FROM instructions
+WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
 """
 
 
-def open_anywhere(conn: apsw.Connection, limit: int = 1000) -> tuple[Open, ...]:
+def open_anywhere(conn: apsw.Connection, limit: int = 1000, after: int = 0) -> tuple[Open, ...]:
     """What has not ended, the oldest first. It sorts them all: ask in a thread."""
-    return tuple(Open(instruction_id(number), *more) for number, *more in conn.execute(OPEN, (limit,)))
+    rows = conn.execute(OPEN, {"limit": limit, "after": after})
+    return tuple(Open(instruction_id(number), *more) for number, *more in rows)
+
+
+def count_open(conn: apsw.Connection, space: str | None) -> int:
+    """How much has not ended in ``space``; None: anywhere. Ask in a thread."""
+    return int((conn.execute(COUNT_OPEN) if space is None else conn.execute(COUNT_OPEN_IN, (space,))).get)
 
 
 OPEN_IN: Final = """
 SELECT id, agent, space, state, epoch, not_before_ms, waits_for FROM instructions
-WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id LIMIT ?
+WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') AND id > ? ORDER BY id LIMIT ?
 """
 
 
-def open_in(conn: apsw.Connection, space: str, limit: int = 1000) -> tuple[Open, ...]:
+def open_in(conn: apsw.Connection, space: str, limit: int = 1000, after: int = 0) -> tuple[Open, ...]:
     """What has not ended in ``space``. Empty: nothing there runs, waits its turn or waits for time."""
-    rows = conn.execute(OPEN_IN, (space, limit))
+    rows = conn.execute(OPEN_IN, (space, after, limit))
     return tuple(Open(instruction_id(number), *more) for number, *more in rows)
 
 

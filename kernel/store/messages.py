@@ -1,7 +1,7 @@
 """Questions about the log."""
 
 from collections.abc import Iterable
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import apsw
 
@@ -9,7 +9,7 @@ from kernel.store.clock_text import rfc3339
 from protocol.api.messages import MessageReport, Receipt
 from protocol.instruction import DeliveryState
 from protocol.message import Message, MessageKind
-from protocol.names import instruction_id
+from protocol.names import instruction_id, place_of
 
 LIMIT: Final = 1000
 """Messages in one answer at most."""
@@ -23,7 +23,7 @@ def message_of(row: object) -> Message:
     return Message(
         seq=seq,
         kind=kind,
-        space=space,
+        space=place_of(space),
         sender=sender,
         to=tuple(addressed.split()),
         text=text,
@@ -59,6 +59,56 @@ def thread(conn: apsw.Connection, space: str, before_seq: int, limit: int) -> tu
     """The last ``limit`` messages of ``space`` before ``before_seq``, oldest first."""
     rows = conn.execute(NEWEST, (space, before_seq, min(limit, LIMIT))).fetchall()
     return tuple(message_of(row) for row in reversed(rows))
+
+
+class Said(NamedTuple):
+    """What was said in a space; with ``run`` only in the run of that number, with ``agent`` only by and to it."""
+
+    space: str
+    run: int | None = None
+    agent: str | None = None
+
+
+class Paged(NamedTuple):
+    """Messages, oldest first, of ``total``. ``next`` is the seq beyond which there are more; None: there are not."""
+
+    messages: tuple[Message, ...]
+    total: int
+    next: str | None
+
+
+NEWEST_PAGE: Final = """
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
+WHERE space = :space AND kind NOT IN ('approval', 'due', 'done', 'failed') AND (:run IS NULL OR run = :run)
+  AND (:agent IS NULL OR sender = :agent OR instr(' ' || addressed || ' ', ' ' || :agent || ' ')
+    OR instr(lower(text), '@' || :agent))
+  AND seq < :before ORDER BY seq DESC LIMIT :limit
+"""
+SINCE_PAGE: Final = """
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
+WHERE space = :space AND kind NOT IN ('approval', 'due', 'done', 'failed') AND (:run IS NULL OR run = :run)
+  AND (:agent IS NULL OR sender = :agent OR instr(' ' || addressed || ' ', ' ' || :agent || ' ')
+    OR instr(lower(text), '@' || :agent))
+  AND seq > :since ORDER BY seq LIMIT :limit
+"""
+COUNT: Final = """
+SELECT count(*) FROM messages
+WHERE space = :space AND kind NOT IN ('approval', 'due', 'done', 'failed') AND (:run IS NULL OR run = :run)
+  AND (:agent IS NULL OR sender = :agent OR instr(' ' || addressed || ' ', ' ' || :agent || ' ')
+    OR instr(lower(text), '@' || :agent))
+"""
+
+
+def page(
+    conn: apsw.Connection, said: Said, limit: int, *, since: int | None = None, before: int | None = None
+) -> Paged:
+    """The first ``limit`` after ``since``; without it the newest, or the newest ``before``. Counts: ask in a thread."""
+    limit = min(limit, LIMIT)
+    values = {**said._asdict(), "limit": limit + 1, "since": since, "before": _END if before is None else before}
+    rows = [message_of(row) for row in conn.execute(NEWEST_PAGE if since is None else SINCE_PAGE, values)]
+    more, rows = len(rows) > limit, rows[:limit]
+    following = str(rows[-1].seq) if more else None
+    return Paged(tuple(reversed(rows) if since is None else rows), int(conn.execute(COUNT, values).get), following)
 
 
 ONE: Final = """

@@ -37,15 +37,23 @@ class Batch(NamedTuple):
     more: bool
 
 
-# What is said to an agent that has no file is written nowhere: the agent is gone with the kernel.
+# What is said to an agent that has no file is written nowhere: the agent is gone with the kernel. Of the runs of one
+# name and tag only the newest one's space is written.
 LINES: Final = """
 SELECT m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared, w.mirror
 FROM messages AS m LEFT JOIN workflows AS w ON w.id = m.run
 WHERE m.seq > :since AND m.kind NOT IN ('approval', 'due', 'done', 'failed') AND m.cleared = 0
-  AND (w.mirror IS NOT NULL OR (m.run IS NULL AND m.space BETWEEN 'dm:' AND 'dm:~' AND EXISTS (
+  AND (w.mirror IS NOT NULL AND m.space = (SELECT l.space FROM workflows AS l
+      WHERE l.name = w.name AND l.tag = w.tag ORDER BY l.id DESC LIMIT 1)
+    OR (m.run IS NULL AND m.space BETWEEN 'dm:' AND 'dm:~' AND EXISTS (
     SELECT 1 FROM agents AS a WHERE a.key = substr(m.space, 4) AND a.origin = 'file')))
   AND (:space IS NULL OR m.space = :space) AND (:folder IS NULL OR w.mirror = :folder)
 ORDER BY m.seq LIMIT :limit
+"""
+BEFORE_FIRST: Final = """
+SELECT coalesce(min(m.seq) - 1, 0) FROM workflows AS w CROSS JOIN messages AS m ON m.run = w.id
+WHERE w.mirror = ? AND m.kind NOT IN ('approval', 'due', 'done', 'failed')
+  AND w.space = (SELECT l.space FROM workflows AS l WHERE l.name = w.name AND l.tag = w.tag ORDER BY l.id DESC LIMIT 1)
 """
 NEWEST: Final = "SELECT coalesce(max(seq), 0) FROM messages"
 
@@ -54,6 +62,8 @@ def lines(conn: apsw.Connection, since: int, only: Place | None = None) -> Batch
     """What was said after ``since`` and belongs into files. It may read many rows, and large ones: ask in a thread."""
     only = only or Place()
     newest = int(conn.execute(NEWEST).get)
+    if only.folder is not None:
+        since = max(since, int(conn.execute(BEFORE_FIRST, (only.folder,)).get))
     space = None if only.agent is None else f"{DM}:{only.agent}"
     values = {"since": since, "space": space, "folder": only.folder, "limit": LIMIT}
     found = tuple(map(_line, conn.execute(LINES, values)))
@@ -105,7 +115,8 @@ def _places(conn: apsw.Connection, space: str) -> Iterator[Place]:
 DAYS: Final = "SELECT DISTINCT date(at_ms / 1000, 'unixepoch') FROM messages WHERE space = ?"
 SPEAKERS: Final = """
 SELECT DISTINCT m.sender, m.addressed FROM workflows AS w CROSS JOIN messages AS m ON m.run = w.id
-WHERE w.mirror = ? AND m.kind NOT IN ('approval', 'due', 'done', 'failed')
+WHERE w.mirror = :folder AND m.kind NOT IN ('approval', 'due', 'done', 'failed')
+UNION SELECT m.name, '' FROM workflows AS w CROSS JOIN members AS m ON m.space = w.space WHERE w.mirror = :folder
 """
 
 
@@ -115,6 +126,6 @@ def days(conn: apsw.Connection, agent: str) -> tuple[str, ...]:
 
 
 def names(conn: apsw.Connection, folder: str) -> tuple[str, ...]:
-    """Who said something, or was addressed, in the runs that are written to ``folder``."""
-    rows = conn.execute(SPEAKERS, (folder,))
+    """Who said something, was addressed or may have been, in the runs that are or were written to ``folder``."""
+    rows = conn.execute(SPEAKERS, {"folder": folder})
     return tuple(sorted({name for sender, addressed in rows for name in (sender, *addressed.split())}))

@@ -57,6 +57,42 @@ def workplaces(conn: apsw.Connection, before_ms: int) -> frozenset[tuple[str, st
     return frozenset(cast("tuple[str, str]", row) for row in conn.execute(WORKPLACES, {"before": before_ms}))
 
 
+# Also of those that share a space with a newer one all are kept, and what is bound, or has a working tree left.
+RUNS: Final = """
+SELECT w.space FROM workflows AS w
+GROUP BY w.space HAVING max(w.state = 'running') = 0 AND max(w.bound) = 0 AND max(w.ended_ms) < :before
+  AND NOT EXISTS (SELECT 1 FROM worktrees AS t WHERE t.space = w.space AND t.state <> 'gone')
+LIMIT :limit
+"""
+
+
+def runs(conn: apsw.Connection, before_ms: int) -> tuple[str, ...]:
+    """Spaces whose runs have all ended before that time."""
+    rows = conn.execute(RUNS, {"before": before_ms, "limit": BATCH}).fetchall()
+    return tuple(cast("str", row[0]) for row in rows)
+
+
+# The space of a run is begun by its row, and never again once that is gone.
+LEFT_MESSAGES: Final = """
+SELECT m.seq FROM messages AS m
+WHERE m.space NOT BETWEEN 'dm:' AND 'dm;' AND m.space NOT IN (SELECT w.space FROM workflows AS w) LIMIT :limit
+"""
+LEFT_INSTRUCTIONS: Final = """
+SELECT i.id FROM instructions AS i WHERE i.ended_ms IS NOT NULL
+  AND i.space NOT BETWEEN 'dm:' AND 'dm;' AND i.space NOT IN (SELECT w.space FROM workflows AS w) LIMIT :limit
+"""
+
+
+def messages_left(conn: apsw.Connection) -> tuple[int, ...]:
+    """Messages of runs that are removed."""
+    return _numbers(conn, LEFT_MESSAGES, {"limit": BATCH})
+
+
+def instructions_left(conn: apsw.Connection) -> tuple[int, ...]:
+    """Instructions of runs that are removed."""
+    return _numbers(conn, LEFT_INSTRUCTIONS, {"limit": BATCH})
+
+
 BLOBS: Final = """
 SELECT hash FROM blobs AS b WHERE b.put_ms < :before
   AND b.hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)

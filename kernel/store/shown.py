@@ -10,12 +10,13 @@ from kernel.store.approvals import expires_at
 from kernel.store.clock_text import optional_rfc3339, rfc3339
 from kernel.store.failed_calls import failed_calls
 from kernel.store.instructions import usage_of
+from kernel.store.page import WHOLE, Page
 from kernel.store.standing import of_row
 from kernel.store.unasked import unasked
 from protocol.api.instructions import AttemptInfo, InstructionInfo, QueueReport, QueueRow, StepInfo
 from protocol.errors import ErrorClass
 from protocol.instruction import LANES, Status
-from protocol.names import AgentKey, AgentName, SpaceId, instruction_id, message_id, name_of, number_of
+from protocol.names import AgentKey, AgentName, SpaceId, instruction_id, message_id, name_of, number_of, place_of
 
 INFO: Final = """
 SELECT i.name, i.space, i.lane, i.result_text, i.error_class, i.cause, i.manifest,
@@ -84,7 +85,7 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
     return InstructionInfo(
         id=id,
         agent=row.name,
-        space=row.space,
+        space=place_of(row.space),
         status=found[_WIDTH],
         lane=LANES[row.lane],
         attempts=tuple(_attempt(one) for one in conn.execute(ATTEMPTS, (number,))),
@@ -158,16 +159,27 @@ SELECT i.id, i.lane, i.state, i.attempts + i.crashes, i.steps, i.preempted, i.pr
   i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
   coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0), i.wait_key
 FROM (
-  SELECT id FROM instructions WHERE agent = :agent AND state IN ('leased', 'running')
+  SELECT id FROM instructions
+  WHERE agent = :agent AND state IN ('leased', 'running') AND (lane, id) > (:lane, :after)
   UNION ALL
   SELECT id FROM (
-    SELECT id FROM instructions WHERE agent = :agent AND state IN ('queued', 'yielded') ORDER BY lane, id LIMIT 1000)
+    SELECT id FROM instructions
+    WHERE agent = :agent AND state IN ('queued', 'yielded') AND (lane, id) > (:lane, :after)
+    ORDER BY lane, id LIMIT :limit)
   UNION ALL
-  SELECT id FROM (SELECT id FROM instructions WHERE agent = :agent AND state = 'waiting' ORDER BY lane, id LIMIT 1000)
+  SELECT id FROM (
+    SELECT id FROM instructions WHERE agent = :agent AND state = 'waiting' AND (lane, id) > (:lane, :after)
+    ORDER BY lane, id LIMIT :limit)
 ) AS unended
 CROSS JOIN instructions AS i ON i.id = unended.id LEFT JOIN agents AS a ON a.key = i.agent
-ORDER BY i.lane, i.id LIMIT 1000
+ORDER BY i.lane, i.id LIMIT :limit
 """
+QUEUED: Final = """
+SELECT (SELECT count(*) FROM instructions WHERE agent = :agent AND state IN ('leased', 'running'))
+  + (SELECT count(*) FROM instructions WHERE agent = :agent AND state IN ('queued', 'yielded'))
+  + (SELECT count(*) FROM instructions WHERE agent = :agent AND state = 'waiting')
+"""
+LANE: Final = "SELECT lane FROM instructions WHERE id = ?"
 
 
 class _Queued(NamedTuple):
@@ -187,10 +199,17 @@ class _Queued(NamedTuple):
 _QUEUED_WIDTH: Final = len(_Queued._fields)
 
 
-def queue(conn: apsw.Connection, agent: str, now_ms: int) -> QueueReport:
-    """What the agent does and what waits for it, in the order it will be done; at most 1000."""
-    rows = conn.execute(QUEUE, {"agent": agent})
-    return QueueReport(agent=name_of(agent), instructions=tuple(_queued(conn, row, now_ms) for row in rows))
+def queue(conn: apsw.Connection, agent: str, now_ms: int, page: Page = WHOLE) -> QueueReport:
+    """What the agent does and what waits for it, in the order it will be done."""
+    lane = 0 if page.after is None else conn.execute(LANE, (page.after,)).get
+    values = {"agent": agent, "limit": page.limit + 1, "after": page.after or 0, "lane": lane or 0}
+    rows, following = page.cut(list(conn.execute(QUEUE, values)), lambda row: instruction_id(row[0]))
+    return QueueReport(
+        agent=name_of(agent),
+        instructions=tuple(_queued(conn, row, now_ms) for row in rows),
+        total=int(conn.execute(QUEUED, {"agent": agent}).get),
+        next=following,
+    )
 
 
 def _queued(conn: apsw.Connection, found: Sequence[Any], now_ms: int) -> QueueRow:

@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from kernel.store.clock_text import rfc3339
 from protocol.events import DURABLE, Event
 from protocol.message import Message
-from protocol.names import instruction_id
+from protocol.names import instruction_id, place_of
 from protocol.text import encode_json
 
 Bindings = tuple[str | int | bytes | None, ...]
@@ -53,9 +53,9 @@ class Transaction:
         self.write(INSERT_EVENT, (type, self.now_ms, space, agent, instruction, None, body))
         self._tell(type, space, agent, instruction, dict(data))
 
-    def emit_message(self, message: Message, cause: int | None) -> None:
-        """Write the ``message`` event of a message whose row exists."""
-        self.write(INSERT_EVENT, ("message", self.now_ms, message.space, message.sender, cause, message.seq, None))
+    def emit_message(self, message: Message, space: str, cause: int | None) -> None:
+        """Write the ``message`` event of a message whose row exists, said in ``space``."""
+        self.write(INSERT_EVENT, ("message", self.now_ms, space, message.sender, cause, message.seq, None))
         self._tell("message", message.space, message.sender, cause, to_builtins(message))
 
     def _tell(
@@ -63,7 +63,8 @@ class Transaction:
     ) -> None:
         seq = self.conn.last_insert_rowid()
         known = None if instruction is None else instruction_id(instruction)
-        event = Event(type=type, at=self.now, seq=seq, space=space, agent=agent, instruction=known, data=data)
+        place = None if space is None else place_of(space)
+        event = Event(type=type, at=self.now, seq=seq, space=place, agent=agent, instruction=known, data=data)
         self.events.append(event)
 
 

@@ -6,7 +6,7 @@ import apsw
 
 from protocol.api.usage import UsageReport, UsageRow
 from protocol.instruction import ENDED, LARGEST, Usage
-from protocol.names import SpaceId
+from protocol.names import SpaceId, place_of
 
 # One pass over what was asked for. Rows are few: agents, workspaces and models, and how work of them ended.
 TOTALS: Final = """
@@ -18,7 +18,8 @@ SELECT i.agent, CASE WHEN i.run IS NULL THEN '' ELSE i.space END, coalesce(i.mod
   sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens
     + i.cache_write_tokens > 0)
 FROM instructions AS i
-WHERE coalesce(:space, i.space) = i.space AND coalesce(:name, i.name) = i.name AND coalesce(:agent, i.agent) = i.agent
+WHERE (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) + 1) = :space || '#')
+  AND coalesce(:name, i.name) = i.name AND coalesce(:agent, i.agent) = i.agent
 GROUP BY 1, 2, 3, 4
 """
 
@@ -28,7 +29,8 @@ _Row = tuple[str, str, str, str, int, int, int, int, int, float | None, int, int
 def report(
     conn: apsw.Connection, *, space: SpaceId | None = None, name: str | None = None, agent: str | None = None
 ) -> UsageReport:
-    """Of all work; or of what was done in ``space``, by who is called ``name`` there, or by the ``agent`` of that key.
+    """Of all work; or of what was done in ``space`` (a place: in all its runs), by who is called ``name`` there, or by
+    the ``agent`` of that key.
 
     Reads every instruction: ask in a thread.
     """
@@ -43,7 +45,7 @@ def _grouped(found: list[_Row], column: int) -> tuple[UsageRow, ...]:
     """A row for each value of ``column`` that says something, in order."""
     groups: dict[str, list[_Row]] = {}
     for row in found:
-        groups.setdefault(str(row[column]), []).append(row)
+        groups.setdefault(place_of(str(row[column])), []).append(row)
     return tuple(_sum(key, groups[key]) for key in sorted(groups) if key)
 
 

@@ -1,7 +1,7 @@
-"""Questions about workflows. Each start is a row of its own: a *run*, by number inside, by its space outside."""
+"""Questions about workflows. Each start is a row of its own: a *run*, by number inside, by its id outside."""
 
 from collections.abc import Iterator
-from typing import Final, Literal, cast
+from typing import Final, Literal, NamedTuple, cast
 
 import apsw
 import msgspec
@@ -10,7 +10,7 @@ from kernel.policy.standing import AgentState, Reason, Standing, standing
 from kernel.policy.verdict import Progress, Waits
 from kernel.store import ballots
 from protocol.instruction import Status, WaitReason
-from protocol.names import SpaceId
+from protocol.names import SpaceId, split_space, workflow_space
 
 
 class WorkflowRecord(msgspec.Struct, frozen=True):
@@ -31,6 +31,11 @@ class WorkflowRecord(msgspec.Struct, frozen=True):
     assigned: int
     limited_by: str | None
     """The limit that holds it until somebody continues it."""
+
+    @property
+    def place(self) -> SpaceId:
+        """What people call its space: runs before and after it have the same."""
+        return workflow_space(self.name, self.tag)
 
 
 RUNNING: Final = """
@@ -172,6 +177,41 @@ def by_space(conn: apsw.Connection, space: str) -> WorkflowRecord | None:
     return record if record is not None and record.state == "running" else None
 
 
+NEWEST_AT: Final = """
+SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
+  limited_by
+FROM workflows WHERE name = ? AND tag = ? ORDER BY id DESC LIMIT 1
+"""
+
+
+def newest_at(conn: apsw.Connection, place: str) -> WorkflowRecord | None:
+    """The run of ``place`` (``review:main``) that was started last, running or not."""
+    row = conn.execute(NEWEST_AT, split_space(place)).fetchone()
+    return None if row is None else WorkflowRecord(*row)
+
+
+def running_at(conn: apsw.Connection, place: str) -> WorkflowRecord | None:
+    """The run that is running at ``place``."""
+    record = newest_at(conn, place)
+    return record if record is not None and record.state == "running" else None
+
+
+SPACES_AT: Final = "SELECT DISTINCT space FROM workflows WHERE name = ? AND tag = ? ORDER BY id DESC"
+
+
+def spaces_at(conn: apsw.Connection, place: str) -> tuple[SpaceId, ...]:
+    """The spaces of all runs of ``place``, the newest run's first."""
+    return tuple(SpaceId(str(space)) for (space,) in conn.execute(SPACES_AT, split_space(place)))
+
+
+NEXT: Final = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'workflows'), 0) + 1"
+
+
+def next_run(conn: apsw.Connection) -> int:
+    """The number that the next run gets, if it starts in the same transaction."""
+    return int(conn.execute(NEXT).get)
+
+
 BY_ID: Final = """
 SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
   limited_by
@@ -185,16 +225,52 @@ def by_id(conn: apsw.Connection, run: int) -> WorkflowRecord | None:
     return None if row is None else WorkflowRecord(*row)
 
 
+class RunFilter(NamedTuple):
+    """Only runs with these values; None: any. ``status`` is how they ended, or ``running`` or ``stopped``."""
+
+    name: str | None = None
+    tag: str | None = None
+    status: str | None = None
+    since_ms: int | None = None
+    """Started then, or later."""
+
+
+ANY_RUN: Final = RunFilter()
+
 RUNS: Final = """
 SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
   limited_by
-FROM workflows ORDER BY id DESC LIMIT ?
+FROM workflows WHERE (:name IS NULL OR name = :name) AND (:tag IS NULL OR tag = :tag)
+  AND (:status IS NULL OR CASE state WHEN 'stopped' THEN coalesce(status, state) ELSE state END = :status)
+  AND (:since_ms IS NULL OR started_ms >= :since_ms) AND (:before IS NULL OR id < :before)
+ORDER BY id DESC LIMIT :limit
+"""
+COUNT_RUNS: Final = """
+SELECT count(*) FROM workflows WHERE (:name IS NULL OR name = :name) AND (:tag IS NULL OR tag = :tag)
+  AND (:status IS NULL OR CASE state WHEN 'stopped' THEN coalesce(status, state) ELSE state END = :status)
+  AND (:since_ms IS NULL OR started_ms >= :since_ms)
 """
 
 
-def runs(conn: apsw.Connection, limit: int = 100) -> tuple[WorkflowRecord, ...]:
-    """The newest runs, newest first."""
-    return tuple(WorkflowRecord(*row) for row in conn.execute(RUNS, (limit,)))
+def runs(
+    conn: apsw.Connection, wanted: RunFilter = ANY_RUN, *, limit: int = 100, before: int | None = None
+) -> tuple[WorkflowRecord, ...]:
+    """The newest wanted runs, newest first; ``before``: older than that one."""
+    values = {**wanted._asdict(), "before": before, "limit": limit}
+    return tuple(WorkflowRecord(*row) for row in conn.execute(RUNS, values))
+
+
+def count_runs(conn: apsw.Connection, wanted: RunFilter) -> int:
+    """How many wanted runs there are."""
+    return int(conn.execute(COUNT_RUNS, wanted._asdict()).get)
+
+
+COST: Final = "SELECT sum(cost_usd) FROM instructions WHERE run = ?"
+
+
+def cost_usd(conn: apsw.Connection, run: int) -> float | None:
+    """What the work of one run cost, as far as its prices are known."""
+    return cast("float | None", conn.execute(COST, (run,)).get)
 
 
 PAUSED: Final = "SELECT paused FROM workflows WHERE id = ?"
@@ -203,6 +279,15 @@ PAUSED: Final = "SELECT paused FROM workflows WHERE id = ?"
 def paused(conn: apsw.Connection, run: int) -> bool:
     """Whether somebody holds its work back."""
     row = conn.execute(PAUSED, (run,)).fetchone()
+    return row is not None and bool(row[0])
+
+
+BOUND: Final = "SELECT bound FROM workflows WHERE id = ?"
+
+
+def bound(conn: apsw.Connection, run: int) -> bool:
+    """Whether what is said in it is kept for the runs that come."""
+    row = conn.execute(BOUND, (run,)).fetchone()
     return row is not None and bool(row[0])
 
 

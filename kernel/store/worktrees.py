@@ -44,15 +44,15 @@ def of(conn: apsw.Connection, run: int | None, agent: str) -> Worktree | None:
     return None if row is None else Worktree(*row)
 
 
-IN_SPACE: Final = """
+OF_RUN: Final = """
 SELECT run, agent, name, space, state, repository, base, branch, path, folder, git_dir, why FROM worktrees
-WHERE space = ? AND state <> 'gone' ORDER BY run DESC, name
+WHERE run = ? AND state <> 'gone' ORDER BY name
 """
 
 
-def in_space(conn: apsw.Connection, space: str) -> tuple[Worktree, ...]:
-    """Those there are of the runs of ``space``, the newest run first."""
-    return tuple(Worktree(*row) for row in conn.execute(IN_SPACE, (space,)))
+def of_run(conn: apsw.Connection, run: int) -> tuple[Worktree, ...]:
+    """Those there are of one run."""
+    return tuple(Worktree(*row) for row in conn.execute(OF_RUN, (run,)))
 
 
 OF_ENDED: Final = """

@@ -12,7 +12,7 @@ from kernel.store.reader import Reader
 from protocol.agent import AgentDefinition
 from protocol.instruction import WaitReason
 from protocol.message import Message
-from protocol.names import is_personal
+from protocol.names import is_personal, place_of
 
 _WAITS: Final[Mapping[WaitReason, str]] = MappingProxyType(
     {
@@ -86,7 +86,7 @@ def _scene(told: Told, reader: Reader, at_work: Mapping[int, str]) -> Scene:
     answers = here.exit_from in (None, told.name) and here.schema is not None
     return Scene(
         name=told.name,
-        space=told.space,
+        space=place_of(told.space),
         members=members,
         alone=not here.has_channel,
         answer_schema=(here.schema or b"").decode() if answers else "",

@@ -48,6 +48,8 @@ class StartAsked:
     """Digests of the units (protocol.trust) that whoever asked agreed to."""
     update: bool = False
     """Look up again what the ref of a remote workflow stands for."""
+    continues: bool = False
+    """Go on with what the run before left in its space."""
     checkout: Checkout | None = None
     """What a remote ``workflow`` was fetched as."""
     timeout_seconds: float | None = None
@@ -77,13 +79,15 @@ class Prepared:
     vouched: tuple[str, ...]
     """What its members may do, as far as somebody vouched for it this time."""
     workplace: Workplace
+    continues: bool = False
+    """It goes on in the space of the run before."""
     exit_from: str | None = None
     approval: Approval | None = None
     attended: bool = False
 
     @property
-    def space(self) -> SpaceId:
-        """The workspace it will have."""
+    def place(self) -> SpaceId:
+        """What its workspace is called."""
         return workflow_space(self.loaded.definition.name, self.tag)
 
 
@@ -134,6 +138,7 @@ def prepare(
         budget=budget,
         vouched=vouched,
         workplace=place,
+        continues=asked.continues,
         exit_from=asked.exit_from,
         approval=asked.approval,
         attended=asked.attended,

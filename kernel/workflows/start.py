@@ -66,7 +66,7 @@ async def start(
         cwd=str(prepared.root),
         env=worker_environment(environ, own_bin=own_bin),
     )
-    members = specs(prepared.loaded.members, prepared.space)
+    members = specs(prepared.loaded.members, prepared.place)
     planned = None if trees is None else await trees.plan(definition, prepared.tag, members)
     seconds = prepared.deadline_seconds
     payload = WorkflowStarted(
@@ -86,12 +86,13 @@ async def start(
         kickoff_to=_everybody(definition),
         workspace=prepared.workplace.keeping,
         mirror=prepared.workplace.folder if prepared.workplace.mirror else None,
+        bound=prepared.workplace.bound,
         exit_from=prepared.exit_from,
         approval=prepared.approval,
         attended=prepared.attended,
     )
-    draft = Draft(kind="status", space=prepared.space, sender=SYSTEM, text="started", payload=payload)
-    return await writer.commit(begin_workflow, draft, request, planned)
+    draft = Draft(kind="status", space=prepared.place, sender=SYSTEM, text="started", payload=payload)
+    return await writer.commit(begin_workflow, draft, request, planned, continues=prepared.continues)
 
 
 class _Trees:

@@ -24,12 +24,13 @@ _HINT: Final = "write a folder as seen from the project's root, such as data/rev
 @dataclass(frozen=True, slots=True)
 class Workplace:
     """``folder`` is the workspace's, as seen from the root; None where there is no workspace. ``mirror``: it is
-    written to.
+    written to. ``bound``: what is said there is kept for the runs that come.
     """
 
     keeping: Keeping
     folder: str | None
     mirror: bool
+    bound: bool = False
 
 
 def workplace(definition: WorkflowDefinition, tag: str, project: ProjectDefinition) -> Workplace:
@@ -43,8 +44,9 @@ def workplace(definition: WorkflowDefinition, tag: str, project: ProjectDefiniti
         folder = plain_path(f"{project.workspace.base}/{definition.name}/{tag}")
     else:
         folder = plain_path(_filled(own, definition.name, tag))
-    mirrored = workspace.bind is not None or provider == "file"
-    return Workplace("memory" if provider == "memory" else "kept", folder, mirror=mirrored)
+    bound = workspace.bind is not None
+    keeping: Keeping = "memory" if provider == "memory" else "kept"
+    return Workplace(keeping, folder, mirror=bound or provider == "file", bound=bound)
 
 
 def check_workspace(

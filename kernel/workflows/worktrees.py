@@ -68,7 +68,6 @@ def _planned(
     branch, path = next(one for one in both if not {f"refs/heads/{one[0]}", one[1]} & taken)
     return PlannedTree(
         name=member.name,
-        agent=member.key,
         repository=base.repository,
         base=base.commit,
         branch=branch,

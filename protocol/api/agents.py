@@ -19,6 +19,12 @@ class AgentRequest(Ask, frozen=True, kw_only=True):
     provider: Any = None
 
 
+class AgentRename(Ask, frozen=True, kw_only=True):
+    """POST /agents/:name/rename: an agent made at run time becomes the agent ``to``, which has a file."""
+
+    to: str
+
+
 class AgentPatch(Ask, frozen=True, kw_only=True):
     """PATCH /agents/:name, for agents made at run time: what is not given stays."""
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from protocol.api.document import Ask, Body, Document
+from protocol.api.document import Ask, Body, Document, Page
 
 Reason = Annotated[str, msgspec.Meta(max_length=2000)]
 
@@ -45,8 +45,8 @@ class ApprovalRow(Body, frozen=True, kw_only=True):
     cut: bool = False
 
 
-class Pending(Document, frozen=True, kw_only=True):
-    """``awk pending``: what waits for a decision."""
+class Pending(Page, frozen=True, kw_only=True):
+    """``awk pending``: what waits for a decision, the oldest first. ``next`` goes into ``after``."""
 
     approvals: tuple[ApprovalRow, ...]
     schema: str = "awk/pending/1"
@@ -85,8 +85,11 @@ class ApprovalRuleRow(Body, frozen=True, kw_only=True):
     created_at: str
 
 
-class ApprovalRules(Document, frozen=True, kw_only=True):
-    """``awk pending --rules``: calls that are granted without asking."""
+class ApprovalRules(Page, frozen=True, kw_only=True):
+    """``awk pending --rules``: calls that are granted without asking, the oldest first.
+
+    ``next`` goes into ``after``.
+    """
 
     rules: tuple[ApprovalRuleRow, ...]
     schema: str = "awk/approval-rules/1"

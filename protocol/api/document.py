@@ -13,5 +13,15 @@ class Document(Body, frozen=True, kw_only=True):
     schema: str
 
 
+class Page(Document, frozen=True, kw_only=True):
+    """A list that may not fit one answer. ``total`` is how many there are; ``next`` says where the rest begins.
+
+    It goes into the query parameter that the route names; null: nothing is left out.
+    """
+
+    total: int = 0
+    next: str | None = None
+
+
 class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a client sends: a field that is not known is refused."""

@@ -1,6 +1,6 @@
 """What agents and people say about their tools."""
 
-from protocol.api.document import Ask, Body, Document
+from protocol.api.document import Ask, Body, Document, Page
 
 
 class FeedbackRow(Body, frozen=True, kw_only=True):
@@ -20,8 +20,8 @@ class FeedbackAdded(Document, frozen=True, kw_only=True):
     schema: str = "awk/feedback-add/1"
 
 
-class FeedbackList(Document, frozen=True, kw_only=True):
-    """``awk feedback list``: the newest, oldest first."""
+class FeedbackList(Page, frozen=True, kw_only=True):
+    """``awk feedback list``: the newest, oldest first. ``next`` goes into ``before``."""
 
     feedback: tuple[FeedbackRow, ...]
     schema: str = "awk/feedback-list/1"

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from protocol.api.document import Ask, Body, Document
+from protocol.api.document import Ask, Body, Document, Page
 from protocol.errors import ErrorClass
 from protocol.instruction import Lane, Status, Usage
 
@@ -124,8 +124,8 @@ class QueueRow(Body, frozen=True, kw_only=True):
     promoted: bool = False
 
 
-class QueueReport(Document, frozen=True, kw_only=True):
-    """``awk queue``."""
+class QueueReport(Page, frozen=True, kw_only=True):
+    """``awk queue``: in the order it will be done. ``next`` goes into ``after``."""
 
     agent: str
     instructions: tuple[QueueRow, ...]
@@ -146,11 +146,18 @@ class DeadRow(Body, frozen=True, kw_only=True):
     error_class: ErrorClass = msgspec.field(name="class")
 
 
-class Dead(Document, frozen=True, kw_only=True):
-    """``awk dead``: instructions that failed for good."""
+class Dead(Page, frozen=True, kw_only=True):
+    """``awk dead``: instructions that failed for good, the last first. ``next`` goes into ``before``."""
 
     instructions: tuple[DeadRow, ...]
     schema: str = "awk/dead/1"
+
+
+class DeadCleared(Document, frozen=True, kw_only=True):
+    """``awk dead --clear``: how many instructions are listed no more."""
+
+    instructions: int
+    schema: str = "awk/dead-clear/1"
 
 
 class InstructionRow(Body, frozen=True, kw_only=True):
@@ -164,8 +171,11 @@ class InstructionRow(Body, frozen=True, kw_only=True):
     waits_for: str | None = None
 
 
-class InstructionList(Document, frozen=True, kw_only=True):
-    """GET /instructions, GET /instructions?space=: what has not ended, anywhere or there; the first thousand."""
+class InstructionList(Page, frozen=True, kw_only=True):
+    """GET /instructions, GET /instructions?space=: what has not ended, anywhere or there, the oldest first.
+
+    ``next`` goes into ``after``.
+    """
 
     space: str | None
     instructions: tuple[InstructionRow, ...]

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from protocol.api.document import Ask, Body, Document
+from protocol.api.document import Ask, Body, Document, Page
 from protocol.instruction import DeliveryState, Status, Usage
 from protocol.message import Message
 
@@ -56,8 +56,8 @@ class SendReport(Document, frozen=True, kw_only=True):
     schema: str = "awk/send/1"
 
 
-class Channel(Document, frozen=True, kw_only=True):
-    """``awk channel``, ``awk peek``."""
+class Channel(Page, frozen=True, kw_only=True):
+    """``awk channel``, ``awk peek``: oldest first. ``next`` goes into ``since`` if that was given, else ``before``."""
 
     space: str
     messages: tuple[Message, ...]
@@ -91,8 +91,11 @@ class InboxRow(Body, frozen=True, kw_only=True):
     flag: str | None = None
 
 
-class Inbox(Document, frozen=True, kw_only=True):
-    """``awk inbox``, GET /agents/:name/inbox: what the agent has not handled in one space."""
+class Inbox(Page, frozen=True, kw_only=True):
+    """``awk inbox``, GET /agents/:name/inbox: what the agent has not handled in one space.
+
+    ``next`` goes into ``after``.
+    """
 
     agent: str
     space: str

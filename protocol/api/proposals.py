@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from protocol.api.document import Ask, Document
+from protocol.api.document import Ask, Document, Page
 from protocol.ballot import (
     DESCRIPTION_LIMIT,
     LONGEST_SECONDS,
@@ -49,8 +49,8 @@ class CallOffRequest(Ask, frozen=True, kw_only=True):
     reason: Reason = ""
 
 
-class ProposalList(Document, frozen=True, kw_only=True):
-    """``awk proposal list``."""
+class ProposalList(Page, frozen=True, kw_only=True):
+    """``awk proposal list``. ``next`` goes into ``before``, of one workflow into ``after``."""
 
     proposals: tuple[BallotInfo, ...]
     schema: str = "awk/proposal-list/1"

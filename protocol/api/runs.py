@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from protocol.agent import Approval
-from protocol.api.document import Ask, Body, Document
+from protocol.api.document import Ask, Body, Document, Page
 from protocol.budget import BudgetTokens, Usd
 from protocol.instruction import Usage
 from protocol.message import Message
@@ -33,6 +33,8 @@ class RunRequest(Ask, frozen=True, kw_only=True):
     """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
     update: bool = False
     """Look up again what the ref of a remote workflow stands for."""
+    continues: bool = msgspec.field(default=False, name="continue")
+    """Go on with what the run before left in its space."""
     to: str | None = None
     text: str | None = None
 
@@ -40,6 +42,8 @@ class RunRequest(Ask, frozen=True, kw_only=True):
 class RunReport(Document, frozen=True, kw_only=True):
     """``awk run --json``: what came of a run, and all that was said."""
 
+    id: str
+    """``r12``: this start; ``run`` is what all runs of that name and tag are called."""
     run: str
     status: Literal["running", "done", "failed", "incomplete", "rejected", "cancelled", "timeout"]
     exit_code: int
@@ -59,17 +63,25 @@ class RunReport(Document, frozen=True, kw_only=True):
 class RunRow(Body, frozen=True, kw_only=True):
     """One run in a list."""
 
+    id: str
+    """``r12``."""
     run: str
+    """``review:main``: what all runs of that name and tag are called."""
     mode: Literal["start", "run"]
     state: Literal["running", "stopped"]
     status: str | None
     exit_code: int | None
     started_at: str
     ended_at: str | None
+    duration_seconds: float
+    """Until now, of one that runs."""
+    verdict: Literal["yes", "no"] | None
+    cost_usd: float | None
+    """Null as long as nothing with a known price was booked."""
 
 
-class RunList(Document, frozen=True, kw_only=True):
-    """GET /runs: the newest first."""
+class RunList(Page, frozen=True, kw_only=True):
+    """GET /runs: the newest first; ``next`` goes into ``before``."""
 
     runs: tuple[RunRow, ...]
     schema: str = "awk/runs/1"
@@ -79,6 +91,8 @@ class Accepted(Body, frozen=True, kw_only=True, omit_defaults=True):
     """The first event of POST /run: what was accepted. Its client may go away now; the work goes on."""
 
     run: str | None = None
+    id: str | None = None
+    """Of a run: ``r12``."""
     message_id: str | None = None
     instruction_ids: tuple[str, ...] = ()
     seq: int = 0

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import msgspec
+
 from protocol.api.document import Ask, Body, Document
 
 
@@ -16,6 +18,8 @@ class StartRequest(Ask, frozen=True, kw_only=True):
     """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
     update: bool = False
     """Look up again what the ref of a remote workflow stands for."""
+    continues: bool = msgspec.field(default=False, name="continue")
+    """Go on with what the run before left in its space."""
 
 
 class WorkflowRow(Body, frozen=True, kw_only=True):
@@ -27,6 +31,8 @@ class WorkflowRow(Body, frozen=True, kw_only=True):
     members: tuple[str, ...]
     started_at: str
     run: str | None = None
+    id: str = ""
+    """Of this start: ``r12``."""
     reason: str | None = None
     paused: bool = False
 

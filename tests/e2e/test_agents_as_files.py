@@ -7,10 +7,14 @@ def test_ephemeral_agents_become_files_and_lose_no_work(kernel_process: Project)
     """agent create --from: the definition goes over; queued work is kept, under its own name or beside the file."""
     project = kernel_process
     assert project.awk("new", "agent-1", "-m", "sonnet", "-s", "Be kind.").code == 0
+    said = project.awk("send", "agent-1", "remember the blue door", "--json").json()
+    assert project.awk("cancel", *said["instruction_ids"]).code == 0
     made = project.awk("agent", "create", "alice", "--from", "agent-1", "--role", "reviewer")
     assert (made.code, made.out) == (0, ".agents/alice.yaml\n"), made.err
     rows = {row["name"]: row for row in project.awk("agent", "list", "--json").json()["agents"]}
     assert {name: row["ephemeral"] for name, row in rows.items()} == {"alice": False}
+    assert "remember the blue door" in project.awk("peek", "alice").out
+    assert project.awk("peek", "agent-1").code == 5
     info = project.awk("agent", "info", "alice", "--json").json()
     assert info["definition"]["prompt"] == {"system": "Be kind."}
     assert info["context"]["dir"] == ".agents/alice"

@@ -41,7 +41,7 @@ def kill(project: Project) -> None:
     assert survivors([kernel], seconds=10) == []
 
 
-def test_a_workspace_in_files_tells_what_the_log_tells_even_after_a_crash(project: Project) -> None:
+def test_a_workspace_in_files_tells_what_its_newest_run_said_even_after_a_crash(project: Project) -> None:
     """Contracts 1 and 3, SF17, CF16: files, output of setup in its fence, output_schema; SIGKILL; then clear."""
     project.agent("alice", 'text: "@bob your turn"')
     project.write(".workflows/review.yaml", REVIEW)
@@ -56,7 +56,7 @@ def test_a_workspace_in_files_tells_what_the_log_tells_even_after_a_crash(projec
     assert project.awk("ask", "alice", "hi").code == 0
     assert project.awk("stop", "--yes").code == 0
     channel = project.root / ".workspace/review/main/channel.jsonl"
-    assert lines(channel) == [*report["messages"], *second.json()["messages"]]
+    assert lines(channel) == second.json()["messages"]
     (day,) = (project.root / ".agents/alice/conversations").iterdir()
     assert [line["text"] for line in lines(day)] == ["hi", "@bob your turn"]
     assert project.awk("start").code == 0

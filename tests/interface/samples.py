@@ -78,7 +78,7 @@ def backend_row(text: str, missing: str | None = None) -> BackendRow:
 
 def report(text: str = "done", **more: Any) -> RunReport:
     made = RunReport(
-        run="review:main", status="done", exit_code=0, instructions={"done": 2}, duration_seconds=1.25,
+        id="r12", run="review:main", status="done", exit_code=0, instructions={"done": 2}, duration_seconds=1.25,
         usage=Usage(input_tokens=1200, output_tokens=30),
         messages=(message(1, "go", "system", kind="kickoff"), message(2, text)),
     )  # fmt: skip
@@ -126,7 +126,10 @@ def read_answers(text: str) -> dict[str, Any]:
         key=text, usage=Usage(input_tokens=5), instructions=3, failures=1, ended={"done": 1, "failed": 1}, steps=2,
         worked_seconds=1.26, unpriced=1,
     )  # fmt: skip
-    ran = RunRow(run="review:main", mode="run", state="stopped", status=text, exit_code=1, started_at=AT, ended_at=None)
+    ran = RunRow(
+        id="r12", run="review:main", mode="run", state="stopped", status=text, exit_code=1, started_at=AT,
+        ended_at=None, duration_seconds=1.5, verdict=None, cost_usd=None,
+    )  # fmt: skip
     runs = WorkflowRow(name="review", tag="main", state="running", members=("alice", text), started_at=AT)
     return {
         "GET /ps": Ps(agents=(ps_row(text=text), ps_row("bob", "", space=None, state="idle", pid=None))),

@@ -192,25 +192,25 @@ def test_a_file_of_claude_may_say_too_little(text: str, words: list[str], code: 
 
 
 def test_an_ephemeral_agent_becomes_a_file(cli: Cli, kernel: KernelDouble) -> None:
-    """--from EPHEMERAL: its definition, with what the flags change; then the ephemeral one goes."""
+    """--from EPHEMERAL: its definition, with what the flags change; then it is renamed, with what was said to it."""
     kernel.answers["GET /agents/agent-1"] = _info("agent-1", ephemeral=True, soul={"role": "x"}, max_steps=7)
     kernel.answers["GET /agents"] = AgentList(agents=())
-    kernel.answers["DELETE /agents/agent-1"] = {"deleted": "agent-1"}
+    kernel.answers["POST /agents/agent-1/rename"] = {"renamed": "agent-1", "to": "alice"}
     ran = cli("agent", "create", "alice", "--from", "agent-1", "-s", "Be brief.", "-b", "clod")
     assert ran.code == 78, "what it comes to is judged"
-    assert kernel.of("DELETE", "/agents/agent-1") == []
+    assert kernel.of("POST", "/agents/agent-1/rename") == []
     ran = cli("agent", "create", "alice", "--from", "agent-1", "-s", "Be brief.", "-m", "opus")
-    assert (ran.code, "agent-1 is gone" in ran.err) == (0, True), ran.err
+    assert (ran.code, "agent-1 is alice now, with what was said to it" in ran.err) == (0, True), ran.err
     made = yaml.safe_load((cli.root / ".agents/alice.yaml").read_text())
     assert made == {"model": "opus", "prompt": {"system": "Be brief."}, "soul": {"role": "x"}, "max_steps": 7}
-    assert len(kernel.of("DELETE", "/agents/agent-1")) == 1
+    assert [asked.body for asked in kernel.of("POST", "/agents/agent-1/rename")] == [{"to": "alice"}]
 
 
 def test_an_ephemeral_agent_with_work_is_kept(cli: Cli, kernel: KernelDouble) -> None:
     """No queued work is lost; it is said how to end it later."""
     kernel.answers["GET /agents/agent-1"] = _info("agent-1", ephemeral=True)
     kernel.answers["GET /agents"] = AgentList(agents=())
-    kernel.answers["DELETE /agents/agent-1"] = problem(409, "conflict", "agent-1 has work that has not ended")
+    kernel.answers["POST /agents/agent-1/rename"] = problem(409, "conflict", "agent-1 has work that has not ended")
     ran = cli("agent", "create", "alice", "--from", "agent-1", "-m", "opus")
     assert (ran.code, "agent-1 is kept, beside alice: agent-1 has work" in ran.err) == (0, True), ran.err
 

@@ -29,7 +29,7 @@ RUNNING: Final[dict[str, Answer | Handler]] = {
     },
     "GET /dead": {"instructions": [{"id": "i3"}]},
     "GET /instructions": {"instructions": [{"id": "i12"}]},
-    "GET /runs": {"runs": [{"run": "review:main"}]},
+    "GET /runs": {"runs": [{"id": "r12", "run": "review:main"}]},
     "GET /proposals": {
         "proposals": [
             {"id": "release", "space": "review:main", "options": [{"id": "yes"}, {"id": "no"}]},
@@ -70,7 +70,7 @@ def test_what_runs_is_offered_as_it_is_written(team: Cli, kernel: KernelDouble) 
     assert _lines(team, "target") == sorted(["agent-1", "alice", "bob", *in_workflows])
     assert _lines(team, "channel") == ["@review", "@review:pr-7"]
     assert _lines(team, "instruction") == ["i12", "i3"]
-    assert _lines(team, "shown") == ["i12", "i3", "review:main"]
+    assert _lines(team, "shown") == ["i12", "i3", "r12", "review:main"]
     assert _lines(team, "proposal") == _lines(team, "any_proposal") == ["p1@review:pr-7", "release@review"]
     assert _lines(team, "choice") == ["no", "tabs", "yes"]
     assert [asked.query for asked in kernel.of("GET", "/proposals")] == [{"state": "open"}, {}, {"state": "open"}]

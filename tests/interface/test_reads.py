@@ -9,12 +9,13 @@ import pytest
 
 from interface.cli.output import Screen
 from interface.cli.views import stats
+from protocol.api.instructions import QueueReport, QueueRow
 from protocol.api.messages import Channel
 from protocol.api.processes import Ps
 from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
-from tests.interface.kernel_double import KernelDouble, Stream, problem, sse
+from tests.interface.kernel_double import Asked, KernelDouble, Stream, problem, sse
 from tests.interface.samples import AT, READS, event, instruction, message, message_event, ps_row, read_answers
 
 ALL_HOSTILE = " ".join(HOSTILE).encode("utf-8", "replace").decode()
@@ -125,20 +126,17 @@ def test_the_channel_is_asked_for_as_many_as_were_wanted(cli: Cli, kernel: Kerne
     kernel.answers |= read_answers("x")
     cli("channel", "@review", "-n", "3")
     assert kernel.of("GET", "/spaces/review:main/channel")[0].query == {"limit": "3"}
-    assert cli("channel", "@review", "-n", "0").code == 2
+    assert cli("channel", "@review", "-n", "0").code == 0
+    assert kernel.of("GET", "/spaces/review:main/channel")[1].query == {"limit": "1000"}
 
 
 def test_an_agents_part_of_a_channel(cli: Cli, kernel: KernelDouble) -> None:
     """peek alice@review: what it said, and what was meant for it."""
-    said = tuple(
-        message(n, text, who) for n, (who, text) in enumerate([("alice", "1"), ("bob", "@alice 2"), ("bob", "3")])
-    )
-    kernel.answers["GET /spaces/review:main/channel"] = Channel(space="review:main", messages=said)
+    said = (message(1, "1", "alice"), message(2, "@alice 2", "bob"))
+    kernel.answers["GET /spaces/review:main/channel"] = Channel(space="review:main", messages=said, total=2)
     shown = cli("peek", "alice@review", "--json").json()["messages"]
     assert [m["text"] for m in shown] == ["1", "@alice 2"]
-    last = cli("peek", "alice@review", "-n", "1", "--json").json()["messages"]
-    assert [m["text"] for m in last] == ["@alice 2"], "the last of its own, however much others said since"
-    assert kernel.of("GET", "/spaces/review:main/channel")[-1].query == {"limit": "1000"}
+    assert kernel.of("GET", "/spaces/review:main/channel")[-1].query == {"limit": "50", "agent": "alice"}
 
 
 def test_peek_without_a_target_takes_the_only_one(cli: Cli, kernel: KernelDouble) -> None:
@@ -419,8 +417,66 @@ def test_logs_of_a_name_that_nobody_has_are_an_error(cli: Cli, kernel: KernelDou
     assert [cli("logs", name).code for name in ("nobody", "@nope", "alice")] == [5, 5, 0]
 
 
-@pytest.mark.parametrize("count", ["0", "-1", "1001"])
-def test_a_count_of_messages_is_bounded(count: str, cli: Cli, kernel: KernelDouble) -> None:
+@pytest.mark.parametrize("count", ["x", "1.5", "9999999999", "²"])
+def test_a_count_is_a_whole_number(count: str, cli: Cli) -> None:
     """Errors name what the user typed."""
     ran = cli("peek", "alice", "-n", count)
-    assert (ran.code, ran.err) == (2, "error: -n is from 1 to 1000\n")
+    assert ran.code == 2
+    assert f"{count!r} is not a number of rows: 0 (all), 1, 2, ..." in ran.err
+
+
+def queued(first: int, count: int) -> tuple[QueueRow, ...]:
+    return tuple(
+        QueueRow(id=f"i{n}", lane="normal", status="queued", attempt=0, step=0, preempted=0, enqueued_at=AT)
+        for n in range(first, first + count)
+    )
+
+
+def test_a_list_says_what_it_leaves_out_and_gives_all_of_it_for_0(cli: Cli, kernel: KernelDouble) -> None:
+    """1,000 of 1,497 on stderr; with --json in total and next; -n 0 asks until nothing is left."""
+
+    def answer(asked: Asked) -> QueueReport:
+        if asked.query.get("after") == "i1000":
+            return QueueReport(agent="alice", instructions=queued(1001, 497), total=1497)
+        limit = int(asked.query["limit"])
+        return QueueReport(agent="alice", instructions=queued(1, limit), total=1497, next=f"i{limit}")
+
+    kernel.answers["GET /agents/alice/queue"] = answer
+    shown = cli("queue", "alice")
+    assert (len(shown.out.splitlines()), shown.err) == (1001, "1,000 of 1,497 (-n 0 for all)\n")
+    some = cli("queue", "alice", "-n", "2", "--json").json()
+    assert ([row["id"] for row in some["instructions"]], some["total"], some["next"]) == (["i1", "i2"], 1497, "i2")
+    whole = cli("queue", "alice", "-n", "0")
+    assert (len(whole.out.splitlines()), whole.err) == (1498, "")
+    document = cli("queue", "alice", "-n", "0", "--json").json()
+    assert (document["next"], len({row["id"] for row in document["instructions"]})) == (None, 1497)
+
+
+def test_older_messages_come_before_newer_ones_however_many_answers_they_take(cli: Cli, kernel: KernelDouble) -> None:
+    """The pages of a conversation go back in time."""
+
+    def answer(asked: Asked) -> Channel:
+        if "before" in asked.query:
+            return Channel(space="dm:alice", messages=(message(1, "old", "user"),), total=3)
+        rest = (message(2, "newer", "user"), message(3, "newest", "user"))
+        return Channel(space="dm:alice", messages=rest, total=3, next="2")
+
+    kernel.answers["GET /spaces/dm:alice/channel"] = answer
+    assert [m["text"] for m in cli("peek", "alice", "-n", "0", "--json").json()["messages"]] == [
+        "old",
+        "newer",
+        "newest",
+    ]
+    assert cli("peek", "alice", "-n", "2").err == "2 of 3 (-n 0 for all)\n"
+
+
+def test_runs_are_asked_for_by_workflow_status_and_age(cli: Cli, kernel: KernelDouble) -> None:
+    """runs [@wf[:tag]] [--status S] [--since D] [-n N]."""
+    kernel.answers |= read_answers("done")
+    assert cli("runs", "@review").code == cli("runs", "@review:pr-1", "--status", "failed", "-n", "3").code == 0
+    first, second = [asked.query for asked in kernel.of("GET", "/runs")]
+    assert first == {"workflow": "review", "limit": "100"}
+    assert second == {"workflow": "review", "tag": "pr-1", "status": "failed", "limit": "3"}
+    assert int(cli("runs", "--since", "2h").code) == 0
+    assert kernel.of("GET", "/runs")[-1].query["since"].isdecimal()
+    assert cli("runs", "--status", "nosuch").code == 2

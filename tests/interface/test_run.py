@@ -32,7 +32,7 @@ def test_the_conversation_goes_to_stdout_and_the_summary_to_stderr(cli: Cli, ker
     kernel.answers["POST /run"] = Stream([PING, ACCEPTED, SAID, STEP, _result()])
     ran = cli("run", "review")
     assert ran.out == "reviewer: @coder fix\n  this\n"
-    assert ran.err == "review:main done in 1.2 s; instructions: 2 done; 1,200 tokens in, 30 out\n"
+    assert ran.err == "r12 review:main done in 1.2 s; instructions: 2 done; 1,200 tokens in, 30 out\n"
     assert ran.code == 0
 
 
@@ -54,7 +54,7 @@ def test_working_trees_are_told_of_where_something_is_in_them(commits: int, cli:
         agent="coder", state="made", branch=branches["coder"], base="0", path="/t", stat=DiffStat(commits=commits)
     )
     kernel.answers["GET /spaces/review:main/diff"] = DiffReport(space="review:main", worktrees=(tree,))
-    assert ("awk diff @review:main" in cli("run", "review").err) == bool(commits)
+    assert ("awk diff r12" in cli("run", "review").err) == bool(commits)
 
 
 def test_verbose_tells_the_steps(cli: Cli, kernel: KernelDouble) -> None:

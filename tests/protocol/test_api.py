@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from protocol import api
-from protocol.api.document import Document
+from protocol.api.document import Document, Page
 
 for found in iter_modules(api.__path__):
     import_module(f"protocol.api.{found.name}")
-DOCUMENTS = Document.__subclasses__()
+DOCUMENTS = [kind for kind in (*Document.__subclasses__(), *Page.__subclasses__()) if kind is not Page]
 
 
 def test_there_are_documents() -> None:

@@ -79,7 +79,7 @@ SELECT (SELECT count(*) FROM messages AS m CROSS JOIN deliveries AS d ON d.messa
 def judge_ballots(conn: apsw.Connection, witness: Witness) -> None:
     """What must hold once all is over: each ended, by the votes that are there, and everybody had been asked."""
     at = trio.current_time()
-    for one in ballots.everywhere(conn, open_only=False):
+    for one in ballots.everywhere(conn, open_only=False).proposals:
         if one.state == "open":
             witness.blame(at, "P24", f"ballot {one.id} never ended")
         elif one.why in {"quorum", "settled"} and _counted_again(one) != one.winner:

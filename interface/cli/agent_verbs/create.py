@@ -16,7 +16,7 @@ from interface.cli.agent_verbs.whereabouts import running_kernel
 from interface.cli.context import Context
 from interface.cli.escape import one_line
 from interface.cli.schemas import header, write_schemas
-from interface.client import Client, quoted
+from interface.client import Client, new_key, quoted
 from interface.context.place import Place, agent_name, find_agent, open_agents, open_context
 from interface.definitions.agent_text import agent_text, completed, keys_of_definition, merged
 from interface.definitions.claude_file import translate
@@ -149,14 +149,17 @@ def _prepare_context(place: Place) -> tuple[str, ...]:
 
 
 def _let_go(client: Client | None, source: _Source, place: Place) -> tuple[str, ...]:
-    """End the ephemeral agent that the file was made from, unless it has work; then it is kept."""
+    """Let the ephemeral agent that the file was made from be that of the file, unless it has work; then it is kept."""
     if source.ephemeral is None or client is None:
         return ()
     try:
-        client.delete(f"/agents/{quoted(source.ephemeral)}")
+        if source.ephemeral == place.name:
+            client.delete(f"/agents/{quoted(source.ephemeral)}")
+        else:
+            client.post(f"/agents/{quoted(source.ephemeral)}/rename", {"to": place.name}, key=new_key())
     except (Failure, Unreachable) as error:
         why = f"{source.ephemeral} is kept, beside {place.name}: {error}"
         return (why, f"once it is done: agent delete {source.ephemeral}")
     if source.ephemeral == place.name:
         return (f"{place.name} keeps its queue, and what was said to it",)
-    return (f"{source.ephemeral} is gone, and what was said to it",)
+    return (f"{source.ephemeral} is {place.name} now, with what was said to it",)

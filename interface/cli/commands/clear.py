@@ -11,8 +11,9 @@ from interface.failure import Failure
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """TARGET, and whether to ask."""
+    """TARGET, which run of it, and whether to ask."""
     target_argument(parser)
+    parser.add_argument("--run", metavar="RUN", help="of a workflow only this run (r12; default: all its runs)")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     json_flag(parser)
 
@@ -23,9 +24,13 @@ def run(context: Context) -> int:
     if asked.workflow is not None and asked.agent is not None:
         hint = f"clear the channel: @{asked.workflow}:{asked.tag}"
         raise Failure("bad_target", f"{asked.agent} has no space of its own in a workflow", hint)
-    if not _may_clear(context, str(asked)):
+    run: str | None = context.args.run
+    if run is not None and asked.workflow is None:
+        raise Failure("usage", f"--run is of a workflow, and {asked} is an agent")
+    if not _may_clear(context, str(asked) if run is None else f"{asked} in {run}"):
         raise Failure("failed", "nothing was cleared")
-    answer = context.kernel().post(f"/spaces/{quoted(asked.space)}/clear", {}, key=new_key())
+    query = "" if run is None else f"?run={quoted(run)}"
+    answer = context.kernel().post(f"/spaces/{quoted(asked.space)}/clear{query}", {}, key=new_key())
     return context.answer(answer, "cleared")
 
 

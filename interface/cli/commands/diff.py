@@ -1,24 +1,33 @@
 """``awk diff``: what agents did in working trees of their own."""
 
 import argparse
-from urllib.parse import urlencode
+import json
 
 from interface.cli.context import Context
 from interface.cli.parsing import json_flag
-from interface.cli.targets import target
+from interface.cli.targets import RUN, target
 from interface.client import quoted
 from interface.failure import Failure
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """TARGET, and how much of it."""
-    parser.add_argument("target", metavar="TARGET", help="alice@review[:tag], or @review[:tag] for all of its agents")
+    """TARGET or RUN, and how much of it."""
+    parser.add_argument(
+        "target",
+        metavar="TARGET|RUN",
+        help="alice@review[:tag], @review[:tag] for all of its agents, or an earlier run (r12)",
+    )
     parser.add_argument("--stat", action="store_true", help="files and numbers of lines only")
     json_flag(parser)
 
 
 def run(context: Context) -> int:
     """Print commits, files and, of one agent, every line."""
+    if RUN.fullmatch(context.args.target):
+        client = context.kernel()
+        place = json.loads(client.get(f"/runs/{context.args.target}"))["run"]
+        answer = client.get(f"/spaces/{quoted(place)}/diff", {"run": context.args.target})
+        return context.answer(answer, "diff")
     asked = target(context.args.target)
     if asked.workflow is None:
         hint = f"name it in its workflow: {asked.agent}@review"
@@ -26,5 +35,4 @@ def run(context: Context) -> int:
     query: dict[str, str] = {} if asked.agent is None else {"agent": asked.agent}
     if asked.agent is not None and not context.args.stat:
         query["patch"] = "1"
-    answer = context.kernel().get(f"/spaces/{quoted(f'{asked.workflow}:{asked.tag}')}/diff?{urlencode(query)}")
-    return context.answer(answer, "diff")
+    return context.answer(context.kernel().get(f"/spaces/{quoted(asked.space)}/diff", query), "diff")

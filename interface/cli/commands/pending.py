@@ -4,6 +4,7 @@ import argparse
 
 from interface.cli.context import Context
 from interface.cli.deciding import checked
+from interface.cli.paging import PENDING, RULES, count_flag, show_list
 from interface.cli.parsing import json_flag
 from interface.failure import Failure
 
@@ -12,6 +13,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """[APPROVAL], or ``--rules``."""
     parser.add_argument("id", metavar="APPROVAL", nargs="?", help="one of them (a3), with all of its input")
     parser.add_argument("--rules", action="store_true", help="what approve --always granted; deny ID takes it back")
+    count_flag(parser)
     json_flag(parser)
 
 
@@ -20,8 +22,9 @@ def run(context: Context) -> int:
     asked: str | None = context.args.id
     if context.args.rules and asked is not None:
         raise Failure("usage", "--rules lists them all")
-    path = "/approvals" if asked is None else f"/approvals/{checked(asked)}"
-    client = context.kernel()
     if context.args.rules:
-        return context.answer(client.get("/approvals/rules"), "approval_rules")
-    return context.answer(client.get(path), "pending" if asked is None else "approval")
+        return show_list(context, "/approvals/rules", RULES, "approval_rules")
+    if asked is None:
+        return show_list(context, "/approvals", PENDING, "pending")
+    path = f"/approvals/{checked(asked)}"
+    return context.answer(context.kernel().get(path), "approval")

@@ -16,7 +16,7 @@ from interface.cli.delivery import as_line, as_result
 from interface.cli.duration import duration
 from interface.cli.exits import Exit, Interrupted
 from interface.cli.output import OutputLost
-from interface.cli.parsing import json_flag, jsonl_flag, tag_flag, trust_flag, update_flag
+from interface.cli.parsing import continue_flag, json_flag, jsonl_flag, tag_flag, trust_flag, update_flag
 from interface.cli.rehearsal import rehearse
 from interface.cli.running import Run
 from interface.cli.signals import interruptible
@@ -43,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     tag_flag(parser)
     trust_flag(parser)
     update_flag(parser)
+    continue_flag(parser)
     parser.add_argument("--timeout", type=duration, metavar="D", help="end it after so long (30s, 10m): exit 124")
     parser.add_argument("--max-cost", type=usd, metavar="USD", help="end it once it has cost so much: exit 6")
     parser.add_argument("--max-tokens", type=tokens, metavar="N", help="end it once it has used so many tokens: exit 6")
@@ -81,6 +82,7 @@ def run(context: Context) -> int:
         "attended": _can_be_approved(context),
         "trust": context.trusts,
         **({"update": True} if context.args.update else {}),
+        **({"continue": True} if context.args.go_on else {}),
     }
     running = Run(context)
     if context.args.detach:
@@ -153,7 +155,9 @@ def _left_something(context: Context, report: Mapping[str, Any]) -> bool:
     if not branches:
         return False
     try:
-        found = json.loads(context.find_kernel().get(f"/spaces/{quoted(report['run'])}/diff"))["worktrees"]
+        found = json.loads(
+            context.find_kernel().get(f"/spaces/{quoted(report['run'])}/diff", {"run": str(report["id"])})
+        )["worktrees"]
     except (Failure, Unreachable):
         return True  # nobody can say; the command that is named will
     return any(tree["branch"] in branches and any(tree["stat"].values()) for tree in found)

@@ -13,7 +13,7 @@ from interface.cli.consent import with_consent
 from interface.cli.context import Context
 from interface.cli.escape import one_line
 from interface.cli.exits import Exit
-from interface.cli.parsing import tag_flag, trust_flag, update_flag
+from interface.cli.parsing import continue_flag, tag_flag, trust_flag, update_flag
 from interface.client import Client, new_key
 from interface.failure import Failure, Unreachable
 
@@ -28,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     tag_flag(parser)
     trust_flag(parser)
     update_flag(parser)
+    continue_flag(parser)
     parser.add_argument("--foreground", action="store_true", help="stay, log to stderr, end with the kernel")
 
 
@@ -65,6 +66,7 @@ def _tell_if_it_runs(context: Context) -> None:
 def _start_workflow(context: Context, client: Client, workflow: str) -> None:
     body = {"workflow": workflow, "tag": context.args.tag, "params": context.params, "trust": context.trusts}
     body |= {"update": True} if context.args.update else {}
+    body |= {"continue": True} if context.args.go_on else {}
 
     def post(asked: Mapping[str, object]) -> bytes:
         return client.post("/workflows", asked, key=new_key(), wait_seconds=None)

@@ -144,7 +144,13 @@ def _choices(look: _Look) -> Iterator[str]:
 
 
 def _runs(look: _Look) -> Iterator[str]:
+    yield from (str(row["id"]) for row in look.rows("/runs", "runs"))
     yield from (":".join(split_space(str(row["run"]))) for row in look.rows("/runs", "runs"))
+
+
+def _diffed(look: _Look) -> Iterator[str]:
+    yield from _targets(look)
+    yield from (str(row["id"]) for row in look.rows("/runs", "runs"))
 
 
 def _shown(look: _Look) -> Iterator[str]:
@@ -165,6 +171,7 @@ _SOURCES: Final[Mapping[str, Callable[[_Look], Iterator[str]]]] = {
     "any_proposal": _any_proposals,
     "choice": _choices,
     "run": _runs,
+    "diffed": _diffed,
     "shown": _shown,
 }
 KINDS: Final = frozenset(_SOURCES)

@@ -50,6 +50,8 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "PROPOSAL": Values(live="proposal"),
         "CHOICE": Values(live="choice"),
         "RUN|INSTRUCTION": Values(live="shown"),
+        "RUN": Values(live="run"),
+        "TARGET|RUN": Values(live="diffed"),
         "AGENT": Values(live="agent"),
         "AGENT|FILE.md": Values(live="agent", files=True),
         "FILE|NAME": Values(live="workflow", files=True),

@@ -3,12 +3,14 @@
 import argparse
 
 from interface.cli.context import Context
+from interface.cli.paging import FEEDBACK, count_flag, show_list
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
+    """How many."""
+    count_flag(parser, what="the last N")
 
 
 def run(context: Context) -> int:
     """Print it, oldest first."""
-    return context.answer(context.kernel().get("/feedback"), "feedback")
+    return show_list(context, "/feedback", FEEDBACK, "feedback")

@@ -17,8 +17,9 @@ def lines(body: bytes, screen: Screen, *, left: bool = False) -> list[str]:
     counts = ", ".join(f"{count} {name}" for name, count in report.instructions.items() if count)
     verdict = [f"verdict {one_line(report.verdict)}"] if report.verdict else []
     parts = [f"instructions: {counts or 'none'}", *verdict, usage(report.usage)]
-    trees = [f"in working trees of their own: awk diff @{one_line(report.run)}"] if left else []
-    return [f"{one_line(report.run)} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}", *trees]
+    trees = [f"in working trees of their own: awk diff {one_line(report.id)}"] if left else []
+    name = one_line(f"{report.id} {report.run}")
+    return [f"{name} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}", *trees]
 
 
 def usage(used: Usage) -> str:

@@ -4,22 +4,25 @@ import msgspec
 
 from interface.cli.output import Screen
 from interface.cli.plain_table import table
-from protocol.api.runs import RunList
+from protocol.api.runs import RunList, RunRow
 
-_HEADER = ["RUN", "MODE", "STATUS", "EXIT", "STARTED", "ENDED"]
+_HEADER = ["ID", "WORKFLOW", "STATUS", "STARTED", "DURATION", "VERDICT", "COST"]
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:
     """One line for each. What was stopped by hand has no status but that."""
-    rows = [
-        [
-            row.run,
-            row.mode,
-            row.status or row.state,
-            "-" if row.exit_code is None else str(row.exit_code),
-            row.started_at,
-            row.ended_at or "-",
-        ]
-        for row in msgspec.json.decode(body, type=RunList).runs
+    rows = [_row(row) for row in msgspec.json.decode(body, type=RunList).runs]
+    return table(_HEADER, rows, screen, right=frozenset({"DURATION", "COST"})) if rows else ["there are no such runs"]
+
+
+def _row(row: RunRow) -> list[str]:
+    cost = "-" if row.cost_usd is None else f"${row.cost_usd:.4f}"
+    return [
+        row.id,
+        row.run,
+        row.status or row.state,
+        row.started_at,
+        f"{row.duration_seconds:.1f}s",
+        row.verdict or "-",
+        cost,
     ]
-    return table(_HEADER, rows, screen, right=frozenset({"EXIT"})) if rows else ["nothing was ever started"]

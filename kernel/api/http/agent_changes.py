@@ -7,13 +7,14 @@ import msgspec
 from kernel.api.context import Services
 from kernel.api.http.once import once
 from kernel.api.http.route import Call
+from kernel.api.http.spaces import agent_key
 from kernel.api.reply import Reply
 from kernel.store import agents
 from kernel.store.commits import pause
 from kernel.store.commits.roster import AgentSpec, put_agents
 from kernel.store.transaction import Transaction
 from protocol.api.agents import AgentChanged
-from protocol.names import AgentKey, InstructionId
+from protocol.names import AgentKey, InstructionId, place_of
 
 Change = Callable[[Transaction, AgentKey], tuple[InstructionId, ...] | None]
 
@@ -42,7 +43,7 @@ async def restart(services: Services, call: Call[None]) -> Reply:
 
     answer = await _change(services, call, reset_now)
     if begun:
-        services.interrupt(call.args["name"])
+        services.interrupt(agent_key(services, call.args["name"]))
     return answer
 
 
@@ -62,7 +63,7 @@ async def go_on(services: Services, call: Call[None]) -> Reply:
 
 
 async def _change(services: Services, call: Call[None], change: Change) -> Reply:
-    key = AgentKey(call.args["name"])
+    key = agent_key(services, call.args["name"])
     await make_known(services, key)
 
     def make(tx: Transaction) -> AgentChanged:
@@ -80,7 +81,7 @@ def _as_it_is(tx: Transaction, key: AgentKey, freed: tuple[InstructionId, ...]) 
     decided = record.state != "active"
     return AgentChanged(
         name=record.name,
-        space=record.home_space,
+        space=None if record.home_space is None else place_of(record.home_space),
         state=looks.shown.state if record.state == "active" else record.state,
         reason=record.reason if decided else looks.shown.reason,
         until=None if decided else looks.shown.until,

@@ -12,20 +12,32 @@ from kernel.agents.ephemeral import agent_from_request
 from kernel.agents.registry import file_spec
 from kernel.api.context import Services
 from kernel.api.http.once import once
+from kernel.api.http.paging import page_of
 from kernel.api.http.route import Call
+from kernel.api.http.spaces import agent_key, space_of
 from kernel.api.reply import Reply, json_reply
 from kernel.source.problems import BadDefinition, place_text
 from kernel.store import agents, deliveries, shown
 from kernel.store.agents import AgentRecord, Process
 from kernel.store.commits.clear import delete_agent
+from kernel.store.commits.rename import rename
 from kernel.store.commits.roster import AgentSpec, put_agent
 from kernel.store.transaction import Transaction
 from protocol.agent import AgentDefinition
-from protocol.api.agents import AgentInfo, AgentList, AgentMade, AgentPatch, AgentRequest, AgentRow, as_written
+from protocol.api.agents import (
+    AgentInfo,
+    AgentList,
+    AgentMade,
+    AgentPatch,
+    AgentRename,
+    AgentRequest,
+    AgentRow,
+    as_written,
+)
 from protocol.api.instructions import QueueReport
 from protocol.api.messages import Inbox
 from protocol.errors import Refused
-from protocol.names import AgentKey, NameRejected, check_name, name_of, split_space
+from protocol.names import AgentKey, NameRejected, check_name, name_of, place_of
 
 _decoder = msgspec.json.Decoder(AgentDefinition)
 
@@ -97,6 +109,16 @@ async def change(services: Services, call: Call[AgentPatch]) -> AgentInfo:
     return _info(services, looks, definition, None)
 
 
+async def become(services: Services, call: Call[AgentRename]) -> Reply:
+    """POST /agents/:name/rename {to}: an agent made at run time becomes the one of a file, with what was said to it."""
+    record = _ephemeral(services, call.args["name"])
+    spec = file_spec(services.catalog.agent(call.body.to))
+    await services.writer.commit(rename, record.key, spec)
+    await services.forget_homes(record.key, None)
+    await services.mirror_redo()
+    return json_reply({"renamed": record.key, "to": spec.key})
+
+
 async def delete(services: Services, call: Call[None]) -> Reply:
     """DELETE /agents/:name: an agent that has nothing to do, and what was said to it.
 
@@ -117,19 +139,23 @@ async def delete(services: Services, call: Call[None]) -> Reply:
 
 async def queue(services: Services, call: Call[None]) -> QueueReport:
     """GET /agents/:name/queue: what it does and what waits for it."""
-    name = call.args["name"]
+    name = agent_key(services, call.args["name"])
     check_known(services, name)
-    return await services.reader.read(shown.queue, name, services.now_ms())
+    return await services.reader.read(shown.queue, name, services.now_ms(), page_of(call, "after", "i"))
 
 
 async def inbox(services: Services, call: Call[None]) -> Inbox:
     """GET /agents/:name/inbox?space=: what it has not handled there; without a space, in the one it lives in."""
-    name = call.args["name"]
+    name = agent_key(services, call.args["name"])
     record = check_known(services, name)
     home = record.home_space if record is not None and record.home_space else f"dm:{name}"
-    space = ":".join(split_space(call.query.get("space", home)))
-    rows = services.reader.now(deliveries.inbox, name, space, call.number("limit", 200, low=1, high=deliveries.LIMIT))
-    return Inbox(agent=name_of(name), space=space, deliveries=rows)
+    asked = call.query.get("space")
+    space = home if asked is None else space_of(services, asked)
+    page = page_of(call, "after", "m", default=deliveries.LIMIT)
+    found = await services.reader.read(deliveries.inbox, name, space, page.limit + 1, page.after or 0)
+    rows, following = page.cut(found, lambda row: row.message_id)
+    total = services.reader.now(deliveries.count, name, space)
+    return Inbox(agent=name_of(name), space=place_of(space), deliveries=rows, total=total, next=following)
 
 
 def check_known(services: Services, name: str) -> AgentRecord | None:

@@ -6,6 +6,7 @@ import msgspec
 
 from kernel.api.context import Services
 from kernel.api.http.once import once
+from kernel.api.http.paging import page_of
 from kernel.api.http.route import Call
 from kernel.api.reply import Reply
 from kernel.store import approvals
@@ -16,9 +17,9 @@ from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, 
 from protocol.errors import Refused
 
 
-async def pending(services: Services, _call: Call[None]) -> Pending:
-    """GET /approvals: those that wait for a decision."""
-    return Pending(approvals=await services.reader.read(approvals.pending))
+async def pending(services: Services, call: Call[None]) -> Pending:
+    """GET /approvals?limit=&after=: those that wait for a decision."""
+    return await services.reader.read(approvals.pending, page_of(call, "after", "a"))
 
 
 async def show(services: Services, call: Call[None]) -> ApprovalInfo:
@@ -62,12 +63,12 @@ async def _decide(
     return Reply(200, await services.writer.commit(once, key, make, status=200))
 
 
-async def rules(services: Services, _call: Call[None]) -> ApprovalRules:
-    """GET /approvals/rules: what was agreed to once for all."""
-    return ApprovalRules(rules=services.reader.now(approvals.rules))
+async def rules(services: Services, call: Call[None]) -> ApprovalRules:
+    """GET /approvals/rules?limit=&after=: what was agreed to once for all."""
+    return services.reader.now(approvals.rules, page_of(call, "after", "r"))
 
 
 async def take_back(services: Services, call: Call[None]) -> ApprovalRules:
     """DELETE /approvals/rules/:id. Returns those that are left."""
     await services.writer.commit(drop_rule, call.args["id"])
-    return ApprovalRules(rules=services.reader.now(approvals.rules))
+    return services.reader.now(approvals.rules)

@@ -1,9 +1,8 @@
 """What was said about the work itself: read by people, and added to."""
 
-from typing import Final
-
 from kernel.api.context import Services
 from kernel.api.http.once import once
+from kernel.api.http.paging import page_of
 from kernel.api.http.route import Call
 from kernel.api.reply import Reply
 from kernel.store import feedback
@@ -12,12 +11,10 @@ from kernel.store.transaction import Transaction
 from protocol.api.feedback import FeedbackAdded, FeedbackList, FeedbackRequest
 from protocol.errors import Refused
 
-SHOWN: Final = 1000
 
-
-async def listing(services: Services, _call: Call[None]) -> FeedbackList:
-    """GET /feedback: the newest, oldest first."""
-    return await services.reader.read(feedback.listing, SHOWN)
+async def listing(services: Services, call: Call[None]) -> FeedbackList:
+    """GET /feedback?limit=&before=: the newest, oldest first."""
+    return await services.reader.read(feedback.listing, page_of(call, "before", "f"))
 
 
 async def add(services: Services, call: Call[FeedbackRequest]) -> Reply:

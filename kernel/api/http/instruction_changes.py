@@ -9,10 +9,10 @@ from kernel.api.reply import Reply
 from kernel.store import shown
 from kernel.store.commits.cancel import cancel
 from kernel.store.commits.promote import promote
-from kernel.store.commits.retry import retry
+from kernel.store.commits.retry import dismiss, retry
 from kernel.store.requests import RequestKey
 from kernel.store.transaction import Transaction
-from protocol.api.instructions import InstructionInfo, RetryRequest
+from protocol.api.instructions import DeadCleared, InstructionInfo, RetryRequest
 
 
 async def take_back(services: Services, call: Call[None]) -> Reply:
@@ -28,6 +28,15 @@ async def try_again(services: Services, call: Call[RetryRequest]) -> Reply:
         retry(tx, instruction, fresh=fresh)
 
     return await _change(services, call.args["id"], call.request_key, change)
+
+
+async def dismiss_all(services: Services, call: Call[None]) -> Reply:
+    """POST /dead/clear: what failed for good until now is listed no more."""
+
+    def make(tx: Transaction) -> DeadCleared:
+        return DeadCleared(instructions=dismiss(tx))
+
+    return Reply(200, await services.writer.commit(once, call.request_key, make, status=200))
 
 
 async def bring_forward(services: Services, call: Call[None]) -> Reply:

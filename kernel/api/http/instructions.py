@@ -2,7 +2,9 @@
 
 from kernel.agents.prompt import Prompt
 from kernel.api.context import Services
+from kernel.api.http.paging import page_of
 from kernel.api.http.route import Call
+from kernel.api.http.spaces import space_of
 from kernel.store import instructions, prompts, shown
 from kernel.store.clock_text import optional_rfc3339
 from kernel.store.prompts import FrozenPrompt
@@ -17,7 +19,7 @@ from protocol.api.instructions import (
     PromptReport,
 )
 from protocol.errors import Refused
-from protocol.names import name_of, split_space
+from protocol.names import name_of, place_of
 
 
 async def show(services: Services, call: Call[None]) -> InstructionInfo:
@@ -56,25 +58,32 @@ def _unknown(name: str) -> Refused:
 
 async def unended(services: Services, call: Call[None]) -> InstructionList:
     """GET /instructions?space=: what has not ended there; without a space, anywhere."""
-    space = ":".join(split_space(call.query["space"])) if "space" in call.query else None
+    space = space_of(services, call.query["space"]) if "space" in call.query else None
+    page = page_of(call, "after", "i")
     if space is None:
-        found = await services.reader.read(instructions.open_anywhere)
+        open_ones = await services.reader.read(instructions.open_anywhere, page.limit + 1, page.after or 0)
     else:
-        found = services.reader.now(instructions.open_in, space)
+        open_ones = services.reader.now(instructions.open_in, space, page.limit + 1, page.after or 0)
+    found, following = page.cut(open_ones, lambda row: row.instruction)
     rows = (
         InstructionRow(
             id=row.instruction,
             agent=name_of(row.agent),
-            space=row.space,
+            space=place_of(row.space),
             status=row.status,
             not_before=optional_rfc3339(row.not_before_ms),
             waits_for=row.waits_for,
         )
         for row in found
     )
-    return InstructionList(space=space, instructions=tuple(rows))
+    return InstructionList(
+        space=None if space is None else place_of(space),
+        instructions=tuple(rows),
+        total=await services.reader.read(instructions.count_open, space),
+        next=following,
+    )
 
 
-async def dead(services: Services, _call: Call[None]) -> Dead:
-    """GET /dead."""
-    return await services.reader.read(instructions.dead)
+async def dead(services: Services, call: Call[None]) -> Dead:
+    """GET /dead?limit=&before=."""
+    return await services.reader.read(instructions.dead, page_of(call, "before", "i"))

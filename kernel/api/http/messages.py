@@ -9,9 +9,10 @@ from kernel.api.http.not_running import not_running
 from kernel.api.http.route import Call
 from kernel.api.http.vouch import vouched
 from kernel.rule.draft import Draft
-from kernel.store import messages, standing
+from kernel.store import messages, standing, workflows
 from kernel.store.commits.append import Appended, append
 from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.store.reader import Reader
 from kernel.store.requests import RequestKey
 from kernel.store.unasked import all_unasked
 from protocol.api.messages import MessageReport, SendReceipt, SendRequest
@@ -61,7 +62,7 @@ async def say(services: Services, to: str, text: str, key: RequestKey | None, tr
     grant: tuple[str, ...] = ()
     if target.workflow is None:
         grant = vouched(services, target.agent or "", trust)
-    draft = draft_to(target, text, grant)
+    draft = draft_to(services.reader, target, text, grant)
     try:
         return await services.writer.commit(append, draft, request=key)
     except Refused as refused:
@@ -78,10 +79,18 @@ def say_of(services: Services, body: SendRequest | RunRequest) -> Say:
     return Say(everything=body.trust or services.trusted, agreed=frozenset(body.agree), kept=services.kept)
 
 
-def draft_to(target: Target, text: str, grant: tuple[str, ...]) -> Draft:
-    """What the user says to ``target``, and what it may have done."""
+def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) -> Draft:
+    """What the user says to ``target``, of a workflow in the space of its newest run, and what it may have done."""
     to = () if target.agent is None else (target.agent,)
-    return Draft(kind="said", space=target.space, sender=USER, text=text, to=to, vouched=grant)
+    record = None if target.workflow is None else reader.now(workflows.newest_at, target.space)
+    return Draft(
+        kind="said",
+        space=target.space if record is None else record.space,
+        sender=USER,
+        text=text,
+        to=to,
+        vouched=grant,
+    )
 
 
 def _new_agent(catalog: Catalog, name: str) -> AgentSpec:

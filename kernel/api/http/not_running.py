@@ -17,7 +17,7 @@ def not_running(services: Services, space: str, what: str = "") -> Refused:
     name, tag = split_space(space)
     text = what or f"workflow {space[:100]} is not running"
     names = workflow_names(services.catalog, services.catalog.kept_project())
-    before = services.reader.now(workflows.latest, space)
+    before = services.reader.now(workflows.newest_at, space)
     start = name if name in names else before and before.file  # it was started from a path, or from elsewhere
     if start is None:
         known = {*names, *(record.name for record in services.reader.now(workflows.running))}

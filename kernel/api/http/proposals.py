@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from kernel.api.context import Services
 from kernel.api.http.once import once
+from kernel.api.http.paging import page_of
 from kernel.api.http.route import Call
 from kernel.api.http.spaces import known_space
 from kernel.api.reply import Reply
@@ -22,6 +23,7 @@ from protocol.api.proposals import (
 )
 from protocol.ballot import BallotInfo
 from protocol.errors import Refused
+from protocol.names import place_of
 
 
 async def everywhere(services: Services, call: Call[None]) -> ProposalList:
@@ -29,14 +31,14 @@ async def everywhere(services: Services, call: Call[None]) -> ProposalList:
     state = call.query.get("state")
     if state not in (None, "open"):
         raise Refused("bad_request", "state can only be open", "leave it out for all of them")
-    found = await services.reader.read(ballots.everywhere, open_only=state == "open")
-    return ProposalList(proposals=found)
+    page = page_of(call, "before", "p")
+    return await services.reader.read(ballots.everywhere, open_only=state == "open", page=page)
 
 
 async def in_space(services: Services, call: Call[None]) -> ProposalList:
     """GET /spaces/:space/proposals: those of the workflow that runs there, or ran there last; the oldest first."""
     space = known_space(services, call.args["space"])
-    return ProposalList(proposals=await services.reader.read(ballots.in_space, space))
+    return await services.reader.read(ballots.of_run_there, space, page_of(call, "after", "p"))
 
 
 async def show(services: Services, call: Call[None]) -> ProposalInfo:
@@ -46,7 +48,7 @@ async def show(services: Services, call: Call[None]) -> ProposalInfo:
     if found is None:
         known = [one.id for one in await services.reader.read(ballots.in_space, space)]
         hint = suggest(name, known, what="it has") if known else "nothing was put to the vote there"
-        raise Refused("not_found", f"{space} has no proposal {name[:40]!r}", hint)
+        raise Refused("not_found", f"{place_of(space)} has no proposal {name[:40]!r}", hint)
     return document(found)
 
 

@@ -27,7 +27,7 @@ from protocol.api.runs import Accepted, RunReport, RunRequest
 from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.events import LIVE, Event
-from protocol.names import InstructionId
+from protocol.names import InstructionId, run_id
 from protocol.target import parse_target
 
 Report = RunReport | SendReport
@@ -161,6 +161,7 @@ async def _begin_run(services: Services, call: Call[RunRequest], workflow: str) 
         trusted=request.trust or services.trusted,
         agreed=request.agree,
         update=request.update,
+        continues=request.continues,
         timeout_seconds=request.timeout_seconds,
         budget=RunBudget(tokens=request.max_tokens, usd=request.max_cost_usd),
         exit_from=request.exit_code_from,
@@ -175,7 +176,7 @@ async def _begin_run(services: Services, call: Call[RunRequest], workflow: str) 
             return None
         return await services.reader.read(report_of, now, services.now_ms())
 
-    return Work(Accepted(run=begun.space, seq=begun.after), begun.space, outcome)
+    return Work(Accepted(run=begun.place, id=run_id(begun.run), seq=begun.after), begun.place, outcome)
 
 
 async def _begin_message(services: Services, call: Call[RunRequest], seq: int) -> Work:

@@ -4,21 +4,32 @@ from kernel.api.context import Services
 from kernel.api.http.not_running import not_running
 from kernel.api.http.once import once
 from kernel.api.http.route import Call
+from kernel.api.http.runs import run_at
 from kernel.api.reply import Reply
 from kernel.store import agents, messages, workflows
 from kernel.store.commits.clear import clear
 from protocol.api.messages import Channel
 from protocol.api.workflows import MemberList, MemberRow
 from protocol.errors import Refused
-from protocol.names import SpaceId, is_personal, split_space
+from protocol.names import AgentKey, SpaceId, inline_key, is_personal, place_of, split_space
 
 
 async def channel(services: Services, call: Call[None]) -> Channel:
-    """GET /spaces/:space/channel: the newest ``limit`` messages, or the first ``limit`` after ``since``."""
+    """GET /spaces/:space/channel: the newest ``limit`` messages, those ``before`` one, or the first after ``since``.
+
+    With ``run`` (r12) only what was said in that run, with ``agent`` only by that agent and to it.
+    """
     space = known_space(services, call.args["space"])
+    run = run_at(services, call) if "run" in call.query else None
     limit = call.number("limit", 50, low=1, high=messages.LIMIT)
     since = call.number("since", -1) if "since" in call.query else None
-    return Channel(space=space, messages=services.reader.now(messages.channel, space, limit, since=since))
+    before = call.number("before", -1) if "before" in call.query else None
+    if since is not None and before is not None:
+        raise Refused("bad_request", "since and before exclude each other")
+    agent = call.query.get("agent")
+    said = messages.Said(space, agent=agent) if run is None else messages.Said(run.space, run.id, agent)
+    found = await services.reader.read(messages.page, said, limit, since=since, before=before)
+    return Channel(space=place_of(space), messages=found.messages, total=found.total, next=found.next)
 
 
 async def members(services: Services, call: Call[None]) -> MemberList:
@@ -27,37 +38,62 @@ async def members(services: Services, call: Call[None]) -> MemberList:
     if is_personal(space):
         name = split_space(space)[1]
         looks = await services.reader.read(agents.process, name, services.now_ms())
-        rows = (MemberRow(name=name, state=one.shown.state, agent=one.key) for one in (looks,) if one is not None)
+        rows = (
+            MemberRow(name=name, state=one.shown.state, agent=place_of(one.key)) for one in (looks,) if one is not None
+        )
     else:
         found = services.reader.now(agents.members, space)
         processes = await services.reader.read(agents.ps, services.now_ms())
         states = {process.key: process.shown.state for process in processes}
         rows = (
-            MemberRow(name=member.name, state=states.get(member.key, member.state), agent=member.key)
+            MemberRow(name=member.name, state=states.get(member.key, member.state), agent=place_of(member.key))
             for member in found
         )
-    return MemberList(space=space, members=tuple(rows))
+    return MemberList(space=place_of(space), members=tuple(rows))
 
 
 async def empty(services: Services, call: Call[None]) -> Reply:
-    """POST /spaces/:space/clear: the words of what was said and done there are removed from the disk."""
+    """POST /spaces/:space/clear?run=: the words of what was said and done there are removed from the disk.
+
+    Of a workflow those of all its runs with that tag, or of the one that is named (r12).
+    """
     space = known_space(services, call.args["space"])
-    body = await services.writer.commit(once, call.request_key, lambda tx: clear(tx, space), status=200)
-    await services.forget_homes(None, space)
+    if "run" in call.query:
+        spaces: tuple[SpaceId, ...] = (run_at(services, call).space,)
+    else:
+        spaces = (space,) if is_personal(space) else services.reader.now(workflows.spaces_at, place_of(space))
+    body = await services.writer.commit(once, call.request_key, lambda tx: clear(tx, *spaces), status=200)
+    for one in spaces:
+        await services.forget_homes(None, one)
     await services.mirror_redo()
     return Reply(200, body)
 
 
 def known_space(services: Services, text: str) -> SpaceId:
-    """The space ``text`` names, if it is there now or was. Raises Refused."""
+    """The space ``text`` names, if it is there now or was: of a workflow that of its newest run. Raises Refused."""
     name, tag = split_space(text)
-    space = SpaceId(f"{name}:{tag}")
-    if is_personal(space):
-        if services.reader.now(agents.row, tag) is None and not _has_words(services, space):
+    place = SpaceId(f"{name}:{tag}")
+    if is_personal(place):
+        if services.reader.now(agents.row, tag) is None and not _has_words(services, place):
             raise Refused("unknown_agent", f"there is no agent {tag[:60]!r}", hint="awk ls lists the agents")
-    elif services.reader.now(workflows.latest, space) is None:
-        raise not_running(services, space, f"nothing was ever started as {space[:100]!r}")
-    return space
+        return place
+    record = services.reader.now(workflows.newest_at, place)
+    if record is None:
+        raise not_running(services, place, f"nothing was ever started as {place[:100]!r}")
+    return record.space
+
+
+def space_of(services: Services, text: str) -> SpaceId:
+    """The space ``text`` names, whether there was ever one or not: of a workflow that of its newest run."""
+    place = SpaceId(":".join(split_space(text)))
+    record = None if is_personal(place) else services.reader.now(workflows.newest_at, place)
+    return place if record is None else record.space
+
+
+def agent_key(services: Services, text: str) -> AgentKey:
+    """The key of the agent that people call ``text``: ``bob@review:main`` is the one in the newest run there."""
+    name, at, place = text.partition("@")
+    return inline_key(name, space_of(services, place)) if at else AgentKey(text)
 
 
 def _has_words(services: Services, space: SpaceId) -> bool:

@@ -32,13 +32,22 @@ from protocol.api.agents import (
     AgentList,
     AgentMade,
     AgentPatch,
+    AgentRename,
     AgentRequest,
     AgentRow,
     Cleared,
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
 from protocol.api.feedback import FeedbackAdded, FeedbackList, FeedbackRequest
-from protocol.api.instructions import Dead, InstructionInfo, InstructionList, PromptReport, QueueReport, RetryRequest
+from protocol.api.instructions import (
+    Dead,
+    DeadCleared,
+    InstructionInfo,
+    InstructionList,
+    PromptReport,
+    QueueReport,
+    RetryRequest,
+)
 from protocol.api.kernel import Health, Ready, ShutdownRequest, StatusReport
 from protocol.api.messages import Channel, Inbox, MessageReport, SendReceipt, SendReport, SendRequest
 from protocol.api.processes import Ps
@@ -83,6 +92,14 @@ ROUTES: Final[tuple[Route, ...]] = (
         people_only=True,
     ),
     Route(method="DELETE", path="/agents/<name>", handler=agents.delete, answers=AgentRow, people_only=True),
+    Route(
+        method="POST",
+        path="/agents/<name>/rename",
+        handler=agents.become,
+        asks=AgentRename,
+        answers=AgentRow,
+        people_only=True,
+    ),
     Route(
         method="POST",
         path="/agents/<name>/reset",
@@ -233,6 +250,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(method="GET", path="/usage", handler=usage.report, answers=UsageReport),
     Route(method="GET", path="/dead", handler=instructions.dead, answers=Dead),
+    Route(
+        method="POST",
+        path="/dead/clear",
+        handler=instruction_changes.dismiss_all,
+        answers=DeadCleared,
+        people_only=True,
+    ),
     Route(method="GET", path="/feedback", handler=feedback.listing, answers=FeedbackList),
     Route(
         method="POST",

@@ -6,6 +6,7 @@ from kernel.api.http.route import Call
 from kernel.api.http.spaces import known_space
 from kernel.store import usage
 from protocol.api.usage import UsageReport
+from protocol.names import place_of
 
 
 async def report(services: Services, call: Call[None]) -> UsageReport:
@@ -14,7 +15,7 @@ async def report(services: Services, call: Call[None]) -> UsageReport:
     With both, the agent is who bears that name there. Raises Refused (unknown_agent, workflow_not_running).
     """
     asked, agent = call.query.get("space"), call.query.get("agent")
-    space = None if asked is None else known_space(services, asked)
+    space = None if asked is None else place_of(known_space(services, asked))
     if agent is not None and space is None:
         check_known(services, agent)
         return await services.reader.read(usage.report, agent=agent)

@@ -28,7 +28,7 @@ from kernel.workflows.prepare import Prepared, StartAsked, prepare
 from kernel.workflows.start import start
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
-from protocol.names import DEFAULT_TAG, workflow_space
+from protocol.names import DEFAULT_TAG, SpaceId, run_id, workflow_space
 from protocol.remote import is_remote
 
 _EXIT_OF_SIGNAL: Final[Mapping[str, int]] = MappingProxyType({"INT": 130, "TERM": 143, "HUP": 129, "PIPE": 141})
@@ -48,6 +48,7 @@ async def begin(services: Services, call: Call[StartRequest]) -> WorkflowRow:
         trusted=call.body.trust or services.trusted,
         agreed=call.body.agree,
         update=call.body.update,
+        continues=call.body.continues,
     )
     begun = await launch(services, asked, call.request_key)
     return WorkflowRow(
@@ -56,7 +57,8 @@ async def begin(services: Services, call: Call[StartRequest]) -> WorkflowRow:
         state="running",
         members=begun.members,
         started_at=rfc3339(begun.started_ms),
-        run=begun.space if begun.mode == "run" else None,
+        run=begun.place if begun.mode == "run" else None,
+        id=run_id(begun.run),
     )
 
 
@@ -81,7 +83,7 @@ async def launch(services: Services, asked: StartAsked, key: RequestKey | None) 
 
 async def _launch(services: Services, asked: StartAsked, key: RequestKey | None) -> Begun:
     asked = await _fetched(services, asked)
-    running = frozenset(record.space for record in services.reader.now(workflows.running))
+    running = frozenset(record.place for record in services.reader.now(workflows.running))
 
     def checked() -> Prepared:
         prepared = prepare(services.catalog, asked, environ=services.environ, running=running, kept=services.kept)
@@ -115,9 +117,9 @@ async def _fetched(services: Services, asked: StartAsked) -> StartAsked:
 
 async def show(services: Services, call: Call[None]) -> WorkflowRow:
     """GET /workflows/:name[/:tag]: one that runs."""
-    row = await services.reader.read(_row_of, _space(call))
+    row = await services.reader.read(_row_of, _place(call))
     if row is None:
-        raise not_running(services, _space(call))
+        raise not_running(services, _place(call))
     return row
 
 
@@ -126,15 +128,22 @@ async def stop(services: Services, call: Call[None]) -> WorkflowRow:
 
     ``?signal=TERM``: a client was ended by that, and its exit code is the run's.
     """
-    space, exit_code = _space(call), _EXIT_OF_SIGNAL.get(call.query.get("signal", "INT"))
+    place, exit_code = _place(call), _EXIT_OF_SIGNAL.get(call.query.get("signal", "INT"))
     if exit_code is None:
         raise Refused("bad_request", f"signal must be one of {', '.join(_EXIT_OF_SIGNAL)}")
-    row = await services.reader.read(_row_of, space)
-    if row is None:
-        raise nothing_to_stop(services, space)
-    await services.writer.commit(stop_workflow, space, "cancelled", exit_code, "stopped by the user")
+    record = services.reader.now(workflows.running_at, place)
+    if record is None:
+        raise nothing_to_stop(services, place)
+    row = await services.reader.read(_shown, record)
+    await services.writer.commit(stop_workflow, record.space, "cancelled", exit_code, "stopped by the user")
     return WorkflowRow(
-        name=row.name, tag=row.tag, state="stopped", members=row.members, started_at=row.started_at, run=row.run
+        name=row.name,
+        tag=row.tag,
+        state="stopped",
+        members=row.members,
+        started_at=row.started_at,
+        run=row.run,
+        id=row.id,
     )
 
 
@@ -154,19 +163,20 @@ async def go_on(services: Services, call: Call[None]) -> Reply:
 
 
 async def _change(services: Services, call: Call[None], change: Callable[[Transaction, str], object]) -> Reply:
-    space = _space(call)
+    place = _place(call)
 
     def make(tx: Transaction) -> WorkflowRow:
-        change(tx, space)
-        row = _row_of(tx.conn, space)
-        assert row is not None, space
+        record = workflows.running_at(tx.conn, place)
+        change(tx, SpaceId(place) if record is None else record.space)
+        row = _row_of(tx.conn, place)
+        assert row is not None, place
         return row
 
     try:
         return Reply(200, await services.writer.commit(once, call.request_key, make, status=200))
     except Refused as refused:
         if refused.code == "workflow_not_running":
-            raise not_running(services, space) from None
+            raise not_running(services, place) from None
         raise
 
 
@@ -175,8 +185,8 @@ def rows_of_running(conn: apsw.Connection) -> tuple[WorkflowRow, ...]:
     return tuple(_shown(conn, record) for record in workflows.running(conn))
 
 
-def _row_of(conn: apsw.Connection, space: str) -> WorkflowRow | None:
-    record = workflows.by_space(conn, space)
+def _row_of(conn: apsw.Connection, place: str) -> WorkflowRow | None:
+    record = workflows.running_at(conn, place)
     return None if record is None else _shown(conn, record)
 
 
@@ -188,10 +198,11 @@ def _shown(conn: apsw.Connection, record: WorkflowRecord) -> WorkflowRow:
         reason=record.limited_by,
         members=tuple(member.name for member in agents.members(conn, record.space)),
         started_at=rfc3339(record.started_ms),
-        run=record.space if record.mode == "run" else None,
+        run=record.place if record.mode == "run" else None,
+        id=run_id(record.id),
         paused=workflows.paused(conn, record.id),
     )
 
 
-def _space(call: Call[None]) -> str:
+def _place(call: Call[None]) -> str:
     return workflow_space(call.args["name"], call.args.get("tag", DEFAULT_TAG))

@@ -22,6 +22,7 @@ from protocol.ballot import (
     Resolution,
 )
 from protocol.errors import Refused
+from protocol.names import place_of
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="The id of the proposal: p1, ...")]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT, description="Why; everybody reads it.")]
@@ -157,12 +158,12 @@ async def status(services: Services, caller: Caller, asked: Status) -> Standings
     space = caller.identity.space
     if asked.proposal is None:
         found = services.reader.now(ballots.in_space, space, open_only=True)
-        return Standings(space=space, proposals=found)
+        return Standings(space=place_of(space), proposals=found)
     one = services.reader.now(ballots.one, space, asked.proposal)
     if one is None:
         hint = "without an id team_proposal_status shows what is open"
-        raise Refused("not_found", f"there is no proposal {asked.proposal!r} in {space}", hint)
-    return Standings(space=space, proposals=(one,))
+        raise Refused("not_found", f"there is no proposal {asked.proposal!r} in {place_of(space)}", hint)
+    return Standings(space=place_of(space), proposals=(one,))
 
 
 async def take_back(services: Services, caller: Caller, asked: TakeBack) -> TakenBack:

@@ -12,6 +12,7 @@ from kernel.store.commits.append import append
 from protocol.errors import Refused
 from protocol.instruction import LARGEST
 from protocol.message import Message
+from protocol.names import place_of
 
 READ_LIMIT = 200
 
@@ -56,7 +57,7 @@ async def read(services: Services, caller: Caller, asked: Read) -> ChannelText:
     """The newest messages of the channel, or those after ``since``."""
     space = caller.identity.space
     if not services.reader.now(finals.expected_in, space).has_channel:
-        text = f"{space} has no channel: its agents do not hear each other"
+        text = f"{place_of(space)} has no channel: its agents do not hear each other"
         raise Refused("not_a_participant", text, "what is for you is in my_inbox")
     found = services.reader.now(messages.channel, space, asked.limit, since=asked.since)
-    return ChannelText(space=space, messages=found)
+    return ChannelText(space=place_of(space), messages=found)

@@ -5,6 +5,7 @@ import msgspec
 from kernel.api.context import Services
 from kernel.api.mcp.tool import Ask, Caller
 from kernel.store import agents
+from protocol.names import place_of
 
 
 class Members(Ask, frozen=True, kw_only=True):
@@ -32,4 +33,4 @@ async def members(services: Services, caller: Caller, asked: Members) -> Team:
     space = caller.identity.space
     rows = services.reader.now(agents.members, space)
     found = tuple(Member(name=row.name, state=row.state if asked.include_status else None) for row in rows)
-    return Team(space=space, members=found)
+    return Team(space=place_of(space), members=found)

@@ -29,7 +29,7 @@ from kernel.rule.refusals import no_channel, not_running
 from kernel.rule.view import PutToVote, View, Workspace
 from kernel.rule.waking import call_upon, limit_reached, limited
 from protocol.message import SYSTEM, USER
-from protocol.names import is_personal, split_space
+from protocol.names import is_personal, place_of, split_space
 
 MOST_OPEN: Final = 16
 """In one space: each wakes everybody."""
@@ -74,7 +74,9 @@ def _refusal(space: str, opened: BallotOpened, members: int, view: View) -> Refu
         text = f"there is a proposal {opened.name} already, open or ended"
         return Refuse("already_exists", text, "give it another id, or none; team_proposal_status shows them")
     if len(view.ballot_names(space, only_open=True)) >= MOST_OPEN:
-        return Refuse("conflict", f"{MOST_OPEN} proposals are open in {space}", "vote on those first, or cancel one")
+        return Refuse(
+            "conflict", f"{MOST_OPEN} proposals are open in {place_of(space)}", "vote on those first, or cancel one"
+        )
     wrong = fault(opened, members)
     return None if wrong is None else Refuse("bad_request", *wrong)
 
@@ -247,7 +249,7 @@ def unknown(space: str, name: str, view: View) -> Refuse:
     """There is no such ballot; and which there are."""
     known = ", ".join(view.ballot_names(space, only_open=False)[:8])
     hint = f"there are: {known}" if known else "nothing was put to the vote here"
-    return Refuse("not_found", f"there is no proposal {name[:40]!r} in {space}", hint)
+    return Refuse("not_found", f"there is no proposal {name[:40]!r} in {place_of(space)}", hint)
 
 
 def _over(ballot: PutToVote) -> Refuse:

@@ -17,7 +17,7 @@ from kernel.rule.waking import limit_reached, limited, wake
 from protocol.instruction import WaitReason
 from protocol.mention import find_mentions, limit_mentions
 from protocol.message import TEXT_LIMIT_BYTES, USER
-from protocol.names import AgentKey, AgentName, is_personal, split_space
+from protocol.names import AgentKey, AgentName, is_personal, place_of, split_space
 
 
 def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
@@ -106,7 +106,7 @@ def _not_a_participant(name: str, space: str, workspace: Workspace, view: View) 
     members = ", ".join(view.member_names(space))
     return Refuse(
         "not_a_participant",
-        f"{name!r} is not a member of {space} (members: {members})",
+        f"{name!r} is not a member of {place_of(space)} (members: {members})",
         f"add it under agents: in {workspace.file}",
     )
 

@@ -12,7 +12,7 @@ from kernel.rule.fact import Fact
 from kernel.rule.proposal import Proposal
 from kernel.rule.view import View
 from protocol.message import SYSTEM
-from protocol.names import AgentKey, AgentName, is_personal, split_space, workflow_space
+from protocol.names import AgentKey, AgentName, is_personal, place_of, split_space, workflow_space
 
 
 def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
@@ -33,7 +33,7 @@ def _running(agent: AgentKey, wanted: str, view: View) -> str | None:
     """The space that ``wanted`` means: without a tag any that runs with the agent in it, ``main`` first."""
     workflow, _, tag = wanted.partition(":")
     spaces = [seat.space for seat in view.seats(agent, workflow)]
-    return next((space for space in spaces if not tag or space == workflow_space(workflow, tag)), None)
+    return next((space for space in spaces if not tag or place_of(space) == workflow_space(workflow, tag)), None)
 
 
 def _in_workspace(fact: Fact, agent: AgentKey, view: View) -> tuple[Effect, ...]:

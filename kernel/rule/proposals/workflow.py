@@ -10,6 +10,7 @@ from kernel.rule.fact import Fact
 from kernel.rule.proposal import Proposal
 from kernel.rule.view import View
 from protocol.message import SYSTEM
+from protocol.names import place_of
 from protocol.workflow import RunLimits
 
 
@@ -34,7 +35,11 @@ def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
 def _begin(fact: Fact, started: WorkflowStarted, view: View) -> tuple[Effect, ...]:
     if view.workspace(fact.space) is not None:
         target = f"@{started.name}:{started.tag}"
-        return (Refuse("already_running", f"{fact.space} is already running", f"stop it first: awk stop {target}"),)
+        return (
+            Refuse(
+                "already_running", f"{place_of(fact.space)} is already running", f"stop it first: awk stop {target}"
+            ),
+        )
     limits = _definition.decode(started.definition).limits
     begin = WorkflowBegin(
         space=fact.space,
@@ -53,6 +58,7 @@ def _begin(fact: Fact, started: WorkflowStarted, view: View) -> tuple[Effect, ..
         budget_usd=started.budget.usd,
         workspace=started.workspace,
         mirror=started.mirror,
+        bound=started.bound,
         exit_from=started.exit_from,
         approval=started.approval,
         attended=started.attended,
@@ -76,7 +82,7 @@ def _kickoff(fact: Fact, started: WorkflowStarted) -> tuple[Effect, ...]:
 
 def _end(fact: Fact, stopped: WorkflowStopped, view: View) -> tuple[Effect, ...]:
     if view.workspace(fact.space) is None:
-        return (Refuse("workflow_not_running", f"{fact.space} is not running"),)
+        return (Refuse("workflow_not_running", f"{place_of(fact.space)} is not running"),)
     return (Put(WorkflowEnd(space=fact.space, status=stopped.status, exit_code=stopped.exit_code)),)
 
 

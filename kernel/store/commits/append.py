@@ -13,7 +13,7 @@ from kernel.store.fence import Held, held
 from kernel.store.requests import RequestKey, recall, remember
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
-from protocol.names import InstructionId, MessageId, message_id
+from protocol.names import InstructionId, MessageId, message_id, place_of
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,5 +93,5 @@ def _speaker(tx: Transaction, author: Author, draft: Draft) -> Held:
     """The instruction that speaks. It speaks as its own agent, in its own space, and as nobody else."""
     instruction = held(tx.conn, author.instruction, author.epoch)
     if draft.sender != instruction.name or draft.space != instruction.space:
-        raise Refused("forbidden", f"{instruction.name} may not speak as {draft.sender} in {draft.space}")
+        raise Refused("forbidden", f"{instruction.name} may not speak as {draft.sender} in {place_of(draft.space)}")
     return instruction

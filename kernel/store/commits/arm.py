@@ -9,7 +9,7 @@ from kernel.store.commits.append import append
 from kernel.store.timers import Timer
 from kernel.store.transaction import Transaction
 from protocol.message import SYSTEM
-from protocol.names import InstructionId, name_of, number_of
+from protocol.names import InstructionId, name_of, number_of, place_of
 
 PUT: Final = """
 INSERT INTO timers (agent, home, schedule, period_ms, next_ms) VALUES (?, ?, ?, ?, ?)
@@ -93,4 +93,4 @@ def _coalesce(tx: Transaction, timer: Timer, next_ms: int) -> None:
     """Told the first time only: an agent that waits for days would fill the log."""
     row = tx.conn.execute(COALESCE, (next_ms, timer.agent, timer.home)).fetchone()
     if row is not None and row[0] == 1:
-        tx.emit("wakeup.coalesced", space=timer.home, agent=name_of(timer.agent), data={"home": timer.home})
+        tx.emit("wakeup.coalesced", space=timer.home, agent=name_of(timer.agent), data={"home": place_of(timer.home)})

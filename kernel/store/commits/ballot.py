@@ -24,7 +24,7 @@ from kernel.store.view import TransactionView
 from protocol.ballot import BallotInfo
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER, MessageKind
-from protocol.names import InstructionId, message_id
+from protocol.names import InstructionId, message_id, place_of
 
 
 class Proposed(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,7 +187,7 @@ def _speaker(tx: Transaction, space: str, author: Author | None, words: Words, c
         return _Speaker(USER)
     holder = held(tx.conn, author.instruction, author.epoch)
     if holder.space != space:
-        raise Refused("forbidden", f"{holder.name} is not at work in {space}")
+        raise Refused("forbidden", f"{holder.name} is not at work in {place_of(space)}")
     return _Speaker(holder.name, holder, look_up(tx, author, holder, words, call_key))
 
 

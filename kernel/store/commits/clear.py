@@ -1,4 +1,4 @@
-"""A person has what was said and done in a space removed, or an agent deleted with all of it."""
+"""A person has what was said and done in spaces removed, or an agent deleted with all of it."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from kernel.store.commits.wipe import wipe
 from kernel.store.transaction import Transaction
 from protocol.api.agents import Cleared
 from protocol.errors import Refused
-from protocol.names import AgentKey, personal_space
+from protocol.names import AgentKey, personal_space, place_of
 
 OPEN: Final = """
 SELECT count(*) FROM instructions
@@ -17,24 +17,27 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 """
 
 
-def clear(tx: Transaction, space: str) -> Cleared:
-    """Remove the words of ``space``; what is put to the vote there is cancelled.
+def clear(tx: Transaction, space: str, *more: str) -> Cleared:
+    """Remove the words of ``space``, and of ``more`` with the same name; what is put to the vote there is cancelled.
 
     Raises Refused (conflict) while something there has not ended.
     """
+    spaces = (space, *more)
     expire_ballots(tx)  # it may wake somebody
-    count = int(tx.conn.execute(OPEN, (space,)).get)
+    count = sum(int(tx.conn.execute(OPEN, (one,)).get) for one in spaces)
     if count:
         raise Refused(
             "conflict",
-            f"{count} instructions in {space} have not ended",
+            f"{count} instructions in {place_of(space)} have not ended",
             "wait for them, or end them first: awk cancel ID",
         )
-    cancel_open(tx, space, "what was said here is removed")
-    wiped = wipe(tx, space)
-    mark_redo(tx, space)
+    for one in spaces:
+        cancel_open(tx, one, "what was said here is removed")
+    wiped = wipe(tx, spaces)
+    for one in spaces:
+        mark_redo(tx, one)
     tx.emit("space.cleared", space=space, data={"messages": wiped.messages, "instructions": wiped.instructions})
-    return Cleared(space=space, messages=wiped.messages, instructions=wiped.instructions)
+    return Cleared(space=place_of(space), messages=wiped.messages, instructions=wiped.instructions)
 
 
 def delete_agent(tx: Transaction, key: AgentKey) -> None:
@@ -45,8 +48,8 @@ def delete_agent(tx: Transaction, key: AgentKey) -> None:
     try:
         remove_agent(tx, key)
     except Refused as refused:
-        if refused.code != "unknown_agent" or not wipe(tx, personal_space(key)).messages:
+        if refused.code != "unknown_agent" or not wipe(tx, [personal_space(key)]).messages:
             raise
         return
-    wipe(tx, personal_space(key))
+    wipe(tx, [personal_space(key)])
     mark_redo(tx, personal_space(key))

@@ -5,7 +5,7 @@ from typing import Final, cast
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.instruction import LANES
-from protocol.names import InstructionId, instruction_id
+from protocol.names import InstructionId, instruction_id, place_of
 
 GRANT: Final = """
 UPDATE workflows SET limited = 0, limited_by = NULL, assigned = 0, spent_tokens = 0, spent_usd = 0,
@@ -38,7 +38,7 @@ def grant(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
     values = {"space": space, "now": tx.now_ms}
     if tx.conn.execute(GRANT, values).fetchone() is None:
         hint = f"start it: awk start {space.partition(':')[0][:32]}"
-        raise Refused("workflow_not_running", f"workflow {space[:100]} is not running", hint)
+        raise Refused("workflow_not_running", f"workflow {place_of(space)[:100]} is not running", hint)
     return _released(tx, tx.conn.execute(RELEASE_SPACE, values).fetchall())
 
 

@@ -9,6 +9,7 @@ from kernel.store.commits.append import append
 from kernel.store.transaction import Transaction
 from protocol.instruction import LANES, WaitReason
 from protocol.message import SYSTEM
+from protocol.names import place_of
 
 By = Literal["budget", "wall_time"]
 
@@ -34,7 +35,7 @@ def limit(tx: Transaction, run: int, by: By) -> bool:
     space, name, tag, mode, *amounts = row
     hint = "" if mode == "run" else f"; nothing goes on until somebody continues it (awk continue @{name}:{tag})"
     append(tx, Draft(kind="system", space=space, sender=SYSTEM, text=f"{_TEXTS[by](*amounts)}{hint}"))
-    tx.emit("workflow.changed", space=space, data={"run": space, "state": "waiting", "reason": by})
+    tx.emit("workflow.changed", space=space, data={"run": place_of(space), "state": "waiting", "reason": by})
     reason = _REASONS[by]
     held = tx.conn.execute(HOLD, {"space": space, "now": tx.now_ms, "reason": reason}).fetchall()
     for number, agent, lane in cast("list[tuple[int, str, int]]", held):

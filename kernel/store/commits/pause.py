@@ -11,7 +11,7 @@ from kernel.store.commits.roster import set_agent_state
 from kernel.store.commits.trip import wake
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
-from protocol.names import AgentKey, InstructionId, number_of
+from protocol.names import AgentKey, InstructionId, number_of, place_of
 
 STATE: Final = "SELECT state, reason FROM agents WHERE key = ?"
 
@@ -146,7 +146,9 @@ def _set_paused(tx: Transaction, space: str, *, paused: bool) -> bool:
         if tx.conn.execute(RUNS, (space,)).fetchone() is None:
             name = space.partition(":")[0][:32]
             raise Refused(
-                "workflow_not_running", f"workflow {space[:100]} is not running", f"start it: awk start {name}"
+                "workflow_not_running",
+                f"workflow {place_of(space)[:100]} is not running",
+                f"start it: awk start {name}",
             )
         return False
     _tell(tx, space, "paused" if paused else "running", None)
@@ -154,7 +156,7 @@ def _set_paused(tx: Transaction, space: str, *, paused: bool) -> bool:
 
 
 def _tell(tx: Transaction, space: str, state: str, reason: str | None) -> None:
-    tx.emit("workflow.changed", space=space, data={"run": space, "state": state, "reason": reason})
+    tx.emit("workflow.changed", space=space, data={"run": place_of(space), "state": state, "reason": reason})
 
 
 def _numbers(tx: Transaction, statement: str, whose: str) -> list[int]:

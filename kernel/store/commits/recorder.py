@@ -37,7 +37,7 @@ from protocol.agent import QUEUE_LIMIT
 from protocol.errors import Refused
 from protocol.instruction import LANES, WaitReason
 from protocol.message import FACT_KINDS, Message
-from protocol.names import AgentKey, InstructionId, instruction_id, is_personal
+from protocol.names import AgentKey, InstructionId, instruction_id, is_personal, place_of
 
 Values = dict[str, str | int | bytes | None]
 """Bindings of a statement, by name."""
@@ -100,7 +100,7 @@ class Recorder:
             message = Message(
                 seq=seq,
                 kind=fact.kind,
-                space=fact.space,
+                space=place_of(fact.space),
                 sender=fact.sender,
                 to=to,
                 text=fact.text,
@@ -108,7 +108,7 @@ class Recorder:
                 hops=fact.hops,
                 instruction=None if fact.cause is None else instruction_id(fact.cause),
             )
-            tx.emit_message(message, fact.cause)
+            tx.emit_message(message, fact.space, fact.cause)
         return seq
 
     def _has_room(self, fact: Fact, assign: Assign) -> bool:
@@ -205,7 +205,7 @@ class Recorder:
 
     def _limit(self, row: RunLimited) -> None:
         self._tx.conn.execute(LIMIT_RUN, (row.by, row.space))
-        data = {"run": row.space, "state": "waiting", "reason": row.by}
+        data = {"run": place_of(row.space), "state": "waiting", "reason": row.by}
         self._tx.emit("workflow.changed", space=row.space, data=data)
 
     def _begin(self, row: WorkflowBegin) -> None:
@@ -223,11 +223,11 @@ class Recorder:
             put_agent(tx, _agent_of(member, roster.space))
             tx.conn.execute(INSERT_MEMBER, (roster.space, member.name, member.key))
         names = [member.name for member in roster.members]
-        tx.emit("workflow.started", space=roster.space, data={"run": roster.space, "members": names})
+        tx.emit("workflow.started", space=roster.space, data={"run": place_of(roster.space), "members": names})
 
     def _end(self, row: WorkflowEnd) -> None:
         self._tx.conn.execute(STOP_WORKFLOW, (row.status, row.exit_code, self._tx.now_ms, row.space))
-        data = {"run": row.space, "status": row.status, "exit_code": row.exit_code}
+        data = {"run": place_of(row.space), "status": row.status, "exit_code": row.exit_code}
         self._tx.emit("workflow.stopped", space=row.space, data=data)
 
 
@@ -301,11 +301,11 @@ LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY i
 INSERT_WORKFLOW: Final = """
 INSERT INTO workflows
   (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms, hops_limit,
-  instructions_limit, wall_time_ms, budget_tokens, budget_usd, workspace, mirror, exit_from,
+  instructions_limit, wall_time_ms, budget_tokens, budget_usd, workspace, mirror, bound, exit_from,
   approval, attended)
 VALUES
   (:name, :tag, :space, :mode, :file, :definition, :params, :vouched, 'running', :now, :deadline_ms, :hops,
-  :instructions, :wall_time_ms, :budget_tokens, :budget_usd, :workspace, :mirror, :exit_from,
+  :instructions, :wall_time_ms, :budget_tokens, :budget_usd, :workspace, :mirror, :bound, :exit_from,
   :approval, :attended)
 """
 

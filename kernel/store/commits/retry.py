@@ -1,4 +1,4 @@
-"""A person has an instruction tried again that was given up."""
+"""A person looks at what was given up: it is tried again, or listed no more."""
 
 from typing import Final
 
@@ -9,13 +9,13 @@ from kernel.store.commits.paused import keep_paused
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.instruction import LANES
-from protocol.names import is_personal
+from protocol.names import is_personal, place_of
 
 # Its age counts from now: what failed last week is not starved. It belongs to the run that is there today.
 RETRY: Final = """
 UPDATE instructions SET state = 'queued', attempts = 0, crashes = 0, throttled_ms = 0, kernel_deaths = 0,
   progress_mark = -1, promoted = 0, preempted = 0, not_before_ms = 0, waits_for = NULL, wait_key = NULL,
-  enqueued_ms = :now, ended_ms = NULL, cause = NULL, error_class = NULL, result_text = '',
+  enqueued_ms = :now, ended_ms = NULL, cause = NULL, error_class = NULL, result_text = '', dismissed = 0,
   run = (SELECT w.id FROM workflows AS w WHERE w.space = instructions.space AND w.state = 'running')
 WHERE id = :id AND state IN ('failed', 'dead')
 RETURNING lane
@@ -67,6 +67,15 @@ def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
         tx.emit("instruction.queued", space=found.space, agent=found.name, instruction=found.number, data=data)
 
 
+DISMISS: Final = "UPDATE instructions SET dismissed = 1 WHERE state IN ('failed', 'dead') AND dismissed = 0"
+
+
+def dismiss(tx: Transaction) -> int:
+    """List what is given up by now no more; it can still be shown, and tried again. Returns how many that were."""
+    tx.conn.execute(DISMISS)
+    return tx.conn.changes()
+
+
 def _not_given_up(found: Found, instruction: str) -> Refused:
     hints = {
         "incomplete": f'go on with it: awk send {found.name} "continue"',
@@ -84,5 +93,5 @@ def _check_place(tx: Transaction, found: Found) -> None:
     if is_personal(found.space) or tx.conn.execute(MEMBER_NOW, (found.space, found.agent)).fetchone() is not None:
         return
     name = found.space.partition(":")[0]
-    text = f"{found.name} is in no workflow {found.space} now"
+    text = f"{found.name} is in no workflow {place_of(found.space)} now"
     raise Refused("workflow_not_running", text, f"start it: awk start {name}")

@@ -11,7 +11,7 @@ from kernel.store.commits.release import release_agent
 from kernel.store.commits.trip import wake
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
-from protocol.names import AgentKey, name_of
+from protocol.names import AgentKey, name_of, place_of
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +115,8 @@ def remove_agent(tx: Transaction, key: AgentKey) -> None:
     """Forget an agent that has nothing to do. Raises Refused (unknown_agent, conflict)."""
     member = tx.conn.execute(MEMBER_OF, (key,)).fetchone()
     if member is not None:
-        raise Refused("conflict", f"{key} is a member of {member[0]}", f"stop it first: awk stop @{member[0]}")
+        place = place_of(str(member[0]))
+        raise Refused("conflict", f"{key} is a member of {place}", f"stop it first: awk stop @{place}")
     if tx.conn.execute(OPEN, (key,)).fetchone() is not None:
         raise Refused("conflict", f"{key} has work that has not ended", f"see it: awk queue {key}")
     if tx.conn.execute(DELETE, (key,)).fetchone() is None:

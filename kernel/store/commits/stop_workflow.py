@@ -10,7 +10,7 @@ from kernel.store.commits.ballot import expire_ballots
 from kernel.store.commits.close import cancel, give_up
 from kernel.store.transaction import Transaction
 from protocol.message import SYSTEM
-from protocol.names import AttemptId, InstructionId, attempt_id, instruction_id
+from protocol.names import AttemptId, InstructionId, attempt_id, instruction_id, place_of
 
 
 class Stopped(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 
 def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reason: str = "") -> Stopped:
     """Stop the workflow that runs in ``space``. Raises Refused (workflow_not_running)."""
-    text = f"{space} ended: {reason or status}"
+    text = f"{place_of(space)} ended: {reason or status}"
     payload = WorkflowStopped(status=status, exit_code=exit_code, reason=reason)
     expire_ballots(tx, over=space)  # the rest is called off
     append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text, payload=payload))

@@ -1,49 +1,64 @@
-"""Remove what was said and done in one space: texts, journals, prompts, effects. Part of a commit, never a job itself.
+"""Remove what was said and done in spaces: texts, journals, prompts, effects. Part of a commit, never a job itself.
 
 What stays tells that something was there: messages with their kind and number, instructions with their status and
 cost, events without their words. It reads the log from end to end, so it takes as long as the log is.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kernel.store.transaction import Transaction
 
-WORDS: Final = "UPDATE messages SET text = '', cleared = 1 WHERE space = ? AND cleared = 0 AND text <> ''"
+WORDS: Final = """
+UPDATE messages SET text = '', cleared = 1
+WHERE space IN (SELECT value FROM cleared) AND cleared = 0 AND text <> ''
+"""
 
 # What entries and prompts refer to, before they are gone.
 REFERRED: Final = """
 SELECT e.blob FROM instructions AS i CROSS JOIN entries AS e ON e.instruction = i.id
-WHERE i.space = :space AND e.blob IS NOT NULL
-UNION SELECT i.prefix FROM instructions AS i WHERE i.space = :space AND i.prefix IS NOT NULL
-UNION SELECT p.blob FROM approvals AS p WHERE p.space = :space AND p.blob IS NOT NULL
+WHERE i.space IN (SELECT value FROM cleared) AND e.blob IS NOT NULL
+UNION SELECT i.prefix FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared) AND i.prefix IS NOT NULL
+UNION SELECT p.blob FROM approvals AS p WHERE p.space IN (SELECT value FROM cleared) AND p.blob IS NOT NULL
 UNION SELECT b.part FROM instructions AS i CROSS JOIN blobs AS b ON b.hash = i.prefix
-WHERE i.space = :space AND b.part IS NOT NULL
+WHERE i.space IN (SELECT value FROM cleared) AND b.part IS NOT NULL
 """
 
-ENTRIES: Final = "DELETE FROM entries WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space = ?)"
-EFFECTS: Final = "DELETE FROM effects WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space = ?)"
-APPROVALS: Final = "DELETE FROM approvals WHERE space = ?"
-FEEDBACK: Final = "DELETE FROM feedback WHERE space = ?"
-VOTES: Final = "DELETE FROM votes WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space = ?)"
-ELECTORS: Final = "DELETE FROM electors WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space = ?)"
-BALLOTS: Final = "DELETE FROM ballots WHERE space = ?"
+ENTRIES: Final = """
+DELETE FROM entries
+WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
+"""
+EFFECTS: Final = """
+DELETE FROM effects
+WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
+"""
+APPROVALS: Final = "DELETE FROM approvals WHERE space IN (SELECT value FROM cleared)"
+FEEDBACK: Final = "DELETE FROM feedback WHERE space IN (SELECT value FROM cleared)"
+VOTES: Final = (
+    "DELETE FROM votes WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space IN (SELECT value FROM cleared))"
+)
+ELECTORS: Final = (
+    "DELETE FROM electors WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space IN (SELECT value FROM cleared))"
+)
+BALLOTS: Final = "DELETE FROM ballots WHERE space IN (SELECT value FROM cleared)"
 COMPLAINTS: Final = """
 UPDATE attempts SET stderr_tail = NULL
-WHERE stderr_tail IS NOT NULL AND instruction IN (SELECT i.id FROM instructions AS i WHERE i.space = ?)
+WHERE stderr_tail IS NOT NULL
+  AND instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
 """
 
 RESULTS: Final = """
 UPDATE instructions SET result_text = '', manifest = NULL, prefix = NULL, vouched = NULL, entries = 0, aside = 0,
   carried_steps = 0
-WHERE space = ?
+WHERE space IN (SELECT value FROM cleared)
 """
 
-PARAMS: Final = "UPDATE workflows SET params = x'7b7d' WHERE space = ?"
+PARAMS: Final = "UPDATE workflows SET params = x'7b7d' WHERE space IN (SELECT value FROM cleared)"
 
 EVENTS: Final = """
 UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL, '$.id', '',
   '$.winner', NULL) AS BLOB)
-WHERE space = ? AND data IS NOT NULL
+WHERE space IN (SELECT value FROM cleared) AND data IS NOT NULL
   AND type IN ('instruction.ended', 'attempt.ended', 'worker.log', 'proposal.opened', 'proposal.ended')
 """
 
@@ -55,7 +70,8 @@ UPDATE idempotency SET response = CAST(json_replace(CAST(response AS TEXT), '$.t
   '$.assigned', json('{}'),
   CASE json_extract(CAST(response AS TEXT), '$.schema') WHEN 'awk/proposal/1' THEN '$.id' ELSE '$.text' END, '')
   AS BLOB)
-WHERE json_valid(CAST(response AS TEXT)) AND json_extract(CAST(response AS TEXT), '$.space') = ?
+WHERE json_valid(CAST(response AS TEXT)) AND json_extract(CAST(response AS TEXT), '$.space') IN (
+  SELECT CASE instr(value, '#') WHEN 0 THEN value ELSE substr(value, 1, instr(value, '#') - 1) END FROM cleared)
 """
 
 BLOB: Final = """
@@ -70,9 +86,13 @@ OF_SPACE: Final = (
     ENTRIES, EFFECTS, APPROVALS, FEEDBACK, VOTES, ELECTORS, BALLOTS, COMPLAINTS, PARAMS, EVENTS, ANSWERS,
 )  # fmt: skip
 
-MAKE_LIST: Final = "CREATE TEMP TABLE IF NOT EXISTS wiped (value BLOB PRIMARY KEY) WITHOUT ROWID"
+MAKE_LISTS: Final = """
+CREATE TEMP TABLE IF NOT EXISTS wiped (value BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TEMP TABLE IF NOT EXISTS cleared (value TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
 ADD_TO_LIST: Final = "INSERT INTO wiped (value) VALUES (?)"
-EMPTY_LIST: Final = "DELETE FROM wiped"
+ADD_SPACE: Final = "INSERT OR IGNORE INTO cleared (value) VALUES (?)"
+EMPTY_LISTS: Final = "DELETE FROM wiped; DELETE FROM cleared"
 
 
 class Wiped(NamedTuple):
@@ -82,21 +102,22 @@ class Wiped(NamedTuple):
     instructions: int
 
 
-def wipe(tx: Transaction, space: str) -> Wiped:
-    """Remove the words of ``space``. Once the transaction is committed no byte of them is left in the database."""
+def wipe(tx: Transaction, spaces: Iterable[str]) -> Wiped:
+    """Remove the words of ``spaces``. Once the transaction is committed no byte of them is left in the database."""
     conn = tx.conn
-    referred = conn.execute(REFERRED, {"space": space}).fetchall()
-    conn.execute(WORDS, (space,))
+    conn.execute(MAKE_LISTS).fetchall()
+    conn.executemany(ADD_SPACE, [(space,) for space in spaces])
+    referred = conn.execute(REFERRED).fetchall()
+    conn.execute(WORDS)
     messages = conn.changes()
     for statement in OF_SPACE:
-        conn.execute(statement, (space,))
-    conn.execute(RESULTS, (space,))
+        conn.execute(statement)
+    conn.execute(RESULTS)
     instructions = conn.changes()
-    conn.execute(MAKE_LIST)
     conn.executemany(ADD_TO_LIST, referred)
     # Prompts first: what only they needed is needed by nobody then.
     conn.execute(BLOB)
     conn.execute(BLOB)
-    conn.execute(EMPTY_LIST)
+    conn.execute(EMPTY_LISTS).fetchall()
     tx.forget()
     return Wiped(messages, instructions)

@@ -1,5 +1,6 @@
 """Working trees come and go: planned with their run, made before their agent begins, kept or removed after it ended."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -9,6 +10,7 @@ from kernel.store.commits.append import append
 from kernel.store.transaction import Transaction
 from kernel.store.worktrees import State, Worktree
 from protocol.message import SYSTEM
+from protocol.names import AgentKey
 
 INSERT: Final = """
 INSERT INTO worktrees (run, agent, name, space, state, repository, base, branch, path, folder)
@@ -19,10 +21,9 @@ SET: Final = "UPDATE worktrees SET state = ?, git_dir = ?, why = ? WHERE run = ?
 
 
 class PlannedTree(msgspec.Struct, frozen=True, kw_only=True):
-    """The tree that a member (its ``name`` in the workflow, and its key) is to have."""
+    """The tree that a member (its ``name`` in the workflow) is to have."""
 
     name: str
-    agent: str
     repository: str
     base: str
     branch: str
@@ -37,12 +38,13 @@ class TreePlan(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def plan_worktrees(tx: Transaction, run: int, space: str, plan: TreePlan) -> None:
-    """Note what is to be made when an agent of ``run`` begins."""
+def plan_worktrees(tx: Transaction, run: int, space: str, plan: TreePlan, keys: Mapping[str, AgentKey]) -> None:
+    """Note what is to be made when an agent of ``run`` begins: ``keys`` are those of its members, by name."""
     if plan.note:
         append(tx, Draft(kind="system", space=space, sender=SYSTEM, text=plan.note))
     for tree in plan.trees:
-        tx.conn.execute(INSERT, {**msgspec.structs.asdict(tree), "run": run, "space": space})
+        values = {**msgspec.structs.asdict(tree), "agent": keys[tree.name], "run": run, "space": space}
+        tx.conn.execute(INSERT, values)
 
 
 def worktree_made(tx: Transaction, tree: Worktree, git_dir: str) -> None:

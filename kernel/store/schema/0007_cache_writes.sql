@@ -3,4 +3,4 @@
 ALTER TABLE instructions ADD COLUMN cache_write_tokens INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE agents ADD COLUMN cache_write_tokens INTEGER NOT NULL DEFAULT 0;
 
-PRAGMA user_version = 6;
+PRAGMA user_version = 7;

@@ -70,7 +70,7 @@ async def test_a_repeat_waits_for_the_start_that_is_under_way_and_gets_its_answe
         nursery.start_soon(ask, same)
         await go(root)
     await ask(same)
-    await stop(setup, "slow:main")
+    await stop(setup, "slow:main#1")
     await ask(same)
     assert [answer.status for answer in answers] == [201] * 4
     assert len({answer.body for answer in answers}) == 1
@@ -138,7 +138,7 @@ async def test_a_repeated_run_is_the_same_run(kernel: House) -> None:
     assert seen[0] == seen[1]
     assert seen[0][0] == "accepted"
     assert len((await kernel.ask("GET", "/runs")).json["runs"]) == 1
-    await stop(kernel, "task:main")
+    await stop(kernel, "task:main#1")
     again = await kernel.ask("POST", "/serve", {"workflow": "task"}, headers=kernel.headers(Idempotency_Key="k"))
     assert (again.status, again.code) == (422, "key_reused")
     with trio.fail_after(10):

@@ -75,7 +75,7 @@ async def test_a_member_of_a_running_workflow_is_addressed_there(kernel: House) 
     stranger = await kernel.ask("POST", "/messages", {"to": "zoe@review", "text": "look"})
     assert (stranger.status, stranger.code) == (404, "not_a_participant")
     assert ".workflows/review.yaml" in stranger.json["hint"]
-    await kernel.services.writer.commit(stop_workflow, "review:main", "cancelled", 130)
+    await kernel.services.writer.commit(stop_workflow, "review:main#1", "cancelled", 130)
     late = await kernel.ask("POST", "/messages", {"to": "alice@review", "text": "look"})
     assert (late.code, "awk start review" in late.json["hint"]) == ("workflow_not_running", True)
 

@@ -26,7 +26,7 @@ async def posting(kernel: House, path: str, body: Any) -> AsyncGenerator[Events,
         yield Events(wire)
 
 
-async def stop(kernel: House, space: str = "task:main", status: str = "done", exit_code: int = 0) -> None:
+async def stop(kernel: House, space: str = "task:main#1", status: str = "done", exit_code: int = 0) -> None:
     """End a run as the service that watches runs would."""
     await kernel.services.writer.commit(stop_workflow, space, status, exit_code)
 

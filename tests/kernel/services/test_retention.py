@@ -15,12 +15,13 @@ from kernel.store.commits.feedback import say_of_work
 from kernel.store.commits.journal import journal
 from kernel.store.commits.reclock import Machine
 from kernel.store.commits.recover import recover
-from kernel.store.commits.sweep_old import ROWS
+from kernel.store.commits.sweep_old import ROWS, sweep_runs
 from kernel.store.feedback import listing
 from kernel.store.requests import RequestKey, remember
 from kernel.store.writer import Writer
 from protocol.ipc import Entry
 from tests.kernel.store.house import House, open_house
+from tests.kernel.store.test_runs import begin, end
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -120,7 +121,7 @@ async def test_feedback_goes_after_the_same_time(house: House) -> None:
     house.clock.now_ms += 31 * DAY_MS
     await house.writer.commit(say_of_work, "they do no more")
     await retention(house).sweep()
-    assert [row.text for row in house.reader.now(listing, 10).feedback] == ["they do no more"]
+    assert [row.text for row in house.reader.now(listing).feedback] == ["they do no more"]
 
 
 @pytest.mark.parametrize("same_boot", [True, False])
@@ -210,3 +211,53 @@ async def test_a_project_file_that_is_broken_sweeps_nothing(house: House) -> Non
         await nights.next()
         assert rows(house, "entries") == 3
         nursery.cancel_scope.cancel()
+
+
+async def test_of_runs_that_ended_long_ago_no_row_is_left(house: House) -> None:
+    """P28. Nor of who lived in them; the newest of a space keeps all of it, and what is bound is kept."""
+    tables = ("workflows", "members", "agents", "messages", "deliveries", "instructions", "attempts", "spending")
+    before = {table: rows(house, table) for table in tables}
+    for number in range(20):
+        run = await begin(house, "helper", kickoff="@helper go")
+        instruction = f"i{number + 1}"
+        await house.take(instruction)
+        await house.writer.commit(close, instruction, 1, status="done", text="done")
+        await end(house, run)
+    house.clock.now_ms += 31 * DAY_MS
+    writer = Counting(house)
+    await retention(house, writer).sweep()
+    assert {table: rows(house, table) for table in tables} == before
+    assert max(writer.changed) < 3 * ROWS
+
+
+async def test_a_run_that_somebody_went_on_with_is_kept_with_all_before_it(house: House) -> None:
+    """And one that is bound is kept until it is cleared."""
+    first = await begin(house, "helper", kickoff="@helper one")
+    await end(house, first)
+    house.clock.now_ms += 31 * DAY_MS
+    second = await begin(house, "helper", continues=True)
+    await end(house, second)
+    await retention(house).sweep()
+    assert [one.text for one in house.reader.now(messages.of_run, first.run) if one.kind == "kickoff"] == [
+        "@helper one"
+    ]
+    bound = await begin(house, "helper", bound=True, kickoff="@helper bound")
+    await end(house, bound)
+    house.clock.now_ms += 31 * DAY_MS
+    await retention(house).sweep()
+    assert house.reader.now(messages.of_run, first.run) == ()
+    assert house.reader.now(messages.of_run, bound.run) != ()
+
+
+async def test_a_sweep_that_was_interrupted_is_finished_by_the_next(house: House) -> None:
+    """The row of a run goes first: nobody can go on with half of one."""
+    run = await begin(house, "helper", kickoff="@helper one")
+    await end(house, run)
+    house.clock.now_ms += 31 * DAY_MS
+    await house.writer.commit(sweep_runs, [run.space], house.clock.now_ms)
+    assert rows(house, "messages")
+    again = await begin(house, "helper", continues=True)
+    assert again.space != run.space
+    await retention(house).sweep()
+    assert {one.space for one in house.reader.now(messages.of_run, again.run)} == {"review:main"}
+    assert house.database.reader().execute("SELECT count(*) FROM messages WHERE space = ?", (run.space,)).get == 0

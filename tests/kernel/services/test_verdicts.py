@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import trio
 
-from kernel.api.http.runs import report_of_latest
+from kernel.api.http.runs import report_of_asked
 from kernel.rule.draft import Author, BallotAsked, Draft, MemberSpec, WorkflowStarted
 from kernel.services.runs import LONGEST_NAP_SECONDS
 from kernel.store import events
@@ -100,7 +100,7 @@ class Vote:
         await self.on.writer.commit(create, HERE, BallotAsked(**ASKED), author=Author(name, 1))
 
     def report(self) -> RunReport:
-        return self.on.reader.now(report_of_latest, HERE, self.on.now_ms)
+        return self.on.reader.now(report_of_asked, HERE, self.on.now_ms)
 
 
 @asynccontextmanager

@@ -236,7 +236,7 @@ async def test_what_was_approved_once_for_all_is_granted_at_once_until_it_is_tak
     assert await ask_for(house, add) == Asked(3, "granted", "", first=True)
     assert told(house, "approval.decided")[-1] == {"id": "a3", "tool": "bash", "decision": "granted", "by": "r1"}
     assert (await ask_for(house, Call(key="2.0:c", tool="write", input=pull.input))).state == "open"
-    (rule,) = house.reader.now(approvals.rules)
+    (rule,) = house.reader.now(approvals.rules).rules
     assert (rule.id, rule.agent, rule.tool, rule.pattern) == ("r1", "alice", "bash", '{"command":"git *"}')
     await house.writer.commit(drop_rule, "r1")
     assert (await ask_for(house, Call(key="3.0:c", tool="bash", input=pull.input))).state == "open"
@@ -265,7 +265,7 @@ async def test_a_call_whose_client_gave_up_is_asked_about_all_the_same(house: Ho
     await ask_for(house, HELD)
     await house.writer.commit(let_go, Author(InstructionId("i1"), 1), 1)
     assert stands(house).kind == "runnable"
-    assert [one.id for one in house.reader.now(approvals.pending)] == ["a1"]
+    assert [one.id for one in house.reader.now(approvals.pending).approvals] == ["a1"]
     assert (await ask_for(house, Call(key="toolu_9", tool="Bash", input=PUSH.input, held=True))).id == "a1"
 
 
@@ -279,7 +279,7 @@ async def test_a_kernel_that_died_meanwhile_loses_no_request_and_doubles_none(tm
         house.clock.now_ms += 5
         await house.writer.commit(recover)
         assert stands(house) == Standing("person", "approval")
-        assert [one.id for one in house.reader.now(approvals.pending)] == ["a1"]
+        assert [one.id for one in house.reader.now(approvals.pending).approvals] == ["a1"]
         await house.writer.commit(approve, "a1")
         await take(house)
         again = Call(key="toolu_7", tool="Bash", input=PUSH.input, held=True)
@@ -315,7 +315,7 @@ async def test_work_that_ends_otherwise_takes_its_requests_along(house: House) -
     """Cancelled: nothing is left to decide, and nothing can be granted any more."""
     await parked(house)
     await house.writer.commit(cancel, "i1")
-    assert house.reader.now(approvals.pending) == ()
+    assert house.reader.now(approvals.pending).approvals == ()
     info = house.reader.now(approvals.info, "a1")
     assert info is not None
     assert (info.state, info.decided_by, info.decision_reason) == ("expired", "system", "i1 ended cancelled")
@@ -414,7 +414,7 @@ async def test_no_byte_of_an_input_is_left_once_it_is_cleared_or_swept(house: Ho
     await at_work(house)
     secret = b'{"command":"' + b"s3cret " * 10_000 + b'"}'
     await ask_for(house, Call(key="0.0:c", tool="bash", input=secret))
-    assert house.reader.now(approvals.pending)[0].cut
+    assert house.reader.now(approvals.pending).approvals[0].cut
     await house.writer.commit(close, "i1", 1, status="done")
     digests = (sha256(secret).digest(),)
     late_ms = house.clock.now_ms + 10

@@ -320,7 +320,7 @@ def test_the_next_run_begins_with_none(hall: Hall) -> None:
     assert ballots.in_space(hall.database.writer(), SPACE) == ()
     assert hall.create("alice", asked(name="release")).ballot.state == "open"
     everywhere = ballots.everywhere(hall.database.writer(), open_only=False)
-    assert [(one.id, one.state) for one in everywhere] == [("release", "open"), ("release", "cancelled")]
+    assert [(one.id, one.state) for one in everywhere.proposals] == [("release", "open"), ("release", "cancelled")]
 
 
 def test_a_stop_calls_off_what_is_open_but_not_what_was_decided_by_then(hall: Hall) -> None:

@@ -2,6 +2,7 @@
 
 from kernel.store import feedback
 from kernel.store.commits.feedback import say_of_work
+from kernel.store.page import Page
 from tests.kernel.store.house import House
 
 
@@ -17,4 +18,4 @@ async def test_an_answer_has_the_newest_and_is_bounded(house: House) -> None:
 
 
 def _told(house: House, limit: int) -> list[str]:
-    return [row.text[0] for row in house.reader.now(feedback.listing, limit).feedback]
+    return [row.text[0] for row in house.reader.now(feedback.listing, Page(limit)).feedback]

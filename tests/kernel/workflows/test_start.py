@@ -88,7 +88,7 @@ class Stage:
         with pytest.raises(Refused) as caught:
             await self.start(prepared)
         assert self.house.reader.now(workflows.running) == ()
-        assert self.house.reader.now(messages.channel, prepared.space, 10) == ()
+        assert self.house.reader.now(messages.channel, prepared.place, 10) == ()
         return caught.value
 
 
@@ -107,7 +107,7 @@ async def test_a_started_workflow_has_its_members_and_its_kickoff(catalog: Catal
     """CF16: @bob came out of setup and is not woken. P19: a value is data in a command."""
     async with stage(tmp_path) as on:
         started = await on.start(checked(catalog, asked("--who", '$(id) @bob "x"', tag="t1")))
-        assert started.space == "review:t1"
+        assert (started.space, started.place) == ("review:t1#1", "review:t1")
         [record] = on.house.reader.now(workflows.running)
         assert (record.name, record.mode, record.file) == ("review", "run", ".workflows/review.yaml")
         assert record.deadline_ms == on.house.clock.now_ms + 7_200_000
@@ -132,7 +132,7 @@ async def test_a_member_is_its_file_as_it_is_now_with_the_overrides_of_the_workf
         (catalog.root / ".agents" / "alice.yaml").write_text(f"{{{MOCK}, max_tokens: 99}}")
         assert now("alice", started.space) == ("alice", 5, 99)
         assert now("alice", "dm:alice") == ("alice", 100, 99)
-        assert now("bob@review:main", started.space) == ("bob", 100, 8192)
+        assert now("bob@review:main#1", started.space) == ("bob", 100, 8192)
         (catalog.root / ".agents" / "alice.yaml").unlink()
         with pytest.raises(Refused, match="there is no agent 'alice'"):
             now("alice", started.space)
@@ -208,7 +208,7 @@ def test_what_a_repository_could_abuse_waits_for_trust(catalog: Catalog, text: s
 def test_a_workflow_that_could_abuse_nothing_needs_no_trust(catalog: Catalog) -> None:
     """CF20 the other way round."""
     write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice go'\n")
-    assert checked(catalog, asked(trusted=False)).space == "review:main"
+    assert checked(catalog, asked(trusted=False)).place == "review:main"
 
 
 def test_a_run_needs_a_kickoff_and_somebody_to_begin(catalog: Catalog) -> None:
@@ -228,7 +228,7 @@ def test_missing_keys_are_told_before_anything_runs(catalog: Catalog) -> None:
     error = refusal(catalog)
     assert (error.code, error.meaning.exit_code) == ("no_credentials", 4)
     assert error.text == "b: no key for openai: set OPENAI_API_KEY where the kernel starts"
-    assert checked(catalog, environ={"OPENAI_API_KEY": "k"}).space == "review:main"
+    assert checked(catalog, environ={"OPENAI_API_KEY": "k"}).place == "review:main"
 
 
 def test_a_variable_of_the_environment_that_is_not_set_is_an_error(catalog: Catalog) -> None:
@@ -379,10 +379,10 @@ async def test_working_trees_are_planned_with_the_start_from_one_commit(catalog:
         (catalog.root / ".agents/alice.yaml").write_text(f"{{{MOCK}, max_tokens: 9}}")
         in_git(catalog, "branch", "awk/review/main/bob")
         started = await on.start(checked(catalog), repository)
-        trees = on.house.reader.now(worktrees.in_space, started.space)
+        trees = on.house.reader.now(worktrees.of_run, started.run)
         assert [(tree.agent, tree.branch, tree.state) for tree in trees] == [
             ("alice", "awk/review/main/alice", "planned"),
-            ("bob@review:main", "awk/review/main/bob.2", "planned"),
+            ("bob@review:main#1", "awk/review/main/bob.2", "planned"),
         ]
         assert {tree.base for tree in trees} == {in_git(catalog, "rev-parse", "HEAD")}
         notes = [

@@ -24,7 +24,7 @@ def found(workspace: Any, project: ProjectDefinition = PLAIN) -> Workplace:
         (Workspace(), FILES, Workplace("kept", "out/review/pr-1", mirror=True)),
         (Workspace(provider="sqlite"), FILES, Workplace("kept", "out/review/pr-1", mirror=False)),
         (Workspace(provider="memory"), FILES, Workplace("memory", "out/review/pr-1", mirror=False)),
-        (Workspace(bind="./data/r/"), PLAIN, Workplace("kept", "data/r", mirror=True)),
+        (Workspace(bind="./data/r/"), PLAIN, Workplace("kept", "data/r", mirror=True, bound=True)),
         (Workspace(dir="d/${{ workflow.tag }}"), PLAIN, Workplace("kept", "d/pr-1", mirror=False)),
         (Workspace(dir="d/${{ workflow.instance }}", provider="file"), PLAIN, Workplace("kept", "d/pr-1", mirror=True)),
         (False, FILES, Workplace("none", None, mirror=False)),
