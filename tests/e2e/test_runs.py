@@ -1,4 +1,4 @@
-"""P28: runs with a real kernel: the second one of a name and tag has nothing of the first, wherever an agent looks."""
+"""P30: runs with a real kernel: the second one of a name and tag has nothing of the first, wherever an agent looks."""
 
 import pytest
 

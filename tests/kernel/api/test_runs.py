@@ -1,4 +1,4 @@
-"""P28. Runs over REST: each start has an id and a space of its own. Lists say how many there are, and what is next."""
+"""P30. Runs over REST: each start has an id and a space of its own. Lists say how many there are, and what is next."""
 
 import pytest
 

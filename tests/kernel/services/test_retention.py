@@ -214,7 +214,7 @@ async def test_a_project_file_that_is_broken_sweeps_nothing(house: House) -> Non
 
 
 async def test_of_runs_that_ended_long_ago_no_row_is_left(house: House) -> None:
-    """P28. Nor of who lived in them; the newest of a space keeps all of it, and what is bound is kept."""
+    """P30. Nor of who lived in them; the newest of a space keeps all of it, and what is bound is kept."""
     tables = ("workflows", "members", "agents", "messages", "deliveries", "instructions", "attempts", "spending")
     before = {table: rows(house, table) for table in tables}
     for number in range(20):

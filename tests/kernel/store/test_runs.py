@@ -1,4 +1,4 @@
-"""P28: each start of a workflow is a run with an empty space; what earlier ones left stays, and reaches nobody."""
+"""P30: each start of a workflow is a run with an empty space; what earlier ones left stays, and reaches nobody."""
 
 from typing import Any
 
