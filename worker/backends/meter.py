@@ -89,6 +89,8 @@ async def _serve(stream: trio.SocketStream, *, client: httpx2.AsyncClient, origi
     wire = _Wire(stream)
     try:
         while (request := await wire.request()) is not None:
+            if not request[0].target.startswith(b"/"):  # as part of an address it could name another host
+                return
             meter.used = True
             await may()
             await _pass(wire, request, client, origin, meter)

@@ -22,7 +22,13 @@ async def test_each_agent_has_what_its_work_took(kernel: House) -> None:
     (alice,) = answered["rows"]
     assert alice == {
         "key": "alice",
-        "usage": {"input_tokens": 10, "output_tokens": 2, "cache_read_tokens": 0, "cost_usd": 0.5},
+        "usage": {
+            "input_tokens": 10,
+            "output_tokens": 2,
+            "cache_read_tokens": 0,
+            "cache_write_tokens": 0,
+            "cost_usd": 0.5,
+        },
         "instructions": 2,
         "failures": 1,
         "ended": {"cancelled": 0, "dead": 0, "done": 0, "failed": 1, "incomplete": 0},

@@ -78,6 +78,18 @@ async def test_a_provider_that_is_not_there_is_a_connection_that_ends() -> None:
                 await ask(meter, "v1/messages")
 
 
+@pytest.mark.parametrize("target", ["@evil.example/v1", "http://evil.example/v1", "*"])
+async def test_requests_go_to_the_provider_and_nowhere_else(target: str) -> None:
+    """Whoever is on this machine could have it ask others."""
+    with ScriptedApi([SPENT]) as api, trio.fail_after(10):
+        async with metered(api.url, LIMITS, free) as meter:
+            async with await trio.open_tcp_stream("127.0.0.1", int(meter.url.rpartition(":")[2])) as stream:
+                await stream.send_all(f"POST {target} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{{}}".encode())
+                assert await stream.receive_some() == b""
+            assert not meter.used
+    assert api.requests == []
+
+
 async def test_what_may_not_be_asked_does_not_reach_the_provider() -> None:
     """A budget that is used up."""
     with ScriptedApi([SPENT]) as api, trio.fail_after(10):
