@@ -77,7 +77,7 @@ def test_config_json_has_the_definition_and_the_origins(cli: Cli) -> None:
 
 def test_a_text_of_a_file_cannot_reach_the_terminal_as_a_command(cli: Cli) -> None:
     """P16: escape sequences in a definition are shown, not obeyed."""
-    write(cli.root, {".agents/bob.yaml": 'backend: mock\nmock: [{text: "\\e[2J"}]\nmodel: "\\e[31mx"\n'})
+    write(cli.root, {".agents/bob.yaml": 'backend: mock\nmock: [{text: "\\e[2J"}]\nprompt: {system: "\\e[31mx"}\n'})
     ran = cli("config", "bob")
     assert ran.code == 0
     assert "\x1b" not in ran.out + ran.err

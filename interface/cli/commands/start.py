@@ -84,7 +84,7 @@ def _foreground(context: Context, workflow: str | None) -> int:
     environ = kernel_environment(context.environ, context.project)
     argv = command(context.project, "--foreground", *_flags(context, workflow))
     with subprocess.Popen(argv, cwd=context.project.root, env=environ, umask=0o077, process_group=0) as kernel:
-        _pass_on_signals(kernel)
+        passed_on = _pass_on_signals(kernel)
         try:
             starter = Starter(context.project, context.environ, context.clock, context.out.note, child=kernel)
             client = starter.client()
@@ -92,8 +92,9 @@ def _foreground(context: Context, workflow: str | None) -> int:
                 _start_workflow(context, client, workflow)
             client.close()
         except (Failure, Unreachable):
-            kernel.terminate()
-            raise
+            if not passed_on:  # else it ends as it was told to, before we had found it
+                kernel.terminate()
+                raise
         code = _wait(kernel)
     return code if code >= 0 else 128 - code
 
@@ -119,11 +120,17 @@ def _refuse_second(context: Context) -> None:
     )
 
 
-def _pass_on_signals(kernel: "subprocess.Popen[bytes]") -> None:
-    """What reaches us reaches the kernel, once: it has a process group of its own, which no terminal signals."""
+def _pass_on_signals(kernel: "subprocess.Popen[bytes]") -> list[int]:
+    """Send the kernel the signals that reach us: it has a process group of its own, which no terminal signals.
+
+    Returns a list that grows by each.
+    """
+    passed_on: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
+        passed_on.append(number)
         kernel.send_signal(number)
 
     for number in _PASSED_ON:
         signal.signal(number, pass_on)
+    return passed_on

@@ -67,7 +67,8 @@ def test_all_it_needs_lies_in_folders_of_ours(folder: Path) -> None:
     launch = cursor(folder, token="tok_secret").launch()
     config = folder / "home/.cursor/mcp.json"
     assert (config.resolve(), stat.S_IMODE(config.stat().st_mode)) == (folder / "place/mcp.json", 0o600)
-    assert json.loads(config.read_text())["mcpServers"]["daemon"]["headers"] == {"Authorization": "Bearer tok_secret"}
+    headers = json.loads(config.read_text())["mcpServers"]["daemon"]["headers"]
+    assert headers == {"Authorization": "Bearer tok_secret", "X-Offered-To": "model"}
     assert "secret" not in " ".join(launch.argv)
     assert "tok_secret" not in str(launch.env)
     assert (launch.env["HOME"], launch.env["CURSOR_API_KEY"]) == (str(folder / "home"), "key_secret")
