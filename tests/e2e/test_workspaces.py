@@ -57,7 +57,7 @@ def test_a_workspace_in_files_tells_what_its_newest_run_said_even_after_a_crash(
     assert project.awk("stop", "--yes").code == 0
     channel = project.root / ".workspace/review/main/channel.jsonl"
     assert lines(channel) == second.json()["messages"]
-    (day,) = (project.root / ".agents/alice/conversations").iterdir()
+    (day,) = (project.root / ".agents/alice/conversations").glob("*.jsonl")
     assert [line["text"] for line in lines(day)] == ["hi", "@bob your turn"]
     assert project.awk("start").code == 0
     assert project.awk("clear", "@review", "--yes").code == 0
