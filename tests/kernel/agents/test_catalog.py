@@ -174,6 +174,7 @@ MOCK = "backend: mock\nmock:\n"
         (MOCK + "  - {text: x, shell: y}", "mock[0].do[0]", "exactly one of", ""),
         (MOCK + "  - {}", "mock[0].do[0]", "this one has none", ""),
         (MOCK + "  - {text: x, args: {a: 1}}", "mock[0].do[0].args", "args goes with tool", ""),
+        (MOCK + "  - {text: x, background: true}", "mock[0].do[0].background", "background goes with shell", ""),
         (MOCK + "  - exit: SIGNOPE", "mock[0].do[0].exit", "NOPE is not a signal", "KILL"),
         (MOCK + "  - exit: {times: 1}", "mock[0].do[0].exit", "exactly one of signal and code", ""),
         (MOCK + "  - error: {text: x}", "mock[0].do[0].error", "needs http_status or code", ""),
