@@ -397,7 +397,7 @@ def test_the_project_file_goes_by_either_name_but_not_both(tmp_path: Path) -> No
     (tmp_path / ".agents.yaml").write_text("limits: {workers: 3}")
     assert Catalog(tmp_path).project().limits.workers == 3
     (tmp_path / "moniro.yaml").write_text("limits: {workers: 4}")
-    with pytest.raises(BadDefinition, match=r"moniro\.yaml and \.agents\.yaml are both there"):
+    with pytest.raises(BadDefinition, match=r"\.agents\.yaml and moniro\.yaml are both there"):
         Catalog(tmp_path).project()
 
 
