@@ -4,12 +4,12 @@ Level-triggered: their state is asked for after every connect and every ping; ev
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from interface.failure import Unreachable
 from interface.follow import CONNECTED, Follower
-from interface.sse import PING
+from interface.sse import PING, ServerEvent
 
 ENDED: Final = frozenset({"done", "incomplete", "failed", "dead", "cancelled"})
 """As protocol.instruction.ENDED, which costs msgspec."""
@@ -21,15 +21,23 @@ Result = dict[str, Any]
 """One protocol.api.InstructionResult, as JSON."""
 
 
+def _silent(_event: ServerEvent) -> None:
+    pass
+
+
 class Outcomes:
     """The results of ``ids``, as they come in; ``results`` is good at any time, also after Expired.
 
     ``attended``: somebody is there who may approve a call, so that is waited for as long as it may be given.
+    ``tell`` hears every event of work that is still waited for.
     """
 
-    def __init__(self, ids: Sequence[str], *, attended: bool = False) -> None:
+    def __init__(
+        self, ids: Sequence[str], *, attended: bool = False, tell: Callable[[ServerEvent], None] = _silent
+    ) -> None:
         self._ids = tuple(ids)
         self._attended = attended
+        self._told = tell
         self._ended: dict[str, Result] = {}
 
     @property
@@ -48,10 +56,15 @@ class Outcomes:
             if event in (CONNECTED, PING) or event.type == "agent.changed":
                 self._ask(follower, self.open)
             elif event.type in TURNS:
+                self._tell(event)
                 name = str(json.loads(event.data).get("instruction"))
                 self._ask(follower, [name] if name in self.open else [])
             if not self.open:
                 return
+
+    def _tell(self, event: ServerEvent) -> None:
+        if str(json.loads(event.data).get("instruction")) in self.open:
+            self._told(event)
 
     def _ask(self, follower: Follower, names: Sequence[str]) -> None:
         assert follower.client is not None
@@ -69,5 +82,6 @@ class Outcomes:
                     "cause": info.get("cause"),
                     "waits_for": None,
                     "unasked": info.get("unasked"),
+                    "attempts": info.get("tried", 0),
                     **({"status": "waiting", "waits_for": info.get("waits_for")} if held else {}),
                 }

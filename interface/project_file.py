@@ -11,7 +11,7 @@ from interface.loader import ask, place_of
 from interface.yaml_edit import Uneditable
 from interface.yaml_reading import NotYaml
 
-NAMES: Final = ("moniro.yaml", ".agents.yaml")
+NAMES: Final = (".agents.yaml", "moniro.yaml")
 """As the kernel looks for it; the first is made where there is none."""
 
 

@@ -211,7 +211,10 @@ class MockUsage(_Strict, frozen=True, kw_only=True):
 
 
 class Action(_Strict, frozen=True, kw_only=True):
-    """One action of a mock script: exactly one of the keys is set (``args`` goes with ``tool``)."""
+    """One action of a mock script: exactly one of the keys is set.
+
+    ``args`` goes with ``tool``, ``background`` with ``shell``.
+    """
 
     tool: str | None = None
     """A tool to call, for real."""
@@ -219,6 +222,8 @@ class Action(_Strict, frozen=True, kw_only=True):
     """The tool's arguments."""
     shell: str | None = None
     """A command to run in the project. It needs trust."""
+    background: bool | None = None
+    """The command is not waited for, and runs until the attempt ends: a server (goes with ``shell``)."""
     sleep: Pause | None = None
     """A pause."""
     error: MockError | None = None

@@ -22,8 +22,12 @@ async def attempt_with_tools(
 ) -> Result | Error | None:
     """As ``attempt``, with what the start frame switches on. ``env`` is what programs see."""
     try:
-        async with _opened(start, Programs(start, env), link) as own:
-            return await attempt(start, link, waits, connect, own)
+        programs = Programs(start, env)
+        try:
+            async with _opened(start, programs, link) as own:
+                return await attempt(start, link, waits, connect, own)
+        finally:
+            await programs.end_left()
     except Exception as error:  # noqa: BLE001  (as in ``attempt``, for what comes before and after it)
         return crashed(error)
 

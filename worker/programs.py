@@ -29,6 +29,7 @@ class Programs:
     def __init__(self, start: Start, env: Mapping[str, str]) -> None:
         self._start = start
         self._env = env
+        self._left: list[trio.Process] = []
         self.cwd = start.cwd
 
     def argv(self, words: Sequence[str]) -> list[str]:
@@ -84,6 +85,20 @@ class Programs:
             stderr=stderr,
             start_new_session=True,
         )
+
+    async def leave(self, words: Sequence[str], env: Mapping[str, str]) -> int:
+        """Start ``words`` until ``end_left``; what they say is dropped. Returns the id of their process group.
+
+        Raises as ``open`` does.
+        """
+        process = await self.open(words, env=env, stderr=subprocess.STDOUT)
+        self._left.append(process)
+        return process.pid
+
+    async def end_left(self) -> None:
+        """End what was left to run. The attempt does so at its end; whatever left the groups is the keeper's."""
+        while self._left:
+            await end(self._left.pop())
 
 
 async def end(process: trio.Process) -> None:

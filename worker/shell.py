@@ -1,6 +1,7 @@
 """The mock's ``shell``: a command in the agent's working directory. At-least-once: a resumed script runs it again.
 
-The process group dies with the call; what left the group is the keeper's to kill.
+The process group dies with the call, unless it was to stay in the background; that, and what left its group, is the
+keeper's to kill.
 """
 
 import math
@@ -13,7 +14,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from worker.desk import Desk
-from worker.tool import Outcome
+from worker.tool import BACKGROUND, Outcome
 
 OUTPUT_LIMIT_BYTES: Final = 256 * 1024
 """Output beyond this is read and dropped, so that the command does not block on its pipe."""
@@ -42,10 +43,15 @@ class Shell:
         self._idempotency_key = idempotency_key
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
-        """Run ``args["command"]``. A non-zero exit is recorded, not raised. A stop or a timeout kills the group."""
+        """Run ``args["command"]``. A non-zero exit is recorded, not raised. A stop or a timeout kills the group.
+
+        With ``args["background"]`` it is started, and left to run.
+        """
+        if args.get("background"):
+            return self._leave(name, str(args.get("command", "")), key)
         read, write = os.pipe()
         try:
-            command = self._start(str(args.get("command", "")), key, write)
+            command = _Command(self._start(str(args.get("command", "")), key, write))
         except OSError as error:
             os.close(read)
             return Outcome(f"{name} could not start: {error}", True)
@@ -62,8 +68,20 @@ class Shell:
             os.close(read)
         return _outcome(command.code or 0, bytes(output.kept))
 
-    def _start(self, text: str, key: str, output: int) -> "_Command":
-        """Not by way of subprocess: that imports threading, whose hook copies 110 pages at every fork."""
+    def _leave(self, name: str, text: str, key: str) -> Outcome:
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            return Outcome(BACKGROUND.format(pid=self._start(text, key, nowhere)))
+        except OSError as error:
+            return Outcome(f"{name} could not start: {error}", True)
+        finally:
+            os.close(nowhere)
+
+    def _start(self, text: str, key: str, output: int) -> int:
+        """The pid of a shell that runs ``text``, leader of its own session. Raises OSError.
+
+        Not by way of subprocess: that imports threading, whose hook copies 110 pages at every fork.
+        """
         env = {**self._env, "AGENT_IDEMPOTENCY_KEY": f"{self._idempotency_key}:{key}"}
         files: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
         files += [(os.POSIX_SPAWN_DUP2, output, fd) for fd in (1, 2)]
@@ -71,11 +89,12 @@ class Shell:
         try:
             os.chdir(self._cwd)  # posix_spawn takes no directory
             argv = self._confine((_SHELL, "-c", text))
-            pid = os.posix_spawn(argv[0], argv, env, file_actions=files, setsid=True, setsigdef=_IGNORED, setsigmask=())
+            return os.posix_spawn(
+                argv[0], argv, env, file_actions=files, setsid=True, setsigdef=_IGNORED, setsigmask=()
+            )
         finally:
             os.fchdir(here)
             os.close(here)
-        return _Command(pid)
 
     def _follow(self, command: "_Command", output: "_Output") -> None:
         """Read what it says until it has ended."""

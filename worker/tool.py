@@ -17,6 +17,11 @@ from worker.waits import Waits
 UNKNOWN: Final = "the outcome is unknown, check before you repeat it"
 INTERRUPTED: Final = f"it was interrupted, perhaps when it had begun: {UNKNOWN}"
 """What becomes of a call whose attempt broke off, where running it again could do it twice (promise P4)."""
+BACKGROUND: Final = (
+    "runs in the background as process group {pid}, until the attempt ends; "
+    "what it says goes to /dev/null, unless the command sends it to a file"
+)
+"""What a call comes to whose command was to stay."""
 EXCERPT_BYTES: Final = 200
 """How much of unusable arguments the model is shown again."""
 

@@ -9,6 +9,7 @@ from typing import Any
 from interface.cli.asking import can_ask
 from interface.cli.consent import with_consent
 from interface.cli.context import Context
+from interface.cli.escape import one_line
 from interface.cli.exits import worst
 from interface.cli.views import results as view
 from interface.client import Client, new_key
@@ -41,7 +42,7 @@ def post_once(
 
 def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float | None = None) -> Outcomes:
     """The results of ``ids``; only those there are, once ``timeout_seconds`` have passed."""
-    outcomes = Outcomes(ids, attended=can_ask(context))
+    outcomes = Outcomes(ids, attended=can_ask(context), tell=lambda event: context.out.notes(retry_notes(event)))
     if not ids:
         return outcomes
     follower = Follower(
@@ -54,6 +55,21 @@ def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float 
     with contextlib.suppress(Expired):
         outcomes.wait(follower)
     return outcomes
+
+
+def retry_notes(event: ServerEvent) -> list[str]:
+    """That an attempt failed and another one follows, where the event tells of that."""
+    if event.type != "instruction.queued":
+        return []
+    told = json.loads(event.data)
+    data = told.get("data") or {}
+    if data.get("n") is None:
+        return []
+    then = f"attempt {data['n'] + 1} of {data['tries']} follows" if data.get("tries") else "it is tried again"
+    why = one_line(
+        f"{told.get('agent')}: {told.get('instruction')}: {data.get('cause')}: {data.get('text') or 'no word'}"
+    )
+    return [f"note: {why}; {then}"]
 
 
 def report(receipt: dict[str, Any], outcomes: Outcomes) -> bytes:

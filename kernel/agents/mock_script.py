@@ -70,6 +70,8 @@ class _Check:
             self._bad("", f"an action has exactly one of {', '.join(_ACTIONS)}; this one has {said}")
         if action.args is not None and action.tool is None:
             self._bad(".args", "args goes with tool")
+        if action.background is not None and action.shell is None:
+            self._bad(".background", "background goes with shell")
         if action.exit is not None:
             self._exit(action.exit)
         if action.error is not None and action.error.http_status is None and action.error.code is None:

@@ -1,4 +1,4 @@
-"""The project file: ``moniro.yaml`` or ``.agents.yaml``. Optional; read anew whenever it is asked for."""
+"""The project file: ``.agents.yaml`` or ``moniro.yaml``. Optional; read anew whenever it is asked for."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ from kernel.source.spelling import suggest
 from protocol.names import NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition, ProjectLimits
 
-PROJECT_FILES: Final = ("moniro.yaml", ".agents.yaml")
+PROJECT_FILES: Final = (".agents.yaml", "moniro.yaml")
 
 _PERCENT: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)[ ]?%", re.ASCII)
 

@@ -231,7 +231,7 @@ def _known(name: str, project: ProjectDefinition) -> Endpoint:
     if entry is None and name not in PROVIDERS:
         known = {*PROVIDERS, *project.providers}
         close = nearest(name, known)
-        own = "give base_url under providers: in moniro.yaml"
+        own = "give base_url under providers: in .agents.yaml (or moniro.yaml)"
         hint = own if close is None else f"did you mean {close}? (or {own})"
         raise ModelRejected(f"unknown provider {name[:60]!r}; known: {', '.join(sorted(known))}", hint)
     entry = entry or ProviderEntry()

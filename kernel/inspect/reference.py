@@ -18,7 +18,7 @@ _INTRODUCTIONS: Final[Mapping[Kind, tuple[str, str]]] = MappingProxyType(
     {
         "agent": ("The agent file", "`.agents/<name>.yaml`: one agent, known everywhere by the file's name."),
         "workflow": ("The workflow file", "`.workflows/<name>.yaml`: who works together, and what begins it."),
-        "project": ("The project file", "`moniro.yaml` (or `.agents.yaml`), at the project's root. It is optional."),
+        "project": ("The project file", "`.agents.yaml` (or `moniro.yaml`), at the project's root. It is optional."),
     }
 )
 _COMMON: Final = (

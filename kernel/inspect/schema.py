@@ -36,7 +36,7 @@ _TITLES: Final[Mapping[Kind, str]] = MappingProxyType(
     {
         "agent": "An agent: .agents/<name>.yaml",
         "workflow": "A workflow: .workflows/<name>.yaml",
-        "project": "The project: moniro.yaml or .agents.yaml",
+        "project": "The project: .agents.yaml or moniro.yaml",
     }
 )
 

@@ -159,6 +159,11 @@ def decide(failure: Failure, history: History, retry: Retry, jitter: float) -> A
     return Again(delay, row.charge, compact=row.compact)
 
 
+def tries_left(cause: Cause, history: History, retry: Retry) -> int | None:
+    """How many more there may be after one that ended with ``cause``; None: they are not counted."""
+    return _left(TABLE[cause], history, retry)
+
+
 def sensible_seconds(said: float | None) -> float | None:
     """What a provider said, from 0 to LONGEST_SECONDS; None where it said nothing that is a number."""
     if said is None or math.isnan(said):
@@ -169,14 +174,17 @@ def sensible_seconds(said: float | None) -> float | None:
 def _is_over(row: Row, history: History, retry: Retry) -> bool:
     if row.compact:
         return history.compacted
+    left = _left(row, history, retry)
+    return _elapsed_seconds(row, history) >= row.within_seconds or (left is not None and left <= 0)
+
+
+def _left(row: Row, history: History, retry: Retry) -> int | None:
+    if row.tries is None:
+        return None
+    if row.charge == "none":
+        return 0
     used = history.crashes + 1 if row.charge == "crash" else history.attempts
-    return _elapsed_seconds(row, history) >= row.within_seconds or (
-        row.tries is not None and (row.charge == "none" or used >= _tries(row.tries, row, retry))
-    )
-
-
-def _tries(tries: int, row: Row, retry: Retry) -> int:
-    return min(tries, retry.attempts) if row.capped else tries
+    return (min(row.tries, retry.attempts) if row.capped else row.tries) - used
 
 
 def _elapsed_seconds(row: Row, history: History) -> float:

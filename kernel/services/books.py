@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kernel.policy.breaker import Endpoint, key_for
-from kernel.policy.retry import Again, Failure, GiveUp, History, Wait, decide
+from kernel.policy.retry import Again, Failure, GiveUp, History, Wait, decide, tries_left
 from kernel.services.outcome import Ending, describe_exit
 from kernel.services.patience import commit_patiently
 from kernel.store.commits.close import EndStatus, close
 from kernel.store.commits.lease import Leased
-from kernel.store.commits.park import Parking, park
+from kernel.store.commits.park import Parking, Retried, park
 from kernel.store.commits.trip import Trip
 from kernel.store.writer import Writer
 from protocol.agent import Retry
@@ -92,7 +92,8 @@ class Books:
             trip=trip,
         )
         if isinstance(decision, Again):
-            return replace(parking, charge=decision.charge, compact=decision.compact)
+            retried = Retried(n=leased.n, left=tries_left(cause, self._history(leased), tried.retry), text=ending.text)
+            return replace(parking, charge=decision.charge, compact=decision.compact, retry=retried)
         key = trip.key if trip else f"agent:{leased.agent}"
         return replace(parking, status="waiting", waits_for=decision.reason, wait_key=key, holds=True)
 

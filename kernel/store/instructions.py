@@ -133,7 +133,8 @@ def dead(conn: apsw.Connection, page: Page = WHOLE) -> Dead:
 
 
 RESULT: Final = """
-SELECT name, state, result_text, cause, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+SELECT name, state, result_text, cause, attempts + crashes, input_tokens, output_tokens, cache_read_tokens,
+  cache_write_tokens,
   cost_usd
 FROM instructions WHERE id = ?
 """
@@ -144,7 +145,13 @@ def results(conn: apsw.Connection, ids: Sequence[str]) -> tuple[InstructionResul
     found = ((asked, conn.execute(RESULT, (number_of(asked, "i"),)).fetchone()) for asked in ids)
     return tuple(
         InstructionResult(
-            instruction_id=asked, agent=row[0], status=row[1], text=row[2], cause=row[3], usage=usage_of(*row[4:])
+            instruction_id=asked,
+            agent=row[0],
+            status=row[1],
+            text=row[2],
+            cause=row[3],
+            attempts=row[4],
+            usage=usage_of(*row[5:]),
         )
         for asked, row in found
         if row is not None

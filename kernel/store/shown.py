@@ -20,7 +20,7 @@ from protocol.names import AgentKey, AgentName, SpaceId, instruction_id, message
 
 INFO: Final = """
 SELECT i.name, i.space, i.lane, i.result_text, i.error_class, i.cause, i.manifest,
-  i.preempted, i.promoted, i.continues, i.enqueued_ms, i.message,
+  i.preempted, i.promoted, i.continues, i.enqueued_ms, i.message, i.attempts + i.crashes,
   i.input_tokens, i.output_tokens, i.cache_read_tokens, i.cache_write_tokens, i.cost_usd,
   i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
   coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0), i.wait_key
@@ -59,6 +59,7 @@ class _Row(NamedTuple):
     continues: int | None
     enqueued_ms: int
     message: int
+    tried: int
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int
@@ -110,6 +111,7 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         continues=None if row.continues is None else instruction_id(row.continues),
         message_ids=joined or (message_id(row.message),),
         enqueued_at=rfc3339(row.enqueued_ms),
+        tried=row.tried,
     )
 
 

@@ -35,8 +35,12 @@ class AgentPatch(Ask, frozen=True, kw_only=True):
     provider: Any = None
 
 
+Source = Literal["file", "workflow", "ephemeral"]
+"""Where an agent is defined: in a file of its own, inside a running workflow, or by ``new`` until the kernel stops."""
+
+
 class AgentRow(Body, frozen=True, kw_only=True):
-    """One agent in a list."""
+    """One agent in a list; one of a running workflow by its target, ``bob@review``."""
 
     name: str
     model: str
@@ -49,6 +53,7 @@ class AgentRow(Body, frozen=True, kw_only=True):
 
     Where it said nothing right before, the state is ``error``.
     """
+    source: Source = "file"
 
 
 class AgentMade(Document, frozen=True, kw_only=True):

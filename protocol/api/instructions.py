@@ -76,6 +76,8 @@ class InstructionInfo(Document, frozen=True, kw_only=True):
     message_ids: tuple[str, ...] = ()
     """What it was made of: several where mentions were joined."""
     enqueued_at: str = ""
+    tried: int = 0
+    """How many attempts count, of those there were."""
     schema: str = "awk/show/1"
 
 

@@ -31,6 +31,8 @@ class InstructionResult(Body, frozen=True, kw_only=True):
     cause: str | None = None
     waits_for: str | None = None
     unasked: str | None = None
+    attempts: int = 0
+    """Those that count: one that was put off, or broken off by a kernel's end, does not."""
 
 
 class SendReceipt(Document, frozen=True, kw_only=True):

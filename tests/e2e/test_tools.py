@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.e2e.processes import survivors
 from tests.project import Project
@@ -27,6 +28,16 @@ mock:
 """
 TOOLS = "tools: { count: { description: Count, command: [wc, -l, '${path}'], input: { path: string } } }\n"
 CANARY = "canary-7f3a9"
+SERVE = "'trap \"\" TERM; echo $$ > serving; mv serving served; sleep 600'"
+SERVING = """\
+backend: mock
+approval: auto
+tools: TOOLS
+mock:
+  - STEP
+  - { shell: "until [ -s served ]; do sleep 0.02; done; kill -0 $(cat served) && echo lives $(cat served)" }
+  - { text: done }
+"""
 
 
 def test_an_agent_with_tools_of_its_own(project: Project) -> None:
@@ -47,6 +58,25 @@ def test_an_agent_with_tools_of_its_own(project: Project) -> None:
     (said,) = project.awk("feedback", "list", "--json").json()["feedback"]
     assert (said["author"], said["text"]) == ("alice", "all is well")
     assert not [file for file in project.state.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("tools", "step"),
+    [
+        ("[]", f"{{ shell: {SERVE}, background: true }}"),
+        ("[bash]", f"{{ shell: {SERVE}, background: true }}"),
+        ("[bash]", f"{{ tool: bash, args: {{ command: {SERVE}, background: true }} }}"),
+    ],
+)
+def test_a_server_in_the_background_lives_as_long_as_the_attempt(project: Project, tools: str, step: str) -> None:
+    """P7: later calls find it, and it ends with the tree, though it has a session of its own and ignores SIGTERM."""
+    project.write(".agents/alice.yaml", SERVING.replace("STEP", step).replace("TOOLS", tools))
+    asked = project.awk("ask", "alice", "go", env={"AGENT_WORKER_TRUST": "1"})
+    assert (asked.code, asked.out) == (0, "done\n"), asked.err
+    told = [text for name, text in _results(project) if name == "shell"]
+    assert told[-1].startswith("lives "), told
+    left = [psutil.Process(int(pid)) for pid in told[-1].split()[1:] if _lives(pid)]
+    assert survivors(left, 5.0) == []
 
 
 def _lives(pid: str) -> bool:

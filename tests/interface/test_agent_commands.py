@@ -238,6 +238,21 @@ def test_agents_are_listed_without_a_kernel(cli: Cli, alice: Path) -> None:
     assert list(cli.home.iterdir()) == []
 
 
+def test_the_list_says_where_each_agent_is_defined(cli: Cli, kernel: KernelDouble) -> None:
+    """In a file, inside a workflow that runs, or only until the kernel stops."""
+    alice = AgentRow(name="alice", model="x", backend="sdk", file="a.yaml", ephemeral=False, state="idle")
+    bob = msgspec.structs.replace(alice, name="bob@review", file=None, source="workflow")
+    eve = msgspec.structs.replace(alice, name="eve", file=None, ephemeral=True, source="ephemeral")
+    kernel.answers["GET /agents"] = AgentList(agents=(alice, bob, eve))
+    _, *rows = (line.split() for line in cli("ls").out.splitlines())
+    assert [(row[0], *row[4:]) for row in rows] == [
+        ("alice", "file", "a.yaml"),
+        ("bob@review", "workflow", "-"),
+        ("eve", "ephemeral", "-"),
+    ]
+    assert [row["source"] for row in cli("ls", "--json").json()["agents"]] == ["file", "workflow", "ephemeral"]
+
+
 def test_an_agent_whose_file_broke_is_listed_with_what_it_does(cli: Cli, kernel: KernelDouble) -> None:
     """What the file said before counts: the list says so, and what is wrong now."""
     broken = AgentRow(

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def test_other_scripts_and_emoji_are_text() -> None:
     assert escape(text) == text
 
 
+@pytest.mark.slow
 @given(
     st.recursive(st.none() | st.booleans() | anything, lambda inner: st.lists(inner) | st.dictionaries(anything, inner))
 )

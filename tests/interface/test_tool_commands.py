@@ -61,7 +61,7 @@ def test_tools_are_imported_and_removed(cli: Cli) -> None:
         "agents: { broken: {} }\n"
     )
     assert cli("tool", "import", "other.yaml").code == 0
-    found = yaml.safe_load((cli.root / "moniro.yaml").read_text())["tools"]
+    found = yaml.safe_load((cli.root / ".agents.yaml").read_text())["tools"]
     assert found["one"] == {"description": "1", "mock": "yes", "read_only": True}
     assert found["two"]["input"]["properties"]["n"]["minimum"] == 1
     again = cli("tool", "import", "other.yaml", "two")
@@ -73,7 +73,7 @@ def test_tools_are_imported_and_removed(cli: Cli) -> None:
     kept = cli("tool", "rm", "two")
     assert (kept.code, "alice has two in tools:" in kept.err) == (1, True)
     assert cli("tool", "rm", "one").code == 0
-    assert list(yaml.safe_load((cli.root / "moniro.yaml").read_text())["tools"]) == ["two"]
+    assert list(yaml.safe_load((cli.root / ".agents.yaml").read_text())["tools"]) == ["two"]
 
 
 @pytest.mark.parametrize("text", ["nothing", "limits: {}", "tools: { x: { mock: 1, descripton: y } }"])
@@ -82,4 +82,4 @@ def test_a_file_without_tools_is_told(cli: Cli, text: str) -> None:
     (cli.root / "other.yaml").write_text(text)
     wrong = cli("tool", "import", "other.yaml")
     assert (wrong.code, "other.yaml:1:" in wrong.err) == (78, True)
-    assert not (cli.root / "moniro.yaml").exists()
+    assert not (cli.root / ".agents.yaml").exists()

@@ -71,6 +71,7 @@ def _of_nodes(node: Node) -> object:
             return node.text
 
 
+@pytest.mark.slow
 @given(st.dictionaries(ANY, VALUES, min_size=1, max_size=4))
 @example({"": ["why?"]})
 def test_what_is_written_as_yaml_is_what_everybody_reads(value: dict[str, object]) -> None:

@@ -45,6 +45,7 @@ def test_whatever_a_name_holds_it_can_be_told(name: str) -> None:
     assert told.encode().decode() == told
 
 
+@pytest.mark.slow
 @given(st.recursive(ANY_TEXT | st.integers() | st.none(), lambda x: st.lists(x) | st.dictionaries(ANY_TEXT, x)))
 def test_json_of_anything_that_holds_text_is_made(value: object) -> None:
     """What is UTF-8 stays as it is; no surrogate ends an encoder."""

@@ -130,7 +130,8 @@ def _play(action: Action, k: int, *, last: bool) -> Reply:
     if action.tool is not None:
         calls = (ToolCall(id=f"mock-{k}", name=action.tool, args=msgspec.Raw(msgspec.json.encode(action.args or {}))),)
     elif action.shell is not None:
-        args = msgspec.Raw(msgspec.json.encode({"command": action.shell}))
+        asked = {"command": action.shell} | ({"background": True} if action.background else {})
+        args = msgspec.Raw(msgspec.json.encode(asked))
         calls = (ToolCall(id=f"mock-{k}", name=SHELL, args=args),)
     usage = None if action.usage is None else Usage(**msgspec.structs.asdict(action.usage))
     stop = "end_turn" if last else "tool_use" if calls else "pause_turn"

@@ -3,13 +3,14 @@ being run again.
 """
 
 import shutil
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from protocol.tools import BUILT_IN
 from worker.programs import Programs
-from worker.tool import Outcome, Own
+from worker.tool import BACKGROUND, Outcome, Own
 from worker.tools.arguments import Arguments, BadArguments, read, spec
 from worker.tools.command import HEAD_BYTES, TAIL_BYTES, Command, run
 
@@ -24,6 +25,10 @@ class BashArguments(Arguments, frozen=True, kw_only=True):
 
     command: Annotated[str, msgspec.Meta(min_length=1, description="The command line, for bash -c.")]
     timeout_seconds: Annotated[float, msgspec.Meta(gt=0, description="When it is killed; 120 if unset.")] | None = None
+    background: Annotated[
+        bool,
+        msgspec.Meta(description="Return at once, and let it run until the attempt ends: for a server to be tested."),
+    ] = False
 
 
 class Bash:
@@ -40,17 +45,25 @@ class Bash:
         self._shell = next((found for name in _SHELLS if (found := shutil.which(name, path=path))), "/bin/sh")
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
-        """Run one. Cancellation kills its group."""
+        """Run one. Cancellation kills its group, unless it was to stay in the background."""
         try:
             asked = read(BashArguments, name, args)
         except BadArguments as error:
             return error.outcome
-        command = Command(
-            words=(self._shell, "-c", asked.command),
-            env={KEY_VARIABLE: f"{self._idempotency_key}:{key}"},
-            seconds=min(asked.timeout_seconds or self._seconds, self._longest),
-        )
-        return await run(self._programs, command)
+        words = (self._shell, "-c", asked.command)
+        env = {KEY_VARIABLE: f"{self._idempotency_key}:{key}"}
+        if asked.background:
+            return await self._leave(words, env)
+        seconds = min(asked.timeout_seconds or self._seconds, self._longest)
+        return await run(self._programs, Command(words=words, env=env, seconds=seconds))
+
+    async def _leave(self, words: Sequence[str], env: Mapping[str, str]) -> Outcome:
+        """Start one that outlives its call. It ends with the attempt."""
+        try:
+            pid = await self._programs.leave(words, env)
+        except (OSError, ValueError) as error:
+            return Outcome(f"{words[0]} could not be started: {error}", True)
+        return Outcome(BACKGROUND.format(pid=pid))
 
 
 def bash(programs: Programs, *, idempotency_key: str, longest_seconds: float) -> Own:
@@ -58,7 +71,7 @@ def bash(programs: Programs, *, idempotency_key: str, longest_seconds: float) ->
     about = (
         "Run a command line in the working directory. It reads nothing, and what it says on both streams comes back, "
         f"shortened in the middle over {(HEAD_BYTES + TAIL_BYTES) // 1024} KiB. Each call is a shell of its own, and "
-        "what it leaves in the background ends with it."
+        "what it leaves in the background ends with it: a server that later calls need is started by background: true."
     )
     hand = Bash(programs, idempotency_key=idempotency_key, longest_seconds=longest_seconds)
     return Own(hand=hand, spec=spec("bash", about, BashArguments), read_only=BUILT_IN["bash"].read_only)

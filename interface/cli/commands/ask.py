@@ -67,6 +67,8 @@ class _Answer:
             self.receipt = {"instruction_ids": [], **json.loads(event.data)}
         if not event.data or event.type == "result":
             return
+        if not self._context.args.jsonl:
+            self._context.out.notes(delivery.retry_notes(event))
         if self._context.args.jsonl:
             self._context.out.document(delivery.as_line(event, self._context.clock.wall()))
         elif self._plain and self.receipt and len(self.receipt["instruction_ids"]) == 1:

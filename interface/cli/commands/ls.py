@@ -1,4 +1,4 @@
-"""``awk ls``: the agents of the project."""
+"""``awk ls``: the agents of the project, and of the workflows that run."""
 
 import argparse
 

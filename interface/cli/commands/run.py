@@ -12,7 +12,7 @@ from typing import Any, Final
 from interface.cli.amount import tokens, usd
 from interface.cli.asking import can_ask
 from interface.cli.context import Context
-from interface.cli.delivery import as_line, as_result
+from interface.cli.delivery import as_line, as_result, retry_notes
 from interface.cli.duration import duration
 from interface.cli.exits import Exit, Interrupted
 from interface.cli.output import OutputLost
@@ -125,6 +125,7 @@ def _show(context: Context, event: ServerEvent) -> None:
     wanted = asked_line(decoded, context.program, attended=_can_be_approved(context))
     if wanted is not None:
         context.out.note(wanted)
+    context.out.notes(retry_notes(event))
     context.out.notes(failure_lines(decoded))
     message = message_of(decoded)
     if message is None:

@@ -84,7 +84,8 @@ class _Look:
 
 def _agents(look: _Look) -> Iterator[str]:
     yield from look.files(".agents")
-    yield from (str(row["name"]) for row in look.rows("/agents", "agents"))
+    names = (str(row["name"]) for row in look.rows("/agents", "agents"))
+    yield from (name for name in names if "@" not in name)  # members of workflows come with those
 
 
 def _targets(look: _Look) -> Iterator[str]:

@@ -73,7 +73,12 @@ def failure_lines(event: Event) -> list[str]:
     if event.type != "instruction.ended" or event.data.get("status") not in _FAILED or not text:
         return []
     who = one_line(f"{event.agent}: {event.instruction}")
-    return f"error: {who} failed: {escape(text)}".split("\n")
+    tried = event.data.get("attempts") or 0
+    after = f" after {tried} attempts" if tried > 1 else ""
+    return [
+        *f"error: {who} failed{after}: {escape(text)}".split("\n"),
+        f"  hint: awk retry {one_line(str(event.instruction))}",
+    ]
 
 
 def message_of(event: Event) -> Message | None:

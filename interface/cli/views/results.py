@@ -37,7 +37,8 @@ def _complaint(result: InstructionResult) -> str:
     if result.status != "waiting":
         why = f" ({escape(result.cause)})" if result.cause and result.cause != result.status else ""
         again = f"\n  hint: awk retry {result.instruction_id}" if result.status in {"dead", "failed"} else ""
-        return f"{who} ended {result.status}{why}{again}"
+        after = f" after {result.attempts} attempts" if result.attempts > 1 else ""
+        return f"{who} ended {result.status}{why}{after}{again}"
     return f"{who} waits: {_wait(str(result.waits_for), result.unasked)}"
 
 

@@ -37,13 +37,13 @@ from protocol.api.agents import (
 from protocol.api.instructions import QueueReport
 from protocol.api.messages import Inbox
 from protocol.errors import Refused
-from protocol.names import AgentKey, NameRejected, check_name, name_of, place_of
+from protocol.names import DEFAULT_TAG, AgentKey, NameRejected, check_name, name_of, place_of, split_space
 
 _decoder = msgspec.json.Decoder(AgentDefinition)
 
 
 async def listing(services: Services, _call: Call[None]) -> AgentList:
-    """GET /agents: what the files say now, and the agents made at run time."""
+    """GET /agents: what the files say now, the agents made at run time, and those of running workflows."""
     processes = await services.reader.read(agents.ps, services.now_ms())
     states = {process.key: process.shown.state for process in processes}
     records = services.reader.now(agents.all)
@@ -52,7 +52,12 @@ async def listing(services: Services, _call: Call[None]) -> AgentList:
     except BadDefinition as error:  # of the project file: as long as that is wrong, no agent's file is taken over
         broken = tuple((record.key, error.errors) for record in records if record.origin == "file")
         survey = Survey((), error.errors, broken)
-    rows = [*_file_rows(survey, states), *_broken_rows(survey, records, states), *_ephemeral_rows(records, states)]
+    rows = [
+        *_file_rows(survey, states),
+        *_broken_rows(survey, records, states),
+        *_ephemeral_rows(records, states),
+        *_workflow_rows(processes),
+    ]
     return AgentList(agents=tuple(sorted(rows, key=lambda row: row.name)))
 
 
@@ -194,6 +199,24 @@ def _ephemeral_rows(records: Iterable[AgentRecord], states: Mapping[AgentKey, st
             yield _row(_definition(record), None, states.get(record.key, "idle"))
 
 
+def _workflow_rows(processes: Iterable[Process]) -> Iterator[AgentRow]:
+    """The agents that are defined inside workflows which run; those have no other name than their target."""
+    for process in processes:
+        name, at, space = process.key.partition("@")
+        if at:
+            place = place_of(space)
+            workflow, tag = split_space(place)
+            yield AgentRow(
+                name=f"{name}@{workflow}" if tag == DEFAULT_TAG else f"{name}@{place}",
+                model=process.shown.model,
+                backend=process.shown.backend,
+                file=None,
+                ephemeral=False,
+                state=process.shown.state,
+                source="workflow",
+            )
+
+
 def _row(definition: AgentDefinition, file: str | None, state: str) -> AgentRow:
     return AgentRow(
         name=definition.name,
@@ -202,6 +225,7 @@ def _row(definition: AgentDefinition, file: str | None, state: str) -> AgentRow:
         file=file,
         ephemeral=file is None,
         state=state,
+        source="file" if file is not None else "ephemeral",
     )
 
 

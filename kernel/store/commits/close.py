@@ -112,7 +112,7 @@ UPDATE instructions SET state = :status, result_text = :text, cause = :cause, er
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END
 WHERE id = :id AND epoch = :epoch
   AND (state IN ('leased', 'running') OR (:any_open AND state IN ('queued', 'yielded', 'waiting')))
-RETURNING agent, name, space, run, hops, asked_by,
+RETURNING agent, name, space, run, hops, asked_by, attempts + crashes,
   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
 """
 
@@ -149,7 +149,7 @@ def _conclude(
     row = tx.conn.execute(END, values).fetchone()
     if row is None:
         return None
-    agent, name, space, run, hops, asked_by, *amounts = row
+    agent, name, space, run, hops, asked_by, attempts, *amounts = row
     forget_quotas(tx, number)
     total = _usage(*amounts)
     spend(tx, agent=agent, run=run, usage=conclusion.usage)
@@ -174,6 +174,7 @@ def _conclude(
         "cause": conclusion.cause,
         "text": conclusion.text,
         "usage": msgspec.to_builtins(total),
+        "attempts": attempts,
     }
     outcome = Outcome(
         instruction=instruction_id(number),

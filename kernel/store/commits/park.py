@@ -18,6 +18,8 @@ from protocol.errors import CLASS_OF_CAUSE, Cause
 from protocol.instruction import LANES, WaitReason
 from protocol.names import number_of
 
+TOLD_CHARACTERS: Final = 500
+"""Of why an attempt failed, in the event that another follows; all of it is in the attempt."""
 Charge = Literal["attempt", "crash", "none"]
 
 
@@ -49,6 +51,17 @@ class Parking:
     crash_jitter: float | None = None
     trip: Trip | None = None
     seen_shut: bool = False
+    retry: "Retried | None" = None
+    """Set where an attempt failed and another one follows: what people are told of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried:
+    """The attempt ``n`` failed with ``text``; ``left`` more may follow (None: they are not counted)."""
+
+    n: int
+    left: int | None
+    text: str
 
 
 # The lease has charged an attempt: a crash is charged as a crash instead, and what is not charged is given back.
@@ -98,8 +111,17 @@ def park(tx: Transaction, instruction: str, epoch: int, parking: Parking) -> Non
         "lane": LANES[lane],
         "not_before": optional_rfc3339(parking.not_before_ms),
         "waits_for": parking.waits_for,
+        **_told_of_retry(parking),
     }
     tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
+
+
+def _told_of_retry(parking: Parking) -> dict[str, object]:
+    retry = parking.retry
+    if retry is None:
+        return {}
+    tries = None if retry.left is None else retry.n + retry.left
+    return {"n": retry.n, "tries": tries, "cause": parking.cause, "text": retry.text[:TOLD_CHARACTERS]}
 
 
 def _looked_at_again(tx: Transaction, parking: Parking) -> Parking:

@@ -179,6 +179,7 @@ MOCK = "backend: mock\nmock:\n"
         (MOCK + "  - {text: x, shell: y}", "mock[0].do[0]", "exactly one of", ""),
         (MOCK + "  - {}", "mock[0].do[0]", "this one has none", ""),
         (MOCK + "  - {text: x, args: {a: 1}}", "mock[0].do[0].args", "args goes with tool", ""),
+        (MOCK + "  - {text: x, background: true}", "mock[0].do[0].background", "background goes with shell", ""),
         (MOCK + "  - exit: SIGNOPE", "mock[0].do[0].exit", "NOPE is not a signal", "KILL"),
         (MOCK + "  - exit: {times: 1}", "mock[0].do[0].exit", "exactly one of signal and code", ""),
         (MOCK + "  - error: {text: x}", "mock[0].do[0].error", "needs http_status or code", ""),
@@ -401,7 +402,7 @@ def test_the_project_file_goes_by_either_name_but_not_both(tmp_path: Path) -> No
     (tmp_path / ".agents.yaml").write_text("limits: {workers: 3}")
     assert Catalog(tmp_path).project().limits.workers == 3
     (tmp_path / "moniro.yaml").write_text("limits: {workers: 4}")
-    with pytest.raises(BadDefinition, match=r"moniro\.yaml and \.agents\.yaml are both there"):
+    with pytest.raises(BadDefinition, match=r"\.agents\.yaml and moniro\.yaml are both there"):
         Catalog(tmp_path).project()
 
 

@@ -46,6 +46,23 @@ async def test_a_workflow_is_started_listed_and_stopped(kernel: House) -> None:
     assert (report["status"], report["exit_code"]) == ("cancelled", 130)
 
 
+async def test_agents_of_a_workflow_are_listed_while_it_runs(kernel: House) -> None:
+    """``awk ls``: by the target they are sent to with, and where each agent is defined."""
+    await kernel.ask("POST", "/agents", {"model": "mock/x", "mock": [{"text": "hi"}], "name": "helper"})
+    for tag in ("main", "pr-1"):
+        assert (await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": tag})).status == 201
+    rows = (await kernel.ask("GET", "/agents")).json["agents"]
+    assert {row["name"]: (row["source"], row["file"], row["state"]) for row in rows} == {
+        "alice": ("file", ".agents/alice.yaml", "idle"),
+        "bob@review": ("workflow", None, "idle"),
+        "bob@review:pr-1": ("workflow", None, "idle"),
+        "helper": ("ephemeral", None, "idle"),
+    }
+    await kernel.ask("DELETE", "/workflows/review/main")
+    names = [row["name"] for row in (await kernel.ask("GET", "/agents")).json["agents"]]
+    assert names == ["alice", "bob@review:pr-1", "helper"]
+
+
 async def test_starting_what_runs_or_is_not_there_is_refused(kernel: House) -> None:
     """Contracts section 7: a name:tag that is live."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})

@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.policy.retry import LONGEST_SECONDS, TABLE, Again, Failure, GiveUp, History, Wait, decide, sensible_seconds
+from kernel.policy.retry import (
+    LONGEST_SECONDS,
+    TABLE,
+    Again,
+    Failure,
+    GiveUp,
+    History,
+    Wait,
+    decide,
+    sensible_seconds,
+    tries_left,
+)
 from protocol.agent import Retry
 from protocol.errors import CLASS_OF_CAUSE, Cause
 
@@ -185,3 +196,19 @@ def test_a_machine_short_of_processes_is_waited_for_without_end_and_without_char
         assert isinstance(decision, Again) and decision.charge == "none"
         delays.append(decision.delay_seconds)
     assert delays[:6] == [1, 2, 4, 8, 15, 15] and max(delays) == 15
+
+
+@pytest.mark.parametrize(
+    ("cause", "history", "left"),
+    [
+        ("network", History(1, 0, 0), 2),
+        ("network", History(3, 0, 0), 0),
+        ("crash", History(1, 0, 0), 1),
+        ("crash", History(1, 1, 0), 0),
+        ("rate_limited", History(9, 0, 0), None),
+        ("invalid", History(1, 0, 0), 0),
+    ],
+)
+def test_how_many_tries_are_left_can_be_told(cause: Cause, history: History, left: int | None) -> None:
+    """None where they are not counted; the agent's ``retry.attempts`` counts."""
+    assert tries_left(cause, history, Retry(attempts=3)) == left

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -78,6 +79,7 @@ def test_any_bytes_load_or_are_refused(data: bytes) -> None:
     load(data)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=500)
 @given(st.lists(_PIECES, max_size=40).map("".join))
 def test_anything_that_looks_like_yaml_loads_or_is_refused(text: str) -> None:
@@ -85,6 +87,7 @@ def test_anything_that_looks_like_yaml_loads_or_is_refused(text: str) -> None:
     load(text.encode())
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=500, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from([*_KEYS, "promt", "memory"]), _VALUES, max_size=6))
 def test_any_values_under_known_keys_load_or_are_refused(document: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ EXPECTED = """\
 4:5 agents.coder.model: unknown provider 'opnai'; known: anthropic, cursor, deepseek, \
 fireworks, google, groq, lmstudio, mistral, mock, moonshot, ollama, openai, openrouter, together, xai
       model: opnai/gpt-5.5
-    hint: did you mean openai? (or give base_url under providers: in moniro.yaml)
+    hint: did you mean openai? (or give base_url under providers: in .agents.yaml (or moniro.yaml))
 5:5 agents.coder.promt: unknown key 'promt'
       promt: {system: You write code.}
     hint: did you mean prompt?

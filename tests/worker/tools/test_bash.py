@@ -85,6 +85,31 @@ async def test_what_is_left_in_the_background_ends_with_the_call(shell: Own) -> 
     assert await _gone(int(outcome.text))
 
 
+async def test_what_is_to_stay_in_the_background_does(shell: Own, programs: Programs, tmp_path: Path) -> None:
+    """``background: true`` returns while the command runs; it leads a group of its own, so that it can be ended."""
+    os.mkfifo(tmp_path / "go")
+    outcome = await use(
+        shell, command="echo $$ > pid; read word < go; echo $word > heard; exec sleep 3600", background=True
+    )
+    group = int(outcome.text.partition("process group ")[2].partition(",")[0])
+    try:
+        assert (outcome.is_error, os.getpgid(group)) == (False, group)
+        await trio.to_thread.run_sync((tmp_path / "go").write_text, "on\n")
+        assert (
+            await use(shell, command="until [ -s heard ]; do sleep 0.01; done; cat pid heard")
+        ).text == f"{group}\non\n"
+    finally:
+        await programs.end_left()
+    assert await _gone(group)
+
+
+async def test_what_cannot_be_started_in_the_background_is_a_result(programs: Programs, tmp_path: Path) -> None:
+    """PF16: told at once, as for any other call."""
+    programs.cwd = str(tmp_path / "gone")
+    outcome = await use(bash(programs, idempotency_key="i", longest_seconds=5), command="true", background=True)
+    assert outcome.is_error and "gone" in outcome.text
+
+
 async def test_no_call_may_take_longer_than_the_agent_s_limit(programs: Programs) -> None:
     """timeouts.tool bounds what a model asks for."""
     short = bash(programs, idempotency_key="i", longest_seconds=0.2)
