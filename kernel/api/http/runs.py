@@ -7,6 +7,7 @@ from kernel.api.http.route import Call
 from kernel.policy.ending import Choice
 from kernel.store import answers, finals, instructions, messages, workflows, worktrees
 from kernel.store.clock_text import optional_rfc3339, rfc3339
+from kernel.store.failed_calls import failed_calls_of_run
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows.answer import NotJson, read_output
 from protocol.api.runs import RunList, RunReport, RunRow
@@ -52,6 +53,7 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> Run
         verdict=_verdict(conn, record),
         output=_output(conn, record) if record.status == "done" else None,
         branches=_branches(conn, record),
+        failed_calls=failed_calls_of_run(conn, record.id),
     )
 
 
