@@ -57,6 +57,8 @@ class RunReport(Document, frozen=True, kw_only=True):
     """The final answer as JSON, where the workflow has an ``output_schema`` and the answer fits."""
     branches: dict[str, str] = {}
     """Of agents with working trees of their own, as long as those are there: by name."""
+    failed_calls: dict[str, int] = {}
+    """How many calls of each tool gave an error, or were not run, by the tool's name; also of tools there are not."""
     schema: str = "awk/run/1"
 
 

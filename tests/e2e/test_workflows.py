@@ -187,3 +187,13 @@ def test_a_broken_project_file_is_told_at_the_start(project: Project) -> None:
     started = project.awk("start")
     assert started.code == 78, started.err
     assert "moniro.yaml" in started.err
+
+
+def test_a_call_of_a_tool_that_is_not_there_is_in_the_report(team: Project) -> None:
+    """The agent goes on, and whoever ran it is told."""
+    team.agent("alice", "tool: team_doc_write, args: { text: x }", "tool: team_doc_write, args: {}", "text: done")
+    workflow(team, "calling", 'kickoff: "@alice hi"\n')
+    ran = team.awk("run", "calling", "--trust")
+    assert (ran.code, "; calls that failed: 2 of team_doc_write; " in ran.err) == (0, True), ran.err
+    report = team.awk("run", "calling", "--trust", "--json").json()
+    assert report["failed_calls"] == {"team_doc_write": 2}

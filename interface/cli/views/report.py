@@ -16,7 +16,9 @@ def lines(body: bytes, screen: Screen, *, left: bool = False) -> list[str]:
     status = screen.style(report.status, _STYLE.get(report.status, "red"))
     counts = ", ".join(f"{count} {name}" for name, count in report.instructions.items() if count)
     verdict = [f"verdict {one_line(report.verdict)}"] if report.verdict else []
-    parts = [f"instructions: {counts or 'none'}", *verdict, usage(report.usage)]
+    failed = ", ".join(f"{count} of {one_line(tool)}" for tool, count in report.failed_calls.items())
+    calls = [f"calls that failed: {failed}"] if failed else []
+    parts = [f"instructions: {counts or 'none'}", *verdict, *calls, usage(report.usage)]
     trees = [f"in working trees of their own: awk diff {one_line(report.id)}"] if left else []
     name = one_line(f"{report.id} {report.run}")
     return [f"{name} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}", *trees]

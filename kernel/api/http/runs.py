@@ -9,6 +9,7 @@ from kernel.api.http.route import Call
 from kernel.policy.ending import Choice
 from kernel.store import answers, finals, instructions, messages, workflows, worktrees
 from kernel.store.clock_text import optional_rfc3339, rfc3339
+from kernel.store.failed_calls import failed_calls_of_run
 from kernel.store.page import Page
 from kernel.store.workflows import RunFilter, WorkflowRecord
 from kernel.workflows.answer import NotJson, read_output
@@ -89,6 +90,7 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> Run
         verdict=_verdict(conn, record),
         output=_output(conn, record) if record.status == "done" else None,
         branches=_branches(conn, record),
+        failed_calls=failed_calls_of_run(conn, record.id),
     )
 
 
