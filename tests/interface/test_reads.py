@@ -480,3 +480,14 @@ def test_runs_are_asked_for_by_workflow_status_and_age(cli: Cli, kernel: KernelD
     assert int(cli("runs", "--since", "2h").code) == 0
     assert kernel.of("GET", "/runs")[-1].query["since"].isdecimal()
     assert cli("runs", "--status", "nosuch").code == 2
+
+
+def test_a_diff_of_an_agent_alone_is_told_how_to_name_its_tree(cli: Cli, kernel: KernelDouble) -> None:
+    """The hint names no workflow that might not be there, and nothing is asked."""
+    ran = cli("diff", "bob")
+    assert ran.code == 2
+    assert ran.err == (
+        "error: bob works in the project itself when it is asked directly\n"
+        "  hint: name a run (r1: awk runs lists them), or it in its workflow: bob@WORKFLOW\n"
+    )
+    assert not kernel.of("GET", "/runs")

@@ -30,7 +30,7 @@ def run(context: Context) -> int:
         return context.answer(answer, "diff")
     asked = target(context.args.target)
     if asked.workflow is None:
-        hint = f"name it in its workflow: {asked.agent}@review"
+        hint = f"name a run (r1: awk runs lists them), or it in its workflow: {asked.agent}@WORKFLOW"
         raise Failure("bad_target", f"{asked.agent} works in the project itself when it is asked directly", hint)
     query: dict[str, str] = {} if asked.agent is None else {"agent": asked.agent}
     if asked.agent is not None and not context.args.stat:
