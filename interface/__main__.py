@@ -12,7 +12,7 @@ def main() -> int:
     program, system_awk, *words = sys.argv[1:]
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if not ignored:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+        signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the shim has it wait for this moment
 
     from interface.cli.main import main as ours  # noqa: PLC0415  (from here on a Ctrl-C is answered)

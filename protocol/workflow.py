@@ -163,7 +163,7 @@ class VerdictTerms(_Strict, frozen=True, kw_only=True):
     quorum: Annotated[int, msgspec.Meta(ge=1, le=256)] | None = None
     """How many of the electors have to vote; all of them unless given, so that a majority is one of all."""
     timeout: VotingTime | None = None
-    """How long it is open: ``30m``. Unless given, whoever asks says it; else ten minutes."""
+    """How long it is open: ``30m``; ten minutes unless given."""
     tie_breaker: TieBreaker | None = None
     """What breaks a tie. Unless given nothing does, and there is no verdict."""
 

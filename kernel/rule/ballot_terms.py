@@ -55,9 +55,7 @@ def decisive(asked: BallotAsked, terms: VerdictTerms, members: tuple[str, ...], 
     """What decides over a run, under the ``terms`` of its workflow and no others."""
     electors = terms.electors or members
     resolution = Resolution(type=terms.type, quorum=terms.quorum or len(electors), tie_breaker=terms.tie_breaker)
-    said_ms = asked.timeout_ms if terms.timeout is None else round(terms.timeout * 1000)
-    timeout_ms = round(VERDICT_SECONDS * 1000) if said_ms is None else said_ms
-    under = msgspec.structs.replace(asked, resolution=resolution, timeout_ms=timeout_ms)
+    under = msgspec.structs.replace(asked, resolution=resolution, timeout_ms=_verdict_ms(terms))
     opened = filled_in(under, terms.id, members, now_ms, salt)
     return msgspec.structs.replace(opened, electors=electors, strict=True)
 
@@ -73,12 +71,16 @@ def not_its_terms(asked: BallotAsked, terms: VerdictTerms, members: tuple[str, .
         *(["quorum"] if given.quorum not in (usual.quorum, quorum) else []),
         *(["type"] if given.type not in (usual.type, terms.type) else []),
         *(["tie_breaker"] if given.tie_breaker not in (usual.tie_breaker, terms.tie_breaker) else []),
-        *(["timeout_seconds"] if terms.timeout and asked.timeout_ms not in (None, round(terms.timeout * 1000)) else []),
+        *(["timeout_seconds"] if asked.timeout_ms not in (None, _verdict_ms(terms)) else []),
     ]
     if not other:
         return None
     text = f"{terms.id} is the verdict of this workflow, whose file says how it is decided"
     return f"{text}: {', '.join(other)} cannot be changed", "ask again without resolution and timeout_seconds"
+
+
+def _verdict_ms(terms: VerdictTerms) -> int:
+    return round((VERDICT_SECONDS if terms.timeout is None else terms.timeout) * 1000)
 
 
 def binds_nothing(asked: BallotAsked, verdict: str | None) -> Fault | None:
