@@ -69,7 +69,11 @@ def test_locks_that_succeed_and_do_nothing_are_found_out(
     tmp_path: Path, idle: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault SF22, promise P23: two kernels on one database would each believe to be alone."""
-    monkeypatch.setattr(fcntl, idle, lambda _fd, _operation: 0)
+
+    def do_nothing(*_arguments: object) -> int:
+        return 0
+
+    monkeypatch.setattr(fcntl, idle, do_nothing)
     with pytest.raises(StateDirRefused, match=r"keep nobody out.*AGENT_WORKER_HOME"):
         take_lock(str(tmp_path / "daemon.lock"))
 
