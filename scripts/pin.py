@@ -27,7 +27,7 @@ HEADER: Final = """\
 # The versions everything is tested with, and the SHA-256 of their wheels (Linux, macOS; Python 3.11 to 3.14): what
 # scripts/environment installs. Change a version here, then renew the hashes: .venv/bin/python scripts/pin.py
 """
-ROOTS: Final = ("agent-worker", "hatchling", "editables")
+ROOTS: Final = ("agent-worker-supervisor", "hatchling", "editables")
 """What has to be there to run the product; the latter two install it from a checkout."""
 PYTHONS: Final = frozenset({"py3", "py2.py3", "cp311", "cp312", "cp313", "cp314"})
 _PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", re.MULTILINE)
@@ -37,7 +37,7 @@ def main() -> int:
     """Rewrite the file; 1 where something is missing, and then nothing is written."""
     pins = {canonicalize_name(name): (name, version) for name, version in _PIN.findall(FILE.read_text())}
     product = _closure(ROOTS)
-    missing = sorted(product.difference(pins, {"agent-worker"}))
+    missing = sorted(product.difference(pins, {ROOTS[0]}))
     if missing:
         sys.stderr.write(f"not in {FILE.name}: {', '.join(missing)}\n")
         return 1

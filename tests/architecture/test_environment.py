@@ -45,7 +45,7 @@ def test_what_is_installed_is_what_is_pinned() -> None:
     assert {name: one.version for name, one in ours.items()}.items() <= pins.items()
     needed = {
         _key(need.name)
-        for one in (*ours.values(), distribution("agent-worker"))
+        for one in (*ours.values(), distribution("agent-worker-supervisor"))
         for need in map(Requirement, one.requires or ())
         if need.marker is None or need.marker.evaluate({"extra": ""})
     }
