@@ -10,6 +10,7 @@ from kernel.store.clock_text import optional_rfc3339, rfc3339
 from kernel.store.page import WHOLE, Page
 from protocol.agent import Approval
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow, ApprovalRules, Pending
+from protocol.api.instructions import AskedApproval
 from protocol.ipc import Granted
 from protocol.names import approval_id, instruction_id, name_of, number_of, place_of, rule_id
 
@@ -106,6 +107,29 @@ def info(conn: apsw.Connection, approval: str) -> ApprovalInfo | None:
         decided_at=optional_rfc3339(row.decided_ms),
         decided_by=row.decided_by,
         decision_reason=row.reason,
+    )
+
+
+OF_INSTRUCTION: Final = """
+SELECT id, tool, state, told, requested_ms, decided_ms FROM approvals WHERE instruction = ? ORDER BY id
+"""
+
+
+def of_instruction(conn: apsw.Connection, number: int) -> tuple[AskedApproval, ...]:
+    """Everything an instruction asked for, the first first."""
+    rows = cast(
+        "list[tuple[int, str, State, int, int, int | None]]", conn.execute(OF_INSTRUCTION, (number,)).fetchall()
+    )
+    return tuple(
+        AskedApproval(
+            id=approval_id(approval),
+            tool=tool,
+            state=state,
+            heard=bool(told),
+            requested_at=rfc3339(requested_ms),
+            decided_at=optional_rfc3339(decided_ms),
+        )
+        for approval, tool, state, told, requested_ms, decided_ms in rows
     )
 
 

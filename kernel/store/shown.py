@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.store.approvals import expires_at
+from kernel.store.approvals import expires_at, of_instruction
 from kernel.store.clock_text import optional_rfc3339, rfc3339
 from kernel.store.failed_calls import failed_calls
 from kernel.store.instructions import usage_of
@@ -104,6 +104,7 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         waits_for=stands.reason,
         approval=approval,
         approval_expires=None if approval is None else expires_at(conn, approval),
+        approvals=of_instruction(conn, number or 0),
         unasked=unasked(conn, id) if stands.reason == "credentials" else None,
         until=optional_rfc3339(stands.until_ms),
         preempted=row.preempted,

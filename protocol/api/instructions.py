@@ -45,6 +45,20 @@ class StepInfo(Body, frozen=True, kw_only=True):
     failed: tuple[FailedCall, ...] = ()
 
 
+class AskedApproval(Body, frozen=True, kw_only=True):
+    """A call that somebody had to agree to. ``heard``: an attempt has learned the decision.
+
+    Before that the call has not run; granted and not heard, it runs when an attempt makes it again.
+    """
+
+    id: str
+    tool: str
+    state: Literal["open", "granted", "denied", "expired"]
+    heard: bool
+    requested_at: str
+    decided_at: str | None = None
+
+
 class InstructionInfo(Document, frozen=True, kw_only=True):
     """``awk show INSTRUCTION``."""
 
@@ -66,6 +80,8 @@ class InstructionInfo(Document, frozen=True, kw_only=True):
     approval: str | None = None
     """The request (a3) that it waits for, and when that is given up."""
     approval_expires: str | None = None
+    approvals: tuple[AskedApproval, ...] = ()
+    """All that was asked for, in that order."""
     unasked: str | None = None
     """The key that is missing, where it waits for one."""
     until: str | None = None

@@ -74,6 +74,10 @@ def test_a_kernel_that_is_killed_while_claude_is_kept_waiting_asks_no_second_tim
         assert project.awk("approve", "a1").code == 0
         assert project.until("instruction.ended", seconds=60)["data"]["status"] == "done"
         assert pending(project) == []
+        asked = project.awk("show", "i1", "--json").json()["approvals"]
+        assert [(one["id"], one["tool"], one["state"], one["heard"]) for one in asked] == [
+            ("a1", "Bash", "granted", True)
+        ]
     assert ran(project) == ["claude"]
     told = json.dumps(api.requests[1].body["messages"])
     assert "It did not run, and it is approved now" in told and COMMAND in told

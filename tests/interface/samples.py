@@ -6,6 +6,7 @@ import msgspec
 
 from protocol.api.agents import AgentList, AgentRow
 from protocol.api.instructions import (
+    AskedApproval,
     AttemptInfo,
     Dead,
     DeadRow,
@@ -88,9 +89,10 @@ def report(text: str = "done", **more: Any) -> RunReport:
 def instruction(name: str = "i7", status: Any = "done", text: str = "the answer", **more: Any) -> InstructionInfo:
     attempts = (AttemptInfo(n=1, epoch=1, started_at=AT, ended_at=AT, outcome="done", exit=text, stderr_tail=text),)
     steps = (StepInfo(n=1, attempt=1, at=AT, failed=(FailedCall(tool=text, why="denied", text=text),)),)
+    asked = (AskedApproval(id="a1", tool=text, state="granted", heard=False, requested_at=AT, decided_at=AT),)
     return InstructionInfo(
         id=name, agent="alice", space="dm:alice", status=status, lane="normal", attempts=attempts,
-        steps=steps, usage=Usage(input_tokens=5), text=text, **more,
+        steps=steps, approvals=asked, usage=Usage(input_tokens=5), text=text, **more,
     )  # fmt: skip
 
 

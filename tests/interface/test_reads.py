@@ -3,13 +3,14 @@
 import json
 import subprocess
 import sys
+from typing import Any
 
 import msgspec
 import pytest
 
 from interface.cli.output import Screen
 from interface.cli.views import stats
-from protocol.api.instructions import QueueReport, QueueRow
+from protocol.api.instructions import AskedApproval, QueueReport, QueueRow
 from protocol.api.messages import Channel
 from protocol.api.processes import Ps
 from protocol.instruction import Usage
@@ -404,6 +405,28 @@ def test_a_shown_instruction_names_the_calls_that_failed(cli: Cli, kernel: Kerne
     """show INSTRUCTION: what the model read of each, on a line."""
     kernel.answers["GET /instructions/i7"] = instruction(text="was not run:\nno")
     assert "calls that failed:\n  step 1  was not run: no  denied: was not run: no\n" in cli("show", "i7").out
+
+
+@pytest.mark.parametrize(
+    ("state", "heard", "standing", "said"),
+    [
+        ("granted", False, "runnable", "granted, not run yet: no attempt has heard of it"),
+        ("granted", False, "ended", "granted, never run"),
+        ("granted", True, "runnable", "granted"),
+        ("open", False, "person", "open"),
+        ("denied", False, "runnable", "denied"),
+    ],
+)
+def test_a_shown_instruction_names_what_was_asked_for_and_what_of_it_has_not_run(
+    cli: Cli, kernel: KernelDouble, state: Any, *, heard: bool, standing: Any, said: str
+) -> None:
+    """show INSTRUCTION: an approval that was given when its attempt was dead is not out of sight."""
+    asked = AskedApproval(id="a1", tool="Bash", state=state, heard=heard, requested_at=AT)
+    shown = msgspec.structs.replace(instruction(standing=standing), approvals=(asked,))
+    kernel.answers["GET /instructions/i7"] = shown
+    assert f"\napprovals:\n  a1  Bash  {said}\n" in cli("show", "i7").out
+    kernel.answers["GET /instructions/i7"] = msgspec.structs.replace(shown, approvals=(asked,) * 23)
+    assert "\napprovals:\n  3 earlier ones: --json lists them\n" in cli("show", "i7").out
 
 
 def test_logs_of_a_name_that_nobody_has_are_an_error(cli: Cli, kernel: KernelDouble) -> None:

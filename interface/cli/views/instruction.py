@@ -11,7 +11,8 @@ from interface.cli.views.report import usage
 from protocol.api.instructions import AttemptInfo, InstructionInfo
 
 FAILED_CALLS: Final = 20
-"""How many are shown; ``--json`` has all."""
+APPROVALS: Final = 20
+"""How many are shown, the last; ``--json`` has all."""
 
 
 def lines(body: bytes, screen: Screen) -> list[str]:
@@ -34,6 +35,7 @@ def lines(body: bytes, screen: Screen) -> list[str]:
         *(f"  {name:<9} {one_line(value)}" for name, value in facts.items() if value),
         *_attempts(info, screen),
         *_failed_calls(info),
+        *_approvals(info),
         *_complaint(info),
         *(["", *escape(info.text).rstrip("\n").split("\n")] if info.text else []),
     ]
@@ -56,6 +58,21 @@ def _failed_calls(info: InstructionInfo) -> list[str]:
     calls = [(step.n, call) for step in info.steps for call in step.failed]
     told = [f"  step {n}  {one_line(call.tool)}  {call.why}: {one_line(call.text)}" for n, call in calls]
     return ["", "calls that failed:", *told[-FAILED_CALLS:]] if told else []
+
+
+def _approvals(info: InstructionInfo) -> list[str]:
+    """What it asked for, the last of that, and which calls were granted and have not run."""
+    if not info.approvals:
+        return []
+    unheard = "never run" if info.standing == "ended" else "not run yet: no attempt has heard of it"
+    told = [
+        f"  {one.id}  {one_line(one.tool)}  {one.state}"
+        + (f", {unheard}" if one.state == "granted" and not one.heard else "")
+        for one in info.approvals
+    ]
+    left_out = len(told) - APPROVALS
+    earlier = [f"  {left_out} earlier ones: --json lists them"] if left_out > 0 else []
+    return ["", "approvals:", *earlier, *told[-APPROVALS:]]
 
 
 def _complaint(info: InstructionInfo) -> list[str]:

@@ -136,6 +136,26 @@ async def test_of_calls_that_waited_when_the_kernel_died_the_one_that_waits_agai
     assert stands(house).kind == "runnable"
 
 
+async def test_a_call_that_was_granted_when_its_attempt_was_dead_is_shown_as_not_heard_of(house: House) -> None:
+    """A kernel was killed while a call waited: what was asked for is seen before another attempt asks again."""
+
+    def asked() -> list[tuple[str, str, str, bool]]:
+        info = house.reader.now(shown.info, "i1", house.clock.now_ms)
+        assert info is not None
+        return [(one.id, one.tool, one.state, one.heard) for one in info.approvals]
+
+    await at_work(house)
+    await ask_for(house, HELD)
+    house.clock.now_ms += 5
+    await house.writer.commit(recover)
+    assert asked() == [("a1", "Bash", "open", False)]
+    await house.writer.commit(approve, "a1")
+    assert asked() == [("a1", "Bash", "granted", False)]
+    await take(house)
+    await ask_for(house, Call(key="toolu_2", tool="Bash", input=HELD.input, held=True), epoch=2)
+    assert asked() == [("a1", "Bash", "granted", True)]
+
+
 async def crashed(house: House, epoch: int) -> None:
     """The worker of that attempt is gone, and another one has the work."""
     await house.writer.commit(park, "i1", epoch, Parking(status="queued", outcome="crash"))
