@@ -44,6 +44,7 @@ from kernel.services.mirror_files import MirrorFiles
 from kernel.services.notify import notifier_of
 from kernel.services.passing import WAKING as ENDING
 from kernel.services.passing import Passing
+from kernel.services.placeholders import Placeholders
 from kernel.services.purse import Purse
 from kernel.services.reload import Reload
 from kernel.services.retention import Retention
@@ -66,7 +67,7 @@ from kernel.workflows.repository import Repository
 from protocol.errors import Refused
 from protocol.ipc import Start
 from protocol.project import ProjectDefinition, ProjectLimits
-from protocol.state_paths import IN_FLIGHT, RUN, SESSIONS, WORKTREES
+from protocol.state_paths import IN_FLIGHT, PLACEHOLDERS, RUN, SESSIONS, WORKTREES
 from protocol.text import text_environment
 
 logger = logging.getLogger(__name__)
@@ -131,7 +132,10 @@ def build(boot: Boot, database: Database) -> House:
         run_dir=ground.run_dir,
         environ=worker_environment(ground.environ, (), ground.own_bin),
     )
-    confinement = Confinement(root=ground.catalog.root, environ=ground.environ, launcher=launcher)
+    placeholders = Placeholders(ground.catalog.root, Path(boot.arguments.state) / PLACEHOLDERS)
+    confinement = Confinement(
+        root=ground.catalog.root, environ=ground.environ, launcher=launcher, placeholders=placeholders
+    )
     repository, trees = _worktrees(ground, launcher, confinement)
     attempts = _attempts(ground, purse, launcher, trees, confinement)
     dispatcher = _dispatcher(ground, attempts)

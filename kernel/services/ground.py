@@ -61,13 +61,15 @@ def project_ground(root: Path) -> Callable[[Leased], Ground]:
 class Confinement:
     """Says what an agent's programs see, and finds out whether that can be done here."""
 
-    def __init__(self, *, root: Path, environ: Mapping[str, str], launcher: Launcher) -> None:
+    def __init__(
+        self, *, root: Path, environ: Mapping[str, str], launcher: Launcher, placeholders: Placeholders
+    ) -> None:
         self._root = root
         self._environ = environ
         self._launcher = launcher
         self._works: set[str] = set()
         self._trials = 0
-        self._placeholders = Placeholders(root)
+        self._placeholders = placeholders
 
     def of(self, definition: AgentDefinition, ground: Ground, start: Start) -> Sandbox | None:
         """What confines the programs of ``start``; None: nothing does. Raises CauseError where nothing can."""

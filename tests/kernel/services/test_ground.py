@@ -12,6 +12,7 @@ from kernel.agents.bubblewrap import RUN_OUTSIDE, home_fault
 from kernel.agents.providers import CauseError
 from kernel.procs.exec import ExecLauncher
 from kernel.services.ground import Confinement, Ground
+from kernel.services.placeholders import Placeholders
 from kernel.store.worktrees import Worktree
 from protocol.agent import AgentDefinition
 from protocol.ipc import Sandbox, Start
@@ -37,9 +38,9 @@ async def confinement(root: Path, bwrap: str, home: str = "") -> AsyncGenerator[
     async with trio.open_nursery() as nursery:
         launcher = ExecLauncher(run_dir=root / "run", environ={"PATH": "/usr/bin:/bin"})
         await nursery.start(launcher.run)
-        yield Confinement(
-            root=root, environ={"PATH": "/usr/bin", "AGENT_WORKER_BWRAP": bwrap, "HOME": home}, launcher=launcher
-        )
+        environ = {"PATH": "/usr/bin", "AGENT_WORKER_BWRAP": bwrap, "HOME": home}
+        placeholders = Placeholders(root, root / "run/placeholders.json")
+        yield Confinement(root=root, environ=environ, launcher=launcher, placeholders=placeholders)
         nursery.cancel_scope.cancel()
 
 
@@ -115,7 +116,6 @@ async def test_what_the_user_runs_by_itself_is_there_to_be_protected_and_goes_wh
     """P19, XF19: what is not there yet could be made by the agent; what the user has stays as it is."""
     (tmp_path / ".vscode").mkdir()
     (tmp_path / ".vscode/settings.json").write_text("{}")
-    (tmp_path / ".idea").mkdir()  # left by a kernel that was killed
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
         box = confine.of(ALICE, Ground(str(tmp_path), str(tmp_path)), start(tmp_path))
         assert box is not None
@@ -131,12 +131,75 @@ async def test_what_the_user_runs_by_itself_is_there_to_be_protected_and_goes_wh
     assert left == [".vscode", ".claude"]
 
 
-async def test_an_empty_envrc_of_the_user_stays(tmp_path: Path) -> None:
-    """P14: what is empty and was there before is not ours."""
-    (tmp_path / ".envrc").touch()
+def users_own(path: Path) -> None:
+    """Something empty that was not made here."""
+    if path.name == ".envrc":
+        path.touch(0o400)
+    else:
+        path.mkdir()
+
+
+def replace(made: Path) -> None:
+    """One of the user's own in its place: later than what was made, by the clock of the file system too."""
+    before = made.lstat()
+    while (made.lstat().st_ino, made.lstat().st_ctime_ns) == (before.st_ino, before.st_ctime_ns):
+        made.unlink() if made.is_file() else made.rmdir()
+        users_own(made)
+
+
+def left_in(root: Path) -> set[str]:
+    return {name for name in RUN_OUTSIDE if (root / name).exists()}
+
+
+@pytest.mark.parametrize("name", RUN_OUTSIDE)
+async def test_something_empty_of_the_user_stays(tmp_path: Path, name: str) -> None:
+    """P14: what was there before is not ours, however empty."""
+    users_own(tmp_path / name)
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
         box = confine.of(ALICE, Ground(str(tmp_path), str(tmp_path)), start(tmp_path))
         assert box is not None
         await confine.ready("i1-1", box)
         confine.over("i1-1")
-    assert (tmp_path / ".envrc").exists()
+    assert left_in(tmp_path) == {name}
+
+
+@pytest.mark.parametrize("name", RUN_OUTSIDE)
+def test_what_the_user_has_made_instead_stays(tmp_path: Path, name: str) -> None:
+    """P14: it has the place of one of ours, and perhaps its inode."""
+    placeholders = Placeholders(tmp_path, tmp_path / "record")
+    placeholders.hold("i1-1", RUN_OUTSIDE)
+    replace(tmp_path / name)
+    placeholders.release("i1-1")
+    assert left_in(tmp_path) == {name}
+
+
+def test_what_a_killed_kernel_made_goes_and_what_the_user_made_since_stays(tmp_path: Path) -> None:
+    """P14: the record outlives the process; it names what was made, and not a name."""
+    record = tmp_path / "record"
+    Placeholders(tmp_path, record).hold("i1-1", RUN_OUTSIDE)
+    replace(tmp_path / ".idea")
+    after = Placeholders(tmp_path, record)
+    after.hold("i1-2", RUN_OUTSIDE)
+    after.release("i1-2")
+    assert left_in(tmp_path) == {".idea"}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{".idea": 1}', '{".vscode": {"inode": 1, "changed_ns": 1}, "../x": null}'])
+def test_a_record_that_is_damaged_has_nothing_removed_that_it_does_not_prove(tmp_path: Path, text: str) -> None:
+    """What cannot be read names nothing."""
+    record = tmp_path / "record"
+    record.write_text(text)
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / ".idea").mkdir()
+    placeholders = Placeholders(tmp_path, record)
+    placeholders.hold("i1-1", RUN_OUTSIDE)
+    placeholders.release("i1-1")
+    assert left_in(tmp_path) == {".vscode", ".idea"}
+
+
+def test_a_record_that_cannot_be_kept_holds_nothing_up(tmp_path: Path) -> None:
+    """A full disk: what was made is removed all the same while this kernel lives."""
+    placeholders = Placeholders(tmp_path, tmp_path / "nowhere/record")
+    placeholders.hold("i1-1", RUN_OUTSIDE)
+    placeholders.release("i1-1")
+    assert left_in(tmp_path) == set()
