@@ -53,6 +53,9 @@ def run(boot: Boot, doorstep: Doorstep) -> int:
         database = open_database(str(Path(boot.arguments.state) / DATABASE))
     except CannotOpen as error:
         return _refuse(error)
+    saved = database.saved_notice()
+    if saved is not None:
+        logger.warning("kernel.saved_copy %s", saved)
     code = 0
     try:
         house = build(boot, database)

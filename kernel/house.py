@@ -6,7 +6,7 @@ import random
 import secrets
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -120,6 +120,7 @@ class _Ground:
     homes: Homes
     kept: Kept
     in_flight: InFlight
+    saved_notice: Callable[[], str | None]
 
 
 def build(boot: Boot, database: Database) -> House:
@@ -200,6 +201,7 @@ def _ground(boot: Boot, database: Database) -> _Ground:
         homes=Homes(Path(boot.arguments.state) / SESSIONS),
         kept=KeptConsents(boot.arguments.state, boot.arguments.project),
         in_flight=InFlight(Path(boot.arguments.state) / IN_FLIGHT),
+        saved_notice=database.saved_notice,
     )
 
 
@@ -341,6 +343,7 @@ def _services(
         interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),
         ready=lambda: dispatcher.running,
         safe_mode=safe_mode.is_set,
+        saved_notice=ground.saved_notice,
         closing=stopping.closing,
         shutdown=stopping.ask,
         stopping=stopping.begun,

@@ -107,6 +107,8 @@ class Services:
     """Whether work is leased."""
     safe_mode: Callable[[], bool] = lambda: False
     """Whether no work is begun because the kernels before this one kept dying."""
+    saved_notice: Callable[[], str | None] = lambda: None
+    """What an earlier kernel saved of a database that is not in use, and what to do. Reads a folder: in a thread."""
     shutdown: Callable[[float], None]
     """Begin to stop; attempts get that many seconds to end by themselves."""
     closing: trio.Event

@@ -42,6 +42,7 @@ PRAGMA secure_delete = ON;
 PRAGMA journal_size_limit = 67108864;
 """
 _READER_PRAGMAS: Final = "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 0;"
+_SAVED: Final = ".saved-"
 _numbers: Final = itertools.count(1)
 
 
@@ -99,7 +100,9 @@ class Database:
         """
         if self._place is None or not self._place.vanished():
             return None
-        copy = next(name for number in itertools.count(1) if not os.path.lexists(name := f"{self.path}.saved-{number}"))
+        copy = next(
+            name for number in itertools.count(1) if not os.path.lexists(name := f"{self.path}{_SAVED}{number}")
+        )
         try:
             target = apsw.Connection(copy, vfs=self._vfs)
             with target.backup("main", self._writer, "main") as backup:
@@ -108,6 +111,21 @@ class Database:
         except apsw.Error as error:
             raise CannotSave(f"{copy}: {error}") from error
         return copy
+
+    def saved_notice(self) -> str | None:
+        """What an earlier kernel saved beside this database, and how to go on with it; None: nothing is there."""
+        if self.path == MEMORY:
+            return None
+        found = _saved_beside(self.path)
+        if not found:
+            return None
+        copy, *older = found
+        more = f" (and {len(older)} older ones beside it)" if older else ""
+        return (
+            f"{copy}{more} has all that was accepted before the database was removed or replaced, and is not in use: "
+            f"to go on with it, awk stop, move {self.path} away, move the copy to {self.path}, awk start; "
+            f"without use for it, delete it"
+        )
 
     def keep_log(self) -> None:
         """Do not copy the log back when closing: after a failed sync nobody knows what of it is on the disk."""
@@ -144,6 +162,21 @@ class Database:
         except apsw.Error as error:
             raise cannot_open(self.path, error) from error
         return connection
+
+
+def _saved_beside(path: str) -> list[str]:
+    """The copies that ``save`` made beside ``path``, the last one first."""
+    start = f"{os.path.basename(path)}{_SAVED}"
+    try:
+        with os.scandir(os.path.dirname(path) or ".") as entries:
+            found = [
+                (one.stat().st_mtime_ns, one.path)
+                for one in entries
+                if one.name.startswith(start) and one.name.removeprefix(start).isdecimal()
+            ]
+    except OSError:  # it is being moved away
+        return []
+    return [copy for _, copy in sorted(found, reverse=True)]
 
 
 def open_database(path: str, vfs: str | None = None) -> Database:

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.e2e.processes import survivors
 from tests.project import Project
 
 TRUST = {"AGENT_WORKER_TRUST": "1"}
@@ -212,6 +214,27 @@ def test_a_kernel_that_is_gone_is_said_to_be_gone(kernel_process: Project) -> No
     """Exit 69: no kernel, for commands that do not start one."""
     assert kernel_process.awk("stop", "--yes").code == 0
     assert kernel_process.awk("ps").code == 69
+
+
+def test_a_database_that_was_removed_and_saved_is_told_of_and_can_be_put_back(kernel_process: Project) -> None:
+    """Fault SF21, promise P1: the next kernel begins an empty one, and says where the other is, until it is back."""
+    project, database = kernel_process, kernel_process.state / "agent-worker.db"
+    project.agent("alice", "text: hi")
+    assert project.awk("send", "alice", "kept", "--wait").code == 0
+    kernel = psutil.Process(project.record()["pid"])
+    for path in project.state.glob("agent-worker.db*"):
+        path.unlink()
+    assert survivors([kernel], seconds=10) == []
+    assert project.awk("start").code == 0
+    told = project.awk("status").out
+    assert f"notice    {database}.saved-1 has all that was accepted" in told
+    assert f"kernel.saved_copy {database}.saved-1 has" in (project.state / "kernel.log").read_text()
+    assert project.awk("stop", "--yes").code == 0
+    database.rename(project.state / "away.db")
+    Path(f"{database}.saved-1").rename(database)
+    assert project.awk("start").code == 0
+    assert "saved-1" not in project.awk("status").out
+    assert "kept" in project.awk("peek", "alice").out
 
 
 def test_a_client_may_hang_up_at_any_time(shared_kernel: Project) -> None:

@@ -34,9 +34,10 @@ async def status(services: Services, call: Call[None]) -> StatusReport:
     trouble = await services.writer.trouble()
     degraded = states["error"] or services.safe_mode() or trouble is not None
     wrong = () if meant is not None else await trio.to_thread.run_sync(broken, services.catalog)
+    saved = await trio.to_thread.run_sync(services.saved_notice)
     return StatusReport(
         state="down" if space is not None and not here else "degraded" if degraded else "up",
-        notice=_notice(services, trouble, len(wrong), await untrusted_notice(services)),
+        notice=_notice(services, trouble, len(wrong), saved, await untrusted_notice(services)),
         storage=None if trouble is None else "storage_full" if trouble.code == "storage_full" else "busy",
         kernel=KernelInfo(
             pid=about.pid,
@@ -66,13 +67,13 @@ def _meant(services: Services, space: str | None, agent: str | None) -> frozense
     return keys
 
 
-def _notice(services: Services, trouble: Refused | None, wrong: int, untrusted: str | None) -> str | None:
+def _notice(services: Services, trouble: Refused | None, wrong: int, *more: str | None) -> str | None:
     if services.safe_mode():
         return WAY_OUT
     if trouble is not None:
         return f"{trouble.text}; {trouble.hint}"
     files = "definitions with mistakes are not in effect, what they said before is (mend them: awk validate)"
-    return "; ".join(part for part in (files if wrong else None, untrusted) if part) or None
+    return "; ".join(part for part in (files if wrong else None, *more) if part) or None
 
 
 def _held(row: PsRow) -> HeldAgent:

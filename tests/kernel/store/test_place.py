@@ -109,6 +109,41 @@ def test_what_no_name_leads_to_is_copied_before_the_process_ends(tmp_path: Path,
     assert (path.parent / "agent-worker.db.saved-1").read_text() == "somebody's"
 
 
+def test_what_was_saved_is_told_of_until_it_is_in_use_or_gone(tmp_path: Path) -> None:
+    """Promise P1: who starts again with an empty database learns where the other one is; the words restore it."""
+    database, path = opened(tmp_path)
+    assert database.saved_notice() is None
+    database.writer().execute(INSERT)
+    remove(path)
+    copy = database.save()
+    assert copy is not None
+    database.keep_log()
+    database.close()
+    (path.parent / f"{path.name}.saved-notes").write_text("somebody's")
+    again = open_database(str(path))
+    assert again.writer().execute(COUNT).get == 0
+    told = again.saved_notice() or ""
+    assert told.startswith(f"{copy} has all that was accepted before")
+    assert f"awk stop, move {path} away, move the copy to {path}, awk start" in told
+    again.close()
+    path.rename(path.with_name("away.db"))
+    Path(copy).rename(path)
+    restored = open_database(str(path))
+    assert (restored.writer().execute(COUNT).get, restored.saved_notice()) == (1, None)
+    restored.close()
+
+
+def test_of_several_that_were_saved_the_last_is_named_and_the_others_are_counted(tmp_path: Path) -> None:
+    """By when each was saved: a number that is free again is used again."""
+    database, path = opened(tmp_path)
+    for number, at in (("1", 300), ("2", 100), ("3", 200)):
+        saved = path.with_name(f"{path.name}.saved-{number}")
+        saved.touch()
+        os.utime(saved, (at, at))
+    assert (database.saved_notice() or "").startswith(f"{path}.saved-1 (and 2 older ones beside it) has all")
+    database.close()
+
+
 def test_what_was_moved_with_its_folder_is_left_and_said_where_it_is(tmp_path: Path) -> None:
     """It is whole there, log and all."""
     database, path = opened(tmp_path)
