@@ -13,7 +13,7 @@ from worker.loop import run
 from worker.mcp import DaemonMcp
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Model
-from worker.permission import Permission
+from worker.permission import NoTool, Permission
 from worker.tool import Hands, Outcome, Own, ToolSpec
 from worker.waits import Waits
 
@@ -95,14 +95,13 @@ class Reach:
 
     def _make(self) -> Hands:
         kernel = self._connection()
-        permission = Permission(self._start.approval, kernel)
         return Hands(
             kernel=kernel,
-            own={AUTH_REQUEST: Own(hand=permission), **self._own},
+            own={**self._own, AUTH_REQUEST: Own(hand=NoTool())},
             seconds=self._start.limits.tool_seconds,
             waits=self._waits,
             doubtful=self._doubtful,
-            permits=permission,
+            permits=Permission(self._start.approval, kernel),
         )
 
 

@@ -22,12 +22,6 @@ _REFUSED: Final[Mapping[str, tuple[Refusal, str]]] = MappingProxyType(
 """What is kept of a call that may not be made, and what a model reads of it."""
 
 
-def _plain(args: dict[str, Any]) -> dict[str, Any]:
-    """``args`` without the words of other programs' permission prompts, which are answered in theirs."""
-    plain = {name: value for name, value in args.items() if name not in {"tool_name", "tool_use_id"}}
-    return {"tool": args["tool_name"], **plain} if "tool_name" in args else plain
-
-
 class _Answer(msgspec.Struct, frozen=True):
     decision: str
     reason: str = ""
@@ -53,19 +47,25 @@ class Permission:
 
         Bound to exactly this call: its key, the tool, its arguments.
         """
-        asked = await self.run(AUTH_REQUEST, {"tool": name, "input": args}, key)
-        if asked.is_error or asked.pending:
+        asked = await self.kernel.run(AUTH_REQUEST, {"tool": name, "input": args, "wait_seconds": 0}, key)
+        if asked.is_error:
             return asked
         answer = _decode(asked.text)
+        if answer.decision == "pending":
+            return Outcome(asked.text, pending=True)
         if answer.decision == "granted":
             return Granted(first=answer.first)
         refused, why = _REFUSED.get(answer.decision, (None, answer.decision))
         words = f"{name} was not run: {why}"
         return Outcome(f"{words}: {answer.reason}" if answer.reason else words, is_error=True, refused=refused)
 
+
+class NoTool:
+    """Stands for auth_request where a model calls it: it is not offered, and what asks for a model's calls is here.
+
+    A person would read words that the model chose, of a call that nothing makes.
+    """
+
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
-        """Ask as a tool, which a model may do by itself too: no call waits here for a person."""
-        outcome = await self.kernel.run(name, {**_plain(args), "wait_seconds": 0}, key)
-        if outcome.is_error or _decode(outcome.text).decision != "pending":
-            return outcome
-        return Outcome(outcome.text, pending=True)
+        """Refuse, and ask nobody."""
+        return Outcome(f"{name} is not for you to call: call the tool itself, it is asked about where needed", True)

@@ -57,11 +57,12 @@ agents:
 """
 IVAN: Final = f"""
 backend: mock
+tools: [bash]
 mock:
   - when: 'may (?P<n>\\d+)'
     do:
       - {{ {STEP} }}
-      - {{ tool: auth_request, args: {{ tool: deploy, input: {{ to: "${{{{ match.n }}}}" }} }} }}
+      - {{ tool: bash, args: {{ command: "true ${{{{ match.n }}}}" }} }}
       - {{ {STEP} }}
       - {{ text: "ivan might ${{{{ match.n }}}}" }}
 """

@@ -43,6 +43,16 @@ def ran(project: Project) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
+def test_a_scripted_model_that_asks_for_an_approval_itself_asks_nobody(project: Project) -> None:
+    """auth_request is for what runs a model's tools: from a model it is an error that it reads, and it goes on."""
+    project.agent("alice", "tool: auth_request, args: { tool: deploy, input: { to: prod } }", "text: went on")
+    sent = project.awk("send", "alice", "go", "--wait")
+    assert (sent.code, sent.out) == (0, "went on\n"), sent.err
+    assert pending(project) == []
+    shown = project.awk("show", "i1", "--json").json()
+    assert (shown["approvals"], [call["tool"] for call in shown["steps"][0]["failed"]]) == ([], ["auth_request"])
+
+
 def test_three_approvals_are_granted_denied_and_expired_by_nobody_but_a_person(project: Project) -> None:
     """The tool runs once if it is granted, and never otherwise; the agents go on with what they are told.
 

@@ -10,6 +10,8 @@ from protocol.agent import Approval
 from protocol.ipc import Entry, Go, Json, Limits, Refusal, Result, ToolCall
 from protocol.tools import AUTH_REQUEST
 from tests.worker.fake_kernel import script
+from worker.attempt import Reach
+from worker.blank import BLANK
 from worker.conversation import Conversation
 from worker.loop import run
 from worker.models.mock import MockModel
@@ -49,7 +51,7 @@ def hands(
     kernel: Kernel, bash: Bash, policy: Approval = "ask", *, read_only: bool = False, doubtful: str = ""
 ) -> Hands:
     permission = Permission(policy, kernel)
-    own = {"bash": Own(hand=bash, spec=ToolSpec(name="bash"), read_only=read_only), AUTH_REQUEST: Own(hand=permission)}
+    own = {"bash": Own(hand=bash, spec=ToolSpec(name="bash"), read_only=read_only)}
     return Hands(kernel=kernel, own=own, seconds=5, waits=TrioWaits(), doubtful=doubtful, permits=permission)
 
 
@@ -113,11 +115,9 @@ async def test_a_call_that_may_have_begun_runs_only_if_it_cannot_have(*, first: 
     assert (outcome.text, len(bash.ran)) == (("ok", 1) if runs else (INTERRUPTED, 0))
 
 
-@pytest.mark.parametrize("tool", ["bash", AUTH_REQUEST])
-async def test_work_whose_call_waits_makes_room_and_asks_again_by_the_same_key(tool: str) -> None:
-    """pending: result yielded and no entry, also where a model asks by itself; the next attempt learns the decision."""
-    args = {"command": "ls"} if tool == "bash" else {"tool": "deploy", "input": {}, "wait_seconds": 3600}
-    rules = script({"tool": tool, "args": args}, {"text": "done"})
+async def test_work_whose_call_waits_makes_room_and_asks_again_by_the_same_key() -> None:
+    """pending: result yielded and no entry; the next attempt learns the decision."""
+    rules = script({"tool": "bash", "args": {"command": "ls"}}, {"text": "done"})
     kernel, bash, journal = Kernel([{"decision": "pending"}, {"decision": "granted"}]), Bash(), Journal()
     results = [
         await run(
@@ -133,17 +133,16 @@ async def test_work_whose_call_waits_makes_room_and_asks_again_by_the_same_key(t
     assert [entry.kind for entry in journal.entries] == ["reply", "tool", "reply"]
     assert len({key for _, _, key in kernel.asked}) == 1
     assert all(args["wait_seconds"] == 0 for _, args, _ in kernel.asked)
-    assert len(bash.ran) == (tool == "bash")
+    assert len(bash.ran) == 1
 
 
-async def test_a_model_that_uses_another_program_s_words_is_answered_in_ours() -> None:
-    """A prompt tool's answer has no decision: taken for one of ours it ended every attempt again."""
-    kernel = Kernel([{"decision": "granted"}])
-    args = {"tool_name": "bash", "tool_use_id": "x", "input": {"command": "ls"}}
-    call = ToolCall(id="c", name=AUTH_REQUEST, args=Json(json.dumps(args).encode()))
-    outcome = await hands(kernel, Bash()).run(call, KEY)
-    assert not outcome.is_error
-    assert kernel.asked == [(AUTH_REQUEST, {"tool": "bash", "input": {"command": "ls"}, "wait_seconds": 0}, KEY)]
+@pytest.mark.parametrize("words", [{"tool": "bash"}, {"tool_name": "bash", "tool_use_id": "x"}])
+async def test_a_model_that_asks_by_itself_is_refused_and_nobody_is_asked(words: dict[str, str]) -> None:
+    """It is not offered: a person would decide on the model's own words, of a call that nothing makes."""
+    call = ToolCall(id="c", name=AUTH_REQUEST, args=Json(json.dumps({**words, "input": {"command": "ls"}}).encode()))
+    reach = Reach(BLANK, TrioWaits(), {}, doubtful="")  # there is no kernel: to ask it would raise
+    outcome = await reach.run(call, KEY)
+    assert (outcome.is_error, "call the tool itself" in outcome.text) == (True, True)
 
 
 @dataclass
