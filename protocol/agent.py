@@ -125,7 +125,7 @@ class AgentLimits(_Strict, frozen=True, kw_only=True):
     feedback: Quota = 50
     """How much feedback it may give."""
     bytes: QuotaBytes = 16 * 2**20
-    """How much text it may have kept so: ``16MiB``."""
+    """How much text it may have kept so: ``16MiB``. The entries of ``backend: exec`` count too."""
     queue: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = QUEUE_LIMIT
     """How many instructions may wait for the agent; what comes then is refused."""
 

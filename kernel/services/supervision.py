@@ -19,6 +19,7 @@ from kernel.policy.aging import may_yield
 from kernel.policy.budget import Allowance, Exhausted
 from kernel.procs.handle import Handle
 from kernel.procs.stop import stop
+from kernel.rule.draft import Author
 from kernel.services.briefing import Briefing
 from kernel.services.dialogue import Dialogue, Ears
 from kernel.services.link import Link, Tail, WorkerDeaf
@@ -33,6 +34,7 @@ from kernel.store.commits.freeze import Freeze
 from kernel.store.commits.journal import Pressing, journal
 from kernel.store.commits.lease import Leased
 from kernel.store.commits.note import note
+from kernel.store.commits.quota import QuotaReached, tell_reached
 from kernel.store.commits.started import Beginning, started
 from kernel.store.commits.trip import answered
 from kernel.store.feed import Feed
@@ -107,7 +109,7 @@ class Supervision:
 
         async def entry(entry: Entry) -> Go | Yield:
             murmur.flush()
-            answer = await self._entry(live, entry, briefing.freeze)
+            answer = await self._entry(live, entry, briefing.freeze, metered=start.backend == "exec")
             for text in strays.of(entry):
                 await log(Log(level="warning", text=text))
             return answer
@@ -139,7 +141,18 @@ class Supervision:
         except LineTooLong as long:
             return Ending("failed", f"the prompt is too long: {long}", cause="invalid")
         except Refused as refused:
+            return await self._refused(leased, link, refused)
+
+    async def _refused(self, leased: Leased, link: Link, refused: Refused) -> Ending:
+        """The end of a worker whose entry was refused. A quota that is used up is told, to it and to all who watch."""
+        if not isinstance(refused, QuotaReached):
             return Ending("failed", refused.text, cause="protocol")
+        author = Author(leased.instruction, leased.epoch)
+        with contextlib.suppress(Refused):  # somebody took the instruction away: nobody asks any more
+            await self._writer.commit(tell_reached, author, refused.quota, refused.limit)
+        with contextlib.suppress(WorkerDeaf):
+            await link.send(Stop(reason=refused.text, deadline_seconds=LEAVE_SECONDS))
+        return Ending("incomplete", refused.text, cause="resource")
 
     def _over_budget(self, leased: Leased, ending: Ending | None) -> Ending | None:
         """``ending``; where it is a budget's, of a started workflow, it waits to be continued instead."""
@@ -148,8 +161,11 @@ class Supervision:
         left = self._purse.allowance(leased.instruction)
         return Ending("yielded", "") if isinstance(left, Exhausted) and left.scope == "workflow" else ending
 
-    async def _entry(self, live: Live, entry: Entry, freeze: Freeze | None) -> Go | Yield:
-        """Make ``entry`` durable, the first one with the prompt it answers, and say what its worker may do next."""
+    async def _entry(self, live: Live, entry: Entry, freeze: Freeze | None, *, metered: bool) -> Go | Yield:
+        """Make ``entry`` durable, the first one with the prompt it answers, and say what its worker may do next.
+
+        Raises Refused; QuotaReached where ``metered``.
+        """
         leased = live.leased
         fault_hook("attempt.entry")
         if entry.usage is not None:
@@ -160,9 +176,15 @@ class Supervision:
             await commit_patiently(self._writer, book_late, leased.instruction, leased.epoch, entry)
             return Yield(k=entry.k)
         untold, live.untold = live.untold, None
-        pressing = await commit_patiently(
-            self._writer, journal, leased.instruction, leased.epoch, entry, first=first, frozen=freeze, beginning=untold
-        )
+        write = partial(journal, first=first, frozen=freeze, beginning=untold, metered=metered)
+        try:
+            pressing = await commit_patiently(self._writer, write, leased.instruction, leased.epoch, entry)
+        except QuotaReached:
+            live.untold = untold
+            if entry.usage is not None:  # what it said is not kept, what it cost is
+                spent = Entry(k=entry.k, kind="session", usage=entry.usage)
+                await commit_patiently(self._writer, journal, leased.instruction, leased.epoch, spent)
+            raise
         fault_hook("attempt.journalled")
         if entry.kind == "reply":
             live.steps += 1

@@ -39,20 +39,12 @@ SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FR
 WHERE space = ? AND seq < ? AND kind NOT IN ('approval', 'due', 'done', 'failed') ORDER BY seq DESC LIMIT ?
 """
 
-SINCE: Final = """
-SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
-WHERE space = ? AND seq > ? AND kind NOT IN ('approval', 'due', 'done', 'failed') ORDER BY seq LIMIT ?
-"""
-
 _END: Final = 2**62
 
 
-def channel(conn: apsw.Connection, space: str, limit: int = 50, since: int | None = None) -> tuple[Message, ...]:
-    """What was said in ``space``, oldest first: the newest ``limit`` messages, or the first after ``since``."""
-    if since is None:
-        return thread(conn, space, _END, limit)
-    rows = conn.execute(SINCE, (space, since, min(limit, LIMIT)))
-    return tuple(message_of(row) for row in rows)
+def channel(conn: apsw.Connection, space: str, limit: int = 50) -> tuple[Message, ...]:
+    """The newest ``limit`` messages of ``space``, oldest first."""
+    return thread(conn, space, _END, limit)
 
 
 def thread(conn: apsw.Connection, space: str, before_seq: int, limit: int) -> tuple[Message, ...]:

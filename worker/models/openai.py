@@ -8,15 +8,8 @@ import trio
 
 from protocol.ipc import Provider, Start
 from worker.conversation import Conversation
-from worker.fit import clean
 from worker.models import openai_wire as wire
-from worker.models.endpoint import (
-    broken,
-    failed,
-    max_tokens,
-    say,
-    unfinished,
-)
+from worker.models.endpoint import max_tokens, say, unfinished
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Live, Reply
 from worker.models.openai_client import OpenAIClient
@@ -54,21 +47,12 @@ class OpenAIModel(OpenAIClient):
     async def _asked(self, request: dict[str, Any], conversation: Conversation, live: Live) -> Reply:
         draft = wire.Draft()
         try:
-            async with await self.client.chat.completions.create(stream=True, **request) as stream:
-                async for chunk in stream:
-                    if text := draft.take(chunk.to_dict()):
-                        await live.delta(clean(text))
-                    else:
-                        await live.progress("answering")
-        except (openai.APIConnectionError, httpx2.HTTPError, ValueError) as error:
-            raise broken(self.provider, error) from error
-        except openai.APIError as error:
-            found = failed(self.provider, error, getattr(error, "response", None))
-            if error.code == _REFUSED and error.param == self._limit:
+            await self.hear(self.client.chat.completions.create(stream=True, **request), draft, live)
+        except Failed as found:
+            error = found.__cause__
+            if isinstance(error, openai.APIError) and error.code == _REFUSED and error.param == self._limit:
                 raise _LimitRefused(found) from error
-            raise found from error
-        except openai.OpenAIError as error:
-            raise broken(self.provider, error) from error
+            raise
         return self._judge(draft).reply(conversation.next_k)
 
     async def _request(self, conversation: Conversation, allowance: int | None) -> dict[str, Any]:

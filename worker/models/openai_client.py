@@ -1,15 +1,17 @@
 """The connection to an endpoint of OpenAI's, for both of its APIs. Importing this imports the SDK."""
 
 import sys
-from typing import Any, Final
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final, Protocol
 
 import httpx2
 import openai
 import trio
 
 from protocol.ipc import Provider, Start
-from worker.models.endpoint import CLOSE_SECONDS, NO_KEY, address, http_client
-from worker.models.model import ListTools
+from worker.fit import clean
+from worker.models.endpoint import CLOSE_SECONDS, NO_KEY, address, broken, failed, http_client
+from worker.models.model import ListTools, Live
 
 BASE_URL: Final = "https://api.openai.com/v1"
 
@@ -21,6 +23,14 @@ class _Client(openai.AsyncOpenAI):
         super().__init__(**options)
         if sys.platform == "linux":
             self._platform = "Linux"
+
+
+class Draft(Protocol):
+    """A reply as it comes."""
+
+    def take(self, event: Mapping[str, Any], /) -> str:
+        """Add what one event of the stream says. Returns the text in it."""
+        ...
 
 
 class OpenAIClient:
@@ -39,6 +49,22 @@ class OpenAIClient:
             max_retries=0,
             http_client=http or http_client(base_url, start.limits),
         )
+
+    async def hear(self, asked: Awaitable[openai.AsyncStream[Any]], draft: Draft, live: Live) -> None:
+        """Fill ``draft`` with what comes, and show its text. Raises Failed, whose cause is the SDK's own error."""
+        try:
+            async with await asked as stream:
+                async for event in stream:
+                    if text := draft.take(event.to_dict()):
+                        await live.delta(clean(text))
+                    else:
+                        await live.progress("answering")
+        except (openai.APIConnectionError, httpx2.HTTPError, ValueError) as error:
+            raise broken(self.provider, error) from error
+        except openai.APIError as error:
+            raise failed(self.provider, error, getattr(error, "response", None)) from error
+        except openai.OpenAIError as error:
+            raise broken(self.provider, error) from error
 
     async def aclose(self) -> None:
         """Close the client. Does not wait for the other side."""

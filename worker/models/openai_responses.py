@@ -2,14 +2,10 @@
 
 from typing import Any, Final
 
-import httpx2
-import openai
-
 from protocol.ipc import Start
 from worker.conversation import Conversation
-from worker.fit import clean
 from worker.models import responses_wire as wire
-from worker.models.endpoint import broken, failed, max_tokens, say, unfinished
+from worker.models.endpoint import max_tokens, say, unfinished
 from worker.models.errors import Failed, cause_in, codes_in, message_in
 from worker.models.model import ListTools, Live, Reply
 from worker.models.openai_client import OpenAIClient
@@ -26,19 +22,7 @@ class ResponsesModel(OpenAIClient):
         await live.progress("asking the model")
         draft = wire.Draft()
         request = _request(self.start, conversation, allowance, wire.tools(await self.list_tools()))
-        try:
-            async with await self.client.responses.create(stream=True, **request) as stream:
-                async for event in stream:
-                    if text := draft.take(event.to_dict()):
-                        await live.delta(clean(text))
-                    else:
-                        await live.progress("answering")
-        except (openai.APIConnectionError, httpx2.HTTPError, ValueError) as error:
-            raise broken(self.provider, error) from error
-        except openai.APIError as error:
-            raise failed(self.provider, error, getattr(error, "response", None)) from error
-        except openai.OpenAIError as error:
-            raise broken(self.provider, error) from error
+        await self.hear(self.client.responses.create(stream=True, **request), draft, live)
         if draft.error is not None:
             raise self._failed(draft.error)
         if not draft.ended:

@@ -34,15 +34,21 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 class Read(Ask, frozen=True, kw_only=True):
     """Arguments of channel_read."""
 
-    since: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Only messages after this seq.")] | None = None
+    since: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Only the first after this seq.")] | None = None
+    before: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Only the newest before this seq.")] | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=READ_LIMIT, description="At most this many, the newest.")] = 50
 
 
 class ChannelText(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages of a space, oldest first."""
+    """Messages of a space, oldest first, of ``total``.
+
+    ``next`` goes into ``since`` if that was given, else ``before``; null: that is all.
+    """
 
     space: str
     messages: tuple[Message, ...]
+    total: int
+    next: int | None
 
 
 async def say(services: Services, caller: Caller, asked: Say) -> Said:
@@ -54,10 +60,14 @@ async def say(services: Services, caller: Caller, asked: Say) -> Said:
 
 
 async def read(services: Services, caller: Caller, asked: Read) -> ChannelText:
-    """The newest messages of the channel, or those after ``since``."""
+    """The newest messages of the channel, those ``before`` one, or the first after ``since``."""
+    if asked.since is not None and asked.before is not None:
+        raise Refused("bad_request", "since and before exclude each other")
     space = caller.identity.space
     if not services.reader.now(finals.expected_in, space).has_channel:
         text = f"{place_of(space)} has no channel: its agents do not hear each other"
         raise Refused("not_a_participant", text, "what is for you is in my_inbox")
-    found = services.reader.now(messages.channel, space, asked.limit, since=asked.since)
-    return ChannelText(space=place_of(space), messages=found)
+    said = messages.Said(space)
+    found = await services.reader.read(messages.page, said, asked.limit, since=asked.since, before=asked.before)
+    following = None if found.next is None else int(found.next)
+    return ChannelText(space=place_of(space), messages=found.messages, total=found.total, next=following)

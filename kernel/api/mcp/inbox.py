@@ -8,19 +8,26 @@ from kernel.api.context import Services
 from kernel.api.mcp.tool import Ask, Caller
 from kernel.store import deliveries
 from kernel.store.commits.acknowledge import acknowledge
+from kernel.store.page import Page
 from protocol.api.messages import InboxRow
 from protocol.errors import Refused
 from protocol.names import message_id, number_of
 
 
 class Look(Ask, frozen=True, kw_only=True):
-    """my_inbox takes no arguments."""
+    """Arguments of my_inbox."""
+
+    after: (
+        Annotated[str, msgspec.Meta(description="Only what came after this message_id: next of an answer.")] | None
+    ) = None
 
 
 class InboxText(msgspec.Struct, frozen=True, kw_only=True):
-    """Deliveries that are not handled, oldest first."""
+    """Deliveries that are not handled, oldest first, of ``total``. ``next`` goes into ``after``; null: that is all."""
 
     deliveries: tuple[InboxRow, ...]
+    total: int
+    next: str | None
 
 
 class Acknowledge(Ask, frozen=True, kw_only=True):
@@ -35,11 +42,14 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
     acknowledged: tuple[str, ...]
 
 
-async def look(services: Services, caller: Caller, _asked: Look) -> InboxText:
+async def look(services: Services, caller: Caller, asked: Look) -> InboxText:
     """What waits for the caller in its space."""
     identity = caller.identity
-    rows = services.reader.now(deliveries.inbox, identity.agent, identity.space)
-    return InboxText(deliveries=rows)
+    page = Page(deliveries.LIMIT, 0 if asked.after is None else _seq(asked.after))
+    found = services.reader.now(deliveries.inbox, identity.agent, identity.space, page.limit + 1, page.after or 0)
+    rows, following = page.cut(found, lambda row: row.message_id)
+    total = services.reader.now(deliveries.count, identity.agent, identity.space)
+    return InboxText(deliveries=rows, total=total, next=following)
 
 
 async def mark(services: Services, caller: Caller, asked: Acknowledge) -> Acknowledged:

@@ -21,14 +21,14 @@ _ROWS: Final = (
     ),
     Tool(
         name="channel_read",
-        description="Read the channel of your workspace, oldest first.",
+        description="Read the channel of your workspace, oldest first. Unless next is null there is more.",
         asks=channel.Read,
         gives=channel.ChannelText,
         handler=channel.read,
     ),
     Tool(
         name="my_inbox",
-        description="List messages that reached you here and are not handled yet.",
+        description="List messages that reached you here and are not handled yet. Unless next is null there is more.",
         asks=inbox.Look,
         gives=inbox.InboxText,
         handler=inbox.look,

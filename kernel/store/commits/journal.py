@@ -7,9 +7,10 @@ import msgspec
 from kernel.store.commits.answer import ASK_AGENT
 from kernel.store.commits.entry_body import store_body
 from kernel.store.commits.freeze import Freeze, freeze
+from kernel.store.commits.quota import use
 from kernel.store.commits.spend import spend
 from kernel.store.commits.started import Beginning, started, tell_started
-from kernel.store.fence import stale
+from kernel.store.fence import held, stale
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.instruction import LARGEST, Usage
@@ -50,12 +51,14 @@ def journal(
     first: int = 0,
     frozen: Freeze | None = None,
     beginning: Beginning | None = None,
+    metered: bool = False,
 ) -> Pressing | None:
     """Write entry ``entry.k`` and book its usage. The same entry again changes nothing. Returns what presses.
 
     ``first`` is the first entry of this attempt: with it ``frozen`` is kept, the prompt that it answers.
-    ``beginning`` is set where nobody has told yet that the worker runs.
-    Raises Refused (stale_attempt; conflict where k is not the next or holds another body).
+    ``beginning`` is set where nobody has told yet that the worker runs. ``metered``: what is written counts for the
+    instruction's quota of bytes.
+    Raises Refused (stale_attempt; conflict where k is not the next or holds another body; quota_reached).
     """
     number = number_of(instruction, "i")
     usage = entry.usage or _NO_USAGE
@@ -80,7 +83,10 @@ def journal(
     agent, name, space, run, lane, steps = row
     if beginning is not None and number is not None:
         tell_started(tx, number, epoch, name, space, beginning)
-    tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *store_body(tx, _encode(entry)), tx.now_ms))
+    body = _encode(entry)
+    if metered:
+        use(tx, held(tx.conn, instruction, epoch), text=body)
+    tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *store_body(tx, body), tx.now_ms))
     if entry.k == first:
         tx.conn.execute(INJECTED, (number,))
         if frozen is not None and number is not None:

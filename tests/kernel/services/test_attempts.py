@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from kernel.agents.belongings import NOTHING, Belongings, belongings
+from kernel.agents.registry import register
 from kernel.agents.trust import agent_units
 from kernel.procs.errors import SpawnTransient
 from kernel.procs.spec import Spec
@@ -16,7 +17,8 @@ from kernel.services import briefing
 from kernel.store import breakers
 from protocol.agent import AgentDefinition
 from protocol.errors import UNREACHED
-from protocol.ipc import Entry, Error, Exited, Result
+from protocol.instruction import Usage
+from protocol.ipc import Entry, Error, Exited, Result, Start, Stop
 from protocol.project import ProjectDefinition
 from protocol.trust import Consent
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core
@@ -125,6 +127,50 @@ async def test_a_program_that_was_written_anew_is_not_run_for_what_was_kept(tmp_
         second = await it.send()
         assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
         assert len(it.launcher.spawned) == 1
+
+
+async def test_a_program_writes_no_more_than_its_quota_of_bytes_over_all_attempts(tmp_path: Path) -> None:
+    """P10: the entry that is too many is not kept; its worker and whoever watches are told, and its cost is booked."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        (tmp_path / ".agents/alice.yaml").write_text(
+            "backend: exec\ncommand: [./run]\nlimits: {bytes: 2KiB}\nretry: {backoff: 0}\n"
+        )
+        (tmp_path / "run").write_text("#!/bin/sh\n")
+        (tmp_path / "run").chmod(0o755)
+        await register(it.catalog, it.writer, it.reader)
+        definition, project = it.catalog.agent("alice").definition, it.catalog.project()
+        (found,) = agent_units(definition, project, belongings(definition, project, tmp_path))
+        it.kept.append(Consent(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+        instruction = await it.send()
+        first = await it.launcher.next()
+        await first.say(Entry(k=0, kind="reply", text="x" * 1500), Error(cause="network", text="gone"))
+        await first.leave(Exited(code=0))
+        second = await it.launcher.next(2)
+        await second.say(Entry(k=1, kind="reply", text="y" * 1500, usage=Usage(input_tokens=7)))
+        assert isinstance(await second.hear(), Start)
+        stop = await second.hear()
+        assert isinstance(stop, Stop)
+        assert "2,048 bytes of text to be kept (limits.bytes)" in stop.reason
+        await second.leave(Exited(code=0))
+        assert await it.until(instruction, lambda status: status not in ("queued", "leased", "running")) == "incomplete"
+        conn = it.database.reader()
+        bodies = [bytes(body) for (body,) in conn.execute("SELECT body FROM entries ORDER BY k")]
+        assert [b"xxx" in body or b"yyy" in body for body in bodies] == [True, False]
+        assert conn.execute("SELECT cause, input_tokens FROM instructions").fetchall() == [("resource", 7)]
+        told = conn.execute("SELECT count(*) FROM events WHERE type = 'quota.reached'").get
+        assert (told, len(it.launcher.spawned)) == (1, 2)
+
+
+async def test_what_our_own_workers_write_is_in_no_quota(tmp_path: Path) -> None:
+    """They cut what they write, and their steps are bounded."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock: [{text: hi}]\nlimits: {bytes: 1KiB}\n")
+        await register(it.catalog, it.writer, it.reader)
+        instruction = await it.send()
+        worker = await it.launcher.next()
+        await worker.say(Entry(k=0, kind="reply", text="x" * 5000, stop_reason="end_turn"), DONE)
+        await worker.leave(Exited(code=0))
+        assert await it.until(instruction, lambda status: status not in ("queued", "leased", "running")) == "done"
 
 
 async def test_what_an_agent_brings_along_is_read_beside_the_kernels_loop(

@@ -4,12 +4,14 @@ from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from hypothesis.strategies import integers
 
 from kernel.store import instructions
 from kernel.store.commits import lease as lease_module
 from kernel.store.commits import park as park_module
 from kernel.store.commits import tick as tick_module
+from tests.kernel.store import soak
 from tests.kernel.store.machine import FileMachine, StoreMachine
 
 _SETTINGS: Final = settings(
@@ -29,6 +31,30 @@ def test_any_sequence_of_commits_agrees_with_the_model() -> None:
 def test_it_does_so_in_a_file_that_is_closed_and_opened_again() -> None:
     """P1, P2, P3: what is in the file is all there is."""
     run_state_machine_as_test(FileMachine, settings=settings(_SETTINGS, max_examples=10, stateful_step_count=60))
+
+
+def test_a_long_trial_says_its_seed_which_gives_the_same_sequences_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a trial found is found again by whoever reads its output."""
+    drawn: list[int] = []
+
+    class Recorder(RuleBasedStateMachine):
+        @rule(number=integers(0, 2**32))
+        def note(self, number: int) -> None:
+            drawn.append(number)
+
+    runs: list[list[int]] = []
+    for number in (7, 7, 8):
+        soak.run(Recorder, 5, number)
+        runs.append(drawn.copy())
+        drawn.clear()
+    first, again, other = runs
+    assert first == again
+    assert first != other
+
+    assert soak.main(["1", "--seed", "7"]) == 0
+    assert capsys.readouterr().out.startswith("seed 7\n")
+    said = [soak.main(["1"]) or capsys.readouterr().out.splitlines()[0] for _ in range(2)]
+    assert said[0] != said[1], "without a seed each run is new"
 
 
 SABOTAGE: Final = {

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 import trio
 
+from kernel.store import deliveries
 from kernel.store.commits.roster import AgentSpec, put_agents
 from protocol.names import AgentKey
 from protocol.tools import OFFERED_TO, TO_MODEL
@@ -77,6 +78,45 @@ async def test_the_channel_is_read_by_limit_and_by_seq(kernel: House) -> None:
     since = newest["messages"][0]["seq"]
     later = (await call(kernel, "channel_read", {"since": since}))["structuredContent"]
     assert [message["text"] for message in later["messages"]] == ["n2"]
+
+
+async def test_no_part_of_a_channel_is_left_out_without_a_word(kernel: House) -> None:
+    """channel_read says how many there are and where the rest begins, in both directions, to the last one."""
+    await kernel.attempt(text="n0")
+    for number in range(1, 5):
+        await call(kernel, "channel_send", {"message": f"n{number}"})
+
+    async def pages(parameter: str, place: int | None) -> list[list[str]]:
+        found: list[list[str]] = []
+        arguments = {"limit": 2} if place is None else {"limit": 2, parameter: place}
+        while len(found) < 5:
+            page = (await call(kernel, "channel_read", arguments))["structuredContent"]
+            assert page["total"] == 5
+            found.append([message["text"] for message in page["messages"]])
+            if page["next"] is None:
+                return found
+            arguments[parameter] = page["next"]
+        raise AssertionError("it has no end")
+
+    assert await pages("before", None) == [["n3", "n4"], ["n1", "n2"], ["n0"]]
+    assert await pages("since", 0) == [["n0", "n1"], ["n2", "n3"], ["n4"]]
+    both = await call(kernel, "channel_read", {"since": 0, "before": 3})
+    assert "exclude each other" in both["structuredContent"]["detail"]
+
+
+async def test_no_part_of_an_inbox_is_left_out_without_a_word(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """my_inbox says how many there are and where the rest begins."""
+    monkeypatch.setattr(deliveries, "LIMIT", 2)
+    await kernel.attempt(text="n0")
+    for number in range(1, 4):
+        await kernel.ask("POST", "/messages", {"to": "alice", "text": f"n{number}"})
+    first = (await call(kernel, "my_inbox"))["structuredContent"]
+    assert ([row["text"] for row in first["deliveries"]], first["total"]) == (["n0", "n1"], 4)
+    assert first["next"] == first["deliveries"][-1]["message_id"]
+    second = (await call(kernel, "my_inbox", {"after": first["next"]}))["structuredContent"]
+    assert ([row["text"] for row in second["deliveries"]], second["total"], second["next"]) == (["n2", "n3"], 4, None)
+    wrong = await call(kernel, "my_inbox", {"after": "soon"})
+    assert (wrong["isError"], wrong["structuredContent"]["code"]) == (True, "bad_request")
 
 
 async def test_the_inbox_lists_what_is_not_handled_and_marks_exactly_what_is_named(kernel: House) -> None:
