@@ -16,12 +16,12 @@ from interface.discovery import (
     HOME,
     IDLE,
     Endpoint,
-    Impostor,
+    NotOurKernel,
     Project,
     Proof,
     prove,
     recorded_endpoint,
-    why_disbelieved,
+    reject_reason,
 )
 from interface.failure import Failure, Unreachable
 from protocol.state_paths import LOG
@@ -155,7 +155,7 @@ class Starter:
             return None
         try:
             proof = prove(self._endpoint, _PROOF_SECONDS)
-        except Impostor as error:
+        except NotOurKernel as error:
             if not self._warned:
                 self._say(f"{error}; starting a kernel")
                 self._warned = True
@@ -182,7 +182,7 @@ class Starter:
             kind = "kernel_configuration" if exited == _EX_CONFIG else "no_kernel"
             raise self._misconfigured(exited) or self._gave_up(f"the kernel ended {how} before it was ready", kind)
         gave_way = exited == 0 and self._spawned is not None and now - self._spawned.at > _AGAIN_SECONDS
-        if gave_way and (reason := why_disbelieved(self._project)):
+        if gave_way and (reason := reject_reason(self._project)):
             raise Failure("no_kernel", f"a kernel runs, and cannot be found: {reason}")
         if self._spawned is None or gave_way:
             self._spawned = spawn(self._project, self._environ, now, *self._flags)
@@ -191,7 +191,7 @@ class Starter:
         """What is wrong with the project file, if that is why the kernel would not start."""
         if exited != _EX_CONFIG:
             return None
-        from interface.loader import mistakes  # noqa: PLC0415  (only for mistakes)
+        from interface.offline import mistakes  # noqa: PLC0415  (only for mistakes)
         from interface.project_file import NAMES  # noqa: PLC0415  (as above)
 
         there = [name for name in NAMES if os.path.exists(os.path.join(self._project.root, name))]

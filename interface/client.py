@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from interface.discovery import Endpoint, prove
 from interface.failure import Failure, Place, Unreachable
-from interface.http1 import Connection, Response
+from interface.http_client import Connection, Response
 from interface.sse import ServerEvent, server_events
 
 REQUEST_SECONDS: Final = 60.0

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from interface.failure import Failure, Unreachable
-from interface.http1 import Address, Connection, parse_address
+from interface.http_client import Address, Connection, parse_address
 from protocol.proof import is_proof
 from protocol.state_paths import PROJECT_MARKS, RECORD, project_state, state_home
 
@@ -57,11 +57,11 @@ class Proof(NamedTuple):
 IDLE: Final = "note: the kernel is in safe mode and starts no work; status says more, stop and start end it"
 
 
-class Disbelieved(Unreachable):
+class Unverified(Unreachable):
     """There is a record, and we may not believe it. The text says why, and what to do."""
 
 
-class Impostor(Unreachable):
+class NotOurKernel(Unreachable):
     """Something listens where our kernel should, and could not prove to be it. It has seen no token."""
 
 
@@ -115,7 +115,7 @@ def recorded_endpoint(project: Project) -> Endpoint | None:
         return None
 
 
-def why_disbelieved(project: Project) -> str | None:
+def reject_reason(project: Project) -> str | None:
     """Why the record that is there is not believed; None where there is none, or nothing is wrong with whose it is."""
     path = os.path.join(project.state, RECORD)
     try:
@@ -143,7 +143,7 @@ def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
         proof, status, version, idle = "", "", "", False
     if not is_proof(proof, endpoint.token, nonce):
         connection.close()
-        raise Impostor(
+        raise NotOurKernel(
             f"what listens at {endpoint.address.authority} is not the kernel that {endpoint.origin} names; "
             "it was not shown the token"
         )

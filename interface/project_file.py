@@ -5,9 +5,9 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from interface.context.folder import Folder
+from interface.context.safe_dir import Folder
 from interface.failure import Failure
-from interface.loader import ask, place_of
+from interface.offline import ask, place_of
 from interface.yaml_edit import Uneditable
 from interface.yaml_reading import NotYaml
 

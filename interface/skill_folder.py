@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from interface.context.folder import Folder
+from interface.context.safe_dir import Folder
 from interface.failure import Failure
-from protocol.toolbox import FetchedSkill, SkillFile, SkillPin
+from protocol.tool_documents import FetchedSkill, SkillFile, SkillPin
 
 HOME: Final = ".agents/skills"
 LOCK: Final = "skills.lock"

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import msgspec
 
-from interface.ancestry import Running, is_below
 from interface.autostart import make_private
 from interface.discovery import HOME, Project, recorded_endpoint
 from interface.failure import Failure
-from protocol.trust import TRUST, TRUST_LIMIT_BYTES, TRUST_LOCK, Consent, Consents, digest_of
+from interface.process_ancestry import Running, is_below
+from protocol.trust import TRUST, TRUST_LIMIT_BYTES, TRUST_LOCK, Grant, Grants, digest_of
 
-_decode: Final = msgspec.json.Decoder(Consents).decode
+_decode: Final = msgspec.json.Decoder(Grants).decode
 
 
 class TrustFile:
@@ -30,7 +30,7 @@ class TrustFile:
         self._project = project
         self._path = os.path.join(project.state, TRUST)
 
-    def kept(self) -> tuple[Consent, ...]:
+    def kept(self) -> tuple[Grant, ...]:
         """What is kept, in the order it was agreed to. Raises Failure where the file cannot be believed."""
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -48,7 +48,7 @@ class TrustFile:
         except msgspec.MsgspecError as error:
             raise self._refused(f"{error}") from error
 
-    def keep(self, units: Iterable[Mapping[str, Any]], now: float) -> tuple[Consent, ...]:
+    def keep(self, units: Iterable[Mapping[str, Any]], now: float) -> tuple[Grant, ...]:
         """Keep ``units`` (protocol.trust.Unit, as JSON), agreed to at ``now`` (seconds). Returns what is kept of them.
 
         What was agreed to before stays: an agent may demand one thing alone and another in a workflow.
@@ -59,11 +59,11 @@ class TrustFile:
         self._change(lambda old: (*(one for one in old if one.digest not in digests), *new))
         return new
 
-    def revoke(self, doomed: Callable[[Consent], bool]) -> tuple[Consent, ...]:
+    def revoke(self, doomed: Callable[[Grant], bool]) -> tuple[Grant, ...]:
         """Take back what is ``doomed``. Returns it."""
-        gone: list[Consent] = []
+        gone: list[Grant] = []
 
-        def without(old: tuple[Consent, ...]) -> tuple[Consent, ...]:
+        def without(old: tuple[Grant, ...]) -> tuple[Grant, ...]:
             gone.extend(one for one in old if doomed(one))
             return tuple(one for one in old if one not in gone)
 
@@ -77,13 +77,13 @@ class TrustFile:
             text = "what is trusted is for people to say: this was run by an agent, below the kernel of the project"
             raise Failure("forbidden", text, "have a person do it, in a terminal of their own")
 
-    def _change(self, change: Callable[[tuple[Consent, ...]], tuple[Consent, ...]]) -> None:
+    def _change(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
         self._check_person()
         with self._locked():
             before = self.kept()
             after = change(before)
             if after != before:
-                self._write(Consents(project=self._project.root, consents=after))
+                self._write(Grants(project=self._project.root, consents=after))
 
     @contextmanager
     def _locked(self) -> Generator[None]:
@@ -103,7 +103,7 @@ class TrustFile:
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
             raise self._refused("its directory must be yours, and nobody else's to write to")
 
-    def _write(self, content: Consents) -> None:
+    def _write(self, content: Grants) -> None:
         """Readers see the old file or the new one."""
         temporary = f"{self._path}.new"
         with suppress(FileNotFoundError):
@@ -120,7 +120,7 @@ class TrustFile:
         return Failure("kernel_configuration", f"{self._path} is not believed: {why}", hint)
 
 
-def _consent(unit: Mapping[str, Any], at: str) -> Consent:
+def _consent(unit: Mapping[str, Any], at: str) -> Grant:
     """What was shown is what is kept: the digest is made of it here."""
     subject, demands = str(unit["subject"]), tuple(str(one) for one in unit["demands"])
-    return Consent(subject=subject, demands=demands, digest=digest_of(subject, demands), at=at)
+    return Grant(subject=subject, demands=demands, digest=digest_of(subject, demands), at=at)

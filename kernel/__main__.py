@@ -7,12 +7,12 @@ import sys
 from datetime import UTC, datetime
 
 from kernel.boot.arguments import Arguments, Boot, parse_arguments
-from kernel.boot.doorstep import Doorstep
-from kernel.boot.init import serve_as_init
-from kernel.boot.log import start_logging
-from kernel.boot.record import publish, withdraw
+from kernel.boot.container_init import serve_as_init
+from kernel.boot.discovery_record import publish, withdraw
+from kernel.boot.health_responder import HealthResponder
+from kernel.boot.log_file import start_logging
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, remedy, take_lock
-from kernel.fault import arm
+from kernel.fault_injection import arm
 from kernel.procs.descriptors import raise_limit
 from protocol.state_paths import LOCK, LOG, RECORD
 from protocol.version import VERSION
@@ -45,7 +45,7 @@ def main() -> int:
 
 def _run(arguments: Arguments) -> int:
     boot = _open_door(arguments)
-    doorstep = Doorstep(boot.listener, boot.token, boot.version)
+    doorstep = HealthResponder(boot.listener, boot.token, boot.version)
     doorstep.open()
     try:
         publish(boot)

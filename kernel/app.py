@@ -14,22 +14,20 @@ from typing import Final
 import trio
 
 from kernel.agents.preload import sdks_for
-from kernel.agents.registry import register
+from kernel.agents.registration import register
 from kernel.api.context import Services
-from kernel.api.serve import serve
-from kernel.boot.arguments import Boot
-from kernel.boot.doorstep import Doorstep
-from kernel.boot.heap import give_back_large_blocks, settle_heap
-from kernel.house import House, build
-from kernel.policy.boots import WAY_OUT
+from kernel.api.server import serve
+from kernel.boot.arguments import Boot, give_back_large_blocks, tune_gc
+from kernel.boot.health_responder import HealthResponder
+from kernel.policy.restart import WAY_OUT
 from kernel.procs.launcher import LauncherUnknown
 from kernel.procs.sweep import sweep
-from kernel.services.stopping import Stopping, stop_on_signals
-from kernel.store.commits.boots import asked_to_stop
-from kernel.store.commits.end_ephemeral import end_ephemeral
-from kernel.store.commits.recover import recover
+from kernel.services.shutdown import ShutdownRequest, stop_on_signals
 from kernel.store.database import Database, open_database
 from kernel.store.errors import CannotOpen, CannotSave, StorageFailed
+from kernel.store.transitions.close import end_ephemeral
+from kernel.store.transitions.recovery import asked_to_stop, recover
+from kernel.wiring import Kernel, build
 from protocol.errors import Refused
 from protocol.state_paths import DATABASE
 
@@ -45,7 +43,7 @@ LADDER_SECONDS: Final = 10.0
 """From the end of its grace until a worker's tree is gone, however it behaves (promises.md 4.6), and its end booked."""
 
 
-def run(boot: Boot, doorstep: Doorstep) -> int:
+def run(boot: Boot, doorstep: HealthResponder) -> int:
     """Run the kernel behind ``boot``'s door until it is stopped. Returns the exit code."""
     _warn_if_the_log_is_gone(boot)
     give_back_large_blocks()
@@ -116,7 +114,7 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
             yield error
 
 
-async def _live(house: House, boot: Boot, doorstep: Doorstep) -> None:
+async def _live(house: Kernel, boot: Boot, doorstep: HealthResponder) -> None:
     services = house.services
     house.run_dir.mkdir(mode=0o700, exist_ok=True)
     swept = await sweep(house.run_dir)
@@ -143,7 +141,7 @@ async def _live(house: House, boot: Boot, doorstep: Doorstep) -> None:
         services.writer.close()
 
 
-async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> None:
+async def _serve_until_stopped(house: Kernel, boot: Boot, doorstep: HealthResponder) -> None:
     async with trio.open_nursery() as rooms:
         rooms.start_soon(stop_on_signals, house.stopping)
         await rooms.start(house.vitals.run)
@@ -165,7 +163,7 @@ async def _serve_until_stopped(house: House, boot: Boot, doorstep: Doorstep) -> 
             rooms.start_soon(keep, "reload", house.reload.run)
             await rooms.start(keep, "dispatcher", partial(house.dispatcher.dispatch, rooms))
         logger.info("kernel.ready %s", house.services.about.url)
-        settle_heap()
+        tune_gc()
         house.vitals.ready("safe mode" if house.safe_mode.is_set() else house.services.about.url)
         grace_seconds = await house.stopping.asked()
         house.vitals.stopping()
@@ -188,7 +186,7 @@ async def _serve_to_end(
     scope.cancel()
 
 
-async def leave_at_last(stopping: Stopping, scope: trio.CancelScope, grace_seconds: float) -> None:
+async def leave_at_last(stopping: ShutdownRequest, scope: trio.CancelScope, grace_seconds: float) -> None:
     """Asked twice, or when every stop ladder is over: trees are killed, the next kernel takes up their work.
 
     What is left to wait for then, such as a disk that is full, must not keep the kernel (promise P8).

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from protocol.memory import Tier, Visibility
+from protocol.agent_memory import Tier, Visibility
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ def digest_of(subject: str, demands: Iterable[str]) -> str:
     return hashlib.sha256(msgspec.json.encode([subject, *demands])).hexdigest()
 
 
-class Unit(msgspec.Struct, frozen=True, kw_only=True):
+class TrustUnit(msgspec.Struct, frozen=True, kw_only=True):
     """What one ``subject`` (``agent alice``, ``workflow .workflows/review.yaml``) would run or reach."""
 
     subject: str
@@ -39,10 +39,10 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
         return self.digest == digest_of(self.subject, self.demands)
 
 
-def unit(subject: str, demands: Iterable[str]) -> Unit:
+def unit(subject: str, demands: Iterable[str]) -> TrustUnit:
     """The unit of ``subject`` with its ``demands``."""
     found = tuple(demands)
-    return Unit(subject=subject, demands=found, digest=digest_of(subject, found))
+    return TrustUnit(subject=subject, demands=found, digest=digest_of(subject, found))
 
 
 def workflow_subject(file: str) -> str:
@@ -50,7 +50,7 @@ def workflow_subject(file: str) -> str:
     return f"workflow {file}"
 
 
-class Consent(Unit, frozen=True, kw_only=True):
+class Grant(TrustUnit, frozen=True, kw_only=True):
     """A unit that was agreed to. ``at`` is when, as RFC 3339."""
 
     at: str
@@ -61,29 +61,29 @@ class Consent(Unit, frozen=True, kw_only=True):
         return self.digest[:SHORT]
 
 
-class Consents(msgspec.Struct, frozen=True, kw_only=True):
+class Grants(msgspec.Struct, frozen=True, kw_only=True):
     """The file. ``project`` is the root it is for: another project's consents count for nothing here."""
 
     project: str
-    consents: tuple[Consent, ...] = ()
+    consents: tuple[Grant, ...] = ()
 
-    def sound(self, project: str) -> tuple[Consent, ...]:
+    def sound(self, project: str) -> tuple[Grant, ...]:
         """Those that are for ``project`` and say what their digest stands for."""
         return tuple(one for one in self.consents if one.genuine) if self.project == project else ()
 
 
-class Asked(Unit, frozen=True, kw_only=True):
+class Demand(TrustUnit, frozen=True, kw_only=True):
     """A unit that nobody agreed to; ``before`` is what was agreed to for the same subject, if anything was."""
 
     before: tuple[str, ...] = ()
 
 
-def changes(asked: Asked) -> tuple[str, ...]:
+def changes(asked: Demand) -> tuple[str, ...]:
     """What is new against what was agreed to before; empty where only the order differs, or something is gone."""
     return tuple(one for one in asked.demands if one not in asked.before)
 
 
-class TrustRow(Unit, frozen=True, kw_only=True):
+class TrustRow(TrustUnit, frozen=True, kw_only=True):
     """A unit of the project's files now. ``added``: what was not in it when it was last agreed to."""
 
     state: Standing
@@ -101,12 +101,12 @@ class TrustList(msgspec.Struct, frozen=True, kw_only=True):
     """``awk trust list`` and GET /trust: what is kept."""
 
     schema: Literal["awk/trust-list/1"] = "awk/trust-list/1"
-    consents: tuple[Consent, ...]
+    consents: tuple[Grant, ...]
 
 
-class Demanded(msgspec.Struct, frozen=True, kw_only=True):
+class Demands(msgspec.Struct, frozen=True, kw_only=True):
     """What the loader found in the files it was asked about; ``skipped`` are files that are wrong."""
 
     schema: Literal["awk/demanded/1"] = "awk/demanded/1"
-    units: tuple[Unit, ...]
+    units: tuple[TrustUnit, ...]
     skipped: tuple[str, ...] = ()

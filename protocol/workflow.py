@@ -19,9 +19,9 @@ from protocol.agent import (
     Thinking,
     Timeouts,
 )
-from protocol.ballot import LONGEST_SECONDS, SHORTEST_SECONDS, Method, TieBreaker
 from protocol.budget import AgentBudget, RunBudget
 from protocol.project import WorkspaceProvider
+from protocol.voting import LONGEST_SECONDS, SHORTEST_SECONDS, Method, TieBreaker
 
 RESERVED_VARIABLES: Final = frozenset({"env", "params", "workflow", "workspace", "source", "message", "match"})
 """Names a setup step may not take in ``as``."""

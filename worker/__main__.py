@@ -13,8 +13,8 @@ import msgspec
 
 from protocol.ipc import COOKIE_VARIABLE, Fork
 from worker import signals
-from worker.child import take_frames
-from worker.titles import set_title
+from worker.fork.child import take_frames
+from worker.process_title import set_title
 
 Converse = Callable[[int, int, str | None], int]
 KEEPER_FLAG: Final = "--keeper"
@@ -41,7 +41,7 @@ def _converse(receive: int, send: int, cookie: str | None) -> int:
 
 def run_keeper(lifeline_fd: int) -> int:
     """Be a keeper without a zygote: stdio is the child's, and the order is the first line on the lifeline."""
-    from worker import keeper  # noqa: PLC0415  (a worker that is run directly has none)
+    from worker.fork import keeper  # noqa: PLC0415  (a worker that is run directly has none)
 
     os.set_inheritable(lifeline_fd, False)
     signals.ignore()

@@ -7,22 +7,22 @@ from functools import partial
 from protocol.ipc import Error, Result, Start, ToolCall
 from protocol.tools import AUTH_REQUEST, ON_DEMAND
 from worker.conversation import Conversation
-from worker.fit import TooLarge
-from worker.link import Link, LinkLost, Stopped
+from worker.daemon_mcp import DaemonMcp
+from worker.entry_limits import TooLarge
+from worker.io.base import WorkerIO
+from worker.kernel_link import Link, LinkLost, Stopped
 from worker.loop import run
-from worker.mcp import DaemonMcp
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Model
 from worker.permission import NoTool, Permission
-from worker.tool import Hands, Outcome, Own, ToolSpec
-from worker.waits import Waits
+from worker.tool import BuiltinTool, Outcome, ToolRunners, ToolSpec
 
 Connect = Callable[[Start, ListTools], Model]
 """Makes the model of an attempt. Raises Failed."""
 
 
 async def attempt(
-    start: Start, link: Link, waits: Waits, connect: Connect, own: Mapping[str, Own]
+    start: Start, link: Link, waits: WorkerIO, connect: Connect, own: Mapping[str, BuiltinTool]
 ) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it. ``own`` are the tools that are not the kernel's."""
     conversation: Conversation | None = None
@@ -44,9 +44,14 @@ def crashed(error: Exception) -> Error:
 
 
 async def _play(
-    start: Start, conversation: Conversation, link: Link, waits: Waits, connect: Connect, own: Mapping[str, Own]
+    start: Start,
+    conversation: Conversation,
+    link: Link,
+    waits: WorkerIO,
+    connect: Connect,
+    own: Mapping[str, BuiltinTool],
 ) -> Result:
-    reach = Reach(start, waits, own, doubtful=_pending(conversation) if start.interrupted else "")
+    reach = ToolAccess(start, waits, own, doubtful=_pending(conversation) if start.interrupted else "")
     model = connect(start, partial(offered, reach, own, frozenset(start.tools)))
     try:
         return await run(
@@ -62,16 +67,16 @@ async def _play(
         await reach.aclose()
 
 
-class Reach:
+class ToolAccess:
     """What calls need: the kernel's tools and ours. Made when something is called, for much work calls nothing."""
 
-    def __init__(self, start: Start, waits: Waits, own: Mapping[str, Own], doubtful: str) -> None:
+    def __init__(self, start: Start, waits: WorkerIO, own: Mapping[str, BuiltinTool], doubtful: str) -> None:
         self._start = start
         self._waits = waits
         self._own = own
         self._doubtful = doubtful
         self._kernel: DaemonMcp | None = None
-        self._hands: Hands | None = None
+        self._hands: ToolRunners | None = None
 
     async def tools(self) -> tuple[ToolSpec, ...]:
         """The kernel's tools. Raises Failed."""
@@ -93,11 +98,11 @@ class Reach:
             self._kernel = DaemonMcp(self._start.mcp.url, self._start.token, self._waits)
         return self._kernel
 
-    def _make(self) -> Hands:
+    def _make(self) -> ToolRunners:
         kernel = self._connection()
-        return Hands(
+        return ToolRunners(
             kernel=kernel,
-            own={**self._own, AUTH_REQUEST: Own(hand=NoTool())},
+            own={**self._own, AUTH_REQUEST: BuiltinTool(hand=NoTool())},
             seconds=self._start.limits.tool_seconds,
             waits=self._waits,
             doubtful=self._doubtful,
@@ -111,7 +116,9 @@ def _pending(conversation: Conversation) -> str:
     return last.pending_key if last is not None and last.pending is not None else ""
 
 
-async def offered(kernel: Reach, own: Mapping[str, Own], switched_on: frozenset[str]) -> tuple[ToolSpec, ...]:
+async def offered(
+    kernel: ToolAccess, own: Mapping[str, BuiltinTool], switched_on: frozenset[str]
+) -> tuple[ToolSpec, ...]:
     """What a model is told of: the kernel's tools, without what is not switched on, then ours. Raises Failed."""
     mine = tuple(tool.spec for tool in own.values() if tool.spec is not None)
     return (*(spec for spec in await kernel.tools() if ON_DEMAND.get(spec.name, "") in {"", *switched_on}), *mine)

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from protocol.ipc import Entry, Start, ToolCall, Turn
-from worker.fit import shorten
+from worker.entry_limits import shorten
 
 ID_LIMIT: Final = 64
 """How much of a provider's id goes into a call's key: it tells a fresh start from a resume, no more."""

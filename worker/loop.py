@@ -12,7 +12,7 @@ from protocol.errors import Cause
 from protocol.ipc import Entry, Go, Limits, Result, Yield
 from worker.conversation import Conversation
 from worker.models.errors import Failed
-from worker.models.model import Live, Model
+from worker.models.model import Model, StreamSink
 from worker.tool import Caller
 
 INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
@@ -22,7 +22,7 @@ INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
 ASK_AGAIN: Final = frozenset({"tool_use", "pause_turn", "fired"})
 
 
-class Recorder(Live, Protocol):
+class Recorder(StreamSink, Protocol):
     """The link, as the loop needs it."""
 
     async def record(self, entry: Entry) -> Go | Yield:
@@ -95,7 +95,7 @@ def conclude(conversation: Conversation, limits: Limits) -> Result | None:
 
 
 async def _next(
-    conversation: Conversation, model: Model, hands: Caller, live: Live, allowance: int | None
+    conversation: Conversation, model: Model, hands: Caller, live: StreamSink, allowance: int | None
 ) -> Entry | None:
     """What happens next; None where a call waits for somebody to approve it: then it is the next attempt's."""
     last = conversation.last

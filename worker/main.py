@@ -12,20 +12,19 @@ from typing import Final
 
 from protocol.agent import MockExit
 from protocol.backends import CLIS
-from protocol.codec import encode
 from protocol.ipc import COOKIE_VARIABLE, Error, Ready, Result, Start
+from protocol.ndjson import encode
 from protocol.version import VERSION
 from worker.attempt import Connect, attempt
-from worker.desk import Desk
-from worker.hearing import Hearing
-from worker.link import Link, LinkLost, Stopped
+from worker.io.base import WorkerIO, run_blocking
+from worker.io.poll import PollIO
+from worker.kernel_link import ControlChannel, Link, LinkLost, Stopped
 from worker.models.errors import Failed
 from worker.models.mock import SHELL, MockModel, die, is_script
 from worker.models.model import ListTools, Model
+from worker.process_title import set_title
 from worker.shell import Confine, Shell
-from worker.titles import set_title
-from worker.tool import Own
-from worker.waits import Waits, drive
+from worker.tool import BuiltinTool
 
 EXIT_DONE: Final = 0
 """The terminal frame was sent."""
@@ -76,8 +75,8 @@ def serve(
     tree. A model's client looks at the environment itself: for one, ``environ`` becomes the same; a script is spared
     the hundred pages that this copies. ``connect`` makes the model where it is none of the known ones (a rehearsal).
     """
-    hearing = Hearing()
-    desk = Desk(hearing, stdin_fd, stdout_fd)
+    hearing = ControlChannel()
+    desk = PollIO(hearing, stdin_fd, stdout_fd)
     start = _start(desk)
     if start is not None:
         started(start)
@@ -88,20 +87,20 @@ def serve(
         return
     environ.clear()
     environ.update(_env(start, cookie))
-    from worker import on_trio  # noqa: PLC0415  (a worker that plays a script needs no event loop)
+    from worker.io import trio_io  # noqa: PLC0415  (a worker that plays a script needs no event loop)
 
-    work: on_trio.Attempt = (
+    work: trio_io.Attempt = (
         partial(import_module("worker.backends.attempt").attempt, start, env=_env(start, cookie))
         if start.backend in CLIS
         else _attempt(start, connect or partial(_adapter, die=die), _env(start, cookie))
     )
-    on_trio.run(hearing, stdin_fd, stdout_fd, work, leave)
+    trio_io.run(hearing, stdin_fd, stdout_fd, work, leave)
 
 
-def _start(desk: Desk) -> Start | None:
+def _start(desk: PollIO) -> Start | None:
     """Say that we are there, and hear what we are to do; None where the kernel does not want us any more."""
     try:
-        drive(desk.send(encode(Ready(pid=os.getpid(), version=VERSION))))
+        run_blocking(desk.send(encode(Ready(pid=os.getpid(), version=VERSION))))
         return desk.start()
     except (LinkLost, Stopped):
         return None
@@ -113,11 +112,11 @@ def _env(start: Start, cookie: str | None) -> dict[str, str]:
 
 def _attempt(
     start: Start, connect: Connect, env: dict[str, str]
-) -> Callable[[Link, Waits], Awaitable[Result | Error | None]]:
+) -> Callable[[Link, WorkerIO], Awaitable[Result | Error | None]]:
     """An attempt on Trio's loop. Only one that has tools loads any."""
     if not _has_tools(start):
         return partial(attempt, start, connect=connect, own={})
-    return partial(import_module("worker.own_tools").attempt_with_tools, start, connect=connect, env=env)
+    return partial(import_module("worker.builtin_tools").attempt_with_tools, start, connect=connect, env=env)
 
 
 def _has_tools(start: Start) -> bool:
@@ -125,7 +124,7 @@ def _has_tools(start: Start) -> bool:
     return bool(start.tools or start.mcp_servers or start.skills)
 
 
-def _play(start: Start | None, desk: Desk, cookie: str | None, die: Die, leave: Leave) -> None:
+def _play(start: Start | None, desk: PollIO, cookie: str | None, die: Die, leave: Leave) -> None:
     """Play a script from its start to its terminal frame, blocking."""
     hearing = desk.hearing
     link = Link(desk, hearing)
@@ -138,11 +137,13 @@ def _play(start: Start | None, desk: Desk, cookie: str | None, die: Die, leave: 
             idempotency_key=start.idempotency_key,
             confine=_confine(start),
         )
-        ended = drive(attempt(start, link, desk, partial(_script, desk=desk, die=die), {SHELL: Own(hand=shell)}))
+        ended = run_blocking(
+            attempt(start, link, desk, partial(_script, desk=desk, die=die), {SHELL: BuiltinTool(hand=shell)})
+        )
     if hearing.stop is not None and ended is None:
         ended = Error(cause="cancelled", text=f"stopped: {hearing.stop.reason}")
     if ended is not None:
-        drive(link.finish(ended))
+        run_blocking(link.finish(ended))
     leave(link.lost or ended is None)
 
 
@@ -154,16 +155,16 @@ def _confine(start: Start) -> Confine:
     return partial(wrap, start=start)
 
 
-def _script(start: Start, _list_tools: ListTools, *, desk: Desk, die: Die) -> Model:
+def _script(start: Start, _list_tools: ListTools, *, desk: PollIO, die: Die) -> Model:
     return MockModel(start.mock, start.mock_counts, desk, die)
 
 
 def _adapter(start: Start, list_tools: ListTools, *, die: Die) -> Model:
     """The model of a provider. Only here, and only for its own dialect, is an SDK imported."""
     if is_script(start):
-        from worker.on_trio import TrioWaits  # noqa: PLC0415  (loaded by now)
+        from worker.io.trio_io import TrioIO  # noqa: PLC0415  (loaded by now)
 
-        return MockModel(start.mock, start.mock_counts, TrioWaits(), die)
+        return MockModel(start.mock, start.mock_counts, TrioIO(), die)
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
     connect: Connect = import_module(f"worker.models.{start.provider.dialect}").connect

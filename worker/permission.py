@@ -14,7 +14,7 @@ import msgspec
 from protocol.agent import Approval
 from protocol.ipc import Refusal
 from protocol.tools import AUTH_REQUEST
-from worker.tool import Granted, Hand, Outcome
+from worker.tool import Outcome, Permit, ToolRunner
 
 _REFUSED: Final[Mapping[str, tuple[Refusal, str]]] = MappingProxyType(
     {"denied": ("denied", "it was denied"), "expired": ("expired", "it was not approved")}
@@ -36,13 +36,13 @@ class Permission:
     """Asks ``kernel`` about calls, as far as ``policy`` wants that."""
 
     policy: Approval
-    kernel: Hand
+    kernel: ToolRunner
 
     def wanted(self, *, read_only: bool) -> bool:
         """Whether a call has to be asked about first."""
         return self.policy == "all" or (self.policy != "auto" and not read_only)
 
-    async def ask(self, name: str, args: dict[str, Any], key: str) -> Granted | Outcome:
+    async def ask(self, name: str, args: dict[str, Any], key: str) -> Permit | Outcome:
         """Whether a call may run, or the outcome in its place. Raises Failed.
 
         Bound to exactly this call: its key, the tool, its arguments.
@@ -54,7 +54,7 @@ class Permission:
         if answer.decision == "pending":
             return Outcome(asked.text, pending=True)
         if answer.decision == "granted":
-            return Granted(first=answer.first)
+            return Permit(first=answer.first)
         refused, why = _REFUSED.get(answer.decision, (None, answer.decision))
         words = f"{name} was not run: {why}"
         return Outcome(f"{words}: {answer.reason}" if answer.reason else words, is_error=True, refused=refused)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.ipc import Sandbox, Start
-from worker import tree
+from worker import process_tree
 
 _SYSTEM: Final = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap",
@@ -74,11 +74,15 @@ def ask_to_leave(outside: int) -> bool:
 
     Not to bubblewrap itself: it would go at once, with nobody left who sees how its program ends, and when.
     """
-    for first in tree.children(outside):
-        begun = {pid: facts.start_time for pid in tree.children(first) if (facts := tree.stat(pid)) is not None}
+    for first in process_tree.children(outside):
+        begun = {
+            pid: facts.start_time
+            for pid in process_tree.children(first)
+            if (facts := process_tree.stat(pid)) is not None
+        }
         if begun:
             program = min(begun, key=begun.__getitem__)  # others there are orphans of its own
-            tree.signal_child(program, signal.SIGTERM, parent=first)
+            process_tree.signal_child(program, signal.SIGTERM, parent=first)
             return True
     return False
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from worker.desk import Desk
+from worker.io.poll import PollIO
 from worker.tool import BACKGROUND, Outcome
 
 OUTPUT_LIMIT_BYTES: Final = 256 * 1024
@@ -34,7 +34,7 @@ class Shell:
     """Runs ``/bin/sh -c``. Standard output and error are one stream; standard input is empty."""
 
     def __init__(
-        self, *, desk: Desk, cwd: str, env: dict[str, str], idempotency_key: str, confine: Confine = tuple
+        self, *, desk: PollIO, cwd: str, env: dict[str, str], idempotency_key: str, confine: Confine = tuple
     ) -> None:
         self._desk = desk
         self._confine = confine

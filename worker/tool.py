@@ -11,8 +11,8 @@ import msgspec
 
 from protocol.ipc import Json, Refusal, ToolCall
 from protocol.tools import CONTEXT_FAMILIES
-from worker.fit import TOOL_RESULT_LIMIT_BYTES, shorten
-from worker.waits import Waits
+from worker.entry_limits import TOOL_RESULT_LIMIT_BYTES, shorten
+from worker.io.base import WorkerIO
 
 UNKNOWN: Final = "the outcome is unknown, check before you repeat it"
 INTERRUPTED: Final = f"it was interrupted, perhaps when it had begun: {UNKNOWN}"
@@ -39,13 +39,13 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class Permit:
     """A call may be run. ``first``: nobody was told so before, so that it has not begun."""
 
     first: bool
 
 
-class Hand(Protocol):
+class ToolRunner(Protocol):
     """Something that runs calls. ``key`` names the call for a ledger: the same on every attempt."""
 
     def run(self, name: str, args: dict[str, Any], key: str) -> Coroutine[Any, Any, Outcome]:
@@ -62,13 +62,13 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
+class BuiltinTool:
     """A tool that is the worker's own. Without a ``spec`` no model is told of it, and nobody asked (a script's shell).
 
     ``read_only``: a call changes nothing, so it may be run again, and without asking.
     """
 
-    hand: Hand
+    hand: ToolRunner
     spec: ToolSpec | None = None
     read_only: bool = False
 
@@ -80,7 +80,7 @@ class Permits(Protocol):
         """Whether a call has to be asked about first."""
         ...
 
-    def ask(self, name: str, args: dict[str, Any], key: str) -> Coroutine[Any, Any, Granted | Outcome]:
+    def ask(self, name: str, args: dict[str, Any], key: str) -> Coroutine[Any, Any, Permit | Outcome]:
         """Whether a call may be run, or the outcome in its place."""
         ...
 
@@ -94,16 +94,16 @@ class Caller(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class ToolRunners:
     """All tools of a worker: its own by name, everything else at the kernel.
 
     ``doubtful`` is the key of a call that an earlier attempt may have begun.
     """
 
-    kernel: Hand
-    own: Mapping[str, Own]
+    kernel: ToolRunner
+    own: Mapping[str, BuiltinTool]
     seconds: float
-    waits: Waits
+    waits: WorkerIO
     doubtful: str = ""
     permits: Permits | None = None
     """None: nobody is asked about anything."""
@@ -136,11 +136,11 @@ class Hands:
         read_only = self.read_only(name)
         return read_only is False or (name not in self.own and not name.startswith(CONTEXT_FAMILIES))
 
-    async def _leave(self, name: str, args: dict[str, Any], key: str) -> Granted | Outcome:
+    async def _leave(self, name: str, args: dict[str, Any], key: str) -> Permit | Outcome:
         """Whether the call may be run. Raises Failed."""
         read_only = self.read_only(name)
         if self.permits is None or read_only is None or not self.permits.wanted(read_only=read_only):
-            return Granted(first=False)
+            return Permit(first=False)
         return await self.permits.ask(name, args, key)
 
 
@@ -154,7 +154,7 @@ def as_object(args: Json) -> dict[str, Any] | None:
 
 
 def arguments_json(text: str) -> Json:
-    """A model's arguments as JSON. What is none becomes a JSON string, which no tool takes: see ``Hands.run``."""
+    """A model's arguments as JSON. What is none becomes a JSON string, which no tool takes: see ``ToolRunners.run``."""
     if not text.strip():
         return Json(b"{}")
     try:

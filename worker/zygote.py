@@ -17,14 +17,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from protocol.codec import FrameReader, encode
 from protocol.ipc import Exited, Fork, Ping, Pong, Preloaded, Retire, ZygoteFrame
-from worker import keeper, preload, signals, tree
+from protocol.ndjson import FrameReader, encode
+from worker import process_tree, signals
 from worker.__main__ import work
-from worker.child import Work, errno_name
 from worker.descriptors import receive_descriptors
-from worker.sigchld import ChildSignal, reap
-from worker.titles import set_title
+from worker.fork import keeper, preload
+from worker.fork.child import Work, errno_name
+from worker.process_title import set_title
+from worker.process_tree import ChildSignal, reap
 
 GRACE_SECONDS: Final = 1.0
 """After the kernel is gone: time for keepers to kill their trees, before this kills the keepers too."""
@@ -75,7 +76,7 @@ class Zygote:
         self._keepers.difference_update(ended)
         if lost_keeper or self._orphans or overdue:
             spare = frozenset[int]() if overdue else self._keepers
-            self._orphans = tree.signal_descendants(signal.SIGKILL, spare=spare) > 0
+            self._orphans = process_tree.signal_descendants(signal.SIGKILL, spare=spare) > 0
 
     def _listen(self) -> None:
         try:
@@ -163,7 +164,7 @@ def main() -> int:
     signals.ignore()
     os.set_inheritable(control_fd, False)
     os.chdir("/")
-    tree.become_subreaper()
+    process_tree.become_subreaper()
     set_title("zygote", modules)
     control = socket.socket(fileno=control_fd)
     preload.load(frozenset(filter(None, modules.split(","))))

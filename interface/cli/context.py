@@ -3,24 +3,22 @@
 import argparse
 import os
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Final, NamedTuple, TextIO
 
-from interface.cli.escape import one_line
-from interface.cli.output import Output
+from interface.cli.output import Output, one_line
 from interface.client import Client
 from interface.clock import Clock
 from interface.discovery import (
     IDLE,
     URL,
-    Disbelieved,
-    Impostor,
+    NotOurKernel,
     Project,
+    Unverified,
     find_project,
     given_endpoint,
     prove,
     recorded_endpoint,
-    why_disbelieved,
+    reject_reason,
 )
 from interface.failure import Failure, Unreachable
 
@@ -28,7 +26,7 @@ _REMOTE: Final = "github:"
 _NOT_TEXT: Final = "the message is not UTF-8 text"
 
 
-class World(NamedTuple):
+class Streams(NamedTuple):
     """What the edge of the program hands in; nothing below reads the real one."""
 
     program: str
@@ -43,7 +41,7 @@ class World(NamedTuple):
 class Context:
     """The world as one command sees it."""
 
-    def __init__(self, world: World, args: argparse.Namespace, params: tuple[str, ...], cwd: str) -> None:
+    def __init__(self, world: Streams, args: argparse.Namespace, params: tuple[str, ...], cwd: str) -> None:
         self.program, self.stdin, self.out, self.environ, self.clock, self.system_awk = world
         self.args = args
         self.params = params
@@ -111,12 +109,11 @@ class Context:
         stopped = any(client.was_stopped for client in self._clients)
         return self.find_kernel() if stopped else self.started_kernel()
 
-    def answer(self, body: bytes, view: str, *more: object) -> int:
-        """Print the kernel's document: as it is with ``--json``, else as ``interface.cli.views.<view>`` shows it."""
+    def answer(self, body: bytes, lines: Callable[..., list[str]], *more: object) -> int:
+        """Print the kernel's document: as it is with ``--json``, else as ``lines`` shows it."""
         if self.args.json:
             self.out.document(body)
         else:
-            lines: Callable[..., list[str]] = import_module(f"interface.cli.views.{view}").lines
             self.out.lines(lines(body, self.out.screen, *more))
         return 0
 
@@ -157,12 +154,12 @@ class Context:
         return f"the project has a workflow of this name: {self.program} run {name}" if os.path.isfile(known) else None
 
     def _missing(self) -> Unreachable:
-        reason = why_disbelieved(self.project)
-        return Disbelieved(reason) if reason else Unreachable(f"no kernel runs for {self.project.root}")
+        reason = reject_reason(self.project)
+        return Unverified(reason) if reason else Unreachable(f"no kernel runs for {self.project.root}")
 
     def why_down(self, error: Unreachable) -> str:
         """What to say of a kernel that is not there, where that is no error."""
-        told = bool(self.environ.get(URL)) or isinstance(error, (Disbelieved, Impostor))
+        told = bool(self.environ.get(URL)) or isinstance(error, (Unverified, NotOurKernel))
         return f"note: {error}" if told else f"no kernel runs for {self.project.root}"
 
     def _await_kernel(self, *flags: str, may_spawn: bool) -> Client:
@@ -184,7 +181,7 @@ class Context:
 
 def _remote(named: str) -> str:
     """``named`` as it is, if it is the name of a remote workflow. Raises Failure (usage) before anything is asked."""
-    from protocol.remote import RemoteRejected, parse_remote  # noqa: PLC0415  (takes urllib: most workflows are here)
+    from protocol.remote_ref import RemoteRejected, parse_remote  # noqa: PLC0415  (takes urllib: most workflows are here)
 
     try:
         return str(parse_remote(named))

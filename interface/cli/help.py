@@ -2,13 +2,12 @@
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from types import MappingProxyType
 from typing import Final, cast
 
+from interface.cli.command_table import COMMANDS, Command
 from interface.cli.exits import MEANINGS
-from interface.cli.parsing import Configure, parser_for
-from interface.cli.table import COMMANDS, Command
+from interface.cli.parsing import parser_for
 
 TARGETS: Final = "alice (direct message)   @review[:tag] (a workflow's channel)   alice@review[:tag] (alice in it)"
 
@@ -61,7 +60,7 @@ def commands_page(program: str = "agent-worker") -> str:
     """docs/reference/commands.md: every command with its usage and arguments, from the table and the parsers."""
     parts = ["# Commands", "", f"`awk` is the same program as `{program}`. Targets: {TARGETS}", ""]
     for command in COMMANDS:
-        configure: Configure = import_module(command.module).configure
+        configure, _ = command.load()
         parser = parser_for(command, program, configure)
         parts += [f"## {command.word}", "", str(parser.description), *_arguments(parser), ""]
         for word, verb in _verbs(parser).items():

@@ -4,16 +4,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Final, TextIO, cast
 
-from interface.cli.context import Context, World
+from interface.cli.command_table import BY_WORD, Command, meant_command
+from interface.cli.context import Context, Streams
 from interface.cli.exits import Exit, Interrupted, of_failure
 from interface.cli.output import Output, OutputLost
 from interface.cli.parsing import parser_for, split_params
 from interface.cli.runner_log import RunnerStream, is_read_by_runner
-from interface.cli.slips import meant_command
-from interface.cli.table import BY_WORD, Command
 from interface.clock import Clock
 from interface.failure import Failure, Unreachable
 
@@ -32,7 +30,7 @@ def main(program: str, words: Sequence[str], system_awk: str) -> int:
             reconfigure(errors="backslashreplace")
     if is_read_by_runner(os.environ):
         sys.stdout, sys.stderr = RunnerStream(sys.stdout), RunnerStream(sys.stderr)
-    world = World(
+    world = Streams(
         program=program,
         stdin=sys.stdin,
         out=Output(sys.stdout, sys.stderr, os.environ),
@@ -48,7 +46,7 @@ def _opened(mode: str, stream: TextIO | None) -> TextIO:
     return cast(TextIO, open(os.devnull, mode)) if stream is None else stream
 
 
-def run(words: Sequence[str], world: World) -> int:
+def run(words: Sequence[str], world: Streams) -> int:
     """Run one command line. Returns the exit code; never raises what users can cause."""
     try:
         if not words or words[0] in _HELP:
@@ -75,18 +73,18 @@ def _unread(lost: Exception, out: Output) -> int:
     return Exit.FAILED
 
 
-def _command(command: Command, words: Sequence[str], world: World) -> int:
-    module = import_module(command.module)
+def _command(command: Command, words: Sequence[str], world: Streams) -> int:
+    configure, run_command = command.load()
     own, params = split_params(command, words)
     try:
-        args = parser_for(command, world.program, module.configure).parse_args(own)
+        args = parser_for(command, world.program, configure).parse_args(own)
     except SystemExit:  # it printed its help
         return Exit.OK
     except Failure as failure:
         return _failed(failure, world.out, as_json="--json" in own)
     context = Context(world, args, params, _directory())
     try:
-        return _run(module.run, context)
+        return _run(run_command, context)
     finally:
         context.close()
 
@@ -135,7 +133,7 @@ def _directory() -> str:
         return ""
 
 
-def _unknown(words: Sequence[str], world: World) -> int:
+def _unknown(words: Sequence[str], world: Streams) -> int:
     word = words[0]
     meant = meant_command(word)
     if word.startswith("-"):

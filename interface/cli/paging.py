@@ -2,12 +2,13 @@
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from interface.cli.context import Context
 from interface.client import Client
 
+View = Callable[..., list[str]]
 Document = dict[str, Any]
 """One protocol.api.document.Page, as JSON."""
 LONGEST: Final = 1000
@@ -40,7 +41,7 @@ def count_flag(parser: argparse.ArgumentParser, default: int = LONGEST, what: st
     parser.add_argument("-n", type=_count, default=default, metavar="N", help=f"{what} (default: {default}; 0: all)")
 
 
-def show_list(context: Context, path: str, listing: Listing, view: str, query: Mapping[str, str] | None = None) -> int:
+def show_list(context: Context, path: str, listing: Listing, view: View, query: Mapping[str, str] | None = None) -> int:
     """Print the first rows of the list at ``path``, as many as ``-n`` says; what is left out is told on stderr."""
     document = fetch_list(context.kernel(), path, listing, context.args.n, query or {})
     context.answer(json.dumps(document, ensure_ascii=False).encode(), view)

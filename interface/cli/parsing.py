@@ -1,10 +1,18 @@
-"""Words to arguments: one argparse parser per command, with our manner of errors and the flags that all have."""
+"""Words to arguments: one argparse parser per command, with our manner of errors and the flags that all have.
+
+Amounts as people type them: money in USD, and numbers of tokens. What is no limit is an error, not ignored.
+
+Durations as people type them: ``500ms``, ``10s``, ``1h30m``, or bare seconds.
+"""
 
 import argparse
+import re
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from types import MappingProxyType
+from typing import Final, NoReturn
 
-from interface.cli.table import Command
+from interface.cli.command_table import Command
 from interface.failure import Failure
 
 Configure = Callable[[argparse.ArgumentParser], None]
@@ -89,3 +97,37 @@ def target_argument(parser: argparse.ArgumentParser) -> None:
 def message_argument(parser: argparse.ArgumentParser) -> None:
     """MESSAGE, or ``-``."""
     parser.add_argument("message", metavar="MESSAGE", help="the text; - reads it from standard input")
+
+
+_USD: Final = re.compile(r"\$?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})", re.ASCII)
+_TOKENS: Final = re.compile(r"\d{1,12}", re.ASCII)
+
+
+def usd(text: str) -> float:
+    """``0.50`` or ``$2``. Raises ArgumentTypeError, which argparse shows as a usage error."""
+    match = _USD.fullmatch(text)
+    if match is None or not 0 < float(match[1]) <= 1_000_000:
+        raise ArgumentTypeError(f"{text!r} is not an amount of USD: write it as 0.50, more than 0")
+    return float(match[1])
+
+
+def tokens(text: str) -> int:
+    """A whole number, more than 0. Raises ArgumentTypeError."""
+    if not _TOKENS.fullmatch(text) or int(text) == 0:
+        raise ArgumentTypeError(f"{text!r} is not a number of tokens: write it as 50000, more than 0")
+    return int(text)
+
+
+_SECONDS: Final = MappingProxyType({"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0})
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_PLAIN: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+
+
+def duration(text: str) -> float:
+    """``text`` in seconds. Raises ArgumentTypeError, which argparse shows as a usage error."""
+    if _PLAIN.fullmatch(text):
+        return float(text)
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ArgumentTypeError(f"{text!r} is not a duration: use 500ms, 10s, 5m, 2h or 1h30m")
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)

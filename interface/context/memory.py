@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
-from interface.context.folder import Folder, Unusable
-from interface.context.place import Place, open_context, unwritable
+from interface.context.agent_dir import AgentDir, open_context, unwritable
+from interface.context.safe_dir import Folder, Unusable
 from interface.failure import Failure
 from interface.yaml_edit import Uneditable, with_value, without_value
 from interface.yaml_reading import NotYaml, read
-from protocol.memory import (
+from protocol.agent_layout import MEMORY
+from protocol.agent_memory import (
     SUFFIX,
     TIERS,
     Entry,
@@ -21,35 +22,36 @@ from protocol.memory import (
     tier_of,
     value_of,
 )
-from protocol.personal import MEMORY
 
 
-class Kept(NamedTuple):
+class StoredEntry(NamedTuple):
     """An entry, and the file in ``memory/`` that it is in."""
 
     entry: Entry
     file: str
 
 
-class Recall(NamedTuple):
+class SearchResult(NamedTuple):
     """What a memory holds, core first, and what was skipped (fault SF17), with the reason."""
 
-    kept: tuple[Kept, ...]
+    kept: tuple[StoredEntry, ...]
     skipped: tuple[str, ...]
 
 
-def recall(place: Place) -> Recall:
+def find(place: AgentDir) -> SearchResult:
     """All that the agent knows. Raises Failure (bad_definition)."""
     try:
         with open_context(place) as context, context.folder(MEMORY) as folder:
             return _recall(folder)
     except FileNotFoundError:
-        return Recall((), ())
+        return SearchResult((), ())
     except OSError as error:
         raise Failure("failed", str(error)) from error
 
 
-def keep(place: Place, key: str, value: str, tier: Tier | None = None, visibility: Visibility | None = None) -> Kept:
+def set_(
+    place: AgentDir, key: str, value: str, tier: Tier | None = None, visibility: Visibility | None = None
+) -> StoredEntry:
     """Set ``key``; where it was known, what is not given stays. Raises Failure."""
     try:
         with open_context(place, make=True) as context, context.folder(MEMORY, make=True) as folder, folder.locked():
@@ -63,7 +65,7 @@ def keep(place: Place, key: str, value: str, tier: Tier | None = None, visibilit
         raise unwritable(place, error) from error
 
 
-def forget(place: Place, key: str) -> None:
+def delete(place: AgentDir, key: str) -> None:
     """Remove ``key``, wherever it is. Raises Failure (not_found)."""
     found = False
     try:
@@ -84,21 +86,23 @@ def unknown(name: str, key: str) -> Failure:
     return Failure("not_found", f"{name} knows nothing of {key!r}", f"see what there is: awk agent memory {name}")
 
 
-def _new(old: Kept | None, key: str, value: str, tier: Tier | None, visibility: Visibility | None) -> Kept:
+def _new(
+    old: StoredEntry | None, key: str, value: str, tier: Tier | None, visibility: Visibility | None
+) -> StoredEntry:
     """What is to be kept, and where: an entry stays in its file, unless that is the file of another tier."""
     was = old.entry if old is not None else Entry(key, value)
     new = was._replace(value=value, tier=tier or was.tier, visibility=visibility or was.visibility, source="")
     stays = old is not None and (new.tier == was.tier or old.file not in map(file_of, TIERS))
-    return Kept(check_entry(new), old.file if old is not None and stays else file_of(new.tier))
+    return StoredEntry(check_entry(new), old.file if old is not None and stays else file_of(new.tier))
 
 
-def _set(folder: Folder, new: Kept, *, remove: Kept | None) -> None:
+def _set(folder: Folder, new: StoredEntry, *, remove: StoredEntry | None) -> None:
     _edit(folder, new.file, lambda text: _with_entry(text, new))
     if remove is not None and remove.file != new.file:
         _remove(folder, remove.file, new.entry.key)
 
 
-def _with_entry(text: str, new: Kept) -> str:
+def _with_entry(text: str, new: StoredEntry) -> str:
     """``text`` with the entry; one that says more than its value is changed key by key, so that comments stay."""
     key, said = new.entry.key, value_of(new.entry, new.file)
     assert isinstance(said, str | dict)
@@ -119,8 +123,8 @@ def _remove(folder: Folder, file: str, key: str) -> None:
         folder.remove(file)
 
 
-def _recall(folder: Folder) -> Recall:
-    kept: list[Kept] = []
+def _recall(folder: Folder) -> SearchResult:
+    kept: list[StoredEntry] = []
     skipped: list[str] = []
     for file in sorted(folder.names(SUFFIX), key=_order):
         try:
@@ -130,9 +134,9 @@ def _recall(folder: Folder) -> Recall:
             continue
         known = {one.entry.key: one.file for one in kept}
         faults += [f"{entry.key} is in {known[entry.key]} too" for entry in entries if entry.key in known]
-        kept += [Kept(entry, file) for entry in entries if entry.key not in known]
+        kept += [StoredEntry(entry, file) for entry in entries if entry.key not in known]
         skipped += [f"{folder.shown}/{file}: {fault}" for fault in faults]
-    return Recall(tuple(kept), tuple(skipped))
+    return SearchResult(tuple(kept), tuple(skipped))
 
 
 def _order(file: str) -> tuple[int, bool, str]:

@@ -3,11 +3,11 @@
 import time
 from typing import Final, NamedTuple
 
-from interface.context.folder import Folder, Unusable
-from interface.context.place import Place, open_context, unwritable
+from interface.context.agent_dir import AgentDir, open_context, unwritable
+from interface.context.safe_dir import Folder, Unusable
 from interface.failure import Failure
-from protocol.notes import SUFFIX, Note, NoteRejected, content, file_name, note, order
-from protocol.personal import NOTES
+from protocol.agent_layout import NOTES
+from protocol.agent_memory import NOTES_SUFFIX, Note, NoteRejected, content, file_name, note, order
 
 _TRIES: Final = 100
 
@@ -19,7 +19,7 @@ class Notes(NamedTuple):
     skipped: tuple[str, ...]
 
 
-def read_notes(place: Place) -> Notes:
+def read_notes(place: AgentDir) -> Notes:
     """The notes of the agent. Raises Failure (bad_definition)."""
     try:
         with open_context(place) as context, context.folder(NOTES) as folder:
@@ -30,7 +30,7 @@ def read_notes(place: Place) -> Notes:
         raise Failure("failed", str(error)) from error
 
 
-def add_note(place: Place, text: str, wall_seconds: float) -> Note:
+def add_note(place: AgentDir, text: str, wall_seconds: float) -> Note:
     """Write a note; its file is named by the time (UTC) and its first words. Raises Failure."""
     stamp = time.strftime("%Y-%m-%d-%H%M%S", time.gmtime(wall_seconds))
     try:
@@ -44,9 +44,9 @@ def add_note(place: Place, text: str, wall_seconds: float) -> Note:
 
 
 def _create(folder: Folder, name: str, body: str) -> str:
-    stem = name.removesuffix(SUFFIX)
+    stem = name.removesuffix(NOTES_SUFFIX)
     for number in range(1, _TRIES):
-        free = name if number == 1 else f"{stem}-{number}{SUFFIX}"
+        free = name if number == 1 else f"{stem}-{number}{NOTES_SUFFIX}"
         try:
             folder.create(free, body)
         except FileExistsError:
@@ -58,7 +58,7 @@ def _create(folder: Folder, name: str, body: str) -> str:
 def _read(folder: Folder) -> Notes:
     notes: list[Note] = []
     skipped: list[str] = []
-    for file in sorted(folder.names(SUFFIX), key=order):
+    for file in sorted(folder.names(NOTES_SUFFIX), key=order):
         try:
             notes.append(note(file, folder.read(file)))
         except Unusable as error:

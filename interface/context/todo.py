@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from interface.context.place import Place, open_context, unwritable
+from interface.context.agent_dir import AgentDir, open_context, unwritable
 from interface.failure import Failure
-from protocol.personal import TODO, TODO_FILE
-from protocol.todo import Item, TodoRejected, items_of
+from protocol.agent_layout import TODO, TODO_FILE
+from protocol.agent_memory import Item, TodoRejected, items_of
 
 
 class Todos(NamedTuple):
@@ -16,7 +16,7 @@ class Todos(NamedTuple):
     skipped: tuple[str, ...]
 
 
-def read_todos(place: Place) -> Todos:
+def read_todos(place: AgentDir) -> Todos:
     """The todo list of the agent. Raises Failure (bad_definition)."""
     try:
         with open_context(place) as context, context.folder(TODO) as folder:
@@ -27,7 +27,7 @@ def read_todos(place: Place) -> Todos:
         raise Failure("failed", str(error)) from error
 
 
-def change_todos(place: Place, change: Callable[[str], str]) -> Todos:
+def change_todos(place: AgentDir, change: Callable[[str], str]) -> Todos:
     """The list after ``change`` of its text. Raises Failure."""
     try:
         with open_context(place, make=True) as context, context.folder(TODO, make=True) as folder, folder.locked():

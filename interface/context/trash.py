@@ -10,9 +10,9 @@ import shutil
 import time
 from typing import Final, NamedTuple
 
-from interface.context.place import Place, is_marked
+from interface.context.agent_dir import AgentDir, is_marked
 from interface.failure import Failure
-from protocol.personal import AGENT_SUFFIX, AGENTS, CONVERSATIONS, TRASH
+from protocol.agent_layout import AGENT_SUFFIX, AGENTS, CONVERSATIONS, TRASH
 
 _IGNORE: Final = ".gitignore"
 _TRIES: Final = 100
@@ -21,7 +21,7 @@ _TRIES: Final = 100
 class Trashed(NamedTuple):
     """What was moved. ``folder`` and ``left`` (a directory that is not ours, and stays) are as seen from the root."""
 
-    place: Place
+    place: AgentDir
     folder: str
     moved_context: bool
     left: str | None
@@ -35,7 +35,7 @@ class Trashed(NamedTuple):
         return " && ".join(moves)
 
 
-def move_away(place: Place, wall_seconds: float) -> Trashed:
+def move_away(place: AgentDir, wall_seconds: float) -> Trashed:
     """Move the agent's file, and its context if it is ours. Raises Failure; then all is where it was."""
     directory = os.path.join(place.root, place.directory)
     ours = is_marked(place)
@@ -66,7 +66,7 @@ def remove_conversations(trashed: Trashed) -> None:
     )
 
 
-def _move_context(place: Place, directory: str, folder: str, file: str) -> None:
+def _move_context(place: AgentDir, directory: str, folder: str, file: str) -> None:
     try:
         os.rename(os.path.realpath(directory), os.path.join(place.root, folder, place.name))
     except OSError:
@@ -75,7 +75,7 @@ def _move_context(place: Place, directory: str, folder: str, file: str) -> None:
         raise
 
 
-def _new_folder(place: Place, wall_seconds: float) -> str:
+def _new_folder(place: AgentDir, wall_seconds: float) -> str:
     """Make a folder of its own in the trash, which git does not see. Raises OSError."""
     trash = os.path.join(place.root, AGENTS, TRASH)
     os.makedirs(trash, exist_ok=True)

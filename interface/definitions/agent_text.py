@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from protocol.yaml_text import Value, document
+from protocol.yaml_writer import Value, document
 
 _ORDER: Final = ("model", "backend", "provider", "prompt", "soul")
 _MOCK: Final = "mock"

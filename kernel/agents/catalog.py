@@ -1,30 +1,33 @@
 """The agents of a project, as ``.agents/`` has them when one is asked for: an edit counts from the next lease.
 
 A stale definition costs trust: a file is read again unless it is certain that it is what was read before.
+
+An agent made at run time (``awk new``, POST /agents): the request checked by the rules of the agent file.
 """
 
 import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Any, Final
 
-from kernel.agents.belongings import KEYS, belongings
-from kernel.agents.declared import Parsed, place_of
-from kernel.agents.definition import AGENT_SHAPES, Named, check_agent, convert_agent, place_at
-from kernel.agents.partial import check_partial
-from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project, read_project
-from kernel.source.files import FileMissing, folder_errors, inside, read_bytes, read_text, tree_of
-from kernel.source.glance import Glance, Glances
-from kernel.source.located import Converter
-from kernel.source.nodes import Node
-from kernel.source.problems import BadDefinition, Problems, fail
-from kernel.source.spelling import suggest
+import msgspec
+
+from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, check_partial, convert_agent, place_at
+from kernel.agents.project import PROJECT_FILES, Parsed, ProjectFile, parse_project, place_of, read_project
+from kernel.agents.providers import MOCK
+from kernel.agents.resources import KEYS, belongings
+from kernel.source.convert import Converter
+from kernel.source.diagnostics import BadDefinition, Diagnostics, fail
+from kernel.source.files import FileMissing, FileStat, StatCache, folder_errors, inside, read_bytes, read_text, tree_of
+from kernel.source.suggest import suggest
+from kernel.source.yaml_tree import Node
 from protocol.agent import AgentDefinition
+from protocol.agent_layout import default_dir
+from protocol.api.agents import AgentRequest
 from protocol.api.problem import FileError
 from protocol.errors import Refused
 from protocol.names import NameRejected, check_name
-from protocol.personal import default_dir
 from protocol.project import ProjectDefinition
 
 AGENTS: Final = ".agents"
@@ -32,7 +35,7 @@ SUFFIX: Final = ".yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedAgent:
     """A definition and the file it came from, as seen from the project's root."""
 
     definition: AgentDefinition
@@ -40,10 +43,10 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class AgentScan:
     """All agent files at once: those that are sound, and what is wrong with the others."""
 
-    loaded: tuple[Loaded, ...]
+    loaded: tuple[LoadedAgent, ...]
     errors: tuple[FileError, ...]
     broken: tuple[tuple[str, tuple[FileError, ...]], ...] = ()
     """``errors`` by the name of the agent that they keep from being had."""
@@ -53,10 +56,10 @@ class Survey:
 class _Kept:
     """What a file came to: how it looked before it was read, and what was in it."""
 
-    seen: Glance
+    seen: FileStat
     data: bytes
     project: ProjectDefinition
-    loaded: Loaded
+    loaded: LoadedAgent
 
 
 class Catalog:
@@ -64,9 +67,9 @@ class Catalog:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._glances = Glances()
+        self._glances = StatCache()
         self._project_paths = tuple(str(root / file) for file in PROJECT_FILES)
-        self._project_seen: tuple[Glance, ...] = ()
+        self._project_seen: tuple[FileStat, ...] = ()
         self._project: tuple[ProjectFile | None, Parsed] = (None, Parsed(ProjectDefinition()))
         self._agents: dict[str, _Kept] = {}
 
@@ -95,7 +98,7 @@ class Catalog:
         """The file that the agent ``name`` is defined in, whether it is sound or not."""
         return self._path(name, self.kept_project())
 
-    def agent(self, name: str, project: ProjectDefinition | None = None) -> Loaded:
+    def agent(self, name: str, project: ProjectDefinition | None = None) -> LoadedAgent:
         """The agent ``name`` as its file says now.
 
         Raises Refused(unknown_agent) where there is no file, BadDefinition where it is wrong.
@@ -110,7 +113,7 @@ class Catalog:
         inline = project.agents.get(name)
         if isinstance(inline, AgentDefinition):
             self.system_text(inline, path)
-            return Loaded(inline, path)
+            return LoadedAgent(inline, path)
         seen, kept = self._glances.at(f"{self.root}/{path}"), self._agents.get(name)
         if kept is not None and seen.settled and kept.seen == seen and kept.project is project:
             return kept.loaded
@@ -122,7 +125,7 @@ class Catalog:
                 raise self._bad_entry(name, f"there is no file {path}", "correct the path, or remove it") from None
             raise self._unknown(name) from None
         same = kept is not None and kept.data == data and kept.project is project
-        loaded = kept.loaded if kept is not None and same else Loaded(self.parse(name, path, data, project), path)
+        loaded = kept.loaded if kept is not None and same else LoadedAgent(self.parse(name, path, data, project), path)
         if loaded.definition.prompt.system_file is None:  # else another file decides too
             self._agents[name] = _Kept(seen, data, project, loaded)
         return loaded
@@ -131,7 +134,7 @@ class Catalog:
         """What ``data`` comes to as the file ``path`` of the agent ``name``. Raises BadDefinition."""
         node, problems = tree_of(data, path)
         own = PurePath(path).stem == name
-        named = Named(name, f"the file is called {name}{SUFFIX}" if own else "the project file calls it so")
+        named = NameSource(name, f"the file is called {name}{SUFFIX}" if own else "the project file calls it so")
         definition = convert_agent(node, named, Converter(problems, AGENT_SHAPES), problems)
         elsewhere: tuple[FileError, ...] = ()
         if definition is None:
@@ -161,7 +164,9 @@ class Catalog:
         except FileMissing:
             raise fail(shown, f"{prompt.system_file[:200]} is not there", where=where) from None
 
-    def check_system_file(self, definition: AgentDefinition, node: Node, problems: Problems, where: str = "") -> None:
+    def check_system_file(
+        self, definition: AgentDefinition, node: Node, problems: Diagnostics, where: str = ""
+    ) -> None:
         """Note in ``problems`` why the ``system_file`` of ``definition`` cannot be read now, if it cannot."""
         if definition.prompt.system_file is None or definition.prompt.system is not None:
             return
@@ -173,7 +178,12 @@ class Catalog:
             problems.add(place_at(node, key), at, error.errors[0].message, error.errors[0].hint)
 
     def check_belongings(
-        self, definition: AgentDefinition, node: Node, project: ProjectDefinition, problems: Problems, where: str = ""
+        self,
+        definition: AgentDefinition,
+        node: Node,
+        project: ProjectDefinition,
+        problems: Diagnostics,
+        where: str = "",
     ) -> tuple[FileError, ...]:
         """Note in ``problems`` which keys of ``definition`` name files that are not there.
 
@@ -189,10 +199,10 @@ class Catalog:
             return tuple(fault for fault in error.errors if fault.where not in KEYS)
         return ()
 
-    def survey(self) -> Survey:
+    def survey(self) -> AgentScan:
         """Every agent file. Raises BadDefinition only for the project file."""
         project = self.project()
-        loaded: list[Loaded] = []
+        loaded: list[LoadedAgent] = []
         contexts: dict[str, str] = {}
         broken = dict(self._project[1].broken)
         for stem in sorted({*self._stems(), *project.agents} - broken.keys()):
@@ -208,7 +218,7 @@ class Catalog:
                 continue  # deleted since it was listed
         told = tuple(sorted(broken.items()))
         each = tuple(error for _, errors in told for error in errors)
-        return Survey(tuple(loaded), (*folder_errors(self.root, AGENTS), *each), told)
+        return AgentScan(tuple(loaded), (*folder_errors(self.root, AGENTS), *each), told)
 
     def stamp(self) -> frozenset[tuple[str, int, int]]:
         """Another one than before where an agent file came, went or was written. Cheap: no agent is read."""
@@ -263,7 +273,7 @@ def context_dir(definition: AgentDefinition) -> str:
     return os.path.normpath(definition.context.dir or default_dir(definition.name))
 
 
-def _alone(one: Loaded, contexts: dict[str, str]) -> Loaded:
+def _alone(one: LoadedAgent, contexts: dict[str, str]) -> LoadedAgent:
     """``one``, whose context is no other's: two agents would write over each other (CF12). Raises BadDefinition.
 
     ``contexts`` are those so far, each with the agent whose it is.
@@ -282,3 +292,35 @@ def _is_name(text: str) -> bool:
     except NameRejected:
         return False
     return True
+
+
+_SHOWN: Final = "request"
+
+
+def agent_from_request(request: AgentRequest, name: str, project: ProjectDefinition) -> AgentDefinition:
+    """The definition that ``request`` asks for, under ``name``. Raises BadDefinition."""
+    if request.system is None and request.mock is None and not _is_mock(request):
+        raise fail(_SHOWN, "is missing", "give one: new -s TEXT, or system in the request", where="prompt")
+    keys: dict[str, Any] = {"model": request.model}
+    keys |= {
+        key: value
+        for key, value in (
+            ("backend", request.backend),
+            ("provider", request.provider),
+            ("prompt", None if request.system is None else {"system": request.system}),
+            ("mock", request.mock),
+        )
+        if value is not None
+    }
+    node, problems = tree_of(msgspec.json.format(msgspec.json.encode(keys)), _SHOWN)
+    definition = convert_agent(node, NameSource(name, "asked for"), Converter(problems, AGENT_SHAPES), problems)
+    if definition is not None:
+        check_agent(definition, node, project, problems)
+    problems.check()
+    assert definition is not None
+    return definition
+
+
+def _is_mock(request: AgentRequest) -> bool:
+    """Whether it plays a script, and needs no prompt."""
+    return request.backend == MOCK or request.model.startswith(f"{MOCK}/")

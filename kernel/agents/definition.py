@@ -1,17 +1,23 @@
 """One agent from a tree of nodes: conversion, and the rules between its keys. Where the tree came from is not known.
 
 Used for ``.agents/<name>.yaml``, for inline agents of workflows and for agents made over REST.
+
+What ``approval`` may be called in a file beside the words that are kept.
+
+Keys of the agent file that are known and not taken yet: refused with a reason, never accepted and ignored.
+
+An agent with mistakes in some keys: what is wrong between the others is said at the same time.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
-from kernel.agents.approval_words import kept_word
 from kernel.agents.environment import name_fault
-from kernel.agents.later import REFUSED_KEYS, REFUSED_VALUES
+from kernel.agents.mcp_servers import full_servers, read_only_faults, server_faults
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
 from kernel.agents.model_options import untaken
 from kernel.agents.providers import (
@@ -23,17 +29,47 @@ from kernel.agents.providers import (
     route,
 )
 from kernel.agents.schedule import faults
-from kernel.agents.servers import full_servers, read_only_faults, server_faults
 from kernel.agents.tools import name_faults
-from kernel.source.located import Converter, Shapes
-from kernel.source.nodes import MapNode, Node, ScalarNode
-from kernel.source.problems import Place, Problems
-from protocol.agent import Action, AgentDefinition, Rule
+from kernel.source.convert import Converter, TypeRules
+from kernel.source.diagnostics import Diagnostics, Location
+from kernel.source.yaml_tree import MapNode, Node, ScalarNode
+from protocol.agent import Action, AgentDefinition, Approval, Prompt, Rule
+from protocol.agent_layout import dir_fault
 from protocol.backends import BACKENDS, EXEC
-from protocol.personal import dir_fault
 from protocol.project import ProjectDefinition
 
-AGENT_SHAPES: Final = Shapes(
+_MEANT: Final[Mapping[str, Approval]] = MappingProxyType({"never": "auto", "reads": "ask"})
+"""never: nobody is asked. reads: what only reads goes without."""
+
+
+def kept_word(node: Node) -> Node:
+    """The value as it is kept."""
+    if not isinstance(node, ScalarNode) or node.text not in _MEANT:
+        return node
+    return replace(node, text=_MEANT[node.text])
+
+
+NOT_YET: Final = "is not supported in this version"
+_REMOVE: Final = "remove it: nothing would act on it"
+
+_AGENT_KEYS: Final = ("memory", "scopes")
+
+REFUSED_KEYS: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
+    {
+        **{(AgentDefinition, key): (f"{key} {NOT_YET}", _REMOVE) for key in _AGENT_KEYS},
+        (AgentDefinition, "system_prompt"): ("unknown key 'system_prompt'", "write prompt: {system: ...}"),
+        (AgentDefinition, "system"): ("unknown key 'system'", "write prompt: {system: ...}"),
+        (Prompt, "append"): (
+            "append is for a workflow that refers to an agent",
+            "write all of the prompt under system or system_file",
+        ),
+    }
+)
+
+REFUSED_VALUES: Final[Mapping[tuple[type, str], Mapping[str, str]]] = MappingProxyType({})
+
+
+AGENT_SHAPES: Final = TypeRules(
     short_forms=MappingProxyType(
         {
             (AgentDefinition, "approval"): kept_word,
@@ -48,7 +84,7 @@ AGENT_SHAPES: Final = Shapes(
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NameSource:
     """The name an agent must have, and what gives it: the file's name, or a key of a workflow."""
 
     name: str
@@ -56,7 +92,7 @@ class Named:
 
 
 def convert_agent(
-    node: Node, named: Named, converter: Converter, problems: Problems, where: str = ""
+    node: Node, named: NameSource, converter: Converter, problems: Diagnostics, where: str = ""
 ) -> AgentDefinition | None:
     """The agent that ``node`` describes; None where it was wrong (``problems`` says why). Not yet checked."""
     own, rest = _without_name(node)
@@ -69,7 +105,7 @@ def convert_agent(
 
 
 def check_agent(
-    definition: AgentDefinition, node: Node, project: ProjectDefinition, problems: Problems, where: str = ""
+    definition: AgentDefinition, node: Node, project: ProjectDefinition, problems: Diagnostics, where: str = ""
 ) -> None:
     """Note what is wrong between the keys of ``definition``: model, prompt, context, mock, env, schedule."""
     check = _Check(definition, node, problems, where)
@@ -91,7 +127,7 @@ def plain_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
 class _Check:
     """One agent under examination."""
 
-    def __init__(self, definition: AgentDefinition, node: Node, problems: Problems, where: str) -> None:
+    def __init__(self, definition: AgentDefinition, node: Node, problems: Diagnostics, where: str) -> None:
         self._agent = definition
         self._node = node
         self._problems = problems
@@ -188,7 +224,7 @@ class _Check:
         self._problems.add(place_at(self._node, key), _join(self._where, key) + suffix, message, hint)
 
 
-def place_at(node: Node, path: str) -> Place:
+def place_at(node: Node, path: str) -> Location:
     """The place of the key at the end of ``path`` (``prompt.system_file``), or of the nearest key above it."""
     place = node.place
     current: Node | None = node
@@ -212,3 +248,39 @@ def _without_name(node: Node) -> tuple[Node | None, Node]:
 
 def _join(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
+
+
+_KEYS: Final = frozenset(info.encode_name for info in msgspec.structs.fields(AgentDefinition))
+_DECIDING: Final = frozenset({"backend", "model"})
+_MISSING: Final = "is missing"
+
+
+def check_partial(
+    node: Node, named: NameSource, project: ProjectDefinition, problems: Diagnostics, where: str = ""
+) -> None:
+    """Check those keys of ``node`` that ``problems`` has nothing against; for where it could not be converted."""
+    if not isinstance(node, MapNode) or problems.full:
+        return
+    wrong = {_key(error.where, where) for error in problems.errors}
+    sound = MapNode(tuple(pair for pair in node.entries if pair[0].text not in wrong | {"name"}), node.place)
+    definition = Converter(Diagnostics(problems.path), AGENT_SHAPES).struct(
+        sound, AgentDefinition, where, {"name": named.name}
+    )
+    if definition is None:
+        return
+    found = Diagnostics(problems.path, problems.text)
+    definition = msgspec.structs.replace(definition, mock=plain_rules(definition.mock))
+    check_agent(definition, sound, project, found, where)
+    # A key that is not known may be the missing one in other letters; what a wrong backend needs nobody can say.
+    unsure = bool(wrong - _KEYS or wrong & _DECIDING)
+    for error in found.errors:
+        follows = _key(error.where, where) in wrong or (unsure and error.message.startswith(_MISSING))
+        if not follows:
+            problems.add(Location(error.line, error.column), error.where, error.message, error.hint)
+
+
+def _key(where: str, above: str) -> str:
+    """The key of the agent that ``where`` is in; empty for what is not in it."""
+    if above and not where.startswith(f"{above}."):
+        return ""
+    return where[len(above) :].removeprefix(".").partition(".")[0].partition("[")[0]

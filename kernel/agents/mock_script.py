@@ -4,8 +4,8 @@ import re
 import signal
 from typing import Final
 
-from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
-from kernel.source.problems import Place, Problems
+from kernel.source.diagnostics import Diagnostics, Location
+from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import Action, MockExit, Rule
 
 MAX_PATTERN: Final = 1000
@@ -33,7 +33,7 @@ def full_exit(node: Node) -> Node:
     return MapNode(((_word(key, node.place), node),), node.place)
 
 
-def check_script(rules: tuple[Rule, ...], node: Node, where: str, problems: Problems) -> None:
+def check_script(rules: tuple[Rule, ...], node: Node, where: str, problems: Diagnostics) -> None:
     """Note what is wrong with ``rules``, which were converted from ``node``."""
     full = full_rules(node)
     for index, rule in enumerate(rules):
@@ -56,7 +56,9 @@ def plain_exit(action: Action) -> Action:
 class _Check:
     """One action, and where to note what is wrong with it."""
 
-    def __init__(self, problems: Problems, node: Node, where: str, rule: Rule, pattern: re.Pattern[str] | None) -> None:
+    def __init__(
+        self, problems: Diagnostics, node: Node, where: str, rule: Rule, pattern: re.Pattern[str] | None
+    ) -> None:
         self._problems = problems
         self._node = node
         self._where = where
@@ -93,7 +95,7 @@ class _Check:
             for child in children:
                 self._variables(child)
 
-    def _variable(self, name: str, written: str, after: Place) -> None:
+    def _variable(self, name: str, written: str, after: Location) -> None:
         place = self._problems.find(written, after)
         known = _KNOWN_VARIABLE.fullmatch(name)
         if known is None:
@@ -116,7 +118,7 @@ class _Check:
         self._problems.add(place, self._where + suffix, message, hint)
 
 
-def _compile(rule: Rule, node: Node, where: str, problems: Problems) -> re.Pattern[str] | None:
+def _compile(rule: Rule, node: Node, where: str, problems: Diagnostics) -> re.Pattern[str] | None:
     if rule.when is None:
         return None
     value = node.get("when") if isinstance(node, MapNode) else None
@@ -140,5 +142,5 @@ def _item(node: Node | None, index: int) -> Node:
     return node.items[index]
 
 
-def _word(text: str, place: Place) -> ScalarNode:
+def _word(text: str, place: Location) -> ScalarNode:
     return ScalarNode(text, plain=True, place=place)

@@ -1,22 +1,128 @@
-"""The project file: ``.agents.yaml`` or ``moniro.yaml``. Optional; read anew whenever it is asked for."""
+"""The project file: ``.agents.yaml`` or ``moniro.yaml``. Optional; read anew whenever it is asked for.
 
+The key ``agents`` of the project file: agents written there, and files that lie outside ``.agents/``.
+
+A map of names, or a list of paths and of agents that say their own name. Whether files are there is not looked at.
+What is wrong with one of them is that agent's, and keeps nobody from the others.
+"""
+
+import os
 import re
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from kernel.agents.declared import Parsed, with_agents
-from kernel.agents.definition import place_at
+import msgspec
+
+from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, check_partial, convert_agent, place_at
 from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
 from kernel.agents.tools import tool_faults
-from kernel.source.beneath import folder_fault
+from kernel.source.convert import Converter, TypeRules
+from kernel.source.diagnostics import Diagnostics, Location, fail
 from kernel.source.files import FileMissing, read_bytes, tree_of
-from kernel.source.located import Converter, Shapes
-from kernel.source.nodes import MapNode, Node, ScalarNode
-from kernel.source.problems import Problems, fail
-from kernel.source.spelling import suggest
+from kernel.source.safe_paths import folder_fault
+from kernel.source.suggest import suggest
+from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
+from protocol.agent import AgentDefinition
+from protocol.api.problem import FileError
 from protocol.names import NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition, ProjectLimits
+
+_FORMS = "write <name>: with a path or an agent under it, or a list of paths and of agents with name:"
+
+
+class _Entry(NamedTuple):
+    """One agent as it was written: the name, where that stands, and a path or the agent itself."""
+
+    name: str
+    place: Location
+    node: Node
+    where: str
+
+
+class Parsed(NamedTuple):
+    """What a project file says. ``broken`` has the agents that cannot be had, by name, with their mistakes."""
+
+    definition: ProjectDefinition
+    broken: Mapping[str, tuple[FileError, ...]] = MappingProxyType({})
+
+
+def with_agents(definition: ProjectDefinition, node: Node | None, problems: Diagnostics) -> Parsed:
+    """``definition`` with what ``node``, its key ``agents``, declares; ``problems`` gets what is wrong with the key."""
+    if node is None:
+        return Parsed(definition)
+    found: dict[str, str | AgentDefinition] = {}
+    broken: dict[str, tuple[FileError, ...]] = {}
+    places: dict[str, Location] = {}
+    for entry in _entries(node, problems):
+        own = Diagnostics(problems.path, problems.text)
+        first = places.setdefault(entry.name, entry.place)
+        if first is not entry.place:
+            message = f"{entry.name} is defined twice in {problems.path}: in line {first.line} too"
+            own.add(entry.place, entry.where, message, "keep one of them, or take another name")
+        value = _value(entry, definition, own) if _is_sound(entry, own) else None
+        if value is not None:
+            found[entry.name] = value
+        if own.errors:
+            broken[entry.name or entry.where] = own.errors
+    sound = {name: value for name, value in found.items() if name not in broken}
+    return Parsed(msgspec.structs.replace(definition, agents=sound), MappingProxyType(broken))
+
+
+def place_of(node: Node, name: str) -> Location:
+    """Where the project file, as the tree ``node``, declares the agent ``name``; its beginning where it does not."""
+    agents = node.get("agents") if isinstance(node, MapNode) else None
+    entries = () if agents is None else _entries(agents, Diagnostics(""))
+    return next((entry.place for entry in entries if entry.name == name), node.place)
+
+
+def _entries(node: Node, problems: Diagnostics) -> list[_Entry]:
+    if isinstance(node, MapNode):
+        return [_Entry(key.text, key.place, child, f"agents.{key.text[:60]}") for key, child in node.entries]
+    if isinstance(node, ListNode):
+        return [_item(item, f"agents[{index}]") for index, item in enumerate(node.items)]
+    problems.add(node.place, "agents", "needs names, or a list", _FORMS)
+    return []
+
+
+def _item(node: Node, where: str) -> _Entry:
+    if isinstance(node, MapNode):
+        own = node.get("name")
+        if isinstance(own, ScalarNode):
+            return _Entry(own.text, own.place, node, where)
+    elif isinstance(node, ScalarNode):
+        return _Entry(PurePath(node.text).stem, node.place, node, where)
+    return _Entry("", node.place, node, where)
+
+
+def _is_sound(entry: _Entry, problems: Diagnostics) -> bool:
+    if isinstance(entry.node, MapNode | ListNode) and not entry.name:
+        problems.add(entry.place, entry.where, "needs a path, or an agent with a name:", _FORMS)
+        return False
+    try:
+        check_name(entry.name)
+    except NameRejected as error:
+        problems.add(entry.place, entry.where, str(error), "an agent is called by its name, or by its file's")
+        return False
+    return True
+
+
+def _value(entry: _Entry, project: ProjectDefinition, problems: Diagnostics) -> str | AgentDefinition | None:
+    node = entry.node
+    if isinstance(node, ScalarNode) and not node.is_null and node.text:
+        return os.path.normpath(node.text)
+    if not isinstance(node, MapNode):
+        problems.add(entry.place, entry.where, "needs a path, or an agent", _FORMS)
+        return None
+    named = NameSource(entry.name, f"{problems.path} calls it so")
+    definition = convert_agent(node, named, Converter(problems, AGENT_SHAPES), problems, entry.where)
+    if definition is None:
+        check_partial(node, named, project, problems, entry.where)
+    else:
+        check_agent(definition, node, project, problems, entry.where)
+    return definition
+
 
 PROJECT_FILES: Final = (".agents.yaml", "moniro.yaml")
 
@@ -29,7 +135,7 @@ def _fraction(node: Node) -> Node:
     return node if match is None else ScalarNode(f"{float(match[1]) / 100:.6g}", plain=True, place=node.place)
 
 
-PROJECT_SHAPES: Final = Shapes(short_forms=MappingProxyType({(ProjectLimits, "memory_reserve"): _fraction}))
+PROJECT_SHAPES: Final = TypeRules(short_forms=MappingProxyType({(ProjectLimits, "memory_reserve"): _fraction}))
 
 
 class ProjectFile(NamedTuple):
@@ -61,7 +167,7 @@ def parse_project(file: ProjectFile) -> Parsed:
     definition = Converter(problems, PROJECT_SHAPES).struct(rest, ProjectDefinition, "")
     if definition is None:
         rest = _sound_part(rest, problems)
-        definition = Converter(Problems(file.name), PROJECT_SHAPES).struct(rest, ProjectDefinition, "")
+        definition = Converter(Diagnostics(file.name), PROJECT_SHAPES).struct(rest, ProjectDefinition, "")
     parsed = None if definition is None else Parsed(definition)
     if definition is not None and isinstance(node, MapNode) and isinstance(rest, MapNode):
         _check_providers(definition, rest, problems)
@@ -75,7 +181,7 @@ def parse_project(file: ProjectFile) -> Parsed:
     return parsed
 
 
-def _sound_part(node: Node, problems: Problems) -> Node:
+def _sound_part(node: Node, problems: Diagnostics) -> Node:
     """Those keys that nothing is wrong with: what they say is checked beside the mistakes of the others."""
     wrong = {error.where.partition(".")[0].partition("[")[0] for error in problems.errors}
     if not isinstance(node, MapNode):
@@ -90,7 +196,7 @@ def _without_agents(node: Node) -> Node:
     return MapNode(tuple(pair for pair in node.entries if pair[0].text != "agents"), node.place)
 
 
-def _check_providers(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
+def _check_providers(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
     entries = node.get("providers")
     assert entries is None or isinstance(entries, MapNode)
     for name, entry in definition.providers.items():
@@ -104,7 +210,7 @@ def _check_providers(definition: ProjectDefinition, node: MapNode, problems: Pro
             problems.add(entries.place_of(name), f"providers.{name}", error.message, error.hint)
 
 
-def _check_workflows(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
+def _check_workflows(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
     entries = node.get("workflows")
     for name in definition.workflows:
         assert isinstance(entries, MapNode)
@@ -114,7 +220,7 @@ def _check_workflows(definition: ProjectDefinition, node: MapNode, problems: Pro
             problems.add(entries.place_of(name), f"workflows.{name}", str(error))
 
 
-def _check_workspace(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
+def _check_workspace(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
     fault = folder_fault(definition.workspace.base)
     workspace = node.get("workspace")
     if fault is not None and isinstance(workspace, MapNode):
@@ -122,14 +228,14 @@ def _check_workspace(definition: ProjectDefinition, node: MapNode, problems: Pro
         problems.add(place, "workspace.base", fault, "write a folder as seen from the project's root")
 
 
-def check_tools(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
+def check_tools(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
     """Note what is wrong with the tools of ``definition``, which was converted from ``node``."""
     for name, tool in definition.tools.items():
         for fault in tool_faults(name, tool):
             problems.add(place_at(node, fault.key), fault.key, fault.message, fault.hint)
 
 
-def _check_limits(definition: ProjectDefinition, node: MapNode, problems: Problems) -> None:
+def _check_limits(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
     """A limit for a provider that nobody can mean would hold nothing back."""
     limits = node.get("limits")
     entries = limits.get("per_provider") if isinstance(limits, MapNode) else None

@@ -3,6 +3,10 @@
 Whatever others wrote is shown as lines that begin with ``>`` under a heading with its true sender, so no text can
 pass for a heading, a system notice or somebody else's message (XF07). Only in a personal space does a message of
 the user stand by itself.
+
+What was done already, told to a model that cannot be shown it: the entries were made for another prompt. Pure.
+
+Names, whether a call went well, and a little of what went in and came out, as quoted lines: it is report, not orders.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +16,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from protocol.agent import AgentDefinition
-from protocol.ipc import Turn
+from protocol.ipc import Entry, ToolCall, Turn
 from protocol.message import USER, Message
 from protocol.names import is_personal, message_id
 
@@ -39,7 +43,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class PromptContext:
     """Where the agent is: its name there, the space, and who is in it.
 
     ``alone``: nobody there hears it. ``answer_schema``: JSON Schema that its final answer has to fit. ``verdict``: the
@@ -60,7 +64,7 @@ class Scene:
 def assemble(
     definition: AgentDefinition,
     system_text: str,
-    scene: Scene,
+    scene: PromptContext,
     thread: Sequence[Message],
     message: Message,
     joined: Sequence[Message] = (),
@@ -86,7 +90,7 @@ def assemble(
     )
 
 
-def _sections(definition: AgentDefinition, system_text: str, scene: Scene) -> list[tuple[str, str]]:
+def _sections(definition: AgentDefinition, system_text: str, scene: PromptContext) -> list[tuple[str, str]]:
     """Titles and texts of the system prompt, in their order; empty ones left out."""
     append = definition.prompt.append
     every = (
@@ -118,7 +122,7 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _workspace(scene: Scene) -> str:
+def _workspace(scene: PromptContext) -> str:
     others = ", ".join(f"@{name}" for name in scene.members if name != scene.name) or "nobody else"
     return (
         f"# Where you are\n\n"
@@ -138,7 +142,7 @@ _DATA: Final = (
 )
 
 
-def _alone(scene: Scene) -> str:
+def _alone(scene: PromptContext) -> str:
     return (
         f"# Where you are\n\n"
         f"You are @{scene.name} in the workflow {scene.space}. Nobody else there hears you, and you hear nobody: do\n"
@@ -189,13 +193,13 @@ def _groups(recent: Sequence[Message], name: str) -> list[tuple[Role, list[Messa
     return groups[1:] if groups and groups[0][0] == "assistant" else groups
 
 
-def _turn_text(role: Role, group: Sequence[Message], scene: Scene) -> str:
+def _turn_text(role: Role, group: Sequence[Message], scene: PromptContext) -> str:
     if role == "assistant":
         return "\n\n".join(_shortened(said.text, THREAD_CHARACTERS) for said in group)
     return "\n\n".join(_earlier(said, scene) for said in group)
 
 
-def _message(unanswered: Sequence[Message], messages: Sequence[Message], scene: Scene) -> str:
+def _message(unanswered: Sequence[Message], messages: Sequence[Message], scene: PromptContext) -> str:
     if not unanswered and len(messages) == 1 and is_personal(scene.space) and messages[0].sender == USER:
         return _shortened(messages[0].text, MESSAGE_CHARACTERS)
     earlier = [_earlier(said, scene) for said in unanswered]
@@ -203,7 +207,7 @@ def _message(unanswered: Sequence[Message], messages: Sequence[Message], scene: 
     return "\n\n".join([*opening, *(_shown(one, MESSAGE_CHARACTERS) for one in messages)])
 
 
-def _earlier(said: Message, scene: Scene) -> str:
+def _earlier(said: Message, scene: PromptContext) -> str:
     """What was said before; a model that is not told that it is at work on it already does that once more."""
     stands = scene.in_hand.get(said.seq)
     remark = f" (you are at this already: {stands}; do not begin it here)" if stands else ""
@@ -222,3 +226,66 @@ def _shortened(text: str, limit: int) -> str:
 def quoted(text: str) -> str:
     """Every line after '>': whatever splits lines for a reader splits them here."""
     return "\n".join(f"> {line}" for line in text.splitlines() or [""])
+
+
+CHARACTERS: Final = 200
+"""Of one call's arguments, of one result and of one reply."""
+LINES: Final = 200
+"""The newest; how many were left out is said."""
+
+_OPENING: Final = """\
+# What you did before
+
+You began this work under another setup; what was said then cannot be shown again. What is known of it, oldest first:
+"""
+
+
+def prior_work(entries: Sequence[Entry]) -> str:
+    """The account of ``entries``; a note that ends them is what is asked now. Empty where nothing was done."""
+    lines = _lines(entries)
+    if not lines:
+        return ""
+    left_out = len(lines) - LINES
+    kept = [f"({left_out} earlier lines are left out)", *lines[-LINES:]] if left_out > 0 else lines
+    told = quoted("\n".join(kept))
+    asked = f"\n\nAnd now, for you:\n\n{quoted(entries[-1].text)}" if entries[-1].kind == "note" else ""
+    return f"{_OPENING}\n{told}{asked}"
+
+
+def _lines(entries: Sequence[Entry]) -> list[str]:
+    lines: list[str] = []
+    pending: list[ToolCall] = []
+    for entry in entries:
+        match entry.kind:
+            case "reply":
+                lines += map(_unknown, pending)
+                pending = list(entry.calls)
+                lines += [f"you said: {_short(entry.text)}"] if entry.text.strip() else []
+            case "tool":
+                call = _taken(pending, entry)
+                lines.append(f"{_named(call)}: {'failed' if entry.is_error else 'ok'}: {_short(entry.text)}")
+            case "note":
+                lines.append(f"you were told: {_short(entry.text)}")
+            case "session":
+                pass
+    return [*lines, *map(_unknown, pending)]
+
+
+def _taken(pending: list[ToolCall], result: Entry) -> ToolCall:
+    """The call that ``result`` belongs to: by its id where a program ran several at once, else the first."""
+    if not pending:
+        return ToolCall(id="", name=result.name or "?")
+    return pending.pop(next((n for n, call in enumerate(pending) if call.id == result.call_id), 0))
+
+
+def _unknown(call: ToolCall) -> str:
+    return f"{_named(call)}: was begun, and nobody knows whether it was done: check first"
+
+
+def _named(call: ToolCall) -> str:
+    return f"{call.name} {_short(bytes(call.args).decode('utf-8', 'replace'))}"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]} [cut]"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kernel.source.durations import GRAMMAR, DurationRejected, parse_duration, show_duration
+from kernel.source.scalars import GRAMMAR, DurationRejected, parse_duration, show_duration
 from protocol.agent import Schedule
 from protocol.budget import AgentBudget
 from protocol.message import TEXT_LIMIT_BYTES

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
-from kernel.source.beneath import NotInside, plain_path
-from kernel.source.folder import BadFolder, FolderFile, digest_of, folder_files
-from kernel.source.nodes import MapNode, Node, ScalarNode
-from kernel.source.problems import Problems, fail
-from kernel.source.yaml_tree import decode_utf8, parse_yaml
+from kernel.source.diagnostics import Diagnostics, fail
+from kernel.source.files import BadFolder, FolderFile, digest_of, folder_files
+from kernel.source.safe_paths import NotInside, plain_path
+from kernel.source.yaml_tree import MapNode, Node, ScalarNode, decode_utf8, parse_yaml
 from protocol.tools import Skill
 
 INSTRUCTIONS: Final = "SKILL.md"
@@ -130,9 +129,9 @@ def _is_of_a_skill(parts: tuple[str, ...]) -> bool:
     return parts[1:] == (INSTRUCTIONS,) and not parts[0].startswith(".")
 
 
-def _front(data: bytes, shown: str) -> tuple[MapNode, Problems]:
+def _front(data: bytes, shown: str) -> tuple[MapNode, Diagnostics]:
     """The front matter. Raises BadDefinition where there is none."""
-    problems = Problems(shown)
+    problems = Diagnostics(shown)
     text = decode_utf8(data, problems)
     problems.check()
     lines = text.splitlines()

@@ -1,9 +1,12 @@
-"""``tools``: what an agent's key may name, and what a tool of the project file has to be."""
+"""``tools``: what an agent's key may name, and what a tool of the project file has to be.
+
+What is wrong with one key of an agent, before it is known where in a file that stands.
+"""
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from kernel.agents.key_fault import KeyFault
-from kernel.source.spelling import nearest
+from kernel.source.suggest import nearest
 from protocol.tools import (
     BUILT_IN,
     SWITCHES,
@@ -13,6 +16,14 @@ from protocol.tools import (
     placeholders,
     tool_name_fault,
 )
+
+
+class KeyFault(NamedTuple):
+    """``key`` is a path (``mcp_servers.github.url``)."""
+
+    key: str
+    message: str
+    hint: str | None = None
 
 
 def name_faults(names: tuple[str, ...], own: Mapping[str, ProjectTool]) -> Iterator[KeyFault]:

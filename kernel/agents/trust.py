@@ -1,22 +1,31 @@
 """What in a definition needs the user's trust: files of a project are not believed by themselves (decisions, Trust).
 
 Pure: who grants trust, and where it is kept, is not known here.
+
+What the user keeps to trust of this project: ``trust.json`` in the state directory, read when it is asked for.
+
+Only read here. A file that is not the user's own, or that cannot be understood, is no consent to anything.
 """
 
+import logging
+import os
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kernel.agents.belongings import NOTHING, Belongings
+import msgspec
+
 from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, Route, route
+from kernel.agents.resources import NOTHING, AgentResources
 from kernel.agents.schedule import spends_text, wakes_text
 from protocol.agent import AgentDefinition, Schedule
 from protocol.backends import CLIS
 from protocol.budget import AgentBudget
 from protocol.errors import Refused
 from protocol.project import ProjectDefinition
-from protocol.remote import is_remote
-from protocol.trust import Asked, Consent, Unit, changes, unit
+from protocol.remote_ref import is_remote
+from protocol.trust import TRUST, TRUST_LIMIT_BYTES, Demand, Grant, Grants, TrustUnit, changes, unit
 
 HINT: Final = "repeat with --trust (or AGENT_WORKER_TRUST=1) for this once, or look at it and keep it: awk trust"
 REMOTE_HINT: Final = (
@@ -24,21 +33,21 @@ REMOTE_HINT: Final = (
 )
 _SHOWN: Final = 5
 
-Kept = Callable[[], Iterable[Consent]]
+Kept = Callable[[], Iterable[Grant]]
 """What the user keeps to trust, as it is now."""
 
 
 class Untrusted(Refused):
     """Files would run or reach something that nobody agreed to. ``wants`` is what to ask about."""
 
-    def __init__(self, wants: tuple[Asked, ...]) -> None:
+    def __init__(self, wants: tuple[Demand, ...]) -> None:
         fetched = any(is_remote(one.subject.removeprefix("workflow ")) for one in wants)
         super().__init__("untrusted", _told(wants), REMOTE_HINT if fetched else HINT)
         self.wants = wants
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class TrustRequest:
     """What is agreed to for one request: ``everything``, or units by their digest; and what is ``kept``."""
 
     everything: bool = False
@@ -46,7 +55,7 @@ class Say:
     kept: Kept = tuple
 
 
-def demands(definition: AgentDefinition, project: ProjectDefinition, own: Belongings = NOTHING) -> tuple[str, ...]:
+def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources = NOTHING) -> tuple[str, ...]:
     """What an attempt of ``definition`` would do that needs trust, verbatim; empty where it needs none.
 
     ``own`` is what it brings along.
@@ -66,13 +75,13 @@ def demands(definition: AgentDefinition, project: ProjectDefinition, own: Belong
     return (*found, *_unasked(definition, own), *own.demands)
 
 
-def agent_units(definition: AgentDefinition, project: ProjectDefinition, own: Belongings) -> tuple[Unit, ...]:
+def agent_units(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources) -> tuple[TrustUnit, ...]:
     """What ``definition`` needs trust for, with what it brings along, as a unit; none where it needs none."""
     found = demands(definition, project, own)
     return (unit(f"agent {definition.name}", found),) if found else ()
 
 
-def schedule_units(definition: AgentDefinition) -> tuple[Unit, ...]:
+def schedule_units(definition: AgentDefinition) -> tuple[TrustUnit, ...]:
     """What the schedule of ``definition`` needs trust for. It is a unit of its own: a message needs no schedule."""
     if definition.schedule is None:
         return ()
@@ -90,14 +99,14 @@ def schedule_demands(name: str, schedule: Schedule, budget: AgentBudget) -> tupl
     return (wakes_text(name, schedule), spends_text(name, budget))
 
 
-def require_trust(wanted: Iterable[Unit], say: Say) -> tuple[str, ...]:
+def require_trust(wanted: Iterable[TrustUnit], say: TrustRequest) -> tuple[str, ...]:
     """Raise Untrusted unless all that is ``wanted`` is agreed to.
 
     Returns the demands that are, for this request alone: what is kept is looked up again whenever it matters, so that
     it can be taken back.
     """
     for_now: list[str] = []
-    rest: list[Unit] = []
+    rest: list[TrustUnit] = []
     for one in wanted:
         if say.everything or one.digest in say.agreed:
             for_now += one.demands
@@ -109,31 +118,31 @@ def require_trust(wanted: Iterable[Unit], say: Say) -> tuple[str, ...]:
     return tuple(for_now)
 
 
-def missing_consent(wanted: Iterable[Unit], kept: Kept) -> tuple[Asked, ...]:
+def missing_consent(wanted: Iterable[TrustUnit], kept: Kept) -> tuple[Demand, ...]:
     """Those of ``wanted`` that are not kept, each beside what was kept for the same subject."""
     consents = tuple(kept())
     digests = {one.digest for one in consents}
     before = {one.subject: one.demands for one in consents}
     return tuple(
-        Asked(subject=one.subject, demands=one.demands, digest=one.digest, before=before.get(one.subject, ()))
+        Demand(subject=one.subject, demands=one.demands, digest=one.digest, before=before.get(one.subject, ()))
         for one in wanted
         if one.digest not in digests
     )
 
 
-def changed_text(wants: Iterable[Asked]) -> str:
+def changed_text(wants: Iterable[Demand]) -> str:
     """What is not agreed to, on one line: of what was trusted once, only what is new."""
     parts = [part for one in wants for part in _parts(one)]
     more = f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
     return "; ".join(map(_cut, parts[:_SHOWN])) + more
 
 
-def _told(wants: tuple[Asked, ...]) -> str:
+def _told(wants: tuple[Demand, ...]) -> str:
     changed = all(one.before for one in wants)
     return f"{'changed since it was trusted' if changed else 'not trusted yet'}: {changed_text(wants)}"
 
 
-def _parts(asked: Asked) -> tuple[str, ...]:
+def _parts(asked: Demand) -> tuple[str, ...]:
     if not asked.before:
         return asked.demands
     return changes(asked) or (f"what {asked.subject} does is in another order, or a part of it is gone",)
@@ -145,7 +154,7 @@ def _of_route(name: str, way: Route) -> list[str]:
     return [f"{name} sends {what} to {way.base_url or way.name}"] if what else []
 
 
-def _unasked(definition: AgentDefinition, own: Belongings) -> list[str]:
+def _unasked(definition: AgentDefinition, own: AgentResources) -> list[str]:
     """A file that gives a model a shell, or tools that change something, and says that nobody is to be asked."""
     if definition.approval != "auto":
         unasked = [word for word in definition.read_only if own.servers and definition.approval != "all"]
@@ -166,3 +175,55 @@ def _plays(definition: AgentDefinition) -> bool:
 def _cut(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 140 else f"{line[:137]}..."
+
+
+logger = logging.getLogger(__name__)
+
+Signature = tuple[int, int, int, int]
+_decode: Final = msgspec.json.Decoder(Grants).decode
+
+
+class TrustStore:
+    """The consents of the project at ``root``. Asking costs one stat where nothing changed."""
+
+    def __init__(self, state: str, root: str) -> None:
+        self._path = os.path.join(state, TRUST)
+        self._root = root
+        self._read: tuple[Signature | None, tuple[Grant, ...]] = (None, ())
+
+    def __call__(self) -> tuple[Grant, ...]:
+        """What is kept now. Never raises: what cannot be read is not there."""
+        now = _signature(self._path)
+        if now is None:
+            return ()
+        if now != self._read[0]:
+            self._read = (now, self._load())
+        return self._read[1]
+
+    def _load(self) -> tuple[Grant, ...]:
+        try:
+            return _decode(_read_private(self._path)).sound(self._root)
+        except (OSError, msgspec.MsgspecError) as error:
+            logger.warning("trust.unreadable %s is not believed: %s", self._path, error)
+            return ()
+
+
+def _signature(path: str) -> Signature | None:
+    """What changes with the file."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def _read_private(path: str) -> bytes:
+    """The content of a file that is ours and closed to others. Raises OSError for any other."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077:
+            raise PermissionError(f"mode {info.st_mode & 0o7777:04o}, owner {info.st_uid}")
+        if info.st_size > TRUST_LIMIT_BYTES:
+            raise OSError(f"it has {info.st_size} bytes")
+        return file.read(TRUST_LIMIT_BYTES)

@@ -9,13 +9,13 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import Kept
-from kernel.api.launches import Launches
-from kernel.api.process_table import ProcessTable
+from kernel.api.resource_usage import ResourceSampler
+from kernel.api.single_flight import SingleFlight
+from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
-from kernel.procs.probe import Probes
-from kernel.store.commits.begin_workflow import Begun
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
+from kernel.store.transitions.runs import StartedRun
 from kernel.store.writer import Writer
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
@@ -23,7 +23,7 @@ from protocol.api.worktrees import DiffStat, WorktreeDiff
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About:
+class KernelIdentity:
     """What this kernel says of itself. ``project`` is the root's path; ``url`` ends without a slash."""
 
     pid: int
@@ -33,14 +33,14 @@ class About:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Activity:
+class AttemptActivity:
     """A live attempt: the pid of its worker once it runs, and what it last said it was doing."""
 
     pid: int | None
     doing: str = ""
 
 
-class TellWorktrees(Protocol):
+class WorktreeDiffs(Protocol):
     """Says what was done in the working trees of a run, or in that of one of its agents; ``patch``: line by line."""
 
     async def __call__(self, run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
@@ -75,7 +75,7 @@ class Services:
     feed: Feed
     catalog: Catalog
     launcher: Launcher
-    probes: Probes
+    probes: VersionProbes
     """Ask programs what they are."""
     environ: Mapping[str, str]
     """The kernel's own environment: provider keys, and what trust may pass on."""
@@ -87,13 +87,13 @@ class Services:
     """What the user keeps to trust (``awk trust``)."""
     remotes: Remotes | None = None
     """Where workflows of other repositories come from."""
-    about: About
+    about: KernelIdentity
     now_ms: Callable[[], int]
     """Wall clock."""
     salt: Callable[[], str]
     """Another text each time, by chance: nobody can guess it."""
     uptime_seconds: Callable[[], float]
-    activity: Callable[[], Mapping[str, Activity]]
+    activity: Callable[[], Mapping[str, AttemptActivity]]
     """Live attempts by instruction id."""
     interrupt: Callable[[str], bool] = lambda _agent: False
     """Stop what an agent (its key) does; its instruction goes back to its lane. Returns whether it did something."""
@@ -124,9 +124,9 @@ class Services:
     """Remove what programs keep of an agent (its key), or in a space."""
     repository: Repository | None = None
     """What working trees are made of."""
-    worktrees: TellWorktrees = _no_worktrees
+    worktrees: WorktreeDiffs = _no_worktrees
     diff_stat: Callable[[str | None, str], DiffStat | None] = lambda _space, _agent: None
     """The same of one agent in numbers, as they were when they were measured last."""
-    launches: Launches[Begun] = field(default_factory=Launches)
+    launches: SingleFlight[StartedRun] = field(default_factory=SingleFlight)
     """Workflows whose setup runs."""
-    processes: ProcessTable = field(default_factory=ProcessTable)
+    processes: ResourceSampler = field(default_factory=ResourceSampler)

@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kernel.source.problems import BadDefinition
+from kernel.source.diagnostics import BadDefinition
 from protocol.errors import REFUSALS, Refused
 from protocol.inspection import Complaint
-from protocol.remote import is_remote
+from protocol.remote_ref import is_remote
 from protocol.text import encode_json, text_environment
 
 if TYPE_CHECKING:
-    from kernel.workflows.checkout import Checkout
+    from kernel.workflows.checkouts import Checkout
 
 Answer = tuple[bytes, int]
 _BAD: Final = REFUSALS["bad_definition"].exit_code
@@ -77,11 +77,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _validate(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.agents.consents import KeptConsents  # noqa: PLC0415  (each verb pays for its own imports)
+    from kernel.agents.trust import TrustStore  # noqa: PLC0415  (each verb pays for its own imports)
     from kernel.inspect.validate import validate  # noqa: PLC0415  (as above)
 
     trusted = environ.get("AGENT_WORKER_TRUST") == "1"
-    kept = None if args.state is None or trusted else KeptConsents(args.state, str(args.project))
+    kept = None if args.state is None or trusted else TrustStore(args.state, str(args.project))
     found = validate(args.project, args.cwd, args.asked, environ, kept)
     return encode_json(found), 0 if all(file.ok for file in found.files) else _BAD
 
@@ -93,7 +93,7 @@ def _config(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 
 
 def _plan(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.rehearse import plan  # noqa: PLC0415  (as above)
+    from kernel.inspect.dry_run import plan  # noqa: PLC0415  (as above)
 
     checkout = _fetched(args, environ, args.asked)
     found = plan(
@@ -123,9 +123,9 @@ def _judge(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 
 
 def _uses(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.uses import uses  # noqa: PLC0415  (as above)
+    from kernel.inspect.agents import workflows_using  # noqa: PLC0415  (as above)
 
-    return encode_json(uses(args.project, args.name)), 0
+    return encode_json(workflows_using(args.project, args.name)), 0
 
 
 def _tools(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
@@ -192,7 +192,7 @@ def _backends(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 def _fetched(args: argparse.Namespace, environ: Mapping[str, str], asked: str) -> "Checkout | None":
     if not is_remote(asked):
         return None
-    from kernel.inspect.fetched import fetched  # noqa: PLC0415  (as above)
+    from kernel.inspect.fetch_readonly import fetched  # noqa: PLC0415  (as above)
 
     return fetched(args.project, args.state, asked, environ)
 

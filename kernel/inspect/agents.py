@@ -1,19 +1,77 @@
-"""Agents without a kernel: which there are, what one is, and whether a text would be one."""
+"""Agents without a kernel: which there are, what one is, and whether a text would be one.
 
-from collections.abc import Mapping
+The agents of a project whose project file may be wrong: its mistakes are kept, and the rest is looked at anyway.
+
+Which workflows an agent takes part in, as their files say it: asked before the agent is deleted.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
-from kernel.agents.bubblewrap import sandbox_state
 from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
-from kernel.inspect.tolerant import TolerantCatalog
-from kernel.source.problems import BadDefinition, place_text
+from kernel.agents.project import place_of, read_project
+from kernel.agents.sandbox import sandbox_state
+from kernel.source.diagnostics import BadDefinition, place_text
+from kernel.source.files import tree_of
+from kernel.source.yaml_tree import MapNode, Node, ScalarNode
+from kernel.workflows.find import find_workflow, workflow_names
 from protocol.agent import AgentDefinition
 from protocol.api.agents import AgentInfo, AgentList, AgentRow, as_written
 from protocol.api.problem import FileError
 from protocol.errors import Refused
-from protocol.inspection import CheckedFile, Validation
+from protocol.inspection import AgentUses, CheckedFile, Validation
 from protocol.names import NameRejected, check_name
+from protocol.project import ProjectDefinition
+
+_NO_PROVIDER: Final = "unknown provider"
+_NO_TOOL: Final = "unknown tool"
+_NO_AGENT: Final = re.compile(r"there is no agent '([^']*)'")
+"""How mistakes begin that may only follow from a project file that could not be read."""
+
+
+class PartialCatalog(Catalog):
+    """A catalog that takes a project file with mistakes for an empty one. ``broken`` has the mistakes."""
+
+    broken: tuple[FileError, ...] = ()
+    _empty = ProjectDefinition()
+
+    def project(self) -> ProjectDefinition:
+        """What the project file says; all defaults where it is wrong."""
+        if self.broken:
+            return self._empty
+        try:
+            return super().project()
+        except BadDefinition as error:
+            self.broken = error.errors
+            return self._empty
+
+    def meant(self, errors: tuple[FileError, ...]) -> tuple[FileError, ...]:
+        """``errors`` without those that only follow from the project file's."""
+        if not self.broken:
+            return errors
+        tree = self._tree()
+        return tuple(one for one in errors if not _follows(one, tree))
+
+    def _tree(self) -> Node | None:
+        """The project file as far as it is YAML."""
+        try:
+            file = read_project(self.root)
+            return None if file is None else tree_of(file.data, file.name)[0]
+        except BadDefinition:
+            return None
+
+
+def _follows(error: FileError, tree: Node | None) -> bool:
+    """Whether the project file would have defined what ``error`` misses; where nobody can tell, it would."""
+    if error.message.startswith((_NO_PROVIDER, _NO_TOOL)):
+        return True
+    missed = _NO_AGENT.match(error.message)
+    return missed is not None and (tree is None or place_of(tree, missed[1]) is not tree.place)
+
 
 OFFLINE = "stopped"
 """The state of every agent while no kernel runs."""
@@ -21,7 +79,7 @@ OFFLINE = "stopped"
 
 def listing(root: Path) -> AgentList:
     """All agents of the project; a file that is wrong is in state error."""
-    survey = TolerantCatalog(root).survey()
+    survey = PartialCatalog(root).survey()
     rows = [_row(loaded.definition, loaded.path) for loaded in survey.loaded]
     rows += [
         AgentRow(
@@ -67,7 +125,7 @@ def judge(root: Path, name: str, data: bytes, *, new: bool) -> Validation:
         check_name(name)
     except NameRejected as error:
         raise Refused("bad_request", str(error)) from error
-    catalog = TolerantCatalog(root)
+    catalog = PartialCatalog(root)
     if new and name in catalog.names():
         raise Refused("already_exists", f"there is an agent {name} already", "take another name, or edit it")
     path = f"{AGENTS}/{name}{SUFFIX}" if new else catalog.file_of(name)
@@ -75,7 +133,7 @@ def judge(root: Path, name: str, data: bytes, *, new: bool) -> Validation:
     return Validation(files=(CheckedFile(path=path, kind="agent", ok=not errors, errors=errors),))
 
 
-def _errors(catalog: TolerantCatalog, name: str, path: str, data: bytes) -> tuple[FileError, ...]:
+def _errors(catalog: PartialCatalog, name: str, path: str, data: bytes) -> tuple[FileError, ...]:
     try:
         catalog.parse(name, path, data, catalog.project())
     except BadDefinition as error:
@@ -92,3 +150,25 @@ def _row(definition: AgentDefinition, path: str) -> AgentRow:
         ephemeral=False,
         state=OFFLINE,
     )
+
+
+def workflows_using(root: Path, name: str) -> AgentUses:
+    """The files of those workflows that refer to the agent ``name``. One that cannot be read refers to nobody."""
+    return AgentUses(agent=name, workflows=tuple(_referring(PartialCatalog(root), name)))
+
+
+def _referring(catalog: PartialCatalog, name: str) -> Iterator[str]:
+    project = catalog.project()
+    for workflow in workflow_names(catalog, project):
+        with suppress(Refused):
+            found = find_workflow(catalog, workflow, project, None)
+            if name in _refs(found.node):
+                yield found.shown
+
+
+def _refs(node: Node) -> Iterator[str]:
+    agents = node.get("agents") if isinstance(node, MapNode) else None
+    for _, entry in agents.entries if isinstance(agents, MapNode) else ():
+        ref = entry.get("ref") if isinstance(entry, MapNode) else None
+        if isinstance(ref, ScalarNode):
+            yield ref.text

@@ -10,8 +10,8 @@ import trio
 
 from kernel.agents.backends import survey
 from kernel.agents.environment import worker_environment
-from kernel.inspect.launching import launching
-from kernel.procs.probe import Probes
+from kernel.inspect.launcher import launching
+from kernel.procs.command import VersionProbes
 from protocol.api.providers import BackendList
 
 
@@ -24,4 +24,4 @@ def backends(environ: Mapping[str, str]) -> BackendList:
 async def _survey(env: dict[str, str]) -> BackendList:
     with TemporaryDirectory(prefix="agent-worker-") as folder:
         async with launching(Path(folder), env) as launcher:
-            return BackendList(backends=await survey(env, Probes(launcher, Path(folder)).ask))
+            return BackendList(backends=await survey(env, VersionProbes(launcher, Path(folder)).ask))

@@ -11,13 +11,13 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.agents.skills import INSTRUCTIONS, read_skill
-from kernel.inspect.launching import launching
-from kernel.source.folder import MAX_BYTES, MAX_FILES, FolderFile
+from kernel.inspect.launcher import launching
+from kernel.source.files import MAX_BYTES, MAX_FILES, FolderFile
 from kernel.workflows.git import Git
-from kernel.workflows.snapshot import BadObjects, File, files_of, parse_objects
+from kernel.workflows.git_objects import BadObjects, File, files_of, parse_objects
 from protocol.errors import Refused
-from protocol.remote import Remote, RemoteRejected, is_commit, parse_remote_folder, repository_url
-from protocol.toolbox import FetchedSkill, FetchedSkills, SkillFile
+from protocol.remote_ref import Remote, RemoteRejected, is_commit, parse_remote_folder, repository_url
+from protocol.tool_documents import FetchedSkill, FetchedSkills, SkillFile
 
 
 def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:

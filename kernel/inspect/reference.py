@@ -6,8 +6,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from kernel.inspect.documents import field_texts, whole_text
-from kernel.inspect.schema import ROOTS, Root, default_of, fields_of, needed
+from kernel.inspect.schema import ROOTS, Root, default_of, field_texts, fields_of, needed, whole_text
 from kernel.source.scalars import quantity_of
 from protocol.agent import Action, AgentDefinition, Rule
 from protocol.inspection import Kind

@@ -1,28 +1,72 @@
 """JSON Schema of what a user writes, from the Structs and their Shapes: for editors, which complete and underline.
 
 An editor sees one file and no environment, so what passes here may still be refused; validate knows better.
+
+What Structs say of themselves in their source: the text below each field. Nothing else in Python keeps it.
 """
 
+import ast
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 
 from kernel.agents.definition import AGENT_SHAPES
+from kernel.agents.mcp_servers import MCP_FILE
 from kernel.agents.project import PROJECT_SHAPES
-from kernel.agents.servers import MCP_FILE
-from kernel.inspect.documents import class_text, field_texts
-from kernel.inspect.origins import quantity_in
-from kernel.source.located import Shapes
+from kernel.inspect.resolve import quantity_in
+from kernel.source.convert import TypeRules
 from kernel.source.scalars import quantity_of
-from kernel.workflows.later import WORKFLOW_SHAPES
+from kernel.workflows.load import WORKFLOW_SHAPES
 from protocol.agent import Action, AgentDefinition, McpServer, Rule
 from protocol.inspection import Kind
 from protocol.names import NAME
 from protocol.project import ProjectDefinition, ProjectLimits
 from protocol.workflow import Param, Ref, VerdictTerms, WorkflowDefinition
+
+
+def field_texts(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """Name of a field -> what it means, on one line; fields that nobody explained are left out."""
+    return _written(AgentDefinition) | _written(Ref) if kind is Ref else _written(kind)
+
+
+@cache
+def _written(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """As the docstrings below the fields say."""
+    tree = ast.parse(inspect.getsource(kind))
+    (node,) = tree.body
+    assert isinstance(node, ast.ClassDef)
+    texts: dict[str, str] = {}
+    for before, after in zip(node.body, node.body[1:], strict=False):
+        if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and _documents_text(after):
+            texts[before.target.id] = _documents_text(after)
+    return texts
+
+
+def class_text(kind: type[msgspec.Struct]) -> str:
+    """The first paragraph of the docstring of ``kind``, on one line."""
+    return _prose((kind.__doc__ or "").partition("\n\n")[0])
+
+
+def whole_text(kind: type[msgspec.Struct]) -> list[str]:
+    """Every paragraph of the docstring of ``kind``."""
+    return [_prose(paragraph) for paragraph in (kind.__doc__ or "").split("\n\n")]
+
+
+def _prose(text: str) -> str:
+    return " ".join(text.replace("``", "`").split())
+
+
+def _documents_text(node: ast.stmt) -> str:
+    constant = node.value if isinstance(node, ast.Expr) else None
+    if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
+        return _prose(constant.value)
+    return ""
+
 
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 """The newest one that every editor's YAML support understands."""
@@ -46,10 +90,10 @@ class Root:
     """One sort of file: its Struct, what its types do not say, and keys that its place or its key gives it."""
 
     struct: type[msgspec.Struct]
-    shapes: Shapes
+    shapes: TypeRules
 
 
-_PROJECT: Final = Shapes(refused=MappingProxyType({**AGENT_SHAPES.refused, **PROJECT_SHAPES.refused}))
+_PROJECT: Final = TypeRules(refused=MappingProxyType({**AGENT_SHAPES.refused, **PROJECT_SHAPES.refused}))
 ROOTS: Final[Mapping[Kind, Root]] = MappingProxyType(
     {
         "agent": Root(AgentDefinition, AGENT_SHAPES),
@@ -78,7 +122,7 @@ def json_schema(kind: Kind) -> Schema:
     return {"$schema": DRAFT, "title": _TITLES[kind], **body, "$defs": dict(sorted(writing.definitions.items()))}
 
 
-def fields_of(kind: type[msgspec.Struct], shapes: Shapes) -> list[msgspec.structs.FieldInfo]:
+def fields_of(kind: type[msgspec.Struct], shapes: TypeRules) -> list[msgspec.structs.FieldInfo]:
     """The keys a file may have, in the order in which they are declared."""
     return [info for info in msgspec.structs.fields(kind) if (kind, info.encode_name) not in shapes.refused]
 
@@ -95,7 +139,7 @@ _NAMED: Final = frozenset({(AgentDefinition, "name"), (WorkflowDefinition, "name
 class _Writing:
     """One schema on its way. ``definitions`` grows by every Struct that is met."""
 
-    shapes: Shapes
+    shapes: TypeRules
     definitions: dict[str, Schema] = field(default_factory=dict[str, Schema])
 
     def body(self, kind: type[msgspec.Struct]) -> Schema:

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from kernel.agents.skills import HOME, FoundSkill, home_skills, skills_of
-from kernel.inspect.tolerant import TolerantCatalog
-from kernel.source.problems import BadDefinition
-from protocol.toolbox import SkillList, SkillRow
+from kernel.inspect.agents import PartialCatalog
+from kernel.source.diagnostics import BadDefinition
+from protocol.tool_documents import SkillList, SkillRow
 
 
 def skill_list(root: Path) -> SkillList:
     """Those in ``.agents/skills``, and those that agents name, each with its agents."""
-    named = {one.definition.name: one.definition for one in TolerantCatalog(root).survey().loaded}
+    named = {one.definition.name: one.definition for one in PartialCatalog(root).survey().loaded}
     skipped: list[str] = []
     found: dict[str, FoundSkill] = {}
     users: dict[str, set[str]] = {}

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Final
 
 from kernel.agents.project import PROJECT_SHAPES, ProjectFile, check_tools, parse_project
-from kernel.inspect.tolerant import TolerantCatalog
+from kernel.inspect.agents import PartialCatalog
+from kernel.source.convert import Converter
+from kernel.source.diagnostics import BadDefinition, fail
 from kernel.source.files import tree_of
-from kernel.source.located import Converter
-from kernel.source.nodes import MapNode
-from kernel.source.problems import BadDefinition, fail
+from kernel.source.yaml_tree import MapNode
 from protocol.inspection import CheckedFile, Validation
 from protocol.project import ProjectDefinition
-from protocol.toolbox import ToolList, ToolRow
+from protocol.tool_documents import ToolList, ToolRow
 from protocol.tools import BUILT_IN, ON_DEMAND, BuiltIn, ProjectTool
 
 _ABOUT: Final = {
@@ -29,7 +29,7 @@ _ABOUT: Final = {
 
 def tool_list(root: Path) -> ToolList:
     """Those that are built in, then the project's. Raises BadDefinition for the project file."""
-    catalog = TolerantCatalog(root)
+    catalog = PartialCatalog(root)
     project = catalog.project()
     if catalog.broken:
         raise BadDefinition(catalog.broken)

@@ -3,22 +3,20 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from kernel.agents.belongings import belongings
 from kernel.agents.catalog import Catalog
+from kernel.agents.resources import belongings
 from kernel.agents.trust import agent_units, schedule_units
-from kernel.source.problems import BadDefinition
-from kernel.workflows.checkout import Checkout
+from kernel.source.diagnostics import BadDefinition
+from kernel.workflows.checkouts import Checkout
 from kernel.workflows.find import workflow_names
 from kernel.workflows.load import load_workflow
 from kernel.workflows.prepare import workflow_units
 from protocol.agent import AgentDefinition
 from protocol.errors import Refused
-from protocol.trust import Demanded, Unit
+from protocol.trust import Demands, TrustUnit
 
 
-def demanded(
-    root: Path, asked: Sequence[str], fetch: Callable[[str], Checkout | None] = lambda asked: None
-) -> Demanded:
+def demanded(root: Path, asked: Sequence[str], fetch: Callable[[str], Checkout | None] = lambda asked: None) -> Demands:
     """What agents, workflows and workflow files of the project at ``root`` need trust for; all of them by default.
 
     Among all, files that are wrong are skipped and named: they cannot run either. Raises Refused, BadDefinition.
@@ -26,8 +24,8 @@ def demanded(
     """
     catalog = Catalog(root)
     if asked:
-        return Demanded(units=_distinct(one for name in asked for one in _of(catalog, name, fetch(name))))
-    units: list[Unit] = []
+        return Demands(units=_distinct(one for name in asked for one in _of(catalog, name, fetch(name))))
+    units: list[TrustUnit] = []
     skipped: list[str] = []
     for name in workflow_names(catalog, catalog.project()):
         try:
@@ -41,10 +39,10 @@ def demanded(
         except BadDefinition as error:
             skipped.append(f"agent {loaded.definition.name}: {error.text}")
     skipped += dict.fromkeys(f"{error.path}: {error.where} {error.message}" for error in survey.errors)
-    return Demanded(units=_distinct(units), skipped=tuple(skipped))
+    return Demands(units=_distinct(units), skipped=tuple(skipped))
 
 
-def _of(catalog: Catalog, asked: str, checkout: Checkout | None) -> tuple[Unit, ...]:
+def _of(catalog: Catalog, asked: str, checkout: Checkout | None) -> tuple[TrustUnit, ...]:
     """By path a workflow; by name an agent or a workflow, or both."""
     project = catalog.project()
     is_agent = asked in catalog.names()
@@ -54,11 +52,11 @@ def _of(catalog: Catalog, asked: str, checkout: Checkout | None) -> tuple[Unit, 
     return (*found, *workflow_units(load_workflow(catalog, asked, checkout=checkout)))
 
 
-def _of_agent(definition: AgentDefinition, catalog: Catalog) -> tuple[Unit, ...]:
+def _of_agent(definition: AgentDefinition, catalog: Catalog) -> tuple[TrustUnit, ...]:
     project = catalog.project()
     own = belongings(definition, project, catalog.root)
     return (*agent_units(definition, project, own), *schedule_units(definition))
 
 
-def _distinct(units: Iterable[Unit]) -> tuple[Unit, ...]:
+def _distinct(units: Iterable[TrustUnit]) -> tuple[TrustUnit, ...]:
     return tuple({one.digest: one for one in units}.values())

@@ -81,7 +81,7 @@ doubling: from ``least``, doubled each time up to ``most``, half of it by chance
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RetryRule:
     """What follows a cause. The plain row ends the instruction as failed: nothing is tried again.
 
     ``tries`` bounds the charged tries (of all causes that share the counter), the first included; None: they are not
@@ -100,34 +100,34 @@ class Row:
     compact: bool = False
 
 
-_CRASH: Final = Row("dead", tries=2, charge="crash", pace="between", least=1.0, most=3.0)
-_TIMEOUT: Final = Row("dead", tries=2, charge="attempt", capped=True, pace="between", least=5.0, most=5.0)
-_INCOMPLETE: Final = Row("incomplete")
-_PERMANENT: Final = Row("failed")
+_CRASH: Final = RetryRule("dead", tries=2, charge="crash", pace="between", least=1.0, most=3.0)
+_TIMEOUT: Final = RetryRule("dead", tries=2, charge="attempt", capped=True, pace="between", least=5.0, most=5.0)
+_INCOMPLETE: Final = RetryRule("incomplete")
+_PERMANENT: Final = RetryRule("failed")
 
-TABLE: Final[Mapping[Cause, Row]] = MappingProxyType(
+TABLE: Final[Mapping[Cause, RetryRule]] = MappingProxyType(
     {
-        "rate_limited": Row(
+        "rate_limited": RetryRule(
             "dead", tries=None, pace="doubling", least=2.0, most=120.0, within_seconds=6 * 3600.0, waits="provider"
         ),
-        "overloaded": Row(
+        "overloaded": RetryRule(
             "dead", tries=8, charge="attempt", capped=True, pace="agent", least=2.0, most=120.0, within_seconds=900.0
         ),
-        "network": Row("dead", tries=5, charge="attempt", capped=True, pace="agent", least=1.0, most=16.0),
+        "network": RetryRule("dead", tries=5, charge="attempt", capped=True, pace="agent", least=1.0, most=16.0),
         "startup_timeout": _TIMEOUT,
         "idle_timeout": _TIMEOUT,
-        "spawn_transient": Row("dead", tries=None, pace="doubling", least=2.0, most=30.0),
-        "kernel_restart": Row("dead", tries=None),
-        "session_lost": Row("dead", tries=None, compact=True),
-        "quota": Row(tries=None, pace="told", waits="quota"),
-        "auth": Row(tries=None, waits="credentials"),
+        "spawn_transient": RetryRule("dead", tries=None, pace="doubling", least=2.0, most=30.0),
+        "kernel_restart": RetryRule("dead", tries=None),
+        "session_lost": RetryRule("dead", tries=None, compact=True),
+        "quota": RetryRule(tries=None, pace="told", waits="quota"),
+        "auth": RetryRule(tries=None, waits="credentials"),
         "invalid": _PERMANENT,
         "definition_missing": _PERMANENT,
         "untrusted": _PERMANENT,
         "spawn_permanent": _PERMANENT,
         "refusal": _PERMANENT,
         "cancelled": _PERMANENT,
-        "context_overflow": Row("incomplete", tries=None, charge="attempt", compact=True),
+        "context_overflow": RetryRule("incomplete", tries=None, charge="attempt", compact=True),
         "resource": _INCOMPLETE,
         "max_steps": _INCOMPLETE,
         "max_tokens": _INCOMPLETE,
@@ -136,8 +136,8 @@ TABLE: Final[Mapping[Cause, Row]] = MappingProxyType(
         "limit": _INCOMPLETE,
         "crash": _CRASH,
         "unresponsive": _CRASH,
-        "protocol": Row("dead", tries=2, charge="crash", pace="between", least=1.0, most=1.0),
-        "suspect_kernel_crash": Row("dead"),
+        "protocol": RetryRule("dead", tries=2, charge="crash", pace="between", least=1.0, most=1.0),
+        "suspect_kernel_crash": RetryRule("dead"),
     }
 )
 """Every cause. ``failed`` says that the first attempt was the last; after a retry it is ``dead`` (contracts.md 9)."""
@@ -171,14 +171,14 @@ def sensible_seconds(said: float | None) -> float | None:
     return min(max(said, 0.0), LONGEST_SECONDS)
 
 
-def _is_over(row: Row, history: History, retry: Retry) -> bool:
+def _is_over(row: RetryRule, history: History, retry: Retry) -> bool:
     if row.compact:
         return history.compacted
     left = _left(row, history, retry)
     return _elapsed_seconds(row, history) >= row.within_seconds or (left is not None and left <= 0)
 
 
-def _left(row: Row, history: History, retry: Retry) -> int | None:
+def _left(row: RetryRule, history: History, retry: Retry) -> int | None:
     if row.tries is None:
         return None
     if row.charge == "none":
@@ -187,17 +187,17 @@ def _left(row: Row, history: History, retry: Retry) -> int | None:
     return (min(row.tries, retry.attempts) if row.capped else row.tries) - used
 
 
-def _elapsed_seconds(row: Row, history: History) -> float:
+def _elapsed_seconds(row: RetryRule, history: History) -> float:
     return history.overloaded_seconds if row.waits is None else history.throttled_seconds
 
 
-def _end(row: Row, history: History) -> EndStatus:
+def _end(row: RetryRule, history: History) -> EndStatus:
     if row.ends == "failed" and history.attempts + history.crashes > 1:
         return "dead"
     return row.ends
 
 
-def _wait_seconds(row: Row, history: History, told: float | None, jitter: float) -> float | None:
+def _wait_seconds(row: RetryRule, history: History, told: float | None, jitter: float) -> float | None:
     match row.pace:
         case "doubling":
             # As long again as it has waited already: that doubles, and needs no counter.
@@ -209,7 +209,7 @@ def _wait_seconds(row: Row, history: History, told: float | None, jitter: float)
             return None
 
 
-def _pause_seconds(row: Row, history: History, retry: Retry, jitter: float) -> float:
+def _pause_seconds(row: RetryRule, history: History, retry: Retry, jitter: float) -> float:
     match row.pace:
         case "agent":
             return half_by_chance(

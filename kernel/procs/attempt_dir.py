@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kernel.procs.process_table import ProcessId, boot_id
-from kernel.procs.spare_dirs import SpareDirs
+from kernel.procs.directory_pool import DirectoryPool
+from kernel.procs.procfs import ProcessId, boot_id
 
 LOCK_FILE: Final = "alive"
 
@@ -22,7 +22,7 @@ class AttemptDir:
     """The directory of an attempt that this kernel started."""
 
     path: Path
-    spares: SpareDirs | None = None
+    spares: DirectoryPool | None = None
 
     @property
     def lock(self) -> str:
@@ -55,7 +55,7 @@ class Signature:
     processes: tuple[ProcessId, ...]
 
 
-def create(run_dir: Path, attempt: str, cookie: str, spares: SpareDirs | None = None) -> AttemptDir:
+def create(run_dir: Path, attempt: str, cookie: str, spares: DirectoryPool | None = None) -> AttemptDir:
     """Make the directory (0700) and its lock file (0600). Raises FileExistsError if the attempt is in use.
 
     ``spares`` is where empty ones come from, and go to.

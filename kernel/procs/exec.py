@@ -9,13 +9,11 @@ from typing import Final
 
 import trio
 
-from kernel.procs.begin import begin
 from kernel.procs.descriptors import under_first_limit
-from kernel.procs.errors import TRANSIENT, SpawnTransient
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
-from kernel.procs.pipes import Ends
-from kernel.procs.spec import Spec
+from kernel.procs.spawn import spawn_keeper
+from kernel.procs.spec import TRANSIENT, PipeEnds, SpawnTransient, Spec
 from protocol.ipc import Fork
 
 _REAP_SECONDS: Final = 3.0
@@ -42,9 +40,9 @@ class ExecLauncher:
 
     async def spawn(self, spec: Spec) -> Handle:
         """Start a worker or a command. Raises SpawnTransient; FileExistsError for an attempt that is in use."""
-        return await begin(spec, self._run_dir, self._execute)
+        return await spawn_keeper(spec, self._run_dir, self._execute)
 
-    async def _execute(self, order: Fork, theirs: Ends) -> KeeperLink:
+    async def _execute(self, order: Fork, theirs: PipeEnds) -> KeeperLink:
         ours, end = socket.socketpair()
         link = KeeperLink(ours)
         try:
@@ -56,7 +54,7 @@ class ExecLauncher:
             raise
         return link
 
-    async def _keeper(self, order: Fork, theirs: Ends, fd: int) -> None:
+    async def _keeper(self, order: Fork, theirs: PipeEnds, fd: int) -> None:
         try:
             process = await trio.lowlevel.open_process(
                 under_first_limit([sys.executable, "-I", "-u", "-m", "worker", "--keeper", str(fd)]),

@@ -9,14 +9,12 @@ from typing import Final
 
 import trio
 
-from kernel.procs.begin import begin
-from kernel.procs.errors import KeeperLost
+from kernel.procs.directory_pool import DirectoryPool
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
-from kernel.procs.pipes import Ends
-from kernel.procs.spare_dirs import SpareDirs
-from kernel.procs.spares import Spares
-from kernel.procs.spec import Spec
+from kernel.procs.spawn import spawn_keeper
+from kernel.procs.spec import KeeperLost, PipeEnds, Spec
+from kernel.procs.warm.keepers import KeeperPool
 from kernel.procs.zygote import Zygote, start_zygote
 from protocol.ipc import Fork
 
@@ -40,7 +38,7 @@ class ForkLauncher:
         self._environ = environ
         self._wanted = modules
         self._zygotes: list[Zygote] = []
-        self._dirs = SpareDirs()
+        self._dirs = DirectoryPool()
         self._changed = trio.Event()
 
     def need(self, modules: frozenset[str]) -> None:
@@ -101,18 +99,18 @@ class ForkLauncher:
         if handle is not None:
             return handle
         with zygote.awaited():
-            return await begin(spec, self._run_dir, zygote.fork, self._dirs if spec.argv is None else None)
+            return await spawn_keeper(spec, self._run_dir, zygote.fork, self._dirs if spec.argv is None else None)
 
-    async def _again(self, spec: Spec, spares: Spares) -> Handle | None:
+    async def _again(self, spec: Spec, spares: KeeperPool) -> Handle | None:
         """Start it in a keeper that has served before; None where there is none (any more)."""
         while (link := spares.take()) is not None:
 
-            async def deliver(order: Fork, theirs: Ends, link: KeeperLink = link) -> KeeperLink:
+            async def deliver(order: Fork, theirs: PipeEnds, link: KeeperLink = link) -> KeeperLink:
                 await link.order(order, theirs)
                 return link
 
             with suppress(KeeperLost):
-                return await begin(spec, self._run_dir, deliver, self._dirs)
+                return await spawn_keeper(spec, self._run_dir, deliver, self._dirs)
         return None
 
     async def _zygote(self) -> Zygote:

@@ -6,11 +6,11 @@ from typing import Final
 
 import trio
 
-from kernel.fault import fault_hook
-from kernel.procs import process_table, remains
+from kernel.fault_injection import fault_point
+from kernel.procs import procfs
 from kernel.procs.attempt_dir import AttemptDir
 from kernel.procs.keeper_link import KeeperLink
-from kernel.procs.process_table import ProcessId
+from kernel.procs.procfs import ProcessId
 from protocol.ipc import Bound, Exited, Kill
 
 logger = logging.getLogger(__name__)
@@ -110,13 +110,13 @@ class Handle:
         await trio.lowlevel.checkpoint()
         for process in self._processes:
             if process.pid == self.pid:
-                process_table.kill(process, number)
+                procfs.kill(process, number)
 
     async def destroy(self) -> Exited:
         """Kill without the keeper's help, the keeper included: for one that does not answer ``kill``."""
         self._kill_sent = True
         for process in self._processes:
-            process_table.kill(process)
+            procfs.kill(process)
         self._link.close()
         return await self.wait()
 
@@ -139,13 +139,13 @@ class Handle:
             for stream in self._streams:
                 stream.close()
             await trio.lowlevel.checkpoint()
-            fault_hook("procs.gone")
+            fault_point("procs.gone")
             if not self.survivors:
                 self._directory.remove()
 
     async def _bury(self) -> Exited:
         with trio.CancelScope(shield=True):
-            left = await remains.end(self._processes, {self.cookie})
+            left = await procfs.end(self._processes, {self.cookie})
             self.survivors = tuple(sorted(process.pid for process in left))
         if self.survivors:
             logger.error("procs.leak %s: %s would not die; the next kernel tries again", self.attempt, self.survivors)

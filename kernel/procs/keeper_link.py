@@ -9,9 +9,9 @@ from contextlib import suppress
 
 import trio
 
-from kernel.procs.pipes import Ends
-from protocol.codec import FrameReader, encode
+from kernel.procs.spec import PipeEnds
 from protocol.ipc import Bound, Exited, Fork, KeeperFrame, Kill, Started
+from protocol.ndjson import FrameReader, encode
 
 
 class KeeperLink:
@@ -58,7 +58,7 @@ class KeeperLink:
         while await self.receive() is not None:
             pass
 
-    async def order(self, order: Fork, theirs: Ends) -> None:
+    async def order(self, order: Fork, theirs: PipeEnds) -> None:
         """Give a keeper whose tree is gone the next order, a worker's. One that is gone shows in ``receive``."""
         fds = array("i", [theirs.stdin, theirs.stdout, theirs.stderr])
         self.served += 1

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from kernel.procs.process_table import ProcessId, family, identify, table
+from kernel.procs.procfs import ProcessId, descendants, identify, table
 
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 _LOCAL, _REMOTE, _INODE = 1, 2, 9
@@ -20,7 +20,7 @@ _NOBODYS: Final = "0"
 """The inode of a connection that was closed on its side."""
 
 
-def comes_from_below(client_port: int, server_port: int, pid: int) -> bool:
+def is_own_child(client_port: int, server_port: int, pid: int) -> bool:
     """Whether ``pid``, or a process below it, has the connection from one port to the other. Reads all of /proc.
 
     True, too, for a connection that nobody has, where the table names owners at all: that of who listens.
@@ -33,7 +33,7 @@ def comes_from_below(client_port: int, server_port: int, pid: int) -> bool:
         rows = tuple(_rows())
         sockets = _sockets(rows, client_port, server_port)
         if sockets:
-            return _one_has(sockets, family([root], table()))
+            return _one_has(sockets, descendants([root], table()))
     return bool(_sockets(rows, server_port, 0))
 
 

@@ -1,6 +1,14 @@
-"""What is to be run."""
+"""What is to be run.
 
+How starting a process can fail for the kernel. What fails in the child itself is ``Exited.failed``.
+
+The descriptors between the kernel and a new child: three pipes.
+"""
+
+import errno
+import os
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,3 +38,65 @@ class Spec:
             raise ValueError(f"{self.attempt!r} cannot name a directory below run/")
         if self.argv is not None and not self.argv:
             raise ValueError("argv is empty")
+
+
+TRANSIENT: Final = frozenset(
+    {
+        errno.EAGAIN,
+        errno.ENOMEM,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOBUFS,
+        errno.ENOSPC,
+        errno.ETOOMANYREFS,
+    }
+)
+"""The machine is short of something: descriptors, processes, memory. It was not the command's fault."""
+
+TRANSIENT_NAMES: Final = frozenset(errno.errorcode[number] for number in TRANSIENT)
+
+
+class SpawnTransient(Exception):
+    """Nothing was started and nothing is left of it; the same may work in a few seconds.
+
+    Raised for exhausted descriptors, processes, memory or disk, and where no zygote answers. Not raised for a command
+    that cannot be executed: that is an ``Exited`` with ``failed``.
+    """
+
+
+class KeeperLost(SpawnTransient):
+    """The keeper went away before it had started anything, mostly because its zygote was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipeEnds:
+    """One side of the child's standard streams."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+
+    def close(self) -> None:
+        """Close all three."""
+        for fd in (self.stdin, self.stdout, self.stderr):
+            os.close(fd)
+
+
+def open_pipes() -> tuple[PipeEnds, PipeEnds]:
+    """Ours and theirs, all close-on-exec. Raises OSError, and then none is left open."""
+    with ExitStack() as undo:
+
+        def pipe() -> tuple[int, int]:
+            read, write = os.pipe()
+            undo.callback(os.close, read)
+            undo.callback(os.close, write)
+            return read, write
+
+        stdin_read, stdin_write = pipe()
+        stdout_read, stdout_write = pipe()
+        stderr_read, stderr_write = pipe()
+        undo.pop_all()
+    return (
+        PipeEnds(stdin_write, stdout_read, stderr_read),
+        PipeEnds(stdin_read, stdout_write, stderr_write),
+    )

@@ -13,24 +13,24 @@ from typing import Final
 
 import trio
 
-from kernel.fault import fault_hook
-from kernel.procs import remains
+from kernel.fault_injection import fault_point
+from kernel.procs import procfs
 from kernel.procs.attempt_dir import LOCK_FILE, Signature, read_signature
-from kernel.procs.spare_dirs import SPARE
+from kernel.procs.directory_pool import SPARE
 
 PATIENCE_SECONDS: Final = 2.0
 _ROUND_SECONDS: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class SweepResult:
     """What the kernel before had left. ``survivors`` would not die even by SIGKILL; their directories stay."""
 
     attempts: tuple[str, ...]
     survivors: tuple[int, ...]
 
 
-async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Swept:
+async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> SweepResult:
     """Take every lock below ``run_dir``, kill what is left of its tree, remove the directory.
 
     To be called with the project's lock held, before anything is spawned.
@@ -39,18 +39,18 @@ async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Sw
     deadline = trio.current_time() + patience_seconds
     for path in left:
         await _lock_released(path / LOCK_FILE, deadline)
-    fault_hook("sweep.locked")
+    fault_point("sweep.locked")
     signatures = [_signature(path / LOCK_FILE) for path in left]
-    survivors = await remains.end(
+    survivors = await procfs.end(
         [process for signature in signatures for process in signature.processes],
         {signature.cookie for signature in signatures if signature.cookie},
     )
     for path in left:
         if not survivors or _is_free(path / LOCK_FILE):
             shutil.rmtree(path, ignore_errors=True)
-    fault_hook("sweep.swept")
+    fault_point("sweep.swept")
     attempts = tuple(path.name for path in left if not path.name.startswith(SPARE))
-    return Swept(attempts, tuple(sorted(process.pid for process in survivors)))
+    return SweepResult(attempts, tuple(sorted(process.pid for process in survivors)))
 
 
 def _directories(run_dir: Path) -> list[Path]:

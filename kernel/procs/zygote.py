@@ -13,13 +13,12 @@ from typing import Final
 import trio
 
 from kernel.procs.descriptors import under_first_limit
-from kernel.procs.errors import KeeperLost
 from kernel.procs.keeper_link import KeeperLink
-from kernel.procs.pipes import Ends
-from kernel.procs.spares import Spares
-from kernel.procs.standby import Standby
-from protocol.codec import FrameReader, encode
+from kernel.procs.spec import KeeperLost, PipeEnds
+from kernel.procs.warm.keepers import KeeperPool
+from kernel.procs.warm.standby import StandbyWorker
 from protocol.ipc import Fork, Ping, Pong, Preloaded, Retire, ZygoteReport
+from protocol.ndjson import FrameReader, encode
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +43,9 @@ class Zygote:
     retired: bool = False
     lost: bool = False
     """An order could not be sent: it is dead, or about to be seen so."""
-    spares: Spares = field(default_factory=Spares)
+    spares: KeeperPool = field(default_factory=KeeperPool)
     """Its keepers that may serve again."""
-    standby: Standby = field(default_factory=Standby)
+    standby: StandbyWorker = field(default_factory=StandbyWorker)
     _sending: trio.Lock = field(default_factory=trio.Lock)
     _awaited: int = 0
     _ordered: trio.Event = field(default_factory=trio.Event)
@@ -93,7 +92,7 @@ class Zygote:
             await self._ponged.wait()
         return self._ponged.is_set()
 
-    async def fork(self, order: Fork, theirs: Ends) -> KeeperLink:
+    async def fork(self, order: Fork, theirs: PipeEnds) -> KeeperLink:
         """Have it fork a keeper for ``order``. Raises KeeperLost if it is gone."""
         ours, end = socket.socketpair()
         # What a command was given to know must not be left to a worker.

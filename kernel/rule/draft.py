@@ -1,17 +1,20 @@
-"""A draft: a message as someone wants it appended, before the rule has seen it."""
+"""A draft: a message as someone wants it appended, before the rule has seen it.
+
+A fact: what a proposal is asked about. A draft whose author and chain of causes are known.
+"""
 
 from typing import Literal
 
 import msgspec
 
-from kernel.policy.approval import Decision
+from kernel.policy.approvals import Decision
 from protocol.agent import Approval
-from protocol.ballot import BallotState, BallotType, Method, Option, Resolution, TieBreaker, Why
 from protocol.budget import RunBudget
 from protocol.errors import Cause, ErrorClass
 from protocol.instruction import Status
 from protocol.message import MessageKind
 from protocol.names import AgentKey, InstructionId
+from protocol.voting import BallotState, BallotType, Method, Option, Resolution, TieBreaker, Why
 
 Origin = Literal["file", "inline", "ephemeral"]
 
@@ -79,7 +82,7 @@ class WorkflowStopped(_Payload, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Outcome(_Payload, frozen=True, kw_only=True):
+class InstructionOutcome(_Payload, frozen=True, kw_only=True, tag="Outcome"):
     """Of ``done`` and ``failed``: how an instruction ended. ``text`` is the agent's."""
 
     instruction: InstructionId
@@ -130,7 +133,7 @@ class ApprovalDecided(_Payload, frozen=True, kw_only=True):
     everybody: bool = False
 
 
-class BallotAsked(msgspec.Struct, frozen=True, kw_only=True):
+class ProposalTerms(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants to put to the vote, as they said it. ``name`` None: any that is free."""
 
     type: BallotType
@@ -144,7 +147,7 @@ class BallotAsked(msgspec.Struct, frozen=True, kw_only=True):
     """None: as is usual."""
 
 
-class BallotOpened(_Payload, frozen=True, kw_only=True):
+class ProposalOpened(_Payload, frozen=True, kw_only=True, tag="BallotOpened"):
     """Of ``proposal``: something is put to the vote, until ``expires_ms``; what was left open is filled in.
 
     ``salt`` is of chance: lots are drawn from it.
@@ -168,13 +171,13 @@ class BallotOpened(_Payload, frozen=True, kw_only=True):
     """It decides over the run: nobody wins it without its quorum."""
 
 
-class BallotTied(_Payload, frozen=True, kw_only=True):
+class ProposalTied(_Payload, frozen=True, kw_only=True, tag="BallotTied"):
     """Of ``proposal``: the creator of ``name`` has to break a tie."""
 
     name: str
 
 
-class BallotVoted(_Payload, frozen=True, kw_only=True):
+class VoteCast(_Payload, frozen=True, kw_only=True, tag="BallotVoted"):
     """Of ``vote``: the fact's sender votes, or breaks the tie of its own ballot."""
 
     name: str
@@ -183,7 +186,7 @@ class BallotVoted(_Payload, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class BallotDue(_Payload, frozen=True, kw_only=True):
+class ProposalDue(_Payload, frozen=True, kw_only=True, tag="BallotDue"):
     """Of ``due``: the deadline of ``name`` came. ``quietly``: nobody is woken by it."""
 
     name: str
@@ -191,7 +194,7 @@ class BallotDue(_Payload, frozen=True, kw_only=True):
     quietly: bool = False
 
 
-class BallotCancelled(_Payload, frozen=True, kw_only=True):
+class ProposalCancelled(_Payload, frozen=True, kw_only=True, tag="BallotCancelled"):
     """Of ``resolved``: the fact's sender takes it back. ``quietly``: nobody is woken by it."""
 
     name: str
@@ -199,7 +202,7 @@ class BallotCancelled(_Payload, frozen=True, kw_only=True):
     quietly: bool = False
 
 
-class BallotEnded(_Payload, frozen=True, kw_only=True):
+class ProposalEnded(_Payload, frozen=True, kw_only=True, tag="BallotEnded"):
     """Of ``resolved``: what came of it. ``wakes``: its creator, who has not seen it come."""
 
     name: str
@@ -214,16 +217,16 @@ class BallotEnded(_Payload, frozen=True, kw_only=True):
 Payload = (
     WorkflowStarted
     | WorkflowStopped
-    | Outcome
+    | InstructionOutcome
     | WakeupDue
     | ApprovalAsked
     | ApprovalDecided
-    | BallotOpened
-    | BallotTied
-    | BallotVoted
-    | BallotDue
-    | BallotCancelled
-    | BallotEnded
+    | ProposalOpened
+    | ProposalTied
+    | VoteCast
+    | ProposalDue
+    | ProposalCancelled
+    | ProposalEnded
 )
 
 
@@ -246,4 +249,25 @@ class Draft(msgspec.Struct, frozen=True):
     vouched: tuple[str, ...] = ()
     hops: int | None = None
     payload: Payload | None = None
+    asks: bool = False
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One message under evaluation.
+
+    ``cause`` is the instruction it comes from, ``speaker`` the agent behind that, ``hops`` its place in the chain.
+    ``asks``: that instruction goes on with the answer.
+    """
+
+    kind: MessageKind
+    space: str
+    sender: str
+    text: str = ""
+    to: tuple[str, ...] = ()
+    mentions: tuple[str, ...] | None = None
+    hops: int = 0
+    cause: int | None = None
+    speaker: AgentKey | None = None
+    payload: Payload | None = None
+    vouched: tuple[str, ...] = ()
     asks: bool = False

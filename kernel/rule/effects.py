@@ -4,11 +4,11 @@ from typing import Literal, final
 
 import msgspec
 
-from kernel.policy.approval import Decision
-from kernel.rule.draft import ApprovalAsked, BallotOpened, Draft, MemberSpec
-from protocol.ballot import BallotState, Why
+from kernel.policy.approvals import Decision
+from kernel.rule.draft import ApprovalAsked, Draft, MemberSpec, ProposalOpened
 from protocol.instruction import Lane, WaitReason
 from protocol.names import AgentKey, AgentName
+from protocol.voting import BallotState, Why
 
 
 @final
@@ -50,7 +50,7 @@ class Assign(msgspec.Struct, frozen=True):
 LimitedBy = Literal["hops", "instructions", "budget", "wall_time"]
 
 
-class WorkflowBegin(msgspec.Struct, frozen=True, kw_only=True):
+class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     """The row of a workflow that starts. ``hops`` to ``budget_usd`` are its limits."""
 
     space: str
@@ -75,7 +75,7 @@ class WorkflowBegin(msgspec.Struct, frozen=True, kw_only=True):
     attended: bool = False
 
 
-class WorkflowEnd(msgspec.Struct, frozen=True, kw_only=True):
+class EndRun(msgspec.Struct, frozen=True, kw_only=True):
     """The workflow in ``space`` ended."""
 
     space: str
@@ -83,14 +83,14 @@ class WorkflowEnd(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int
 
 
-class Roster(msgspec.Struct, frozen=True, kw_only=True):
+class SetMembers(msgspec.Struct, frozen=True, kw_only=True):
     """Who is in a space, replacing who was. An inline agent lives in ``space`` and nowhere else."""
 
     space: str
     members: tuple[MemberSpec, ...]
 
 
-class RunLimited(msgspec.Struct, frozen=True, kw_only=True):
+class LimitRun(msgspec.Struct, frozen=True, kw_only=True):
     """A limit of the workflow in ``space`` was reached: what it held back waits until somebody continues it."""
 
     space: str
@@ -130,10 +130,10 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
     by: str
 
 
-class BallotOpen(msgspec.Struct, frozen=True, kw_only=True):
+class OpenProposal(msgspec.Struct, frozen=True, kw_only=True):
     """A ballot in ``space``, of the run that is there. ``creator_key`` None: a person's. ``hops`` of its message."""
 
-    opened: BallotOpened
+    opened: ProposalOpened
     space: str
     creator: str
     creator_key: AgentKey | None
@@ -141,7 +141,7 @@ class BallotOpen(msgspec.Struct, frozen=True, kw_only=True):
     electors: tuple[str, ...]
 
 
-class BallotVote(msgspec.Struct, frozen=True, kw_only=True):
+class RecordVote(msgspec.Struct, frozen=True, kw_only=True):
     """One vote."""
 
     ballot: int
@@ -150,13 +150,13 @@ class BallotVote(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class BallotTie(msgspec.Struct, frozen=True, kw_only=True):
+class RecordTie(msgspec.Struct, frozen=True, kw_only=True):
     """Its creator has been told that a tie is to be broken."""
 
     ballot: int
 
 
-class BallotEnd(msgspec.Struct, frozen=True, kw_only=True):
+class EndProposal(msgspec.Struct, frozen=True, kw_only=True):
     """An open ballot is over. ``by``: who cancelled it, or broke the tie; then ``reason`` is theirs."""
 
     ballot: int
@@ -168,21 +168,21 @@ class BallotEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Row = (
-    WorkflowBegin
-    | WorkflowEnd
-    | RunLimited
-    | Roster
+    StartRun
+    | EndRun
+    | LimitRun
+    | SetMembers
     | ApprovalRequest
     | ApprovalDecision
     | ApprovalRule
-    | BallotOpen
-    | BallotVote
-    | BallotTie
-    | BallotEnd
+    | OpenProposal
+    | RecordVote
+    | RecordTie
+    | EndProposal
 )
 
 
-class Put(msgspec.Struct, frozen=True):
+class WriteRow(msgspec.Struct, frozen=True):
     """Write a row that is not a message."""
 
     row: Row
@@ -197,4 +197,4 @@ class Refuse(msgspec.Struct, frozen=True):
     hint: str | None = None
 
 
-Effect = Append | Deliver | Assign | Put | Refuse
+Effect = Append | Deliver | Assign | WriteRow | Refuse

@@ -2,29 +2,35 @@
 
 It decides nothing itself and writes nothing itself: proposals decide, a sink writes. Every proposal is asked
 about the state before the message; then the message is recorded and the effects are applied, in order.
+
+The table of core proposals, in the order they are asked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, Protocol
 
-from kernel.rule.draft import Draft
-from kernel.rule.effects import Append, Assign, Deliver, Put, Refuse
-from kernel.rule.fact import Fact
-from kernel.rule.proposal import Proposal
+from kernel.rule.draft import Draft, Fact
+from kernel.rule.effects import Append, Assign, Deliver, Refuse, WriteRow
+from kernel.rule.rule import Rule
+from kernel.rule.rules.approvals import APPROVAL
+from kernel.rule.rules.routing import FAILURE, REPLY, ROUTING
+from kernel.rule.rules.voting import BALLOT
+from kernel.rule.rules.workflows import WAKEUP, WORKFLOW
 from kernel.rule.view import View
 from protocol.errors import Refused
-from protocol.message import MessageKind
+from protocol.message import MESSAGE_KINDS, MessageKind
 
 MAX_MESSAGES: Final = 256
 MAX_DEPTH: Final = 16
 
-Table = Mapping[MessageKind, tuple[Proposal, ...]]
+Table = Mapping[MessageKind, tuple[Rule, ...]]
 
 
 class Sink(Protocol):
     """Where messages and effects go: the open transaction."""
 
-    def record(self, fact: Fact, effects: tuple[Deliver | Assign | Put, ...]) -> None:
+    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> None:
         """Write one message, then what was decided about it."""
         ...
 
@@ -45,9 +51,9 @@ def evaluate(first: Fact, proposals: Table, view: View, sink: Sink) -> None:
             waiting += [(_child(fact, draft), depth + 1) for draft in drafts]
 
 
-def _decide(fact: Fact, proposals: Table, view: View) -> tuple[list[Deliver | Assign | Put], list[Draft]]:
+def _decide(fact: Fact, proposals: Table, view: View) -> tuple[list[Deliver | Assign | WriteRow], list[Draft]]:
     """What is to be recorded with the fact, and what is to be appended after it. Raises Refused."""
-    effects: list[Deliver | Assign | Put] = []
+    effects: list[Deliver | Assign | WriteRow] = []
     drafts: list[Draft] = []
     for proposal in proposals.get(fact.kind, ()):
         for effect in proposal.decide(fact, view):
@@ -73,3 +79,17 @@ def _child(parent: Fact, draft: Draft) -> Fact:
         speaker=parent.speaker,
         payload=draft.payload,
     )
+
+
+CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL, BALLOT)
+
+
+def by_kind(proposals: Iterable[Rule]) -> Table:
+    """The same proposals by the kind they listen to, in their order."""
+    known = tuple(proposals)
+    return MappingProxyType(
+        {kind: tuple(one for one in known if kind in one.kinds) for kind in MESSAGE_KINDS},
+    )
+
+
+CORE_TABLE: Final = by_kind(CORE)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kernel.policy.approval import Rule, State
-from kernel.policy.ballot import Ballot
-from protocol.ballot import BallotState, Option
+from kernel.policy.approvals import Rule, State
+from kernel.policy.voting import ProposalState
 from protocol.names import AgentKey
+from protocol.voting import BallotState, Option
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Membership:
     """An agent's place in the space of a running workflow, and what it is called there."""
 
     space: str
@@ -42,7 +42,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedInstruction:
     """How an instruction ended."""
 
     status: str
@@ -50,7 +50,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PendingApproval:
     """A request for approval: what is to be called, by whom, and what became of it."""
 
     agent: AgentKey
@@ -63,14 +63,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class PutToVote:
+class ProposalView:
     """A ballot of the run of a space, and how it stands."""
 
     number: int
     name: str
     title: str
     labels: tuple[Option, ...]
-    counting: Ballot
+    counting: ProposalState
     votes: Mapping[str, str]
     """Voter to choice."""
     creator: str
@@ -108,18 +108,18 @@ class View(Protocol):
         """Agents that wait for what ``instruction`` comes to, directly or not: nearest first, at most 256."""
         ...
 
-    def seats(self, agent: AgentKey, workflow: str) -> tuple[Seat, ...]:
+    def seats(self, agent: AgentKey, workflow: str) -> tuple[Membership, ...]:
         """Where ``agent`` is a member while ``workflow`` runs: tag main first, then by tag, at most 64."""
         ...
 
-    def wakeup_before(self, instruction: int) -> Ended | None:
+    def wakeup_before(self, instruction: int) -> EndedInstruction | None:
         """If a schedule caused ``instruction``: how the wakeup of its agent ended that ended before it in its space.
 
         None too where 256 other instructions have ended since then.
         """
         ...
 
-    def request(self, approval: int) -> Request | None:
+    def request(self, approval: int) -> PendingApproval | None:
         """A request for approval."""
         ...
 
@@ -139,7 +139,7 @@ class View(Protocol):
         """Who is in ``space``, with what it is called there: in alphabetical order, at most 256."""
         ...
 
-    def ballot(self, space: str, name: str) -> PutToVote | None:
+    def ballot(self, space: str, name: str) -> ProposalView | None:
         """The ballot called ``name`` of the newest run of ``space``."""
         ...
 

@@ -6,30 +6,30 @@ the provider is the reason (decisions.md: a 429 pauses the provider, not each in
 
 from collections.abc import Callable
 
-from kernel.policy.breaker import hold_until_ms, keys_of
 from kernel.policy.budget import Allowance, Exhausted
-from kernel.services.briefing import Briefing
-from kernel.services.outcome import Ending
-from kernel.services.purse import Purse
-from kernel.store.breakers import closed_for
-from kernel.store.commits.lease import Leased
-from kernel.store.commits.park import Parking
+from kernel.policy.circuit_breaker import hold_until_ms, keys_of
+from kernel.services.budgets import BudgetEnforcer
+from kernel.services.completion import Ending
+from kernel.services.start_frame import StartFrame
+from kernel.store.circuit_breakers import closed_for
 from kernel.store.reader import Reader
+from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.requeue import Requeue
 
 
 class Admission:
     """Asks the breakers and the purse."""
 
-    def __init__(self, *, reader: Reader, purse: Purse, now_ms: Callable[[], int]) -> None:
+    def __init__(self, *, reader: Reader, purse: BudgetEnforcer, now_ms: Callable[[], int]) -> None:
         self._reader = reader
         self._purse = purse
         self._now_ms = now_ms
 
-    async def admit(self, leased: Leased, briefing: Briefing) -> Allowance | Ending | Parking:
+    async def admit(self, leased: Leased, briefing: StartFrame) -> Allowance | Ending | Requeue:
         """What the first model call may take; or how the instruction is put back, or ends. Raises CannotStart."""
         shut = self._reader.now(closed_for, keys_of(briefing.endpoint), leased.agent)
         if shut is not None:
-            return Parking(
+            return Requeue(
                 status="waiting",
                 outcome="held back",
                 waits_for=shut.reason,
@@ -44,12 +44,12 @@ class Admission:
         return _over(allowance) if isinstance(allowance, Exhausted) else allowance
 
 
-def _over(exhausted: Exhausted) -> Ending | Parking:
+def _over(exhausted: Exhausted) -> Ending | Requeue:
     """An instruction's own budget never comes back; others do with time, or when somebody grants more."""
     if exhausted.scope == "instruction":
         return Ending("incomplete", exhausted.text, cause="budget")
     until_ms = exhausted.until_ms or 0
-    return Parking(
+    return Requeue(
         status="waiting",
         outcome="over budget",
         waits_for="budget",

@@ -12,9 +12,9 @@ from typing import Final
 import trio
 
 from kernel.policy.restart import HOUR_MS, Backoff, CrashRecord, Stop, after_crash
-from kernel.services.stopping import Stopping
-from kernel.store.commits.note import note
+from kernel.services.shutdown import ShutdownRequest
 from kernel.store.errors import StorageFailed
+from kernel.store.transaction import emit_log
 from kernel.store.writer import Writer
 from protocol.errors import Refused
 from protocol.text import shown_name
@@ -33,7 +33,7 @@ class Boundary:
         self,
         *,
         writer: Writer,
-        stopping: Stopping,
+        stopping: ShutdownRequest,
         now_ms: Callable[[], int],
         sleep: Callable[[float], Awaitable[object]] = trio.sleep,
     ) -> None:
@@ -83,7 +83,7 @@ class Boundary:
         logger.error("service.failed %s: %s", name, what_follows, exc_info=error)
         with suppress(Refused):
             data = {"service": name, "error": _said(error), "again_seconds": again}
-            await self._writer.commit(note, "kernel.service_failed", data=data)
+            await self._writer.commit(emit_log, "kernel.service_failed", data=data)
 
     def _give_up(self, name: str, error: Exception, stop: Stop) -> None:
         self.gave_up = f"{name}: {stop.reason}, the last: {_said(error)}"

@@ -11,9 +11,9 @@ from typing import Final
 
 import trio
 
-from kernel.policy.choose import Limits, choose
-from kernel.services.attempt import Attempts
-from kernel.services.live import Live
+from kernel.policy.scheduling import Limits, choose
+from kernel.services.attempts import Attempts
+from kernel.services.running_attempt import RunningAttempt
 from kernel.store import instructions
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
@@ -99,7 +99,7 @@ class Dispatcher:
         """Those of the busy that count against a limit: not who waits for a person with a call in its hand."""
         if len(self._busy) < self._limits.workers and not self._limits.by_provider:
             return self._busy
-        kept = self._reader.now(instructions.kept_waiting)
+        kept = self._reader.now(instructions.waiting)
         return {agent: provider for agent, provider in self._busy.items() if agent not in kept}
 
     def _held_by_memory(self) -> bool:
@@ -134,7 +134,7 @@ class Dispatcher:
 
     def _stop_orphaned(self) -> None:
         """Stop attempts whose instruction was ended by somebody else (a stopped workflow, a cancel)."""
-        working: list[Live] = [live for live in self._attempts.live.values() if not live.settling]
+        working: list[RunningAttempt] = [live for live in self._attempts.live.values() if not live.settling]
         if not working:
             return
         held = self._reader.now(instructions.live)
@@ -148,7 +148,7 @@ class Dispatcher:
     def _make_room(self) -> None:
         """Have attempts put back that only wait for a person with a call in their hand, and keep their agent's work."""
         held = [live for live in self._attempts.live.values() if live.standstill.lasts and not live.settling]
-        keeping = self._reader.now(instructions.keeping_others, self._now_ms()) if held else ()
+        keeping = self._reader.now(instructions.blocking, self._now_ms()) if held else ()
         for live in held:
             if live.leased.instruction in keeping:
                 live.stop("made room", ROOM_GRACE_SECONDS)

@@ -15,14 +15,13 @@ import trio
 
 from kernel.services.mirror_files import CHANNEL, MirrorFiles, Target
 from kernel.store import agents, mirrors
-from kernel.store.commits.mirrored import redone, set_written
 from kernel.store.feed import Wake
-from kernel.store.mirrors import Batch, Line, Place, Redo
+from kernel.store.mirrors import Batch, Line, Place, Redo, redone, set_written
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
+from protocol.agent_layout import default_dir, dir_fault
 from protocol.errors import Refused
 from protocol.message import Message
-from protocol.personal import default_dir, dir_fault
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kernel.source.beneath import open_file, open_folder
+from kernel.source.safe_paths import open_file, open_folder
+from protocol.agent_layout import ALL_IGNORED, CONVERSATIONS, GIT_IGNORE, IGNORED, MARK, mark_text
 from protocol.message import Message
-from protocol.personal import ALL_IGNORED, CONVERSATIONS, GIT_IGNORE, IGNORED, MARK, mark_text
 from protocol.text import encode_json
 
 logger = logging.getLogger(__name__)

@@ -2,30 +2,91 @@
 
 What a wrong file said before stays in effect until it is mended. Between edits it sleeps (LF01). Where the system
 cannot tell of edits, they are seen when an agent is leased next, and once a minute by the timers.
+
+Waits until something in a few folders changed. The system tells it (inotify): nothing is polled, waiting is free.
+
+watchfiles was tried: it wakes twenty times a second to look whether anything has come (LF01).
 """
 
+import ctypes
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from errno import EACCES, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import Final
 
 import trio
 
 from kernel.agents.catalog import AGENTS, Catalog
-from kernel.agents.registry import register, update
-from kernel.services.watching import CannotWatch, Watch, watching
-from kernel.source.problems import BadDefinition
+from kernel.agents.registration import register, update
+from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents
-from kernel.store.commits.broken import tell_broken
 from kernel.store.reader import Reader
+from kernel.store.transaction import emit_broken
 from kernel.store.writer import Writer
-from kernel.workflows.broken import broken_workflows
 from kernel.workflows.find import WORKFLOWS
+from kernel.workflows.load import broken_workflows
 from protocol.api.problem import FileError
 from protocol.errors import Refused
 from protocol.names import AgentKey
+
+_CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x8, 0x40, 0x80, 0x100, 0x200
+_ONLYDIR: Final = 0x01000000
+_ANYTHING: Final = _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
+MOVED: Final = _MOVED_TO
+"""What is put in place whole. The rest may be written all the time."""
+_FLAGS: Final = os.O_NONBLOCK | os.O_CLOEXEC
+_CHUNK: Final = 65536
+_ABSENT: Final = frozenset({ENOENT, ENOTDIR, EACCES})
+
+
+class CannotWatch(Exception):
+    """The system has no such thing, or none left to give. The text says why."""
+
+
+class DirectoryWatch:
+    """Made by ``watching``."""
+
+    def __init__(self, libc: ctypes.CDLL, descriptor: int) -> None:
+        self._libc = libc
+        self._descriptor = descriptor
+
+    def cover(self, folders: Iterable[Path], what: int = _ANYTHING) -> None:
+        """Watch ``folders`` too, but not what is below them; one that is not there is left out. Raises CannotWatch.
+
+        Cheap where it is watched already: called again after each change, it finds what was made anew.
+        """
+        for folder in folders:
+            if self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), what | _ONLYDIR) < 0:
+                number = ctypes.get_errno()
+                if number not in _ABSENT:
+                    raise CannotWatch(os.strerror(number))
+
+    async def changed(self) -> None:
+        """Return once a file came, went or was written; what came meanwhile counts as one."""
+        await trio.lowlevel.wait_readable(self._descriptor)
+        with suppress(BlockingIOError):
+            while os.read(self._descriptor, _CHUNK):
+                pass
+
+
+@contextmanager
+def watching() -> Generator[DirectoryWatch]:
+    """A watch over nothing yet. Raises CannotWatch."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        descriptor = libc.inotify_init1(_FLAGS)
+    except AttributeError:
+        raise CannotWatch("this system has no inotify") from None
+    if descriptor < 0:
+        raise CannotWatch(os.strerror(ctypes.get_errno()))
+    try:
+        yield DirectoryWatch(libc, descriptor)
+    finally:
+        os.close(descriptor)
+
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +124,7 @@ class Reload:
         except CannotWatch as error:
             logger.warning("reload.off %s: an edited file counts when its agent works next", error)
 
-    async def _follow(self, watch: Watch) -> None:
+    async def _follow(self, watch: DirectoryWatch) -> None:
         while True:
             try:
                 await self.run_once()
@@ -91,7 +152,7 @@ class Reload:
         for one in fresh:
             logger.warning("definition.broken %s:%d:%d %s", one.path, one.line, one.column, one.message)
         if fresh:
-            await self._writer.commit(tell_broken, fresh)
+            await self._writer.commit(emit_broken, fresh)
 
     async def _forget(self) -> None:
         """Agents whose files are gone: those that have work are kept until that has ended."""

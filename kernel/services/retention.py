@@ -4,6 +4,10 @@ Journals, effects, prompts and events of work that ended longer ago than the pro
 runs that did, the homes of programs that did only such, and feedback of that age; answers to requests after a day;
 crashes once they count no more.
 What it finds it looks for in a thread, beside the writer.
+
+Removes what was said in workflows with ``provider: memory``, a minute after they have ended.
+
+The minute is for whoever reads the report of a run. What an earlier kernel left is removed by the next one.
 """
 
 import logging
@@ -12,13 +16,18 @@ from typing import Final, TypeVar
 
 import trio
 
-from kernel.policy.keeping import old_before
-from kernel.services.homes import Homes
-from kernel.services.patience import commit_patiently
-from kernel.store import old
+from kernel.policy.retention import old_before
+from kernel.services.completion import commit_with_retry
+from kernel.services.timers import reconcile
+from kernel.services.working_directory import CliHomes
+from kernel.store import idempotency
 from kernel.store.blobs import UNSWEPT_MS
-from kernel.store.commits.sweep_old import (
+from kernel.store.feed import Wake
+from kernel.store.reader import Reader
+from kernel.store.transitions import retention
+from kernel.store.transitions.retention import (
     ROWS,
+    clear,
     sweep_answers,
     sweep_blobs,
     sweep_crashes,
@@ -29,8 +38,6 @@ from kernel.store.commits.sweep_old import (
     sweep_messages,
     sweep_runs,
 )
-from kernel.store.reader import Reader
-from kernel.store.requests import KEPT_MS
 from kernel.store.writer import Writer
 from protocol.errors import Refused
 
@@ -58,14 +65,14 @@ class Retention:
         writer: Writer,
         now_ms: Callable[[], int],
         kept_seconds: Callable[[], float],
-        homes: Homes | None = None,
+        homes: CliHomes | None = None,
         sleep: Callable[[float], Awaitable[object]] = trio.sleep,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._now_ms = now_ms
         self._kept_seconds = kept_seconds
-        self._homes = homes or Homes()
+        self._homes = homes or CliHomes()
         self._sleep = sleep
 
     async def run(self) -> None:
@@ -90,19 +97,19 @@ class Retention:
         Cancellation: what was removed is removed, the rest is found again.
         """
         now_ms = self._now_ms()
-        skips = await self._reader.read(old.skips)
+        skips = await self._reader.read(retention.skips)
         before_ms = old_before(now_ms, int(self._kept_seconds() * 1000), skips)
         instructions = await self._sweep_instructions(before_ms)
         events = await self._sweep_events(before_ms)
         runs = await self._sweep_runs(before_ms)
         blobs = await self._sweep_blobs(now_ms - UNSWEPT_MS)
-        while await commit_patiently(self._writer, sweep_feedback, before_ms) == ROWS:
+        while await commit_with_retry(self._writer, sweep_feedback, before_ms) == ROWS:
             pass
-        while await commit_patiently(self._writer, sweep_answers, now_ms - KEPT_MS) == ROWS:
+        while await commit_with_retry(self._writer, sweep_answers, now_ms - idempotency.KEPT_MS) == ROWS:
             pass
-        while await commit_patiently(self._writer, sweep_crashes, now_ms - CRASHES_KEPT_MS) == ROWS:
+        while await commit_with_retry(self._writer, sweep_crashes, now_ms - CRASHES_KEPT_MS) == ROWS:
             pass
-        homes = await self._homes.keep(await self._reader.read(old.workplaces, before_ms))
+        homes = await self._homes.keep(await self._reader.read(retention.workplaces, before_ms))
         logger.info(
             "retention.swept instructions: %d, events: %d, spaces of runs: %d, blobs: %d, homes: %d",
             instructions,
@@ -114,47 +121,80 @@ class Retention:
 
     async def _sweep_instructions(self, before_ms: int) -> int:
         total = 0
-        while found := await self._reader.read(old.instructions, before_ms):
+        while found := await self._reader.read(retention.instructions, before_ms):
             left = found
             while left:
-                done = await commit_patiently(self._writer, sweep_instructions, left[:ROWS], before_ms)
+                done = await commit_with_retry(self._writer, sweep_instructions, left[:ROWS], before_ms)
                 left = left[done:]
             total += len(found)
         return total
 
     async def _sweep_events(self, before_ms: int) -> int:
         total = after = 0
-        while found := await self._reader.read(old.events, before_ms, after):
+        while found := await self._reader.read(retention.events, before_ms, after):
             for batch in _batches(found):
-                await commit_patiently(self._writer, sweep_events, batch)
+                await commit_with_retry(self._writer, sweep_events, batch)
             total, after = total + len(found), found[-1]
         return total
 
     async def _sweep_runs(self, before_ms: int) -> int:
         """Runs first, then what is left of them, also by a sweep that was interrupted."""
         total = 0
-        for spaces in _batches(await self._reader.read(old.runs, before_ms)):
+        for spaces in _batches(await self._reader.read(retention.runs, before_ms)):
             left = spaces
             while left:
-                left = left[await commit_patiently(self._writer, sweep_runs, left, before_ms) :]
+                left = left[await commit_with_retry(self._writer, sweep_runs, left, before_ms) :]
             total += len(spaces)
-        while seqs := await self._reader.read(old.messages_left):
+        while seqs := await self._reader.read(retention.messages_left):
             for batch in _batches(seqs):
-                await commit_patiently(self._writer, sweep_messages, batch)
-        while numbers := await self._reader.read(old.instructions_left):
+                await commit_with_retry(self._writer, sweep_messages, batch)
+        while numbers := await self._reader.read(retention.instructions_left):
             for batch in _batches(numbers):
-                await commit_patiently(self._writer, sweep_left, batch)
+                await commit_with_retry(self._writer, sweep_left, batch)
         return total
 
     async def _sweep_blobs(self, before_ms: int) -> int:
         total = 0
         for _ in range(BLOB_PASSES):
-            found = await self._reader.read(old.blobs, before_ms)
+            found = await self._reader.read(retention.blobs, before_ms)
             for batch in _batches(found):
-                await commit_patiently(self._writer, sweep_blobs, batch, before_ms)
+                await commit_with_retry(self._writer, sweep_blobs, batch, before_ms)
             total += len(found)
         return total
 
 
 def _batches(items: Sequence[T]) -> list[Sequence[T]]:
     return [items[start : start + ROWS] for start in range(0, len(items), ROWS)]
+
+
+KEPT_MS: Final = 60_000
+RETRY_SECONDS: Final = 60.0
+WAKING: Final = frozenset({"workflow.stopped"})
+
+
+class MemorySpaceCleanup:
+    """One task."""
+
+    def __init__(self, *, reader: Reader, writer: Writer, wake: Wake, now_ms: Callable[[], int]) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._wake = wake
+        self._now_ms = now_ms
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Remove until cancelled. Raises StorageFailed."""
+        await reconcile(self._wake, self.run_once, task_status)
+
+    async def run_once(self) -> float:
+        """Remove what is due. Returns the seconds until something may be."""
+        nap = float("inf")
+        for space, ended_ms in self._reader.now(retention.ended):
+            left_ms = ended_ms + KEPT_MS - self._now_ms()
+            if left_ms > 0:
+                return min(nap, left_ms / 1000)
+            try:
+                await self._writer.commit(clear, space)
+            except Refused as refused:
+                logger.warning("passing.refused %s: %s", space, refused.text)
+                nap = RETRY_SECONDS
+        return nap

@@ -3,27 +3,58 @@
 Quiescence is one question to the store (promise P26): what follows from a message is in the message's own
 commit, so a space in which nothing can go on stays so until somebody does something. A workflow that was started
 does not end by itself: when its wall time is over it holds still, until somebody continues it.
+
+Asks a process of its own whether an answer fits a schema, and waits no longer than that can take.
 """
 
 import logging
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Concatenate, Final, ParamSpec
 
+import msgspec
 import trio
 
-from kernel.policy.verdict import Verdict, verdict
-from kernel.services.fitting import misfit
-from kernel.services.level import look_again
-from kernel.store import finals, workflows
-from kernel.store.commits.end_run import Judged, end_run
-from kernel.store.commits.limit import limit
+from kernel.policy.run_completion import RunCompletion, run_completion
+from kernel.services.timers import reconcile
+from kernel.store import run_outcomes, workflows
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.limits import limit
+from kernel.store.transitions.runs import RunJudgement, end_run
 from kernel.store.writer import Writer
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.names import is_personal
+
+PATIENCE_SECONDS: Final = 20.0
+"""For a machine that is busy with other things: the process ends itself after a few seconds of work."""
+TOO_LONG: Final = "whether it fits could not be found out in time"
+
+
+class _Said(msgspec.Struct, frozen=True):
+    why: str | None
+
+
+_decoder: Final = msgspec.json.Decoder(_Said)
+
+
+async def check_in_subprocess(schema: bytes, text: str) -> str | None:
+    """Why ``text`` does not fit ``schema`` (JSON); None where it does. Cancellation kills the process."""
+    asked = msgspec.json.encode({"schema": msgspec.Raw(schema), "text": text})
+    command = [sys.executable, "-I", "-m", "kernel.workflows.schema_check"]
+    with trio.move_on_after(PATIENCE_SECONDS):
+        done = await trio.run_process(
+            command, stdin=asked, capture_stdout=True, stderr=subprocess.DEVNULL, check=False, env={}
+        )
+        try:
+            return _decoder.decode(done.stdout).why
+        except msgspec.DecodeError:
+            logger.warning("output.unjudged exit code %d", done.returncode)
+    return TOO_LONG
+
 
 P = ParamSpec("P")
 
@@ -55,14 +86,14 @@ class Runs:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch until cancelled."""
-        await look_again(self._wake, self.run_once, task_status)
+        await reconcile(self._wake, self.run_once, task_status)
 
     async def run_once(self) -> float:
         """End every run that is over. Returns the seconds until one may be over though nothing happens."""
         nap = await self._hold_overdue()
         for progress in self._reader.now(workflows.running_runs, self._now_ms()):
-            over = verdict(progress, self._now_ms())
-            if not isinstance(over, Verdict):
+            over = run_completion(progress, self._now_ms())
+            if not isinstance(over, RunCompletion):
                 nap = min(nap, over / 1000)
             elif not await self._end(progress.run):
                 nap = min(nap, REFUSED_PAUSE_SECONDS)
@@ -70,11 +101,13 @@ class Runs:
 
     async def _end(self, run: int) -> bool:
         """End ``run``, if no more comes of it; first find out whether its answer is as it must be. False: not now."""
-        expected = self._reader.now(finals.expected, run)
-        judged: Judged | None = None
+        expected = self._reader.now(run_outcomes.expected, run)
+        judged: RunJudgement | None = None
         if expected.schema is not None:
-            reply = self._reader.now(finals.last_reply, run, expected.exit_from)
-            judged = Judged(reply.seq, await misfit(expected.schema, reply.text) if reply.seq else "there is none")
+            reply = self._reader.now(run_outcomes.last_reply, run, expected.exit_from)
+            judged = RunJudgement(
+                reply.seq, await check_in_subprocess(expected.schema, reply.text) if reply.seq else "there is none"
+            )
         return await self._commits(end_run, run, judged)
 
     async def _hold_overdue(self) -> float:

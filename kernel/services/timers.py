@@ -2,29 +2,35 @@
 
 It looks at the rows whenever an agent or a workflow changed, when a timer is due, and once a minute: so long may pass
 until it sees that the wall clock was set, or that a schedule was written into an agent's file. Else it sleeps (LF01).
+
+Does what time alone decides, when it is time: ends waits, lets breakers be tried, raises what has waited too long.
+
+It looks at the rows and sleeps until the next of them is due; whatever changes one wakes it.
+
+How a service waits: it looks at the rows, sleeps until the next is due, and is woken by whatever changes one.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.registry import Known, refresh, update
+from kernel.agents.registration import Known, refresh, update
 from kernel.agents.schedule import DEFAULT_PROMPT, Every, ScheduleRejected, cadence
 from kernel.agents.trust import Kept
-from kernel.policy.cadence import rearmed_ms, sought_from_ms
-from kernel.services.watching import MOVED, CannotWatch, watching
-from kernel.source.problems import BadDefinition
+from kernel.policy.wakeup_schedule import rearmed_ms, sought_from_ms
+from kernel.services.reload import MOVED, CannotWatch, watching
+from kernel.source.diagnostics import BadDefinition
 from kernel.store import timers
-from kernel.store.commits.arm import arm, fire, postpone
-from kernel.store.commits.note import note
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
-from kernel.store.timers import Timer
+from kernel.store.timers import Timer, arm, fire, postpone
+from kernel.store.transaction import emit_log
+from kernel.store.transitions.due import apply_due, next_due_ms
 from kernel.store.writer import Writer
 from kernel.workflows.schedules import Scheduled, schedules
 from protocol.agent import Schedule
@@ -43,7 +49,7 @@ CLOCK_SET_MS: Final = 1000
 _decoder: Final = msgspec.json.Decoder(Schedule)
 
 
-class Timers:
+class Schedules:
     """One task. ``wake`` is for events of WAKING; ``local`` is the variable TZ of the kernel's environment."""
 
     def __init__(
@@ -174,7 +180,7 @@ class Timers:
             hint = f"look at it and keep it: awk trust {one.file}"
             logger.warning("schedule.untrusted %s in %s does not run; %s", name, one.home, hint)
             data = {"home": one.home, "wakeup": one.schedule.wakeup, "hint": hint}
-            await self._writer.commit(note, "schedule.untrusted", space=one.home, agent=name, data=data)
+            await self._writer.commit(emit_log, "schedule.untrusted", space=one.home, agent=name, data=data)
 
     def _timer(self, one: Scheduled, armed: Timer | None) -> Timer | None:
         """The timer of a schedule; where it is ``armed`` already and comes as often as before, its time stays."""
@@ -239,3 +245,55 @@ def _pace_of(timer: Timer) -> tuple[str, str | None] | None:
         return _pace(_decoder.decode(timer.schedule))
     except msgspec.MsgspecError:  # stored by a kernel that knew other keys
         return None
+
+
+async def reconcile(
+    wake: Wake, look: Callable[[], Awaitable[float]], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> NoReturn:
+    """Call ``look`` now, when the seconds it returned have passed, and whenever ``wake`` is set; until cancelled.
+
+    Level-triggered (fault TF09): what is set while it looks is seen by the next look.
+    """
+    task_status.started()
+    while True:
+        wake.clear()
+        with trio.move_on_after(await look()):
+            await wake.wait()
+
+
+SHORTEST_NAP_SECONDS: Final = 0.02
+"""So that a row that cannot be moved on does not keep a core busy."""
+
+
+class Deadlines:
+    """One task. ``starvation_ms``: how long work of any lane waits before it is immediate."""
+
+    def __init__(
+        self, *, reader: Reader, writer: Writer, wake: Wake, now_ms: Callable[[], int], starvation_ms: int
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._wake = wake
+        self._now_ms = now_ms
+        self._starvation_ms = starvation_ms
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Watch until cancelled."""
+        await reconcile(self._wake, self.run_once, task_status)
+
+    async def run_once(self) -> float:
+        """Do what is due. Returns the seconds until something is again."""
+        if self._due_seconds() <= 0:
+            try:
+                await self._writer.commit(apply_due, self._starvation_ms)
+            except Refused as refused:
+                logger.warning("alarm.refused %s", refused.text)
+                return REFUSED_PAUSE_SECONDS
+            return max(self._due_seconds(), SHORTEST_NAP_SECONDS)
+        return self._due_seconds()
+
+    def _due_seconds(self) -> float:
+        due_ms = self._reader.now(next_due_ms, self._starvation_ms)
+        if due_ms is None:
+            return LONGEST_NAP_SECONDS
+        return min((due_ms - self._now_ms()) / 1000, LONGEST_NAP_SECONDS)

@@ -2,6 +2,11 @@
 
 A tree is handed out once its row says ``made``: until then everything in it is ours, and a kernel that died over it
 leaves nothing that the next one would not do again.
+
+What becomes of working trees when their run has ended: removed where nothing would be lost, and else kept.
+
+Nothing is forced, and nothing is looked at while somebody still works there. A kept one is looked at again by the next
+kernel: until then its work may have been merged, pushed or thrown away.
 """
 
 import logging
@@ -16,19 +21,19 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import CauseError
-from kernel.procs.errors import SpawnTransient
 from kernel.procs.launcher import Launcher
-from kernel.services.ground import Ground
+from kernel.procs.spec import SpawnTransient
+from kernel.services.working_directory import WorkingDirectory
 from kernel.store import workflows, worktrees
-from kernel.store.commits.lease import Leased
-from kernel.store.commits.worktrees import worktree_made
-from kernel.store.feed import Feed
+from kernel.store.feed import Feed, Wake
 from kernel.store.reader import Reader
+from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.worktrees import worktree_going, worktree_gone, worktree_kept, worktree_made
 from kernel.store.worktrees import State, Worktree
 from kernel.store.writer import Writer
-from kernel.workflows.clone import has_clone
+from kernel.workflows.clone import clone_of, has_clone
 from kernel.workflows.repository import Changes, Repository
-from kernel.workflows.worktrees import Furnishing, copy_included, run_steps
+from kernel.workflows.worktrees import WorktreeSetup, copy_included, run_steps
 from protocol.api.worktrees import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
 from protocol.events import Event
@@ -80,11 +85,11 @@ class Worktrees:
         """Those that are being measured, and whether they are to be again."""
         self._measuring = trio.CapacityLimiter(MEASURED_AT_ONCE)
 
-    def ground(self, leased: Leased) -> Ground:
+    def ground(self, leased: Leased) -> WorkingDirectory:
         """Where the agent works. Raises CauseError where its tree was removed with its run, or leads elsewhere."""
         tree = self._reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
-            return Ground(str(self._root), str(self._root))
+            return WorkingDirectory(str(self._root), str(self._root))
         if tree.state in ("removing", "gone"):
             text = (
                 f"the run has ended, and the working tree of {tree.name} was removed with it: start the workflow again"
@@ -93,7 +98,7 @@ class Worktrees:
         if os.path.realpath(tree.cwd) != tree.cwd:  # its agent can write what is above it in the tree
             text = f"the working directory of {tree.name} is a link now: {tree.cwd}"
             raise CauseError("spawn_permanent", f"{text} (look at it, and start the workflow again)")
-        return Ground(tree.cwd, tree.path, tree)
+        return WorkingDirectory(tree.cwd, tree.path, tree)
 
     async def ready(self, leased: Leased, *, confined: bool) -> None:
         """Make the agent's tree unless it is there. Raises CauseError, SpawnTransient.
@@ -240,11 +245,11 @@ class Worktrees:
         furnishing, steps = self._furnishing(tree, "setup")
         await self._run_steps("setup", steps, furnishing)
 
-    async def _run_steps(self, what: str, steps: tuple[WorktreeStep, ...], furnishing: Furnishing) -> None:
+    async def _run_steps(self, what: str, steps: tuple[WorktreeStep, ...], furnishing: WorktreeSetup) -> None:
         box = self.box(furnishing.tree) if steps else None
         await run_steps(what, steps, furnishing, launcher=self._launcher, env=self._env, sandbox=box)
 
-    def _furnishing(self, tree: Worktree, what: str) -> tuple[Furnishing, tuple[WorktreeStep, ...]]:
+    def _furnishing(self, tree: Worktree, what: str) -> tuple[WorktreeSetup, tuple[WorktreeStep, ...]]:
         """As the workflow was when its run began."""
         source, record = self._reader.now(workflows.source, tree.run), self._reader.now(workflows.by_id, tree.run)
         assert source is not None, tree
@@ -253,7 +258,7 @@ class Worktrees:
         steps: tuple[WorktreeStep, ...] = ()
         if isinstance(definition.workspace, Workspace):
             steps = definition.workspace.setup if what == "setup" else definition.workspace.teardown
-        return Furnishing(tree, definition, record.tag, self._root), steps
+        return WorktreeSetup(tree, definition, record.tag, self._root), steps
 
 
 def stat_of(changes: Changes) -> DiffStat:
@@ -264,3 +269,84 @@ def stat_of(changes: Changes) -> DiffStat:
         deleted=sum(file.deleted for file in changes.files),
         commits=len(changes.commits),
     )
+
+
+WAKING: Final = frozenset({"workflow.stopped"})
+LEAVING_SECONDS: Final = 0.5
+"""How often it looks whether the last worker of a run has left."""
+RETRY_SECONDS: Final = 30.0
+
+
+class WorktreeSweep:
+    """One task. ``works_in`` says whether an attempt of a run is still under way."""
+
+    def __init__(
+        self,
+        *,
+        repository: Repository,
+        trees: Worktrees,
+        reader: Reader,
+        writer: Writer,
+        wake: Wake,
+        works_in: Callable[[int], bool],
+    ) -> None:
+        self._repository = repository
+        self._trees = trees
+        self._reader = reader
+        self._writer = writer
+        self._wake = wake
+        self._works_in = works_in
+        self._looked_at: set[tuple[int, str]] = set()
+        """Those that this kernel has decided to keep."""
+
+    async def run(self) -> None:
+        """Sweep until cancelled. Raises StorageFailed."""
+        while True:
+            self._wake.clear()
+            with trio.move_on_after(await self.run_once()):
+                await self._wake.wait()
+
+    async def run_once(self) -> float:
+        """Decide about every tree whose run has ended. Returns the seconds until there may be more to decide."""
+        nap = float("inf")
+        for tree in self._reader.now(worktrees.of_ended):
+            if (tree.run, tree.agent) in self._looked_at:
+                continue
+            if self._works_in(tree.run):
+                nap = min(nap, LEAVING_SECONDS)
+                continue
+            try:
+                await self._decide(tree)
+            except (Refused, SpawnTransient) as error:
+                logger.warning("worktree.later %s: %s", tree.path, error)
+                nap = min(nap, RETRY_SECONDS)
+        return nap
+
+    async def _decide(self, tree: Worktree) -> None:
+        self._trees.forget(tree)
+        why = await self._why_kept(tree)
+        if why is None:
+            await self._writer.commit(worktree_gone, tree)
+        else:
+            await self._writer.commit(worktree_kept, tree, why)
+            self._looked_at.add((tree.run, tree.agent))
+
+    async def _why_kept(self, tree: Worktree) -> str | None:
+        """Why it stays; None: it is gone. Raises Refused (busy, or of the store), SpawnTransient."""
+        try:
+            box = self._trees.box(tree)
+            if await trio.Path(tree.path).exists() and tree.state != "planned":
+                if tree.state == "made":
+                    await self._trees.teardown(tree)
+                why = await self._repository.losses(tree, box=box)
+                if why is not None:
+                    return why
+            elif box is not None and tree.state in ("made", "kept"):
+                return f"its folder is gone, and what its agent committed last may be in {clone_of(tree)}"
+            await self._writer.commit(worktree_going, tree)
+            await self._repository.remove(tree, box=box)
+        except Refused as refused:
+            if refused.code != "setup_failed":
+                raise
+            return refused.text
+        return None

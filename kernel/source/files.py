@@ -1,13 +1,31 @@
-"""Reads one text file of a user: inside a root, a regular file, bounded. Never blocks on what is not a file (CF11)."""
+"""Reads one text file of a user: inside a root, a regular file, bounded. Never blocks on what is not a file (CF11).
+
+The files of a folder of the project: opened step by step from the root, links told and not followed, bounded.
+
+Their digest stands for all of them: names, what can be run, and every byte (promise P19).
+
+Whether a file can still be what was read before, told by one stat.
+
+Some file systems count time so coarsely that two writes within a moment look like one. So what is seen counts as
+*settled* only where it was seen SETTLED_SECONDS ago already: whatever is written from then on looks different.
+"""
 
 import errno
+import hashlib
 import os
 import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from kernel.source.nodes import Node
-from kernel.source.problems import BadDefinition, Problems, fail
-from kernel.source.yaml_tree import MAX_BYTES, decode_utf8, parse_yaml
+import msgspec
+
+from kernel.source import yaml_tree
+from kernel.source.diagnostics import BadDefinition, Diagnostics, fail
+from kernel.source.safe_paths import open_file, open_folder
+from kernel.source.yaml_tree import Node, decode_utf8, parse_yaml
 from protocol.api.problem import FileError
 
 
@@ -47,7 +65,7 @@ def folder_errors(root: Path, folder: str) -> tuple[FileError, ...]:
     return ()
 
 
-def read_bytes(path: Path, shown: str, limit: int = MAX_BYTES, where: str = "") -> bytes:
+def read_bytes(path: Path, shown: str, limit: int = yaml_tree.MAX_BYTES, where: str = "") -> bytes:
     """All of a regular file of at most ``limit`` bytes. Raises BadDefinition, FileMissing."""
     real = _real(str(path), shown, where)
     try:
@@ -63,20 +81,20 @@ def read_bytes(path: Path, shown: str, limit: int = MAX_BYTES, where: str = "") 
 
 def read_text(path: Path, shown: str, where: str = "") -> str:
     """A UTF-8 file as text. Raises BadDefinition, FileMissing."""
-    problems = Problems(shown)
+    problems = Diagnostics(shown)
     text = decode_utf8(read_bytes(path, shown, where=where), problems)
     problems.check()
     return text
 
 
-def read_tree(path: Path, shown: str) -> tuple[Node, Problems]:
+def read_tree(path: Path, shown: str) -> tuple[Node, Diagnostics]:
     """A YAML file as a tree, and where to note what is wrong with it. Raises BadDefinition, FileMissing."""
     return tree_of(read_bytes(path, shown), shown)
 
 
-def tree_of(data: bytes, shown: str) -> tuple[Node, Problems]:
+def tree_of(data: bytes, shown: str) -> tuple[Node, Diagnostics]:
     """YAML (or JSON, which is YAML) as a tree. Raises BadDefinition if there is none."""
-    problems = Problems(shown)
+    problems = Diagnostics(shown)
     text = decode_utf8(data, problems)
     problems.check()
     problems.text = text
@@ -118,3 +136,127 @@ def _translate(error: OSError, shown: str, where: str) -> BadDefinition | FileMi
 def _unreadable(error: OSError, shown: str, where: str = "") -> BadDefinition:
     name = errno.errorcode.get(error.errno or 0, "EIO")
     return fail(shown, f"cannot be read ({name}: {os.strerror(error.errno or errno.EIO)})", where=where)
+
+
+MAX_FILES: Final = 1000
+MAX_BYTES: Final = 16 * 1024 * 1024
+MAX_DEPTH: Final = 16
+
+
+class BadFolder(ValueError):
+    """A folder that is not taken: it is too large, or has something else in it than files. The text says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFile:
+    """A file, or a link with where it points to. ``name`` is as seen from the folder."""
+
+    name: str
+    kind: str
+    """``file``, ``program`` or ``link``."""
+    data: bytes
+
+
+def folder_files(root: str, path: str) -> tuple[FolderFile, ...]:
+    """All that is in ``path`` below ``root``, by name. Raises NotInside, BadFolder, OSError."""
+    descriptor = open_folder(root, path)
+    try:
+        return _Reading().all(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def digest_of(files: tuple[FolderFile, ...]) -> str:
+    """SHA-256, in hex."""
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(msgspec.json.encode([os.fsencode(file.name).hex(), file.kind, _sha256(file.data)]))
+    return whole.hexdigest()
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+class _Reading:
+    """One folder on its way in. What was read counts against the bounds."""
+
+    def __init__(self) -> None:
+        self._files = 0
+        self._bytes = 0
+
+    def all(self, folder: int) -> tuple[FolderFile, ...]:
+        return tuple(sorted(self._below(folder, "", 0), key=lambda file: os.fsencode(file.name)))
+
+    def _below(self, folder: int, above: str, depth: int) -> Iterator[FolderFile]:
+        if depth > MAX_DEPTH:
+            raise BadFolder(f"it is nested more than {MAX_DEPTH} deep")
+        for name in os.listdir(folder):
+            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            path = f"{above}{name}"
+            if stat.S_ISDIR(mode):
+                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+                try:
+                    yield from self._below(below, f"{path}/", depth + 1)
+                finally:
+                    os.close(below)
+                continue
+            self._files += 1
+            if self._files > MAX_FILES:
+                raise BadFolder(f"it has more than {MAX_FILES} files")
+            yield self._file(folder, name, path, mode)
+
+    def _file(self, folder: int, name: str, path: str, mode: int) -> FolderFile:
+        if stat.S_ISLNK(mode):
+            return FolderFile(path, "link", os.fsencode(os.readlink(name, dir_fd=folder)))
+        if not stat.S_ISREG(mode):
+            raise BadFolder(f"{path[:200]} is no file")
+        with open(open_file(folder, name, os.O_RDONLY), "rb") as file:
+            data = file.read(MAX_BYTES - self._bytes + 1)
+        self._bytes += len(data)
+        if self._bytes > MAX_BYTES:
+            raise BadFolder(f"it holds more than {MAX_BYTES // 2**20} MiB")
+        return FolderFile(path, "program" if mode & 0o100 else "file", data)
+
+
+SETTLED_SECONDS: Final = 2.5
+"""FAT counts in steps of two seconds."""
+
+Signature = tuple[int, int, int, int]
+"""What changes with a file's content: modification and change time, size, inode."""
+
+
+def signature(path: str) -> Signature | None:
+    """Of the file at ``path``, links followed; None where there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+class FileStat(NamedTuple):
+    """How a file looks. What was read after a settled glance stays true as long as later ones are the same."""
+
+    signature: Signature | None
+    settled: bool
+
+
+class StatCache:
+    """Looks at files, and remembers since when each looks as it does."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """``now``: seconds, of a clock that nobody sets."""
+        self._now = now
+        self._since: dict[str, tuple[Signature, float]] = {}
+
+    def at(self, path: str) -> FileStat:
+        """How the file at ``path`` looks now. One that is not there has settled: its coming is seen."""
+        seen, now = signature(path), self._now()
+        if seen is None:
+            self._since.pop(path, None)  # anybody may ask for any name
+            return FileStat(None, True)
+        known = self._since.get(path)
+        if known is None or known[0] != seen:
+            known = self._since[path] = seen, now
+        return FileStat(seen, now - known[1] >= SETTLED_SECONDS)

@@ -2,6 +2,10 @@
 
 A string field takes any text as it stands (``no``, ``12:30``, ``010``, ``1e3``); a number or a truth value is
 taken only where it is unmistakable (fault CF06).
+
+Durations as people write them: ``200ms``, ``120s``, ``10m``, ``2h``, ``1d``; a bare number is seconds.
+
+Amounts of memory as people write them: ``512MiB``, ``4GiB``, ``2GB``; a bare number is bytes.
 """
 
 import math
@@ -12,9 +16,66 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kernel.source import sizes
-from kernel.source.durations import GRAMMAR, DurationRejected, parse_duration, show_duration
-from kernel.source.nodes import ScalarNode
+from kernel.source.yaml_tree import ScalarNode
+
+_DURATION: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})[ ]?(ms|s|m|h|d)?", re.ASCII)
+_SECONDS: Final[Mapping[str, float]] = MappingProxyType({"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0})
+
+GRAMMAR: Final = "write it as 200ms, 30s, 10m, 2h or 1d"
+
+
+class DurationRejected(ValueError):
+    """Text that is no duration: a sign, an exponent or an unknown unit."""
+
+
+def parse_duration(text: str) -> float:
+    """``text`` in seconds. Raises DurationRejected; bounds are the caller's."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise DurationRejected(f"{text[:40]!r} is not a duration")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
+
+
+def show_duration(seconds: float) -> str:
+    """``seconds`` in the largest unit that needs no fraction."""
+    for unit in ("d", "h", "m", "s"):
+        if seconds >= _SECONDS[unit] and seconds % _SECONDS[unit] == 0:
+            return f"{seconds / _SECONDS[unit]:g}{unit}"
+    return f"{seconds * 1000:g}ms" if seconds else "0s"
+
+
+_SIZE: Final = re.compile(r"([0-9]{1,16}(?:\.[0-9]{1,3})?)[ ]?([KMGT]i?B|B)?", re.ASCII)
+_BYTES: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "B": 1,
+        **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)},
+        **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
+    }
+)
+_SHOWN: Final = ("TiB", "GiB", "MiB", "KiB")
+
+SIZES_GRAMMAR: Final = "write it as 512MiB, 4GiB or 2GB"
+
+
+class SizeRejected(ValueError):
+    """Text that is no amount of memory: a sign, an exponent or an unknown unit."""
+
+
+def parse_size(text: str) -> int:
+    """``text`` in bytes. Raises SizeRejected; bounds are the caller's."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise SizeRejected(f"{text[:40]!r} is not an amount of memory")
+    return round(float(match[1]) * _BYTES[match[2] or "B"])
+
+
+def show_size(count: float) -> str:
+    """``count`` bytes in the largest binary unit that needs no fraction."""
+    for unit in _SHOWN:
+        if count >= _BYTES[unit] and count % _BYTES[unit] == 0:
+            return f"{count / _BYTES[unit]:.0f}{unit}"
+    return f"{count:.0f}B"
+
 
 _INT: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})", re.ASCII)
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?", re.ASCII)
@@ -84,9 +145,9 @@ def read_duration(node: ScalarNode) -> float:
 def read_size(node: ScalarNode) -> int:
     """Bytes."""
     try:
-        return sizes.parse_size(node.text)
-    except sizes.SizeRejected:
-        raise Mismatch(f"needs an amount of memory, has {show(node)}", sizes.GRAMMAR) from None
+        return parse_size(node.text)
+    except SizeRejected:
+        raise Mismatch(f"needs an amount of memory, has {show(node)}", SIZES_GRAMMAR) from None
 
 
 def read_free(node: ScalarNode) -> str | int | float | bool | None:
@@ -132,9 +193,7 @@ QUANTITIES: Final[Mapping[str, Quantity]] = MappingProxyType(
         "duration": Quantity(
             read_duration, show_duration, "duration", r"^([0-9]{1,12}(\.[0-9]{1,9})?|\.[0-9]{1,9}) ?(ms|s|m|h|d)?$"
         ),
-        "bytes": Quantity(
-            read_size, sizes.show_size, "amount of memory", r"^[0-9]{1,16}(\.[0-9]{1,3})? ?([KMGT]i?B|B)?$"
-        ),
+        "bytes": Quantity(read_size, show_size, "amount of memory", r"^[0-9]{1,16}(\.[0-9]{1,3})? ?([KMGT]i?B|B)?$"),
     }
 )
 """By the word that marks a type in ``protocol`` (``msgspec.Meta(extra={"duration": True})``)."""

@@ -3,6 +3,8 @@
 Built from libyaml's events, never by construction of objects: tags are refused, nothing of YAML 1.1's guessing
 happens, and depth, size and aliases are counted while reading, so no input costs more than a bounded time
 (faults CF01-CF06).
+
+The tree of a YAML file: three kinds of nodes that know their place.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,8 +13,54 @@ from typing import Any, Final, cast
 
 import yaml
 
-from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
-from kernel.source.problems import Place, Problems
+from kernel.source.diagnostics import Diagnostics, Location
+
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarNode:
+    """One value as text. ``plain``: it was written without quotes, so it may be a number or nothing."""
+
+    text: str
+    plain: bool
+    place: Location
+    size: int = 1
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it says that there is no value."""
+        return self.plain and self.text in _NULLS
+
+
+@dataclass(frozen=True, slots=True)
+class ListNode:
+    """A sequence."""
+
+    items: tuple["Node", ...]
+    place: Location
+    size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MapNode:
+    """A mapping. Keys are unique texts, in the order of the file."""
+
+    entries: tuple[tuple[ScalarNode, "Node"], ...]
+    place: Location
+    size: int = 1
+
+    def get(self, key: str) -> "Node | None":
+        """The value of ``key``, if it is there."""
+        return next((value for name, value in self.entries if name.text == key), None)
+
+    def place_of(self, key: str) -> Location:
+        """Where ``key`` stands; the mapping's own place if it does not."""
+        return next((name.place for name, _ in self.entries if name.text == key), self.place)
+
+
+Node = ScalarNode | ListNode | MapNode
+
 
 MAX_BYTES: Final = 1024 * 1024
 MAX_DEPTH: Final = 64
@@ -32,7 +80,7 @@ _HINTS: Final = (
 )
 
 
-def parse_yaml(text: str, problems: Problems) -> Node | None:
+def parse_yaml(text: str, problems: Diagnostics) -> Node | None:
     """The document in ``text``; None if it has none or broke off (``problems`` then says why).
 
     Duplicate keys and tags are noted and reading goes on; syntax errors and exceeded bounds end it.
@@ -49,14 +97,14 @@ def parse_yaml(text: str, problems: Problems) -> Node | None:
     return None if builder.stopped else builder.root
 
 
-def decode_utf8(data: bytes, problems: Problems) -> str:
+def decode_utf8(data: bytes, problems: Diagnostics) -> str:
     """``data`` as text, without a byte order mark; a byte that is no UTF-8 is noted and the text is empty."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start]
         column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
-        place = Place(before.count(b"\n") + 1, column)
+        place = Location(before.count(b"\n") + 1, column)
         problems.add(place, "", f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8 text")
         return ""
 
@@ -70,20 +118,20 @@ def _events(text: str) -> Iterator[Any]:
         loader.dispose()
 
 
-def _note_syntax(error: yaml.YAMLError, problems: Problems) -> None:
+def _note_syntax(error: yaml.YAMLError, problems: Diagnostics) -> None:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    place = Place(mark.line + 1, mark.column + 1) if mark is not None else _reader_place(error, problems)
+    place = Location(mark.line + 1, mark.column + 1) if mark is not None else _reader_place(error, problems)
     said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read")
     full = f"{getattr(error, 'context', None) or ''} {said}"
     hint = next((hint for part, hint in _HINTS if part in full), None)
     problems.add(place, "", f"not YAML: {said}", hint)
 
 
-def _reader_place(error: yaml.YAMLError, problems: Problems) -> Place:
+def _reader_place(error: yaml.YAMLError, problems: Diagnostics) -> Location:
     """Where a character stands that YAML does not allow: the reader knows only its offset."""
     text = problems.text
     offset = next((i for i, char in enumerate(text) if not _printable(char)), len(text))
-    return Place(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
+    return Location(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
 def _printable(char: str) -> bool:
@@ -94,11 +142,11 @@ def _printable(char: str) -> bool:
 class _Open:
     """A collection that has not ended."""
 
-    place: Place
+    place: Location
     anchor: str | None
     is_map: bool
     children: list[Node] = field(default_factory=list[Node])
-    keys: dict[str, Place] = field(default_factory=dict[str, Place])
+    keys: dict[str, Location] = field(default_factory=dict[str, Location])
     pairs: list[tuple[ScalarNode, Node]] = field(default_factory=list[tuple[ScalarNode, Node]])
     key: ScalarNode | None = None
     skip_value: bool = False
@@ -108,7 +156,7 @@ class _Open:
 class _Builder:
     """Folds events into a tree. Iterative: the depth of a document never becomes depth of our stack."""
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: Diagnostics) -> None:
         self.root: Node | None = None
         self.stopped = False
         self._problems = problems
@@ -168,7 +216,7 @@ class _Builder:
         self._anchor(done.anchor, node)
         self._put(node)
 
-    def _put(self, node: Node, place: Place | None = None) -> None:
+    def _put(self, node: Node, place: Location | None = None) -> None:
         """Give ``node`` to what is open. ``place`` is where an alias of it stands."""
         at = place or node.place
         self._nodes += node.size if place or isinstance(node, ScalarNode) else 1
@@ -186,7 +234,7 @@ class _Builder:
             else:
                 self._value(top, node)
 
-    def _key(self, top: _Open, node: Node, at: Place) -> None:
+    def _key(self, top: _Open, node: Node, at: Location) -> None:
         reason = _key_fault(node)
         if reason is not None:
             self._problems.add(at, self._where(), *reason)
@@ -224,13 +272,13 @@ class _Builder:
         ]
         return "".join(parts).lstrip(".")[:200]
 
-    def _stop(self, place: Place, message: str, hint: str | None = None) -> None:
+    def _stop(self, place: Location, message: str, hint: str | None = None) -> None:
         self._problems.add(place, self._where(), message, hint)
         self.stopped = True
 
 
-def _place(event: Any) -> Place:
-    return Place(event.start_mark.line + 1, event.start_mark.column + 1)
+def _place(event: Any) -> Location:
+    return Location(event.start_mark.line + 1, event.start_mark.column + 1)
 
 
 def _key_fault(node: Node) -> tuple[str, str] | None:

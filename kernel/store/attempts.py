@@ -1,11 +1,23 @@
-"""Who speaks with a token."""
+"""Who speaks with a token.
 
+The end of an attempt: its row, its token and its event. Part of park and close, never a job of its own.
+
+Say that the worker of an attempt runs, and of what its prompt was made: with its first entry, or by itself.
+
+Book the time that an attempt worked, minute by minute, with its agent's budget.
+"""
+
+from dataclasses import dataclass
 from typing import Final
 
 import apsw
 import msgspec
 
-from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id
+from kernel.store.fence import held
+from kernel.store.spending import KEPT_MINUTES, MINUTE_MS
+from kernel.store.transaction import Transaction
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, attempt_id, instruction_id
+from protocol.text import encode_json
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -36,3 +48,114 @@ def identify(conn: apsw.Connection, token_hash: bytes) -> Identity | None:
         return None
     agent, name, space, number, epoch, live = row
     return Identity(agent, name, space, instruction_id(number), epoch, bool(live))
+
+
+SET_MANIFEST: Final = "UPDATE instructions SET manifest = ?, model = ? WHERE id = ?"
+SET_MODEL: Final = "UPDATE instructions SET model = ? WHERE id = ? AND model IS NOT ?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What there is to tell of a worker that runs. ``manifest`` is what its prompt was made of."""
+
+    pid: int
+    backend: str
+    model: str
+    manifest: tuple[str, ...] = ()
+
+
+def started(tx: Transaction, instruction: str, epoch: int, beginning: Beginning) -> None:
+    """Tell that the attempt's worker runs. Raises Refused (stale_attempt)."""
+    row = held(tx.conn, instruction, epoch)
+    tell_started(tx, row.number, epoch, row.name, row.space, beginning)
+
+
+def tell_started(tx: Transaction, number: int, epoch: int, name: str, space: str, beginning: Beginning) -> None:
+    """The same as a part of another commit, which has seen that the attempt still holds its instruction."""
+    model = beginning.model or beginning.backend
+    if beginning.manifest:
+        tx.conn.execute(SET_MANIFEST, (encode_json(beginning.manifest), model, number))
+    else:
+        tx.conn.execute(SET_MODEL, (model, number, model))
+    data = {
+        "attempt": attempt_id(instruction_id(number), epoch),
+        "pid": beginning.pid,
+        "backend": beginning.backend,
+        "model": beginning.model,
+    }
+    tx.emit("attempt.started", space=space, agent=name, instruction=number, data=data)
+
+
+# One row for each minute it worked in: so its time leaves the window as it came.
+BOOK: Final = """
+WITH RECURSIVE worked (minute) AS (
+  SELECT :from / :size UNION ALL SELECT minute + 1 FROM worked WHERE (minute + 1) * :size < :to)
+INSERT INTO spending (agent, minute, tokens, usd, worked_ms)
+  SELECT :agent, minute, 0, 0.0, min(:to, (minute + 1) * :size) - max(:from, minute * :size) FROM worked WHERE true
+ON CONFLICT (agent, minute) DO UPDATE SET worked_ms = worked_ms + excluded.worked_ms
+"""
+
+# As many as were added, and a few: so the table needs no sweep.
+FORGET: Final = """
+DELETE FROM spending WHERE agent = :agent AND minute IN (
+  SELECT minute FROM spending WHERE agent = :agent AND minute < :oldest ORDER BY minute LIMIT :most)
+"""
+
+
+def book_work(tx: Transaction, agent: str, started_ms: int, worked_ms: int) -> None:
+    """Add ``worked_ms`` from ``started_ms`` on to what ``agent`` has worked, as far as a window may reach back."""
+    if worked_ms <= 0:
+        return
+    oldest = tx.now_ms // MINUTE_MS - KEPT_MINUTES
+    until_ms = started_ms + worked_ms
+    since_ms = min(max(started_ms, oldest * MINUTE_MS), until_ms)
+    tx.conn.execute(BOOK, {"agent": agent, "from": since_ms, "to": until_ms, "size": MINUTE_MS})
+    most = (until_ms - since_ms) // MINUTE_MS + 4
+    tx.conn.execute(FORGET, {"agent": agent, "oldest": oldest, "most": most})
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an attempt ended. ``exit`` is a code or a signal's name; ``stderr_tail`` what its worker complained."""
+
+    outcome: str
+    exit: str | None = None
+    stderr_tail: str | None = None
+
+
+KERNEL_RESTART: Final = "kernel_restart"
+"""The outcome of an attempt whose kernel died: nobody saw it end."""
+
+# Until when it worked that its kernel left behind is not known: until its last entry at least.
+END: Final = """
+UPDATE attempts SET ended_ms = :now, outcome = :outcome, exit = :exit, stderr_tail = :stderr,
+  worked_ms = max(0, CASE WHEN :unseen THEN coalesce((SELECT max(at_ms) FROM entries
+      WHERE instruction = :instruction AND epoch = :epoch), started_ms) ELSE :now END - started_ms)
+WHERE instruction = :instruction AND epoch = :epoch AND ended_ms IS NULL
+RETURNING (SELECT agent FROM instructions WHERE id = :instruction), started_ms, worked_ms
+"""
+
+
+def end_attempt(tx: Transaction, number: int, epoch: int, name: str, space: str, ending: Ending) -> None:
+    """Close the attempt's row, if one is open, and book its time. Its token is worth nothing from this commit on."""
+    values = {
+        "now": tx.now_ms,
+        "outcome": ending.outcome,
+        "exit": ending.exit,
+        "stderr": ending.stderr_tail,
+        "unseen": ending.outcome == KERNEL_RESTART,
+        "instruction": number,
+        "epoch": epoch,
+    }
+    row = tx.conn.execute(END, values).fetchone()
+    if row is None:
+        return
+    agent, started_ms, worked_ms = row
+    book_work(tx, agent, started_ms, worked_ms)
+    data = {
+        "attempt": attempt_id(instruction_id(number), epoch),
+        "outcome": ending.outcome,
+        "exit": ending.exit,
+        "stderr": ending.stderr_tail,
+    }
+    tx.emit("attempt.ended", space=space, agent=name, instruction=number, data=data)

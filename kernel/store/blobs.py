@@ -1,10 +1,12 @@
 """Bodies that are large or shared, kept once, by the hash of what they are.
 
 It knows no owner: who refers to a blob keeps its hash, and what nobody refers to is swept (commits/sweep_old.py).
+
+Where the body of an entry goes: into its row, or, if it is large, once into blobs. Part of commits, never a job.
 """
 
 import hashlib
-from typing import Final
+from typing import Final, NamedTuple
 
 import apsw
 
@@ -35,3 +37,19 @@ def get(conn: apsw.Connection, digest: bytes) -> bytes | None:
     """The body of this hash, if it is kept."""
     row = conn.execute(GET, (digest,)).fetchone()
     return None if row is None else bytes(row[0])
+
+
+INLINE_BYTES: Final = 16 * 1024
+"""A body above this is a blob: a thread that is taken up again, and a result that comes twice, cost a row."""
+
+
+class StoredBody(NamedTuple):
+    """The two columns of a body: itself, or nothing and the hash of its blob."""
+
+    body: bytes
+    blob: bytes | None
+
+
+def store_body(tx: Transaction, body: bytes) -> StoredBody:
+    """Keep ``body`` where it belongs."""
+    return StoredBody(body, None) if len(body) <= INLINE_BYTES else StoredBody(b"", put(tx, body))

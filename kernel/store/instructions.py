@@ -1,17 +1,25 @@
-"""Questions about instructions. Those the dispatcher asks do not depend on how much is queued."""
+"""Questions about instructions. Those the dispatcher asks do not depend on how much is queued.
 
-from collections.abc import Sequence
-from typing import Final
+What a person's change needs to know of an instruction before it is made.
+
+Whether instructions can go on: the rows behind kernel.policy.agent_status.
+
+Why nobody was asked for an agent's work: its key is not in the kernel's environment, so no provider refused it.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, cast
 
 import apsw
 import msgspec
 
-from kernel.policy.choose import Candidate
-from kernel.store.clock_text import rfc3339
+from kernel.policy.agent_status import AgentState, Readiness, readiness_of, standing
+from kernel.policy.scheduling import Candidate
 from kernel.store.page import WHOLE, Page
+from kernel.store.transaction import rfc3339
 from protocol.api.instructions import Dead, DeadRow
 from protocol.api.messages import InstructionResult
-from protocol.errors import Cause
+from protocol.errors import Cause, Refused
 from protocol.instruction import LARGEST, Status, Usage, WaitReason
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of, place_of
 
@@ -78,7 +86,7 @@ def live(conn: apsw.Connection) -> dict[InstructionId, str]:
 KEPT_WAITING: Final = "SELECT agent FROM instructions WHERE state IN ('leased', 'running') AND waits_for IS NOT NULL"
 
 
-def kept_waiting(conn: apsw.Connection) -> frozenset[str]:
+def waiting(conn: apsw.Connection) -> frozenset[str]:
     """Agents whose attempt does nothing but wait for somebody: its worker is not counted."""
     return frozenset(str(agent) for (agent,) in conn.execute(KEPT_WAITING))
 
@@ -94,7 +102,7 @@ WHERE live.state IN ('leased', 'running') AND live.waits_for = 'approval' AND EX
 """
 
 
-def keeping_others(conn: apsw.Connection, now_ms: int) -> frozenset[InstructionId]:
+def blocking(conn: apsw.Connection, now_ms: int) -> frozenset[InstructionId]:
     """Instructions whose attempt waits for a person, while its agent could do something else."""
     return frozenset(instruction_id(number) for (number,) in conn.execute(KEEPING, {"now": now_ms}))
 
@@ -269,3 +277,94 @@ def usage_of(
         cache_write_tokens=cache_write_tokens or 0,
         cost_usd=cost_usd,
     )
+
+
+class Found(msgspec.Struct, frozen=True):
+    """An instruction as it is in the open transaction."""
+
+    number: int
+    agent: AgentKey
+    name: AgentName
+    space: SpaceId
+    state: Status
+    lane: int
+    epoch: int
+    cause: str | None
+
+
+FIND: Final = "SELECT id, agent, name, space, state, lane, epoch, cause FROM instructions WHERE id = ?"
+
+
+def find(conn: apsw.Connection, instruction: str) -> Found:
+    """The instruction with this id. Raises Refused (not_found)."""
+    row = conn.execute(FIND, (number_of(instruction, "i"),)).fetchone()
+    if row is None:
+        raise Refused("not_found", f"there is no instruction {instruction[:40]!r}", "ids look like i7")
+    return Found(*row)
+
+
+STANDING: Final = """
+SELECT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
+  coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0), i.wait_key
+FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
+"""
+
+
+Row = tuple[Status, WaitReason | None, int, AgentState, WaitReason | None, int, int, str | None]
+CHAIN: Final = 256
+"""So far who waits for an answer is followed to who is to give it."""
+ASKS: Final = Readiness("person", "answer")
+
+
+def of(conn: apsw.Connection, ids: Iterable[str], now_ms: int) -> dict[InstructionId, Readiness]:
+    """How instructions stand at ``now_ms`` (the kernel's time); unknown ids are left out."""
+    found = ((one, conn.execute(STANDING, (number_of(one, "i"),)).fetchone()) for one in ids)
+    return {InstructionId(one): of_row(conn, row, now_ms) for one, row in found if row is not None}
+
+
+def of_row(conn: apsw.Connection, row: object, now_ms: int) -> Readiness:
+    """How the instruction of a row with the columns of STANDING stands."""
+    known = cast(Row, row)
+    own = stands = standing(*known[:-1], now_ms)
+    for _ in range(CHAIN):
+        found = conn.execute(STANDING, (number_of(known[-1] or "", "i"),)).fetchone() if stands == ASKS else None
+        if found is None:
+            break
+        known = cast(Row, found)
+        stands = standing(*known[:-1], now_ms)
+    return readiness_of(own, stands)
+
+
+# Who was refused waits for its provider's breaker. Who had no key to show waits for its own agent, and so does all of
+# that agent's work behind it.
+UNASKED: Final = """
+SELECT t.stderr_tail FROM instructions AS i
+CROSS JOIN instructions AS kept ON kept.agent = i.agent AND kept.state = 'waiting'
+CROSS JOIN attempts AS t ON t.instruction = kept.id
+WHERE i.id = ? AND kept.waits_for = 'credentials' AND kept.wait_key = 'agent:' || kept.agent AND t.outcome = 'auth'
+ORDER BY t.instruction, t.epoch DESC LIMIT 1
+"""
+
+
+UNASKED_ASKS: Final = "SELECT wait_key FROM instructions WHERE id = ? AND waits_for = 'answer'"
+
+
+def missing_credentials(conn: apsw.Connection, id: str) -> str | None:
+    """What is missing for the instruction to be tried; None where its provider was asked, or it waits for no key.
+
+    Who waits for an answer lacks what whoever is to give it lacks.
+    """
+    number = number_of(id, "i")
+    for _ in range(CHAIN):
+        asks = conn.execute(UNASKED_ASKS, (number,)).fetchone()
+        if asks is None:
+            break
+        number = number_of(asks[0] or "", "i")
+    row = conn.execute(UNASKED, (number,)).fetchone()
+    return None if row is None else row[0]
+
+
+def all_unasked(conn: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
+    """The same of several, for those of which it is so."""
+    found = ((one, missing_credentials(conn, one)) for one in ids)
+    return {one: why for one, why in found if why is not None}

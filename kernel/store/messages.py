@@ -1,15 +1,26 @@
-"""Questions about the log."""
+"""Questions about the log.
+
+An agent marks messages of its inbox as handled.
+
+Questions about inboxes: one delivery for each message and recipient.
+
+Which messages are work of an agent that has not ended: whoever reads them again must not begin that once more.
+"""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
 
 import apsw
+import msgspec
 
-from kernel.store.clock_text import rfc3339
-from protocol.api.messages import MessageReport, Receipt
-from protocol.instruction import DeliveryState
+from kernel.rule.draft import Author
+from kernel.store.fence import held
+from kernel.store.transaction import Transaction, rfc3339
+from protocol.api.messages import InboxRow, MessageReport, Receipt
+from protocol.instruction import DeliveryState, Status, WaitReason
 from protocol.message import Message, MessageKind
-from protocol.names import instruction_id, place_of
+from protocol.names import InstructionId, instruction_id, message_id, place_of
+from protocol.target import flag_of
 
 LIMIT: Final = 1000
 """Messages in one answer at most."""
@@ -148,3 +159,77 @@ NEWEST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM messages"
 def newest_seq(conn: apsw.Connection) -> int:
     """The sequence number of the last message; 0 when there is none."""
     return int(conn.execute(NEWEST_SEQ).get)
+
+
+ACK: Final = """
+UPDATE deliveries SET state = 'acked'
+WHERE message = ? AND agent = ? AND space = ? AND state IN ('queued', 'leased', 'injected')
+RETURNING message
+"""
+
+
+def acknowledge(tx: Transaction, author: Author, messages: Iterable[int]) -> tuple[int, ...]:
+    """Mark deliveries to the author's agent in its space; return those that were open until now.
+
+    Doing it twice changes nothing, so it needs no ledger. Work that a message has already queued still runs.
+    Raises Refused (stale_attempt).
+    """
+    owner = held(tx.conn, author.instruction, author.epoch)
+    rows = (tx.conn.execute(ACK, (seq, owner.agent, owner.space)).fetchone() for seq in messages)
+    return tuple(row[0] for row in rows if row is not None)
+
+
+DELIVERIES_LIMIT: Final = 200
+"""Deliveries that an agent is shown at once."""
+
+INBOX: Final = """
+SELECT d.message, m.sender, m.text, d.state FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message
+WHERE d.agent = ? AND d.space = ? AND d.state IN ('queued', 'leased', 'injected')
+  AND d.message > ? ORDER BY d.message LIMIT ?
+"""
+
+
+DELIVERIES_COUNT: Final = """
+SELECT count(*) FROM deliveries WHERE agent = ? AND space = ? AND state IN ('queued', 'leased', 'injected')
+"""
+
+
+def count(conn: apsw.Connection, agent: str, space: str) -> int:
+    """How many are open in the inbox of ``agent`` (its key) in ``space``."""
+    return int(conn.execute(DELIVERIES_COUNT, (agent, space)).get)
+
+
+def inbox(
+    conn: apsw.Connection, agent: str, space: str, limit: int = DELIVERIES_LIMIT, after: int = 0
+) -> tuple[InboxRow, ...]:
+    """What is open in the inbox of ``agent`` (its key) in ``space`` after message ``after``, oldest first."""
+    return tuple(
+        InboxRow(message_id=message_id(seq), seq=seq, sender=sender, text=text, state=state, flag=flag_of(text))
+        for seq, sender, text, state in conn.execute(INBOX, (agent, space, after, limit))
+    )
+
+
+IN_HAND: Final = """
+SELECT d.message, i.id, i.state, i.waits_for
+FROM json_each(?) AS asked CROSS JOIN deliveries AS d ON d.message = asked.value AND d.agent = ?
+CROSS JOIN instructions AS i ON i.id = d.instruction AND i.ended_ms IS NULL
+"""
+
+
+class ActiveMessages(NamedTuple):
+    """An instruction that has not ended. ``waits_for``: what keeps it, where it is waiting."""
+
+    instruction: InstructionId
+    status: Status
+    waits_for: WaitReason | None
+
+
+def in_hand(conn: apsw.Connection, agent: str, seqs: Iterable[int]) -> dict[int, ActiveMessages]:
+    """Of the messages with these numbers, those that ``agent`` (a key) has not done with yet."""
+    rows = conn.execute(IN_HAND, (msgspec.json.encode(tuple(seqs)).decode(), agent))
+    return dict(_in_hand(row) for row in rows)
+
+
+def _in_hand(row: object) -> tuple[int, ActiveMessages]:
+    seq, number, status, waits_for = cast("tuple[int, int, Status, WaitReason | None]", row)
+    return seq, ActiveMessages(instruction_id(number), status, waits_for)

@@ -1,4 +1,7 @@
-"""Questions of the mirror: what was said that belongs into files, and up to where it is written."""
+"""Questions of the mirror: what was said that belongs into files, and up to where it is written.
+
+What the mirror remembers: how far it has come, and what it has made anew.
+"""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple, cast
@@ -6,6 +9,7 @@ from typing import Final, NamedTuple, cast
 import apsw
 
 from kernel.store.messages import Row, message_of
+from kernel.store.transaction import Transaction
 from protocol.message import Message
 from protocol.names import DM, is_personal, split_space
 
@@ -129,3 +133,24 @@ def names(conn: apsw.Connection, folder: str) -> tuple[str, ...]:
     """Who said something, was addressed or may have been, in the runs that are or were written to ``folder``."""
     rows = conn.execute(SPEAKERS, {"folder": folder})
     return tuple(sorted({name for sender, addressed in rows for name in (sender, *addressed.split())}))
+
+
+PUT: Final = """
+INSERT INTO mirrors (space, seq) VALUES (?, ?) ON CONFLICT (space) DO UPDATE SET seq = excluded.seq
+"""
+DONE: Final = "DELETE FROM mirrors WHERE space = ?"
+
+
+def set_written(tx: Transaction, seq: int) -> None:
+    """Up to ``seq`` everything is in its files, and on the disk."""
+    tx.conn.execute(PUT, (EVERYTHING, seq))
+
+
+def mark_redo(tx: Transaction, space: str) -> None:
+    """The files that hold words of ``space`` are to be made anew, also by the next kernel."""
+    tx.conn.execute(PUT, (space, 0))
+
+
+def redone(tx: Transaction, space: str) -> None:
+    """They are made anew."""
+    tx.conn.execute(DONE, (space,))

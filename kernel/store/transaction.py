@@ -1,16 +1,37 @@
-"""A write transaction as its jobs see it: its connection, its time, and the events they tell."""
+"""A write transaction as its jobs see it: its connection, its time, and the events they tell.
 
-from collections.abc import Callable, Mapping
+Wall-clock milliseconds as text. For display only: order is by seq.
+
+Tells that files of the project are wrong. It moves no work.
+
+Tell something that changes no row: a worker's log line, for one.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import apsw
 from msgspec import to_builtins
 
-from kernel.store.clock_text import rfc3339
+from protocol.api.problem import FileError
 from protocol.events import DURABLE, Event
 from protocol.message import Message
-from protocol.names import instruction_id, place_of
+from protocol.names import instruction_id, number_of, place_of
 from protocol.text import encode_json
+
+
+@lru_cache(maxsize=1024)
+def rfc3339(at_ms: int) -> str:
+    """``2026-11-21T10:33:00.123Z``."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def optional_rfc3339(at_ms: int | None) -> str | None:
+    """As rfc3339; None and 0 are no time."""
+    return rfc3339(at_ms) if at_ms else None
+
 
 Bindings = tuple[str | int | bytes | None, ...]
 """Of a statement, by place."""
@@ -71,3 +92,24 @@ class Transaction:
 INSERT_EVENT: Final = """
 INSERT INTO events (type, at_ms, space, agent, instruction, message, data) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
+
+
+def emit_broken(tx: Transaction, errors: Iterable[FileError]) -> None:
+    """One event for each of ``errors``."""
+    for error in errors:
+        data = {"path": error.path, "line": error.line, "where": error.where, "message": error.message}
+        tx.emit("definition.broken", data=data)
+
+
+def emit_log(
+    tx: Transaction,
+    type: str,
+    *,
+    space: str | None = None,
+    agent: str | None = None,
+    instruction: str | None = None,
+    data: Mapping[str, Any],
+) -> None:
+    """Write one durable event."""
+    number = None if instruction is None else number_of(instruction, "i")
+    tx.emit(type, space=space, agent=agent, instruction=number, data=data)

@@ -6,9 +6,9 @@ from typing import Final, Literal, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.policy.standing import AgentState, Reason, Standing, standing
-from kernel.policy.verdict import Progress, Waits
-from kernel.store import ballots
+from kernel.policy.agent_status import AgentState, Readiness, Reason, standing
+from kernel.policy.run_completion import RunProgress, RunWaits
+from kernel.store import voting
 from protocol.instruction import Status, WaitReason
 from protocol.names import SpaceId, split_space, workflow_space
 
@@ -80,7 +80,7 @@ WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'wai
 """
 
 
-def running_runs(conn: apsw.Connection, now_ms: int, run: int | None = None) -> tuple[Progress, ...]:
+def running_runs(conn: apsw.Connection, now_ms: int, run: int | None = None) -> tuple[RunProgress, ...]:
     """How far those have come that end by themselves: all, or the one ``run``. A verdict needs one transaction."""
     rows = conn.execute(RUNS_UNDER_WAY, {"run": run})
     return tuple(_progress(conn, now_ms, *row) for row in rows)
@@ -97,10 +97,10 @@ def _progress(
     incomplete: int,
     used_up: int | None,
     attended: int,
-) -> Progress:
+) -> RunProgress:
     waits = _waits(conn, space, now_ms)
     over = waits is not None and failed
-    return Progress(
+    return RunProgress(
         run=number,
         space=space,
         waits=waits,
@@ -122,7 +122,7 @@ def _causes(conn: apsw.Connection, run: int) -> frozenset[str | None]:
     return frozenset(cause for (cause,) in conn.execute(FAILED_FOR, (run,)))
 
 
-def _waits(conn: apsw.Connection, space: str, now_ms: int) -> Waits | None:
+def _waits(conn: apsw.Connection, space: str, now_ms: int) -> RunWaits | None:
     """What everything open in ``space`` waits for; None as soon as something there can go on."""
     if conn.execute(LIVE_IN, (space,)).fetchone() is not None:
         return None
@@ -134,16 +134,16 @@ def _waits(conn: apsw.Connection, space: str, now_ms: int) -> Waits | None:
     )
     for row in rows:
         match standing(*row, now_ms):
-            case Standing("time", reason, int(until_ms)):
+            case Readiness("time", reason, int(until_ms)):
                 timed.add((until_ms, reason))
-            case Standing("person", reason):
+            case Readiness("person", reason):
                 persons.add(reason)
             case _:
                 return None
-    votes = ballots.open_deadlines(conn, space)
+    votes = voting.open_deadlines(conn, space)
     if any(until_ms <= now_ms for until_ms in votes):
         return None  # its result is about to be told, and may wake somebody
-    return Waits(tuple(timed), tuple(persons), votes)
+    return RunWaits(tuple(timed), tuple(persons), votes)
 
 
 DEADLINES: Final = """

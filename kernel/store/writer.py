@@ -3,12 +3,14 @@
 Callers hand in jobs and get an answer only after COMMIT. Jobs that wait together share one transaction and one
 fsync. One that fails harms no other: then all of them are run anew, each in a savepoint of its own, for nearly always
 none does, and savepoints cost. So a job may run twice: it changes nothing but rows. The writer knows no more of it.
+
+What a task is resumed with when its answer lies ready for it elsewhere.
 """
 
 import logging
 import queue
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -20,14 +22,34 @@ import outcome
 import trio
 from msgspec import UNSET
 
-from kernel.fault import fault_hook
-from kernel.store.commits.boots import touch
+from kernel.fault_injection import fault_point
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
 from kernel.store.transaction import Transaction
-from kernel.store.woken import WOKEN
+from kernel.store.transitions.recovery import touch
 from protocol.errors import Refused
 from protocol.events import Event
+
+
+class Resumed(outcome.Outcome[None]):
+    """An outcome that says no more than: go on. Unlike others it is not used up, so one serves every task."""
+
+    __slots__ = ()
+
+    def unwrap(self) -> None:
+        """See Outcome."""
+
+    def send(self, gen: Generator[Any, None, object]) -> Any:
+        """See Outcome."""
+        return gen.send(None)
+
+    async def asend(self, agen: AsyncGenerator[Any, None]) -> Any:
+        """See Outcome."""
+        return await agen.asend(None)
+
+
+WOKEN: Final = Resumed()
+
 
 logger = logging.getLogger(__name__)
 
@@ -179,7 +201,7 @@ class Writer:
             if failure is not None:
                 return failure
             if closing:
-                fault_hook("store.checkpoint")
+                fault_point("store.checkpoint")
                 self._conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 return None
 
@@ -229,7 +251,7 @@ class Writer:
             raise StorageFailed(f"writing failed: {error}") from error
         else:
             self._trouble = None
-        fault_hook("store.committed")
+        fault_point("store.committed")
         self._check_place()  # before the answers: what is not at the path is not kept
         if self._owes_truncation:
             self._scrub()
@@ -281,13 +303,13 @@ class Writer:
     def _in_transaction(self, group: list[_Job], now_ms: int, run: Callable[[_Job, Transaction], None]) -> list[Event]:
         conn = self._conn
         transaction = Transaction(conn, now_ms)
-        fault_hook("store.begin")
+        fault_point("store.begin")
         conn.execute("BEGIN IMMEDIATE")
         try:
             for job in group:
                 run(job, transaction)
-                fault_hook("store.job")
-            fault_hook("store.commit")
+                fault_point("store.job")
+            fault_point("store.commit")
             conn.execute("COMMIT")
         except BaseException:
             if conn.in_transaction:

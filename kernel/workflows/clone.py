@@ -16,9 +16,9 @@ from typing import Final
 
 import trio
 
-from kernel.source.beneath import open_file
+from kernel.source.safe_paths import open_file
 from kernel.store.worktrees import Worktree
-from kernel.workflows.git_command import Setting
+from kernel.workflows.git import Setting
 from kernel.workflows.git_directory import GitDirectory
 from kernel.workflows.git_view import Manner, View, filter_sections, quoted, section, write_alternates
 from kernel.workflows.project_git import ProjectGit, failed, with_folder

@@ -8,15 +8,15 @@ from types import MappingProxyType
 from typing import Final
 
 from kernel.agents.catalog import Catalog
+from kernel.source.diagnostics import Diagnostics
 from kernel.source.files import FileMissing, inside, read_tree
-from kernel.source.nodes import Node
-from kernel.source.problems import Problems
-from kernel.source.spelling import suggest
-from kernel.workflows.checkout import Checkout
+from kernel.source.suggest import suggest
+from kernel.source.yaml_tree import Node
+from kernel.workflows.checkouts import Checkout
 from protocol.errors import Refused
 from protocol.names import NameRejected, check_workflow_name
 from protocol.project import ProjectDefinition
-from protocol.remote import is_remote
+from protocol.remote_ref import is_remote
 
 WORKFLOWS: Final = ".workflows"
 SUFFIXES: Final = (".yaml", ".yml")
@@ -33,7 +33,7 @@ class Found:
     shown: str
     default_name: str
     node: Node
-    problems: Problems
+    problems: Diagnostics
     bound: bool
     source: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     checkout: Checkout | None = None

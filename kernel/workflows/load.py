@@ -1,6 +1,15 @@
-"""One workflow file, checked as a whole: everything that can be wrong is found before anything starts (CF10)."""
+"""One workflow file, checked as a whole: everything that can be wrong is found before anything starts (CF10).
 
+What is wrong with the definitions of a project as they stand now: what they said before stays in effect.
+
+Keys of the workflow file that are known and not taken: of later versions, or not a ref's to say.
+
+What a workflow file says about the vote that decides over its runs, as far as files tell.
+"""
+
+import logging
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,27 +18,127 @@ from typing import Final
 
 import msgspec
 
-from kernel.agents.catalog import Catalog
-from kernel.agents.definition import Named, check_agent, convert_agent, place_at
-from kernel.agents.partial import check_partial
-from kernel.source.located import Converter
-from kernel.source.nodes import MapNode, Node, ScalarNode
-from kernel.source.problems import BadDefinition, Place, Problems
-from kernel.workflows.checkout import Checkout
-from kernel.workflows.find import SUFFIXES, WORKFLOWS, Found, find_workflow
-from kernel.workflows.later import WORKFLOW_SHAPES
+from kernel.agents.catalog import AGENTS, Catalog
+from kernel.agents.definition import (
+    AGENT_SHAPES,
+    NOT_YET,
+    NameSource,
+    check_agent,
+    check_partial,
+    convert_agent,
+    kept_word,
+    place_at,
+)
+from kernel.agents.mock_script import full_rules
+from kernel.source.convert import Converter, TypeRules
+from kernel.source.diagnostics import BadDefinition, Diagnostics, Location
+from kernel.source.files import folder_errors
+from kernel.source.yaml_tree import MapNode, Node, ScalarNode
+from kernel.workflows.checkouts import Checkout
+from kernel.workflows.find import SUFFIXES, WORKFLOWS, Found, find_workflow, workflow_names
 from kernel.workflows.members import Member, effective
-from kernel.workflows.output import check_output
-from kernel.workflows.params import check_params
-from kernel.workflows.scope import check_texts
-from kernel.workflows.verdict_terms import check_verdict
-from kernel.workflows.workplace import check_workspace
+from kernel.workflows.output_schema import check_output
+from kernel.workflows.params import check_params, text_defaults
+from kernel.workflows.variables import check_texts
+from kernel.workflows.workspace import check_workspace
 from protocol.agent import AgentDefinition
 from protocol.api.problem import FileError
 from protocol.errors import Refused
-from protocol.names import NameRejected, check_name, check_workflow_name
+from protocol.names import NAME, RESERVED, NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition
-from protocol.workflow import Ref, WorkflowDefinition
+from protocol.workflow import Ref, RefPrompt, VerdictTerms, WorkflowDefinition, Workspace
+
+_REMOVE: Final = "remove it: nothing would act on it"
+_OWN: Final = "it is the agent's own: change its file, or write an inline agent"
+
+_WORKFLOW_KEYS: Final = ("rules", "guard")
+_REF_OWN: Final = (
+    "soul",
+    "context",
+    "retry",
+    "env",
+    "name",
+    "memory",
+    "tools",
+    "scopes",
+    "mcp_servers",
+    "skills",
+    "sandbox",
+    "limits",
+    "command",
+)
+_WORKSPACE_KEYS: Final = ("document", "documents", "document_owner")
+
+_REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
+    {
+        **{(WorkflowDefinition, key): (f"{key} {NOT_YET}", _REMOVE) for key in _WORKFLOW_KEYS},
+        (WorkflowDefinition, "context"): ("unknown key 'context'", "it is called workspace"),
+        **{(Workspace, key): (f"{key} {NOT_YET}", _REMOVE) for key in _WORKSPACE_KEYS},
+        **{(Ref, key): (f"a ref cannot override {key}", _OWN) for key in _REF_OWN},
+        (RefPrompt, "system"): ("a ref cannot override prompt.system", "write append: to add to the agent's prompt"),
+        (RefPrompt, "system_file"): ("a ref cannot override prompt.system_file", "write append: to add to it"),
+    }
+)
+
+WORKFLOW_SHAPES: Final = TypeRules(
+    short_forms=MappingProxyType(
+        {
+            **AGENT_SHAPES.short_forms,
+            (Ref, "approval"): kept_word,
+            (Ref, "mock"): full_rules,
+            (WorkflowDefinition, "params"): text_defaults,
+        }
+    ),
+    refused=MappingProxyType({**AGENT_SHAPES.refused, **_REFUSED}),
+    refused_values=AGENT_SHAPES.refused_values,
+)
+
+
+_WHERE: Final = "verdict"
+_OTHER: Final = re.compile(r"[^a-z0-9_-]+")
+
+
+def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
+    """Note in ``problems`` what is wrong with the ``verdict`` of ``definition``."""
+    terms = definition.verdict_terms
+    if terms is None:
+        return
+    place = place_at(node, _WHERE)
+    where = _WHERE if isinstance(definition.verdict, str) else f"{_WHERE}.id"
+    try:
+        check_name(terms.id)
+    except NameRejected as error:
+        problems.add(place_at(node, where), where, str(error), _hint(terms.id))
+        return
+    _check_electors(terms, tuple(definition.agents), node, problems)
+    if definition.workspace is False:
+        message = "nobody could vote: with workspace: false its agents do not hear each other"
+        problems.add(place, _WHERE, message, "remove workspace: false, or verdict:")
+
+
+def _check_electors(terms: VerdictTerms, members: tuple[str, ...], node: Node, problems: Diagnostics) -> None:
+    where = f"{_WHERE}.electors"
+    for name in terms.electors:
+        if name not in members:
+            hint = f"its agents are {', '.join(members)}"
+            problems.add(place_at(node, where), where, f"{name[:60]!r} is no agent of this workflow", hint)
+        elif terms.electors.count(name) > 1:
+            problems.add(place_at(node, where), where, f"{name} is named twice", "everybody has one vote")
+            break
+    voters = len(terms.electors or members)
+    if terms.quorum is not None and terms.quorum > voters:
+        where = f"{_WHERE}.quorum"
+        problems.add(place_at(node, where), where, f"only {voters} can vote", "leave it out to wait for all of them")
+    if terms.tie_breaker is not None and terms.type == "unanimous":
+        where = f"{_WHERE}.tie_breaker"
+        problems.add(place_at(node, where), where, "a unanimous vote has no ties", "leave it out")
+
+
+def _hint(text: str) -> str | None:
+    """The name that ``text`` is nearest to."""
+    near = _OTHER.sub("-", text.lower()).strip("-_0123456789")[:32].rstrip("-")
+    return f"did you mean {near}?" if NAME.fullmatch(near) and near not in RESERVED else None
+
 
 _GIVEN: Final = frozenset({"name", "agents"})
 _BRINGING: Final = frozenset({"params", "setup"})
@@ -45,7 +154,7 @@ class LoadedWorkflow:
     members: tuple[Member, ...]
     project: ProjectDefinition
     root: Path
-    kickoff_place: Place
+    kickoff_place: Location
     source: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Variables that tell where the file came from, and their values."""
     checkout: Checkout | None = None
@@ -109,7 +218,7 @@ class _Reading:
         """Those keys that nothing is ``wrong`` with, to be checked too."""
         sound = tuple(pair for pair in node.entries if pair[0].text not in wrong | _GIVEN)
         given = {"name": self._found.default_name, "agents": entries}
-        converter = Converter(Problems(self._problems.path), WORKFLOW_SHAPES)
+        converter = Converter(Diagnostics(self._problems.path), WORKFLOW_SHAPES)
         return converter.struct(MapNode(sound, node.place), WorkflowDefinition, "", given)
 
     def _check(self) -> None:
@@ -169,7 +278,7 @@ class _Reading:
             return None
         if node.get("ref") is not None:
             return self._converter.struct(node, Ref, where)
-        named = Named(key.text, "it is called in this workflow")
+        named = NameSource(key.text, "it is called in this workflow")
         definition = convert_agent(node, named, self._converter, self._problems, where)
         if definition is None:
             check_partial(node, named, self._project, self._problems, where)
@@ -251,6 +360,31 @@ class _Reading:
                 self._problems.add(_ref_place(node), f"agents.{key.text}.ref", message, hint)
 
 
-def _ref_place(node: Node) -> Place:
+def _ref_place(node: Node) -> Location:
     value = node.get("ref") if isinstance(node, MapNode) else None
     return node.place if value is None else value.place
+
+
+logger = logging.getLogger(__name__)
+
+
+def broken(catalog: Catalog) -> tuple[FileError, ...]:
+    """In the project file; where that is right, in the agents' files and in workflows. Blocks: it reads them all."""
+    try:
+        errors = catalog.survey().errors
+    except BadDefinition as error:
+        return error.errors
+    return (*errors, *broken_workflows(catalog))
+
+
+def broken_workflows(catalog: Catalog) -> tuple[FileError, ...]:
+    """In workflow files; what runs keeps to what it was started with. Blocks."""
+    found = list(folder_errors(catalog.root, WORKFLOWS))
+    for name in workflow_names(catalog, catalog.kept_project()):
+        try:
+            load_workflow(catalog, name)
+        except BadDefinition as error:
+            found += (one for one in error.errors if not one.path.startswith(f"{AGENTS}/"))
+        except Refused as refused:
+            logger.debug("broken.unread %s: %s", name, refused.text)
+    return tuple(found)

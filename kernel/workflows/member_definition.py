@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from kernel.agents.catalog import Catalog
-from kernel.source.problems import BadDefinition
+from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, workflows
 from kernel.store.reader import Reader
 from kernel.workflows.members import effective

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
-from kernel.source.problems import Place, Problems
+from kernel.source.diagnostics import Diagnostics, Location
 from kernel.source.scalars import Mismatch, read_bool, read_float, read_int
-from kernel.source.spelling import suggest
+from kernel.source.suggest import suggest
+from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.errors import Refused
 from protocol.workflow import Param
 
@@ -15,11 +15,11 @@ Value = str | int | float | bool
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
 _SHORT: Final = re.compile(r"[A-Za-z]", re.ASCII)
-_NOWHERE: Final = Place()
+_NOWHERE: Final = Location()
 _READERS: Final = {"int": read_int, "number": read_float, "bool": read_bool}
 
 
-def check_params(params: tuple[Param, ...], node: Node, problems: Problems) -> None:
+def check_params(params: tuple[Param, ...], node: Node, problems: Diagnostics) -> None:
     """Note what is wrong between the declared ``params``, which were converted from ``node``."""
     names: set[str] = set()
     shorts: set[str] = set()

@@ -8,27 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from kernel.agents.belongings import belongings
 from kernel.agents.catalog import Catalog
 from kernel.agents.prices import NO_PRICE_HINT, has_price, has_usd_limit
 from kernel.agents.providers import CauseError, resolve
+from kernel.agents.resources import belongings
 from kernel.agents.schedule import wakes_text
-from kernel.agents.trust import Kept, Say, agent_units, require_trust
-from kernel.source.problems import BadDefinition
-from kernel.source.spelling import suggest
-from kernel.workflows.checkout import Checkout
+from kernel.agents.trust import Kept, TrustRequest, agent_units, require_trust
+from kernel.source.diagnostics import BadDefinition
+from kernel.source.suggest import suggest
+from kernel.workflows.checkouts import Checkout
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.params import Value, parse_params
-from kernel.workflows.scope import FOLDER, environment_names, start_values
-from kernel.workflows.tree_terms import check_branch_tag, tree_demands, wants_worktrees
-from kernel.workflows.workplace import Workplace, workplace
+from kernel.workflows.variables import FOLDER, environment_names, start_values
+from kernel.workflows.workspace import WorkspaceSettings, check_branch_tag, tree_demands, wants_worktrees, workplace
 from protocol.agent import AgentDefinition, Approval
 from protocol.api.problem import FileError
 from protocol.budget import RunBudget
 from protocol.errors import Refused
-from protocol.mention import find_mentions
 from protocol.names import DEFAULT_TAG, NameRejected, SpaceId, check_tag, workflow_space
-from protocol.trust import Unit, unit, workflow_subject
+from protocol.target import find_mentions
+from protocol.trust import TrustUnit, unit, workflow_subject
 from protocol.workflow import RUN_SECONDS, WorkflowDefinition
 
 Mode = Literal["start", "run"]
@@ -78,7 +77,7 @@ class Prepared:
     budget: RunBudget
     vouched: tuple[str, ...]
     """What its members may do, as far as somebody vouched for it this time."""
-    workplace: Workplace
+    workplace: WorkspaceSettings
     continues: bool = False
     """It goes on in the space of the run before."""
     exit_from: str | None = None
@@ -120,7 +119,7 @@ def prepare(
         hint = f"stop it first (awk stop @{space}), or give another --tag"
         raise Refused("already_running", f"{space} is already running", hint)
     budget = check_asked(loaded, asked)
-    say = Say(everything=asked.trusted, agreed=frozenset(asked.agreed), kept=kept)
+    say = TrustRequest(everything=asked.trusted, agreed=frozenset(asked.agreed), kept=kept)
     vouched = require_trust(workflow_units(loaded), say)
     place = workplace(loaded.definition, tag, loaded.project)
     values = {**_values(loaded, tag, params, environ), **loaded.source}
@@ -193,7 +192,7 @@ def _check_exit_from(loaded: LoadedWorkflow, name: str | None) -> None:
         raise Refused("not_a_participant", f"{name[:60]!r} is not an agent of {loaded.path}", hint)
 
 
-def workflow_units(loaded: LoadedWorkflow) -> tuple[Unit, ...]:
+def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
     """What starting this would do that needs trust: the workflow's own, then each member's."""
     own = [] if loaded.checkout is None else [loaded.checkout.demand]
     own += [f"setup runs: {step.shell}" for step in loaded.definition.setup]
@@ -205,7 +204,7 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[Unit, ...]:
     return (*((unit(workflow_subject(loaded.path), own),) if own else ()), *members)
 
 
-def _member_units(definition: AgentDefinition, loaded: LoadedWorkflow) -> tuple[Unit, ...]:
+def _member_units(definition: AgentDefinition, loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
     return agent_units(definition, loaded.project, belongings(definition, loaded.project, loaded.root))
 
 

@@ -19,7 +19,7 @@ import trio
 from kernel.agents.environment import worker_environment
 from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
-from kernel.workflows.git_command import GitCommand, GitMissing, Setting
+from kernel.workflows.git import GitCommand, GitMissing, Setting
 from kernel.workflows.git_directory import GitDirectory, NoRepository
 from kernel.workflows.git_view import (
     ConfigFile,

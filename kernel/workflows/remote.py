@@ -14,14 +14,12 @@ from typing import Final
 import trio
 
 from kernel.procs.launcher import Launcher
-from kernel.source.problems import BadDefinition, fail
-from kernel.workflows.checkout import Checkout
+from kernel.source.diagnostics import BadDefinition, fail
+from kernel.workflows.checkouts import SHOWN, WORKSHOP, Checkout, commits, digest_file, pinned, prune, remove, used
 from kernel.workflows.git import Git
-from kernel.workflows.kept import WORKSHOP, digest_file, prune, remove, used
-from kernel.workflows.lock import SHOWN, commits, pinned
-from kernel.workflows.snapshot import BadObjects, digest_of_files, files_of, parse_objects, read_files, write_files
+from kernel.workflows.git_objects import BadObjects, digest_of_files, files_of, parse_objects, read_files, write_files
 from protocol.errors import Refused
-from protocol.remote import Remote, RemoteRejected, is_commit, parse_remote, repository_url
+from protocol.remote_ref import Remote, RemoteRejected, is_commit, parse_remote, repository_url
 
 REMOTES: Final = "remotes"
 """The folder in the state directory."""

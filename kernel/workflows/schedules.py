@@ -16,7 +16,7 @@ from kernel.store.timers import DeclaredAgent, DeclaredWorkflow
 from protocol.agent import Schedule
 from protocol.budget import AgentBudget
 from protocol.names import AgentKey, inline_key, personal_space
-from protocol.trust import Consent, workflow_subject
+from protocol.trust import Grant, workflow_subject
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Scheduled:
         """What ``awk trust`` takes to ask about it."""
         return self.subject.rpartition(" ")[2]
 
-    def trusted(self, consents: Iterable[Consent]) -> bool:
+    def trusted(self, consents: Iterable[Grant]) -> bool:
         """Whether all of it is agreed to, by ``consents`` (what the user keeps) or with its workflow."""
         kept = {demand for one in consents if one.subject == self.subject for demand in one.demands}
         return kept.union(self.vouched).issuperset(self.demands)

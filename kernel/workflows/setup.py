@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from kernel.procs.command import CommandResult, run_command
-from kernel.procs.errors import SpawnTransient
 from kernel.procs.launcher import Launcher
-from kernel.source.durations import show_duration
-from kernel.workflows.interpolate import expand_shell
+from kernel.procs.spec import SpawnTransient
+from kernel.source.scalars import show_duration
+from kernel.workflows.templates import expand_shell
 from protocol.errors import Refused
 from protocol.workflow import SetupStep
 

@@ -12,22 +12,22 @@ import msgspec
 from kernel.agents.environment import worker_environment
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
-from kernel.source.beneath import open_folder
-from kernel.store.commits.begin_workflow import Begun, begin_workflow
-from kernel.store.commits.worktrees import TreePlan
-from kernel.store.requests import RequestKey
+from kernel.source.safe_paths import open_folder
+from kernel.store.idempotency import RequestKey
+from kernel.store.transitions.runs import StartedRun, begin_workflow
+from kernel.store.transitions.worktrees import TreePlan
 from kernel.store.writer import Writer
-from kernel.workflows.kickoff import write_kickoff
 from kernel.workflows.members import specs
 from kernel.workflows.prepare import Prepared, kickoff_names
 from kernel.workflows.repository import Base, Repository
-from kernel.workflows.scope import needs_folder
 from kernel.workflows.setup import run_setup
-from kernel.workflows.tree_terms import wants_worktrees
+from kernel.workflows.templates import write_kickoff
+from kernel.workflows.variables import needs_folder
+from kernel.workflows.workspace import wants_worktrees
 from kernel.workflows.worktrees import plan_trees
 from protocol.errors import Refused
-from protocol.mention import find_mentions
 from protocol.message import SYSTEM
+from protocol.target import find_mentions
 from protocol.workflow import WorkflowDefinition
 
 KICKOFF_CHARACTERS: Final = 400_000
@@ -44,7 +44,7 @@ async def start(
     request: RequestKey | None = None,
     repository: Repository | None = None,
     paths: Callable[[], Collection[str]] = frozenset,
-) -> Begun:
+) -> StartedRun:
     """Run setup, then start the workflow and say its kickoff, in one commit. The answer is kept for ``request``.
 
     ``repository`` and ``paths`` (of those that are there) are for working trees. What setup commits is in them.

@@ -13,8 +13,8 @@ from typing import Final
 from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import MemberSpec
-from kernel.source.beneath import NotInside, open_file, open_folder
-from kernel.store.commits.worktrees import PlannedTree
+from kernel.source.safe_paths import NotInside, open_file, open_folder
+from kernel.store.transitions.worktrees import PlannedTree
 from kernel.store.worktrees import Worktree
 from kernel.workflows.repository import INCLUDE, Base
 from kernel.workflows.setup import command_fault
@@ -77,7 +77,7 @@ def _planned(
 
 
 @dataclass(frozen=True, slots=True)
-class Furnishing:
+class WorktreeSetup:
     """Who works in a tree: what its commands are told."""
 
     tree: Worktree
@@ -101,7 +101,7 @@ class Furnishing:
 async def run_steps(
     what: str,
     steps: Sequence[WorktreeStep],
-    furnishing: Furnishing,
+    furnishing: WorktreeSetup,
     *,
     launcher: Launcher,
     env: Mapping[str, str],

@@ -1,7 +1,7 @@
 """What is said in place of an answer: RFC 9457 problem documents, and mistakes in files."""
 
 from protocol.api.document import Body
-from protocol.trust import Asked
+from protocol.trust import Demand
 
 
 class Problem(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -13,7 +13,7 @@ class Problem(Body, frozen=True, kw_only=True, omit_defaults=True):
     detail: str
     hint: str | None = None
     errors: tuple["FileError", ...] = ()
-    wants: tuple[Asked, ...] = ()
+    wants: tuple[Demand, ...] = ()
     """Of ``untrusted``: what to ask the user about."""
     type: str = "about:blank"
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import apsw
 import trio
 
-from kernel.policy.choose import Limits, choose
+from kernel.policy.scheduling import Limits, choose
 from kernel.rule.draft import Draft
 from kernel.store import instructions
-from kernel.store.commits.append import append
-from kernel.store.commits.roster import AgentSpec, put_agents
-from kernel.store.commits.tick import next_tick_ms
+from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import Database, open_database
 from kernel.store.reader import Reader
+from kernel.store.transitions.append import append
+from kernel.store.transitions.due import next_due_ms
 from kernel.store.writer import Writer
 from protocol.names import AgentKey
 from protocol.state_paths import DATABASE
@@ -171,7 +171,7 @@ def _decisions() -> Iterator[Figure]:
             ready = reader.now(instructions.ready, START_MS, 32)
             assert choose(ready, {}, Limits(32), frozenset())
             reader.now(instructions.next_due_ms, START_MS)
-            reader.now(next_tick_ms, 300_000)
+            reader.now(next_due_ms, 300_000)
 
         costs.append(p50(timed(decide, 300)))
         database.close()

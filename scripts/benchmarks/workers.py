@@ -16,7 +16,7 @@ import trio
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.spec import Spec
-from kernel.services.link import Link
+from kernel.services.worker_link import Link
 from protocol.ipc import Ready
 from scripts.benchmarks.figure import Figure, p50
 

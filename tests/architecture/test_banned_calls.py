@@ -43,7 +43,9 @@ BANNED: Final[dict[str, Callable[[ast.Call], bool]]] = {
     "console.print(f-string): markup of an agent would be ours (P16)": _prints_markup,
 }
 VIRTUAL_CLOCKS: Final = frozenset({"autojump_clock", "mock_clock"})
-ZYGOTE_SIDE: Final = frozenset({"worker/sigchld.py", "kernel/boot/init.py", "interface/cli/commands/start.py"})
+ZYGOTE_SIDE: Final = frozenset(
+    {"worker/process_tree.py", "kernel/boot/container_init.py", "interface/cli/commands/start.py"}
+)
 """Zygote, keeper, process 1: single-threaded, without trio, parents by profession; they may wait for any child."""
 
 

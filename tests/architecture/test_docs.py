@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 import pytest
 
+from interface.cli.command_table import BY_WORD
 from interface.cli.help import commands_page
-from interface.cli.table import BY_WORD
 from kernel.api.mcp.tools import TOOLS
 from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, schema_text

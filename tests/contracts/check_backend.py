@@ -22,7 +22,7 @@ from tests.worker import stdio_server
 from tests.worker.backends.bed import Bed, when
 from tests.worker.backends.subject import Quiet, Refuse, Reply, Shell, Subject, Tell, Use
 from tests.worker.fake_kernel import Attempt
-from worker.backends.words import GO_ON
+from worker.backends.backend import GO_ON
 
 Check = Callable[[Bed], Awaitable[None]]
 TRIES: Final = 3

@@ -5,25 +5,24 @@ from typing import Any, Final
 
 import pytest
 
-from kernel.store import agents, breakers, deliveries, entries, instructions, messages, shown, standing, workflows
-from kernel.store.commits.cancel import cancel
-from kernel.store.commits.close import close
-from kernel.store.commits.journal import journal
-from kernel.store.commits.park import Parking, park
-from kernel.store.commits.pause import (
+from kernel.store import agents, circuit_breakers, entries, instruction_views, instructions, messages, workflows
+from kernel.store.circuit_breakers import ProviderFailure
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.close import cancel, close
+from kernel.store.transitions.journal import journal
+from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.steering import (
     continue_agent,
     continue_workflow,
     pause_agent,
     pause_workflow,
+    promote,
     reset_agent,
     resume_agent,
     resume_workflow,
+    retry,
     stop_agent,
 )
-from kernel.store.commits.promote import promote
-from kernel.store.commits.retry import retry
-from kernel.store.commits.trip import Trip
-from kernel.store.transaction import Transaction
 from protocol.api.instructions import InstructionInfo
 from protocol.errors import Refused
 from protocol.ipc import Entry
@@ -39,7 +38,7 @@ def ready(house: House) -> list[str]:
 
 
 def info(house: House, instruction: str) -> InstructionInfo:
-    found = house.reader.now(shown.info, instruction, house.clock.now_ms)
+    found = house.reader.now(instruction_views.info, instruction, house.clock.now_ms)
     assert found is not None
     return found
 
@@ -74,9 +73,9 @@ async def refuse_key(house: House, instruction: str, key: str = "p#k") -> None:
     """An attempt that the provider answers with 401."""
     house.clock.now_ms += 1
     leased = await house.take(instruction)
-    trip = Trip(key=key, cause="auth", retry_after_seconds=None, jitter=0.5)
-    parking = Parking(status="queued", outcome="auth", cause="auth", charge="none", trip=trip)
-    await house.writer.commit(park, instruction, leased.epoch, parking)
+    trip = ProviderFailure(key=key, cause="auth", retry_after_seconds=None, jitter=0.5)
+    parking = Requeue(status="queued", outcome="auth", cause="auth", charge="none", trip=trip)
+    await house.writer.commit(requeue, instruction, leased.epoch, parking)
 
 
 async def what_is_open_can_be_cancelled_and_what_ended_says_how(house: House) -> None:
@@ -141,7 +140,7 @@ async def a_promoted_instruction_is_done_before_the_others(house: House) -> None
     await house.writer.commit(demote)
     await house.writer.commit(promote, "i2")
     assert ready(house) == ["i2"]
-    row = house.reader.now(shown.queue, "alice", house.clock.now_ms).instructions[0]
+    row = house.reader.now(instruction_views.queue, "alice", house.clock.now_ms).instructions[0]
     assert (row.id, row.lane, row.promoted) == ("i2", "immediate", True)
     assert (await house.take("i2")).promoted
     await refused("conflict", house, promote, "i2")
@@ -208,7 +207,7 @@ async def a_reset_lets_an_agent_try_a_refused_key_again_and_nobody_else(house: H
     assert ready(house) == []
     freed = await house.writer.commit(resume_agent, ALICE)
     assert (freed, ready(house)) == (("i1",), ["i1"])
-    breaker = house.reader.now(breakers.breaker, "p#k")
+    breaker = house.reader.now(circuit_breakers.breaker, "p#k")
     assert breaker is not None
     assert (breaker.state, breaker.probe) == ("half_open", 1)
     assert info(house, "i2").status == "waiting"
@@ -225,7 +224,7 @@ async def a_paused_workflow_begins_nothing_and_goes_on_where_it_was(house: House
     for _ in range(2):
         await house.writer.commit(pause_workflow, space)
     await house.said(space, "@alice again")
-    await house.writer.commit(park, "i2", leased.epoch, Parking(status="yielded", outcome="yielded"))
+    await house.writer.commit(requeue, "i2", leased.epoch, Requeue(status="yielded", outcome="yielded"))
     states = [(one.status, one.waits_for) for one in house.reader.now(instructions.open_in, space)]
     assert (states, ready(house)) == ([("waiting", "paused")] * len(states), [])
     record = house.reader.now(workflows.by_space, space)
@@ -279,7 +278,7 @@ async def a_receipt_follows_the_message_to_its_end(house: House) -> None:
     assert states() == [[("queued", first)]] * 2
     leased = await house.take(first)
     assert states() == [[("leased", first)]] * 2
-    assert [row.state for row in house.reader.now(deliveries.inbox, leased.agent, space)] == ["leased"] * 2
+    assert [row.state for row in house.reader.now(messages.inbox, leased.agent, space)] == ["leased"] * 2
     await house.writer.commit(journal, first, leased.epoch, Entry(k=0, kind="reply", text="x"))
     assert states() == [[("injected", first)]] * 2
     await house.writer.commit(close, first, leased.epoch, status="done")
@@ -294,16 +293,16 @@ async def a_queue_says_what_keeps_each_and_until_when(house: House) -> None:
         await house.said("dm:alice", text)
     leased = await house.take("i1")
     until = house.clock.now_ms + 60_000
-    parking = Parking(
+    parking = Requeue(
         status="waiting", outcome="rate_limited", waits_for="provider", wait_key="p", not_before_ms=until, holds=True
     )
-    await house.writer.commit(park, "i1", leased.epoch, parking)
-    rows = house.reader.now(shown.queue, "alice", house.clock.now_ms).instructions
+    await house.writer.commit(requeue, "i1", leased.epoch, parking)
+    rows = house.reader.now(instruction_views.queue, "alice", house.clock.now_ms).instructions
     assert [(one.id, one.status, one.waits_for, one.until is None) for one in rows] == [
         ("i1", "waiting", "provider", False),
         ("i2", "queued", "provider", False),
     ]
-    stands = house.reader.now(standing.of, ["i1", "i2", "i9"], house.clock.now_ms)
+    stands = house.reader.now(instructions.of, ["i1", "i2", "i9"], house.clock.now_ms)
     assert {one: (how.kind, how.until_ms) for one, how in stands.items()} == {
         "i1": ("time", until),
         "i2": ("time", until),

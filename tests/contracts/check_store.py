@@ -10,17 +10,17 @@ import pytest
 import trio
 
 from kernel.rule.draft import Author, Draft
-from kernel.store import agents, attempts, deliveries, entries, events, instructions, messages, shown, workflows
-from kernel.store.commits.append import append
-from kernel.store.commits.close import close
-from kernel.store.commits.journal import journal
-from kernel.store.commits.lease import Leased as Lease
-from kernel.store.commits.lease import lease
-from kernel.store.commits.park import Parking, park
-from kernel.store.commits.recover import recover
-from kernel.store.commits.stop_workflow import stop_workflow
-from kernel.store.requests import RequestKey
+from kernel.store import agents, attempts, entries, feed, instruction_views, instructions, messages, workflows
+from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import close
+from kernel.store.transitions.journal import journal
+from kernel.store.transitions.lease import Leased as Lease
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.runs import stop_workflow
 from protocol.errors import Refused
 from protocol.instruction import Usage
 from protocol.ipc import Entry, ToolCall
@@ -52,12 +52,12 @@ async def a_message_becomes_work_and_its_answer_a_reply(house: House) -> None:
 
 async def a_refused_append_leaves_nothing(house: House) -> None:
     """architecture.md: a refusal rolls everything back."""
-    newest = house.reader.now(events.kept).newest
+    newest = house.reader.now(feed.kept).newest
     with pytest.raises(Refused, match="no agent") as caught:
         await house.said("dm:nobody", "hi")
     assert caught.value.code == "unknown_agent"
     assert house.reader.now(messages.newest_seq) == 0
-    assert house.reader.now(events.kept).newest == newest
+    assert house.reader.now(feed.kept).newest == newest
 
 
 async def an_agent_has_one_live_attempt(house: House) -> None:
@@ -78,7 +78,7 @@ async def a_fenced_attempt_writes_nothing(house: House) -> None:
     await house.said("dm:alice", "work")
     old = await house.take("i1")
     await house.writer.commit(
-        park, "i1", old.epoch, Parking(status="queued", outcome="crash", cause="crash", charge="attempt")
+        requeue, "i1", old.epoch, Requeue(status="queued", outcome="crash", cause="crash", charge="attempt")
     )
     house.clock.now_ms += 1
     new = await house.take("i1")
@@ -87,7 +87,9 @@ async def a_fenced_attempt_writes_nothing(house: House) -> None:
         lambda: house.writer.commit(append, draft),
         lambda: house.writer.commit(journal, "i1", old.epoch, Entry(k=0, kind="reply")),
         lambda: house.writer.commit(close, "i1", old.epoch, status="done", text="late"),
-        lambda: house.writer.commit(park, "i1", old.epoch, Parking(status="queued", outcome="late", charge="attempt")),
+        lambda: house.writer.commit(
+            requeue, "i1", old.epoch, Requeue(status="queued", outcome="late", charge="attempt")
+        ),
     ]
     for attempt in late:
         with pytest.raises(Refused) as caught:
@@ -128,7 +130,7 @@ async def entries_are_written_once_and_in_order(house: House) -> None:
         assert caught.value.code == "conflict"
     await house.writer.commit(journal, "i1", 1, Entry(k=1, kind="tool", call_id="c", name="t"))
     assert [entry.k for entry in house.reader.now(entries.of, "i1")] == [0, 1]
-    info = house.reader.now(shown.info, "i1", house.clock.now_ms)
+    info = house.reader.now(instruction_views.info, "i1", house.clock.now_ms)
     assert info is not None
     assert (info.usage.input_tokens, len(info.steps)) == (5, 1)
 
@@ -157,8 +159,8 @@ async def a_call_without_a_key_is_the_same_again_after_an_interruption(house: Ho
         return (await house.writer.commit(append, draft)).message_id
 
     async def interrupted(leased: Lease) -> Lease:
-        parking = Parking(status="queued", outcome="kernel_restart", cause="kernel_restart")
-        await house.writer.commit(park, leased.instruction, leased.epoch, parking)
+        parking = Requeue(status="queued", outcome="kernel_restart", cause="kernel_restart")
+        await house.writer.commit(requeue, leased.instruction, leased.epoch, parking)
         house.clock.now_ms += 1
         return await house.take(leased.instruction)
 
@@ -190,8 +192,8 @@ async def a_key_of_a_sending_is_no_name_of_a_call(house: House) -> None:
     assert await say(first, "a.1") == once
     twice = await say(first, "a.2")
     assert twice != once
-    parking = Parking(status="queued", outcome="kernel_restart", cause="kernel_restart")
-    await house.writer.commit(park, "i1", first.epoch, parking)
+    parking = Requeue(status="queued", outcome="kernel_restart", cause="kernel_restart")
+    await house.writer.commit(requeue, "i1", first.epoch, parking)
     house.clock.now_ms += 1
     second = await house.take("i1")
     assert [await say(second, key) for key in ("b.1", "b.1", "b.2", "b.2")] == [once, once, twice, twice]
@@ -276,7 +278,7 @@ async def the_event_stream_tells_what_was_published(house: House) -> None:
     await house.said("dm:alice", "work")
     leased = await house.take("i1")
     await house.writer.commit(close, "i1", leased.epoch, status="done", text="fine")
-    stored = house.reader.now(events.since, 0)
+    stored = house.reader.now(feed.since, 0)
     assert [event.seq for event in stored] == list(range(1, len(stored) + 1))
     assert [(one.seq, one.type, one.space, one.agent, one.instruction) for one in stored] == [
         (one.seq, one.type, one.space, one.agent, one.instruction) for one in house.told
@@ -284,8 +286,8 @@ async def the_event_stream_tells_what_was_published(house: House) -> None:
     assert [one.data for one in stored if one.type == "message"] == [
         one.data for one in house.told if one.type == "message"
     ]
-    wanted = events.EventFilter(instruction="i1", type="instruction.ended")
-    assert [one.type for one in house.reader.now(events.since, 0, 100, wanted)] == ["instruction.ended"]
+    wanted = feed.EventFilter(instruction="i1", type="instruction.ended")
+    assert [one.type for one in house.reader.now(feed.since, 0, 100, wanted)] == ["instruction.ended"]
 
 
 async def readers_cannot_write(house: House) -> None:
@@ -307,7 +309,7 @@ async def readers_see_commits_while_the_writer_works(house: House) -> None:
         seen = 0
         while seen < 20:
             seen = await house.reader.read(messages.newest_seq)
-    assert len(house.reader.now(deliveries.inbox, "alice", "dm:alice")) == 20
+    assert len(house.reader.now(messages.inbox, "alice", "dm:alice")) == 20
     (process,) = await house.reader.read(agents.ps, house.clock.now_ms)
     assert (process.shown.queue.immediate, process.shown.unread) == (20, 20)
 

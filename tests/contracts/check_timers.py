@@ -3,13 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from kernel.policy.cadence import Decision
-from kernel.store import events, instructions, messages, timers
-from kernel.store.commits.arm import arm, fire, postpone
-from kernel.store.commits.close import close
-from kernel.store.commits.roster import remove_agent, set_agent_state
-from kernel.store.events import EventFilter
-from kernel.store.timers import Timer
+from kernel.policy.wakeup_schedule import Decision
+from kernel.store import feed, instructions, messages, timers
+from kernel.store.agents import remove_agent, set_agent_state
+from kernel.store.feed import EventFilter
+from kernel.store.timers import Timer, arm, fire, postpone
+from kernel.store.transitions.close import close
 from protocol.names import AgentKey
 from tests.kernel.store.house import House
 
@@ -83,7 +82,7 @@ async def at_most_one_wakeup_waits_for_its_turn(house: House) -> None:
         house.clock.now_ms += PERIOD_MS
     assert decisions == ["due", "coalesced", "coalesced", "coalesced"]
     assert len(queued(house)) == 1
-    told = house.reader.now(events.since, 0, 100, EventFilter(type="wakeup.coalesced"))
+    told = house.reader.now(feed.since, 0, 100, EventFilter(type="wakeup.coalesced"))
     assert [(one.agent, one.data) for one in told] == [("alice", {"home": "dm:alice"})]
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from kernel.__main__ import main
-from kernel.fault import fault_hook
+from kernel.fault_injection import fault_point
 from kernel.store.transaction import Transaction
 from kernel.store.writer import Writer
 
@@ -26,7 +26,7 @@ class Hasty(Writer):
         self._on_trio(partial(self._deliver, group, transaction.events))
         if any(event.type == "message" and event.agent == "user" for event in transaction.events):
             select.select([], [], [], HEAD_START_SECONDS)
-            fault_hook("hasty.answered")
+            fault_point("hasty.answered")
         conn.execute("COMMIT")
         return True
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from kernel.fault import AT, LOG
+from kernel.fault_injection import AT, LOG
 from tests.project import Project
 
 START_SECONDS: Final = 20.0
@@ -42,7 +42,9 @@ class Answer:
 
 @dataclass
 class Life:
-    """A kernel of ``project``. ``crash_at`` as kernel.fault has it; ``points`` is where it notes what it passes."""
+    """A kernel of ``project``. ``crash_at`` as kernel.fault_injection has it; ``points`` is where it notes
+    what it passes.
+    """
 
     project: Project
     crash_at: str | None = None

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kernel.fault import AT
+from kernel.fault_injection import AT
 from tests.e2e.processes import survivors, wait_for_mark, wait_until
 from tests.project import Project
 from tests.worker.backends.placing import Place

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interface.cli.context import World
+from interface.cli.context import Streams
 from interface.cli.main import run
 from interface.cli.output import Output
 from interface.clock import Clock
@@ -68,7 +68,7 @@ class Cli:
 
     def __call__(self, *words: str, stdin: str = "", terminal: bool = False, program: str = "awk") -> Ran:
         out, err = Terminal(terminal=terminal), Terminal()
-        world = World(
+        world = Streams(
             program=program,
             stdin=Terminal(stdin.encode("utf-8", "surrogateescape"), terminal=terminal),
             out=Output(out, err, self.environ),
@@ -109,7 +109,7 @@ def quick_loader(monkeypatch: pytest.MonkeyPatch) -> None:
             document, code = main(argv[argv.index("kernel.inspect") + 1 :], how["env"])
         return subprocess.CompletedProcess(argv, code, document, b"")
 
-    monkeypatch.setattr("interface.loader.subprocess.run", answer)
+    monkeypatch.setattr("interface.offline.subprocess.run", answer)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interface.context.folder import Folder
+from interface.context.safe_dir import Folder
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 
@@ -218,7 +218,7 @@ def test_an_agent_whose_file_is_no_yaml_is_told(alice: Path, cli: Cli) -> None:
 
 KILLED = """
 import os, sys
-from interface.context.folder import Folder
+from interface.context.safe_dir import Folder
 os.fsync = lambda descriptor: os.kill(os.getpid(), 9)
 with Folder.open(sys.argv[1], "x") as folder:
     folder.write("core.yaml", "new: half\\n" * 1000)

@@ -9,10 +9,10 @@ from typing import Final
 
 import pytest
 
+from interface.cli.command_table import BY_WORD, HIDDEN
 from interface.cli.commands.completion import SHELLS
-from interface.cli.completion.live import KINDS
-from interface.cli.completion.takes import OF_ARGUMENT, OF_METAVAR, all_commands
-from interface.cli.table import BY_WORD, HIDDEN
+from interface.cli.completion.candidates import KINDS
+from interface.cli.completion.spec import OF_ARGUMENT, OF_METAVAR, all_commands
 from protocol.names import NAME
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Answer, Handler, KernelDouble, problem

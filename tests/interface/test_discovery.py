@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interface.cli.context import World
+from interface.cli.context import Streams
 from interface.cli.main import run
 from interface.cli.output import Output
 from interface.clock import Clock
@@ -177,6 +177,6 @@ def test_a_deleted_working_directory_is_no_project(cli: Cli, monkeypatch: pytest
     assert list(cli.home.iterdir()) == []
 
 
-def _world(cli: Cli) -> World:
+def _world(cli: Cli) -> Streams:
     out = Output(Terminal(), Terminal(), cli.environ)
-    return World("awk", Terminal(), out, cli.environ, Clock(time.monotonic, time.time, cli.pause))
+    return Streams("awk", Terminal(), out, cli.environ, Clock(time.monotonic, time.time, cli.pause))

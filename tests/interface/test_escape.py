@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interface.cli.escape import escape, escape_json, one_line
+from interface.cli.output import escape, escape_json, one_line
 from tests.interface.hostile import HOSTILE, obeyed
 
 anything = st.text(alphabet=st.one_of(st.characters(), st.sampled_from("".join(HOSTILE))))

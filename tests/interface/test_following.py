@@ -8,8 +8,8 @@ import pytest
 
 from interface.client import Client
 from interface.clock import Clock
+from interface.event_follow import CONNECTED, RETURN_SECONDS, Follower
 from interface.failure import Failure, Unreachable
-from interface.follow import CONNECTED, RETURN_SECONDS, Follower
 from protocol.api.messages import Channel
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Answer, Asked, KernelDouble, Stream, sse
@@ -135,7 +135,7 @@ class _Clock:
 
 def _client(kernel: KernelDouble) -> Client:
     from interface.discovery import Endpoint
-    from interface.http1 import parse_address
+    from interface.http_client import parse_address
 
     address = parse_address(kernel.url)
     assert address is not None

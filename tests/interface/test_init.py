@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from interface.cli.commands.init import EXAMPLES
-from interface.cli.schemas import header
+from interface.cli.commands.validate import header
 from tests.interface.conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("quick_loader")

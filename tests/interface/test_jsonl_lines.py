@@ -2,7 +2,7 @@
 
 import json
 
-from interface.cli.delivery import as_line, as_result
+from interface.cli.commands.send import as_line, as_result
 from interface.sse import ServerEvent
 from protocol.instruction import Usage
 

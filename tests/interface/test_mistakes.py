@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from interface.cli.output import Screen, error_lines
-from interface.loader import mistake, place_of
+from interface.offline import mistake, place_of
 from tests.interface.conftest import Cli
 
 MISTAKES: Final = Path(__file__).parent / "mistakes"
@@ -58,7 +58,7 @@ def test_a_loader_that_dies_is_no_traceback(cli: Cli, monkeypatch: pytest.Monkey
     def die(_argv: list[str], **_options: object) -> "subprocess.CompletedProcess[bytes]":
         return died
 
-    monkeypatch.setattr("interface.loader.subprocess.run", die)
+    monkeypatch.setattr("interface.offline.subprocess.run", die)
     ran = cli("config", "--json")
     assert (ran.code, ran.json()["code"]) == (1, "failed")
     assert "ended by signal 9 and no answer" in ran.err

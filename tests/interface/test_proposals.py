@@ -5,9 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.api.proposals import ProposalInfo, ProposalList, document
 from protocol.api.runs import Accepted
-from protocol.ballot import BallotInfo, Option, Resolution, Vote
+from protocol.voting import BallotInfo, Option, ProposalInfo, ProposalList, Resolution, Vote, document
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, problem, sse

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from interface.cli.commands import status
 from interface.cli.output import Screen
-from interface.cli.views import stats
 from protocol.api.instructions import AskedApproval, QueueReport, QueueRow
 from protocol.api.messages import Channel
 from protocol.api.processes import Ps
@@ -206,11 +206,11 @@ def test_what_work_took_fits_on_80_columns_without_the_outcomes_that_nothing_had
     usage = Usage(input_tokens=123_456, output_tokens=12_345, cache_read_tokens=1_234_567, cost_usd=12.3456)
     row = msgspec.structs.replace(sample.total, key="reviewer", usage=usage, ended={"done": 3}, instructions=3)
     body = msgspec.json.encode(msgspec.structs.replace(sample, rows=(row, row), workflows=(), models=(), total=row))
-    header, first, *_ = stats.lines(body, Screen(False, 80))
+    header, first, *_ = status.stats_lines(body, Screen(False, 80))
     assert header.split() == ["AGENT", "DONE", "STEPS", "IN", "OUT", "CACHE", "COST$", "SECONDS"]
     assert (len(first) <= 80, "12.3456" in first, "…" in first) == (True, True, False)
-    assert "CANCELLED" in stats.lines(body, Screen(False, 200))[0]
-    assert "CANCELLED" in stats.lines(body, Screen())[0]
+    assert "CANCELLED" in status.stats_lines(body, Screen(False, 200))[0]
+    assert "CANCELLED" in status.stats_lines(body, Screen())[0]
 
 
 @pytest.mark.parametrize(

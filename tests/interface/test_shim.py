@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from interface.cli.table import BY_WORD, COMMANDS
+from interface.cli.command_table import BY_WORD, COMMANDS
 from tests.architecture.sources import ROOT
 
 SYSTEM_AWK: Final = next(path for path in ("/usr/bin/awk", "/bin/awk") if os.path.exists(path))

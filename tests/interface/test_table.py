@@ -1,13 +1,11 @@
 """What holds for every command, because all of them come from one table."""
 
-from importlib import import_module
-
 import pytest
 
+from interface.cli.command_table import COMMANDS, Command
 from interface.cli.exits import Exit, of_failure
 from interface.cli.help import commands_page
 from interface.cli.parsing import parser_for
-from interface.cli.table import COMMANDS, Command
 from protocol.errors import REFUSALS
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
@@ -51,7 +49,7 @@ every = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command
 
 
 def _flags(command: Command) -> set[str]:
-    parser = parser_for(command, "awk", import_module(command.module).configure)
+    parser = parser_for(command, "awk", command.load()[0])
     return {flag for action in parser._actions for flag in action.option_strings}
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interface.failure import Unreachable
-from interface.http1 import Address, Connection, parse_address
+from interface.http_client import Address, Connection, parse_address
 from interface.sse import PING, ServerEvent, server_events
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from interface.yaml_edit import Raw, Uneditable, with_value, without_value
 from interface.yaml_reading import NotYaml, read
-from protocol.yaml_text import document
+from protocol.yaml_writer import document
 
 FILE = """\
 # What alice is

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel import fault
+from kernel import fault_injection
 
 
 @pytest.fixture
@@ -17,19 +17,19 @@ def killed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     def kill(pid: int, number: int) -> None:
         calls.append((pid, number))
 
-    monkeypatch.setattr(fault, "_reached", None)
+    monkeypatch.setattr(fault_injection, "_reached", None)
     monkeypatch.setattr("os.kill", kill)
     return calls
 
 
 def pass_by(*names: str) -> None:
     for name in names:
-        fault.fault_hook(name)
+        fault_injection.fault_point(name)
 
 
 def test_a_kernel_that_nobody_armed_passes_every_point(killed: list[tuple[int, int]]) -> None:
     """promises 5.3: the points cost nothing and do nothing in ordinary life."""
-    fault.arm({"PATH": "/bin", "HOME": "/"})
+    fault_injection.arm({"PATH": "/bin", "HOME": "/"})
     pass_by("a", "b")
     assert killed == []
 
@@ -43,10 +43,10 @@ def test_the_place_is_a_number_or_a_name_with_one(
 ) -> None:
     """promises 5.3: the n-th point of all, or the n-th of a name; each is noted before."""
     log = tmp_path / "points"
-    fault.arm({fault.AT: at, fault.LOG: str(log)})
+    fault_injection.arm({fault_injection.AT: at, fault_injection.LOG: str(log)})
     seen = []
     for name in ("a", "b", "a", "a", "b"):
-        fault.fault_hook(name)
+        fault_injection.fault_point(name)
         seen.append(len(killed))
     assert seen == [int(after is not None and place >= after) for place in range(1, 6)]
     assert killed == ([] if after is None else [(os.getpid(), number)])
@@ -57,4 +57,4 @@ def test_nonsense_is_refused_at_once() -> None:
     """A trial that dies nowhere would prove nothing."""
     for at in ("often", "a:x", "a:1/SIGNONE"):
         with pytest.raises((ValueError, KeyError)):
-            fault.arm({fault.AT: at})
+            fault_injection.arm({fault_injection.AT: at})

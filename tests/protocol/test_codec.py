@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.codec import (
+from protocol.ipc import Delta, Log, Pong, WorkerFrame
+from protocol.ndjson import (
     LINE_LIMIT_BYTES,
     DuplicateKey,
     FrameReader,
@@ -13,7 +14,6 @@ from protocol.codec import (
     encode,
     reject_duplicate_keys,
 )
-from protocol.ipc import Delta, Log, Pong, WorkerFrame
 
 
 def test_frames_survive_any_cut_of_the_stream() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.mention import MAX_MENTIONS, find_mentions, flag_of, limit_mentions
+from protocol.target import MAX_MENTIONS, find_mentions, flag_of, limit_mentions
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from protocol.codec import DuplicateKey, FrameReader, Noise, encode, reject_duplicate_keys
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import COUNTS, Delta, Entry, Json, KeeperFrame, Pong, Preloaded, Result, ToolCall, WorkerFrame
+from protocol.ndjson import DuplicateKey, FrameReader, Noise, encode, reject_duplicate_keys
 
 HEARD = (*get_args(WorkerFrame), *get_args(KeeperFrame), Preloaded)
 """What the kernel hears from processes that it started."""

@@ -8,22 +8,32 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kernel.source.files import tree_of
-from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
-from protocol.memory import (
+from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
+from protocol.agent_layout import dir_fault
+from protocol.agent_memory import (
     TIERS,
     VISIBILITIES,
     Entry,
     EntryRejected,
+    Item,
+    NoteRejected,
+    TodoRejected,
     check_entry,
+    content,
     entries_of,
+    file_name,
     file_of,
+    items_of,
     matches,
+    note,
+    order,
+    title_of,
+    with_done,
+    with_item,
+    without,
     written,
 )
-from protocol.notes import NoteRejected, content, file_name, note, order, title_of
-from protocol.personal import dir_fault
-from protocol.todo import Item, TodoRejected, items_of, with_done, with_item, without
-from protocol.yaml_text import document
+from protocol.yaml_writer import document
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 HARD = st.sampled_from(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.remote import RemoteRejected, parse_remote, repository_url
+from protocol.remote_ref import RemoteRejected, parse_remote, repository_url
 
 
 def test_a_name_has_an_owner_a_repository_a_ref_and_a_path() -> None:

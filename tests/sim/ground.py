@@ -10,10 +10,10 @@ import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
-from kernel.store.commits.append import append
-from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import MEMORY, Database, open_database
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import append
 from protocol.message import SYSTEM
 from protocol.names import AgentKey
 from protocol.workflow import Ref, WorkflowDefinition

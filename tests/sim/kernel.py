@@ -11,29 +11,26 @@ from typing import cast
 
 import trio
 
-from kernel.agents.registry import register
+from kernel.agents.registration import register
 from kernel.api.context import Services
-from kernel.policy.aging import STARVATION_MS
-from kernel.policy.choose import Limits
+from kernel.policy.scheduling import STARVATION_MS, Limits
 from kernel.services.admission import Admission
-from kernel.services.alarms import Alarms
-from kernel.services.attempt import Attempts
-from kernel.services.books import Books
-from kernel.services.briefing import Briefings
+from kernel.services.attempts import Attempts
+from kernel.services.budgets import BudgetEnforcer
+from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher
-from kernel.services.folders import Folders
-from kernel.services.purse import Purse
 from kernel.services.retention import Retention
 from kernel.services.runs import Runs, apart
-from kernel.services.timers import WAKING, Timers
-from kernel.store.clock_text import rfc3339
-from kernel.store.commits.boots import asked_to_stop
-from kernel.store.commits.end_ephemeral import end_ephemeral
-from kernel.store.commits.reclock import Machine
-from kernel.store.commits.recover import recover
+from kernel.services.start_frame import StartFrameBuilder
+from kernel.services.timers import WAKING, Deadlines, Schedules
+from kernel.services.working_directory import AttemptPaths
 from kernel.store.database import Database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
+from kernel.store.transaction import rfc3339
+from kernel.store.transitions.clock_correction import HostClock
+from kernel.store.transitions.close import end_ephemeral
+from kernel.store.transitions.recovery import asked_to_stop, recover
 from protocol.events import Event
 from tests.sim.ground import Ground
 from tests.sim.inline import InlineWriter, Inspects
@@ -81,7 +78,7 @@ class Kernel:
             feed.publish(events)
 
         self.feed = feed
-        self.machine = Machine("sim", nature.offset_ms)
+        self.machine = HostClock("sim", nature.offset_ms)
         self.reader = Reader(database=nature.database)
         self.writer = InlineWriter(
             database=nature.database,
@@ -92,7 +89,7 @@ class Kernel:
         )
         self._nature = nature
         self._catalog = ground.catalog
-        purse = Purse(reader=self.reader, now_ms=nature.now_ms)
+        purse = BudgetEnforcer(reader=self.reader, now_ms=nature.now_ms)
         self.attempts = Attempts(
             writer=self.writer,
             reader=self.reader,
@@ -100,16 +97,16 @@ class Kernel:
             launcher=nature.launcher,  # type: ignore[arg-type]
             admission=Admission(reader=self.reader, purse=purse, now_ms=nature.now_ms),
             purse=purse,
-            briefings=Briefings(
+            briefings=StartFrameBuilder(
                 catalog=ground.catalog,
                 reader=self.reader,
                 environ=ground.environ,
                 own_bin=frozenset(),
                 url="http://kernel/mcp",
                 trusted=True,
-                folders=Folders(state=ground.root / ".state", home=ground.root / ".state"),
+                folders=AttemptPaths(state=ground.root / ".state", home=ground.root / ".state"),
             ),
-            books=Books(writer=self.writer, now_ms=nature.now_ms, jitter=nature.chance.random),
+            books=Completer(writer=self.writer, now_ms=nature.now_ms, jitter=nature.chance.random),
             now_text=lambda: rfc3339(nature.now_ms()),
         )
         self.dispatcher = Dispatcher(
@@ -120,14 +117,14 @@ class Kernel:
             pressed=lambda: False,
             now_ms=nature.now_ms,
         )
-        self.alarms = Alarms(
+        self.alarms = Deadlines(
             reader=self.reader,
             writer=self.writer,
             wake=feed.new_wake(),
             now_ms=nature.now_ms,
             starvation_ms=STARVATION_MS,
         )
-        self.timers = Timers(
+        self.timers = Schedules(
             reader=self.reader,
             writer=self.writer,
             catalog=ground.catalog,

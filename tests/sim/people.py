@@ -9,23 +9,22 @@ import msgspec
 import trio
 
 from kernel.rule.draft import Draft
-from kernel.store.commits.append import append
-from kernel.store.commits.approval import approve, deny
-from kernel.store.commits.ballot import cancel_ballot, create, vote
-from kernel.store.commits.begin_workflow import begin_workflow
-from kernel.store.commits.cancel import cancel
-from kernel.store.commits.pause import (
+from kernel.store.idempotency import RequestKey
+from kernel.store.transitions.append import append
+from kernel.store.transitions.approvals import approve, deny
+from kernel.store.transitions.close import cancel
+from kernel.store.transitions.runs import begin_workflow, stop_workflow
+from kernel.store.transitions.steering import (
     continue_workflow,
     pause_agent,
     pause_workflow,
+    promote,
     reset_agent,
     resume_agent,
     resume_workflow,
+    retry,
 )
-from kernel.store.commits.promote import promote
-from kernel.store.commits.retry import retry
-from kernel.store.commits.stop_workflow import stop_workflow
-from kernel.store.requests import RequestKey
+from kernel.store.transitions.voting import cancel_ballot, create, vote
 from protocol.agent import AgentDefinition, Schedule
 from protocol.budget import RunBudget
 from protocol.errors import Refused

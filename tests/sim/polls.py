@@ -7,27 +7,27 @@ from typing import Final
 import apsw
 import trio
 
-from kernel.policy.ballot import Ballot, Decided, tally
-from kernel.rule.draft import BallotAsked
-from kernel.store import ballots
-from protocol.ballot import BallotInfo, Option, Resolution
+from kernel.policy.voting import Decided, ProposalState, tally
+from kernel.rule.draft import ProposalTerms
+from kernel.store import voting
 from protocol.message import USER
+from protocol.voting import BallotInfo, Option, Resolution
 from tests.sim.witness import Witness
 
 _AB: Final = (Option(id="a"), Option(id="b"))
 POLLS: Final = (
-    BallotAsked(type="decision", title="Which?", options=_AB, timeout_ms=20_000),
-    BallotAsked(type="decision", title="Which?", options=_AB, resolution=Resolution(quorum=1), timeout_ms=60_000),
-    BallotAsked(
+    ProposalTerms(type="decision", title="Which?", options=_AB, timeout_ms=20_000),
+    ProposalTerms(type="decision", title="Which?", options=_AB, resolution=Resolution(quorum=1), timeout_ms=60_000),
+    ProposalTerms(
         type="decision",
         title="Which?",
         options=_AB,
         resolution=Resolution(quorum=2, tie_breaker="creator-decides"),
         timeout_ms=60_000,
     ),
-    BallotAsked(type="approval", title="Shall we?", resolution=Resolution(type="unanimous"), timeout_ms=10_000),
-    BallotAsked(type="election", title="Who?", resolution=Resolution(tie_breaker="random"), timeout_ms=30_000),
-    BallotAsked(type="assignment", title="Who does what?", options=_AB, timeout_ms=5_000),
+    ProposalTerms(type="approval", title="Shall we?", resolution=Resolution(type="unanimous"), timeout_ms=10_000),
+    ProposalTerms(type="election", title="Who?", resolution=Resolution(tie_breaker="random"), timeout_ms=30_000),
+    ProposalTerms(type="assignment", title="Who does what?", options=_AB, timeout_ms=5_000),
 )
 _MARK: Final = re.compile(r"\[PROPOSAL:([a-z0-9_-]+)\]")
 _OPTION: Final = re.compile(r"^- ([\w.-]+)", re.MULTILINE)
@@ -79,7 +79,7 @@ SELECT (SELECT count(*) FROM messages AS m CROSS JOIN deliveries AS d ON d.messa
 def judge_ballots(conn: apsw.Connection, witness: Witness) -> None:
     """What must hold once all is over: each ended, by the votes that are there, and everybody had been asked."""
     at = trio.current_time()
-    for one in ballots.everywhere(conn, open_only=False).proposals:
+    for one in voting.everywhere(conn, open_only=False).proposals:
         if one.state == "open":
             witness.blame(at, "P24", f"ballot {one.id} never ended")
         elif one.why in {"quorum", "settled"} and _counted_again(one) != one.winner:
@@ -91,7 +91,7 @@ def judge_ballots(conn: apsw.Connection, witness: Witness) -> None:
 
 def _counted_again(one: BallotInfo) -> str | None:
     """Who wins by the votes that are stored; lots were drawn then, and are believed."""
-    ballot = Ballot(
+    ballot = ProposalState(
         type=one.type,
         rule=one.resolution.type,
         options=tuple(option.id for option in one.options),

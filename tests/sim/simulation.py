@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from kernel.store import standing
+from kernel.store import instructions
 from protocol.names import instruction_id
 from tests.sim.chance import pass_seconds, run_virtually
 from tests.sim.ground import Ground
@@ -121,7 +121,7 @@ async def _liveness(world: World, people: People) -> None:
         await pass_seconds(LOOK_SECONDS)
     now_ms = world.kernel.now_ms() if world.kernel else 0
     stuck = _open(world)
-    known = standing.of(world.eyes, [instruction_id(one) for one in stuck], now_ms)
+    known = instructions.of(world.eyes, [instruction_id(one) for one in stuck], now_ms)
     for number in stuck:
         row = world.eyes.execute(WHY, (number,)).fetchone()
         world.witness.blame(end, "P3", f"never ended: {known.get(instruction_id(number))}, {row}, now {now_ms}")

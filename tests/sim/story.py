@@ -6,7 +6,7 @@ from typing import Final
 
 from kernel.rule.draft import Draft
 from kernel.store import entries
-from kernel.store.commits.append import append
+from kernel.store.transitions.append import append
 from protocol.events import Event
 from protocol.ipc import Entry
 from protocol.message import USER

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from kernel.store.commits.note import note
 from kernel.store.database import MEMORY, open_database
 from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
-from kernel.store.transaction import Transaction
+from kernel.store.transaction import Transaction, emit_log
 from protocol.events import Event
 from tests.contracts.check_store import CHECKS, Check
 from tests.kernel.store.house import Clock, House
@@ -56,7 +55,7 @@ async def _write_twice(writer: InlineWriter) -> None:
         await nursery.start(writer.run)
         for text in ("x", "too late"):
             with pytest.raises(StorageFailed):
-                await writer.commit(note, "worker.log", data={"text": text})
+                await writer.commit(emit_log, "worker.log", data={"text": text})
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -91,8 +90,8 @@ def test_a_cancelled_commit_is_made_all_the_same() -> None:
                 await house.writer.commit(_slow)
             with trio.CancelScope() as scope:
                 house.listeners.append(lambda _events: scope.cancel())
-                await house.writer.commit(note, "worker.log", data={"text": "x"})
-            await house.writer.commit(note, "worker.log", data={"text": "y"})
+                await house.writer.commit(emit_log, "worker.log", data={"text": "x"})
+            await house.writer.commit(emit_log, "worker.log", data={"text": "y"})
             assert [event.data["text"] for event in house.told] == ["x", "y"]
 
     run_virtually(1, main)

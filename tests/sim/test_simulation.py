@@ -9,15 +9,14 @@ from typing import Final
 
 import pytest
 
-from kernel.store import instructions
-from kernel.store.commits import answer as answer_module
-from kernel.store.commits import approval as approval_module
-from kernel.store.commits import approval_rows, ballot_rows
-from kernel.store.commits import journal as journal_module
-from kernel.store.commits import lease as lease_module
-from kernel.store.commits import ledger as ledger_module
-from kernel.store.commits import park as park_module
-from kernel.store.commits import spend as spend_module
+from kernel.store import approvals, instructions, voting
+from kernel.store import idempotency as ledger_module
+from kernel.store.transitions import approvals as approval_module
+from kernel.store.transitions import journal as journal_module
+from kernel.store.transitions import lease as lease_module
+from kernel.store.transitions import limits as spend_module
+from kernel.store.transitions import requeue as park_module
+from kernel.store.transitions import threads as answer_module
 from tests.sim import soak
 from tests.sim.ground import Ground
 from tests.sim.plan import expand
@@ -142,7 +141,7 @@ MET: Final = {
 TELLING: Final = (0, 1, 3, 9, 30, 32)
 """Seeds that get far, looked at first."""
 SABOTAGE: Final = {
-    "who won is forgotten": (ballot_rows, "END", "winner = :winner", "winner = NULLIF(:winner, :winner)"),
+    "who won is forgotten": (voting, "END", "winner = :winner", "winner = NULLIF(:winner, :winner)"),
     "no fifo": (instructions, "READY", "ORDER BY i.lane, i.id LIMIT 1", "ORDER BY i.lane, i.id DESC LIMIT 1"),
     "no ledger": (ledger_module, "LEDGER", "WHERE instruction = ?", "WHERE instruction = -?"),
     "no preemption": (journal_module, "PRESSING", "i.lane < :lane", "i.lane < :lane - 9"),
@@ -150,7 +149,7 @@ SABOTAGE: Final = {
     "answers are told again": (answer_module, "TOLD", "told = 1", "told = 0"),
     "money is no object": (spend_module, "BOOK_RUN", "spent_tokens + :tokens", "spent_tokens + :tokens / 9"),
     "approved calls are always new": (approval_module, "TOLD", "told = 0", "told < 2"),
-    "silence is consent": (approval_rows, "DECIDE", "SET state = :state", "SET state = 'granted'"),
+    "silence is consent": (approvals, "DECIDE", "SET state = :state", "SET state = 'granted'"),
     "waits are forgotten": (park_module, "PARK", "not_before_ms = :not_before", "not_before_ms = 0 * :not_before"),
 }
 """Where, and what to put in the place of what: each breaks a promise."""

@@ -13,12 +13,11 @@ import msgspec
 import trio
 import trio.testing
 
-from kernel.procs.errors import SpawnTransient
-from kernel.procs.spec import Spec
-from kernel.store.commits.answer import ASK_AGENT
-from protocol.codec import encode
+from kernel.procs.spec import SpawnTransient, Spec
+from kernel.store.transitions.threads import ASK_AGENT
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Exited, Go, Ready, Result, Start, ToolCall, Yield
+from protocol.ndjson import encode
 from protocol.version import VERSION
 from tests.sim.chance import pass_seconds
 from tests.sim.plan import CALL_TOKENS, Doom
@@ -27,15 +26,14 @@ from tests.sim.provider import Caller, Providers
 from tests.sim.script import Script, read_script
 from tests.sim.witness import Witness
 from worker.conversation import Conversation
-from worker.fit import TooLarge
-from worker.hearing import Hearing
-from worker.link import Link, LinkLost
+from worker.entry_limits import TooLarge
+from worker.io.trio_io import TrioIO, TrioPipe
+from worker.kernel_link import ControlChannel, Link, LinkLost
 from worker.loop import run
 from worker.models.errors import Failed
-from worker.models.model import Live, Reply
-from worker.on_trio import TrioPipe, TrioWaits
+from worker.models.model import Reply, StreamSink
 from worker.permission import Permission
-from worker.tool import Hands, Outcome, Own, ToolSpec
+from worker.tool import BuiltinTool, Outcome, ToolRunners, ToolSpec
 
 FORKING_SECONDS: Final = 0.003
 BURIAL_SECONDS: Final = 2.0
@@ -243,7 +241,7 @@ class SimWorker:
             await trio.sleep_forever()
         handle = self._handle
         await handle.outbox.send_all(encode(Ready(pid=handle.pid, version=VERSION)))
-        hearing = Hearing()
+        hearing = ControlChannel()
         pipe = TrioPipe(handle.inbox, handle.outbox, hearing)
         link = Link(pipe, hearing)
         start = await self._told(hearing, pipe)
@@ -262,7 +260,7 @@ class SimWorker:
             nursery.cancel_scope.cancel()
         return Exited(code=1 if lost else 0)
 
-    async def _told(self, hearing: Hearing, pipe: TrioPipe) -> Start | None:
+    async def _told(self, hearing: ControlChannel, pipe: TrioPipe) -> Start | None:
         """Read until it is clear what is to be done; None: the kernel hung up, or wants us gone."""
         try:
             while hearing.start is None and hearing.stop is None:
@@ -293,15 +291,15 @@ class SimWorker:
             return Error(cause="resource", text=str(error), partial=conversation.text)
 
     async def _play(self, start: Start, conversation: Conversation, link: Link) -> Result:
-        hands = Hands(
+        hands = ToolRunners(
             kernel=_KernelHand(start, self._desk, self),
             own={
-                "touch": Own(hand=_Touch(start, self._desk, self)),
-                RISK: Own(hand=_Risk(start, self._desk, self), spec=ToolSpec(name=RISK)),
-                HOLD: Own(hand=_Held(start, self._desk, self)),
+                "touch": BuiltinTool(hand=_Touch(start, self._desk, self)),
+                RISK: BuiltinTool(hand=_Risk(start, self._desk, self), spec=ToolSpec(name=RISK)),
+                HOLD: BuiltinTool(hand=_Held(start, self._desk, self)),
             },
             seconds=start.limits.tool_seconds,
-            waits=TrioWaits(),
+            waits=TrioIO(),
             doubtful=_doubtful(start, conversation),
             permits=Permission(start.approval, _Counter(start, self._desk)),
         )
@@ -386,7 +384,7 @@ class SimModel:
         self._caller = caller
         self._compact = compact
 
-    async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
         """The next step. Raises Failed as the provider does."""
         k, instruction = conversation.next_k, self._caller.instruction
         self._desk.check_new(instruction, k)

@@ -12,16 +12,16 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 import msgspec
 import trio
 
-from kernel.api.mcp.approval import Leave, request
+from kernel.api.mcp.approvals import AuthRequestArguments, auth_request
 from kernel.api.mcp.tool import Caller
 from kernel.app import leaves
 from kernel.rule.draft import Author, Draft
 from kernel.store.attempts import Identity
-from kernel.store.commits.append import append
-from kernel.store.commits.ballot import create, vote
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import append
+from kernel.store.transitions.voting import create, vote
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.ipc import Start
@@ -210,7 +210,9 @@ class World:
         instruction = InstructionId(start.instruction)
         asks = Identity(agent, AgentName(start.agent), SpaceId(start.space), instruction, start.epoch, live=True)
         try:
-            answer = await request(self.kernel.services, Caller(asks, key), msgspec.convert(args, Leave))
+            answer = await auth_request(
+                self.kernel.services, Caller(asks, key), msgspec.convert(args, AuthRequestArguments)
+            )
         except Refused as refused:
             return Outcome(refused.text, is_error=True)
         except StorageFailed:
@@ -218,7 +220,7 @@ class World:
         return Outcome(msgspec.json.encode(answer).decode())
 
     async def _ballot(self, start: Start, tool: str, args: dict[str, Any], key: str) -> Outcome:
-        """team_proposal_create or team_vote of an attempt: as kernel.api.mcp.ballot."""
+        """team_proposal_create or team_vote of an attempt: as kernel.api.mcp.voting."""
         if self.kernel is None:
             await trio.sleep_forever()
         assert self.kernel is not None

@@ -15,7 +15,6 @@ import msgspec
 import trio
 
 from protocol.agent import MockExit, Rule
-from protocol.codec import FrameReader, Noise, encode
 from protocol.ipc import (
     Entry,
     Error,
@@ -31,6 +30,7 @@ from protocol.ipc import (
     WorkerFrame,
     Yield,
 )
+from protocol.ndjson import FrameReader, Noise, encode
 from worker.main import serve
 
 Answer = Callable[[Entry], Go | Yield | Stop | None]

@@ -16,8 +16,8 @@ from mcp.shared.exceptions import MCPError
 
 from tests.kernel.api.house import House, house
 from tests.worker.fake_daemon import FakeDaemon
-from worker.backends.private import write
-from worker.bridge import Bridge, Pass
+from worker.backends.private_files import write
+from worker.mcp_bridge import Bridge, BridgeConfig
 
 SECONDS = 15
 
@@ -38,7 +38,7 @@ def mark(folder: Path) -> Path:
 def key_file(url: str, folder: Path, token: str = "worker-token") -> Path:
     """What a program's bridge is told, as a worker writes it."""
     return write(
-        folder / "daemon.json", msgspec.json.encode(Pass(url=url, token=token, mark=str(mark(folder)))).decode()
+        folder / "daemon.json", msgspec.json.encode(BridgeConfig(url=url, token=token, mark=str(mark(folder)))).decode()
     )
 
 
@@ -46,7 +46,7 @@ def key_file(url: str, folder: Path, token: str = "worker-token") -> Path:
 async def client(url: str, folder: Path, mode: str = "auto", token: str = "worker-token") -> AsyncGenerator[Client]:
     """The SDK's client, connected to a bridge that it started itself."""
     file = key_file(url, folder, token)
-    server = StdioServerParameters(command=sys.executable, args=["-I", "-m", "worker.bridge", str(file)], env={})
+    server = StdioServerParameters(command=sys.executable, args=["-I", "-m", "worker.mcp_bridge", str(file)], env={})
     with trio.fail_after(SECONDS):
         async with Client(stdio_client(server), mode=mode) as connected:
             yield connected
@@ -84,7 +84,7 @@ class Wire:
         self.requests, self._in = trio.testing.memory_stream_one_way_pair()
         self._out, self.answers = trio.testing.memory_stream_one_way_pair()
         self.listed = 0
-        key = Pass(url=daemon.url, token=daemon.token, mark="")
+        key = BridgeConfig(url=daemon.url, token=daemon.token, mark="")
         self.bridge = Bridge(key, "origin", self._out, self._note)
 
     def _note(self) -> None:
@@ -166,7 +166,7 @@ async def test_what_is_no_request_is_passed_over(daemon: FakeDaemon) -> None:
 
 async def test_a_kernel_that_is_gone_is_said(daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer in any case: a client that waits for one would wait for ever."""
-    monkeypatch.setattr("worker.insist.RETRY_SECONDS", (0.0,))
+    monkeypatch.setattr("worker.http_connection.RETRY_SECONDS", (0.0,))
     daemon.refuse = [503, 503]
     async with wire(daemon) as bridge:
         await bridge.tell(call(1, "channel_send", message="x"))

@@ -5,8 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import CLASS_OF_CAUSE, Cause
-from worker.models.errors import CATEGORIES, CODES, STATUSES, cause_in, cause_of, codes_in, message_in
-from worker.models.retry_after import RETRY_AFTER_LIMIT_SECONDS, retry_after
+from worker.models.errors import (
+    CATEGORIES,
+    CODES,
+    RETRY_AFTER_LIMIT_SECONDS,
+    STATUSES,
+    cause_in,
+    cause_of,
+    codes_in,
+    message_in,
+    retry_after,
+)
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protocol.codec import LINE_LIMIT_BYTES, encode
 from protocol.ipc import Entry, Json
-from worker.fit import TooLarge, clean, fit_entry, shorten
+from protocol.ndjson import LINE_LIMIT_BYTES, encode
+from worker.entry_limits import TooLarge, clean, shorten, truncate_entry
 
 HUGE = 3 * LINE_LIMIT_BYTES
 
@@ -33,13 +33,13 @@ def test_a_shortened_text_keeps_both_ends() -> None:
 @pytest.mark.parametrize("text", ["x" * HUGE, "\0" * HUGE, "\U0001f600" * HUGE])
 def test_any_tool_result_fits_into_an_entry(text: str) -> None:
     """contracts 6: at most 1 MiB a line, whatever JSON makes of the text."""
-    assert len(encode(fit_entry(Entry(k=1, kind="tool", text=text)))) <= LINE_LIMIT_BYTES
+    assert len(encode(truncate_entry(Entry(k=1, kind="tool", text=text)))) <= LINE_LIMIT_BYTES
 
 
 def test_a_reply_gives_up_text_and_keeps_its_native_form() -> None:
     """Replaying a reply needs the native form whole; people see the text shortened."""
     native = Json(msgspec.json.encode({"anthropic": "y" * 600_000}))
-    fitted = fit_entry(Entry(k=0, kind="reply", text="x" * 600_000, native=native))
+    fitted = truncate_entry(Entry(k=0, kind="reply", text="x" * 600_000, native=native))
     assert fitted.native == native
     assert "characters left out" in fitted.text
     assert len(encode(fitted)) <= LINE_LIMIT_BYTES
@@ -48,7 +48,7 @@ def test_a_reply_gives_up_text_and_keeps_its_native_form() -> None:
 def test_a_reply_that_cannot_fit_is_refused() -> None:
     """An entry is durable whole or not at all."""
     with pytest.raises(TooLarge):
-        fit_entry(Entry(k=0, kind="reply", native=Json(msgspec.json.encode("y" * HUGE))))
+        truncate_entry(Entry(k=0, kind="reply", native=Json(msgspec.json.encode("y" * HUGE))))
 
 
 def test_lone_surrogates_are_replaced() -> None:

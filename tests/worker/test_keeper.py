@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from protocol.codec import encode
 from protocol.ipc import Bound, Exited, Fork, KeeperFrame, Kill, Started
+from protocol.ndjson import encode
 
 TIMEOUT = 20.0
 ORDER = Fork(attempt="i1-1", lock="", cookie="c", cwd="/", env={"PATH": os.environ["PATH"]})

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 import trio
 
-from protocol.codec import LINE_LIMIT_BYTES, encode
 from protocol.ipc import PROTOCOL, Entry, Error, Go, Log, Ping, Pong, Result, Stop, Yield
+from protocol.ndjson import LINE_LIMIT_BYTES, encode
 from protocol.version import VERSION
 from tests.worker.fake_kernel import SECONDS, attempt, attempt_process, make_start, script, worker
 

@@ -8,16 +8,16 @@ import trio.testing
 
 from protocol.ipc import Json, ToolCall
 from tests.worker.fake_daemon import FakeDaemon
-from worker.fit import TOOL_RESULT_LIMIT_BYTES
-from worker.mcp import DaemonMcp
+from worker.daemon_mcp import DaemonMcp
+from worker.entry_limits import TOOL_RESULT_LIMIT_BYTES
+from worker.io.trio_io import TrioIO
 from worker.models.errors import Failed
-from worker.on_trio import TrioWaits
-from worker.tool import Hands
+from worker.tool import ToolRunners
 
 
 async def test_tools_are_listed_once(daemon: FakeDaemon) -> None:
     """A worker's scopes do not change while it runs."""
-    client = DaemonMcp(daemon.url, "token", TrioWaits())
+    client = DaemonMcp(daemon.url, "token", TrioIO())
     first, again = await client.tools(), await client.tools()
     assert [tool.name for tool in first] == ["channel_send", "big", "hang", "auth_request"]
     assert again == first
@@ -27,7 +27,7 @@ async def test_tools_are_listed_once(daemon: FakeDaemon) -> None:
 
 async def test_a_call_is_repeated_with_its_key_when_its_answer_was_lost(daemon: FakeDaemon) -> None:
     """P4: the effect is there once, whatever was lost; 503 is a kernel that is busy, not one that refuses."""
-    client = DaemonMcp(daemon.url, "token", TrioWaits())
+    client = DaemonMcp(daemon.url, "token", TrioIO())
     assert (await client.run("channel_send", {"message": "a"}, "k1")).text == "said 1"
     daemon.refuse = [503, 503]
     assert (await client.run("channel_send", {"message": "a"}, "k1")).text == "said 1"
@@ -49,7 +49,7 @@ async def test_a_connection_that_was_closed_is_made_again() -> None:
     async with trio.open_nursery() as nursery:
         serve = partial(trio.serve_tcp, answer_once, 0, host="127.0.0.1")
         [listener] = await nursery.start(serve)
-        client = DaemonMcp(f"http://127.0.0.1:{listener.socket.getsockname()[1]}/mcp", "token", TrioWaits())
+        client = DaemonMcp(f"http://127.0.0.1:{listener.socket.getsockname()[1]}/mcp", "token", TrioIO())
         with trio.fail_after(5):
             texts = [(await client.run("any", {}, key)).text for key in ("k1", "k2", "k3")]
         await client.aclose()
@@ -71,7 +71,7 @@ async def _read_request(stream: trio.SocketStream) -> None:
 
 async def test_a_token_that_is_over_ends_the_attempt(daemon: FakeDaemon) -> None:
     """HF06, HF07: a fenced attempt stops; it does not try to talk its way on."""
-    client = DaemonMcp(daemon.url, "another", TrioWaits())
+    client = DaemonMcp(daemon.url, "another", TrioIO())
     with pytest.raises(Failed) as caught:
         await client.run("channel_send", {"message": "a"}, "k1")
     assert caught.value.cause == "cancelled"
@@ -81,7 +81,7 @@ async def test_a_token_that_is_over_ends_the_attempt(daemon: FakeDaemon) -> None
 
 async def test_a_kernel_out_of_reach_is_a_network_failure(autojump_clock: trio.testing.MockClock) -> None:
     """promises 4.3: network is tried again, here first and then by the kernel."""
-    client = DaemonMcp("http://127.0.0.1:9/mcp", "token", TrioWaits())
+    client = DaemonMcp("http://127.0.0.1:9/mcp", "token", TrioIO())
     with pytest.raises(Failed) as caught:
         await client.tools()
     assert caught.value.cause == "network"
@@ -92,7 +92,7 @@ async def test_a_kernel_out_of_reach_is_a_network_failure(autojump_clock: trio.t
 )
 async def test_what_the_kernel_refuses_is_a_result(daemon: FakeDaemon, status: int, words: str) -> None:
     """contracts 5: errors are results with a code, never a broken stream."""
-    client = DaemonMcp(daemon.url, "token", TrioWaits())
+    client = DaemonMcp(daemon.url, "token", TrioIO())
     daemon.refuse, daemon.refusal = [status], words
     outcome = await client.run("channel_send", {"message": "a"}, "k1")
     assert (outcome.text, outcome.is_error) == (f"{words}: not now", True)
@@ -101,15 +101,15 @@ async def test_what_the_kernel_refuses_is_a_result(daemon: FakeDaemon, status: i
 
 async def test_wrong_arguments_are_a_result(daemon: FakeDaemon) -> None:
     """HF18: wrong types are an error the model reads."""
-    client = DaemonMcp(daemon.url, "token", TrioWaits())
+    client = DaemonMcp(daemon.url, "token", TrioIO())
     assert (await client.run("channel_send", {}, "k1")).is_error
     await client.aclose()
 
 
 async def test_a_big_result_is_shortened(daemon: FakeDaemon) -> None:
     """P10: a tool's result in an entry is bounded, and says that it was cut."""
-    client = DaemonMcp(daemon.url, "token", TrioWaits())
-    hands = Hands(kernel=client, own={}, seconds=5, waits=TrioWaits())
+    client = DaemonMcp(daemon.url, "token", TrioIO())
+    hands = ToolRunners(kernel=client, own={}, seconds=5, waits=TrioIO())
     outcome = await hands.run(ToolCall(id="1", name="big", args=Json(b'{"size": 400000}')), "k")
     await client.aclose()
     assert len(outcome.text) < TOOL_RESULT_LIMIT_BYTES
@@ -118,7 +118,7 @@ async def test_a_big_result_is_shortened(daemon: FakeDaemon) -> None:
 
 async def test_a_tool_that_never_answers_is_given_up(daemon: FakeDaemon) -> None:
     """timeouts.tool: its outcome is unknown, and the model is told so."""
-    hands = Hands(kernel=DaemonMcp(daemon.url, "token", TrioWaits()), own={}, seconds=0.2, waits=TrioWaits())
+    hands = ToolRunners(kernel=DaemonMcp(daemon.url, "token", TrioIO()), own={}, seconds=0.2, waits=TrioIO())
     with trio.fail_after(5):
         outcome = await hands.run(ToolCall(id="1", name="hang"), "k")
     assert outcome.is_error

@@ -16,11 +16,11 @@ from protocol.ipc import Entry, Error, Go, Limits, McpAddress, Result, ToolCall,
 from tests.worker.fake_daemon import FakeDaemon
 from tests.worker.fake_kernel import attempt, attempt_process, make_start, script
 from worker.conversation import Conversation
+from worker.io.trio_io import TrioIO
 from worker.loop import run
 from worker.models.errors import Failed
 from worker.models.mock import MockModel
-from worker.on_trio import TrioWaits
-from worker.tool import Hands, Outcome, Own
+from worker.tool import BuiltinTool, Outcome, ToolRunners
 
 
 async def test_tools_are_real_calls_and_the_last_text_is_the_reply(daemon: FakeDaemon) -> None:
@@ -237,13 +237,15 @@ def _die(how: MockExit) -> None:
 
 async def _to_the_end(rules: tuple[Rule, ...], store: _Store) -> Result:
     """Attempts, each from what is durable, until one ends by itself."""
-    hands = Hands(kernel=_Counting(store), own={"shell": Own(hand=_Counting(store))}, seconds=5, waits=TrioWaits())
+    hands = ToolRunners(
+        kernel=_Counting(store), own={"shell": BuiltinTool(hand=_Counting(store))}, seconds=5, waits=TrioIO()
+    )
     for _ in range(100):
         talk = Conversation(system="", thread=(), message="m", entries=store.entries)
         try:
             return await run(
                 conversation=talk,
-                model=MockModel(rules, {}, TrioWaits(), _die),
+                model=MockModel(rules, {}, TrioIO(), _die),
                 hands=hands,
                 limits=Limits(max_steps=9),
                 link=store,

@@ -10,14 +10,14 @@ from protocol.agent import Approval
 from protocol.ipc import Entry, Go, Json, Limits, Refusal, Result, ToolCall
 from protocol.tools import AUTH_REQUEST
 from tests.worker.fake_kernel import script
-from worker.attempt import Reach
-from worker.blank import BLANK
+from worker.attempt import ToolAccess
 from worker.conversation import Conversation
+from worker.io.trio_io import TrioIO
 from worker.loop import run
 from worker.models.mock import MockModel
-from worker.on_trio import TrioWaits
+from worker.models.model import BLANK
 from worker.permission import Permission
-from worker.tool import INTERRUPTED, Hands, Outcome, Own, ToolSpec
+from worker.tool import INTERRUPTED, BuiltinTool, Outcome, ToolRunners, ToolSpec
 
 CALL = ToolCall(id="c", name="bash", args=Json(b'{"command":"ls"}'))
 KEY = "0.0:c"
@@ -49,10 +49,10 @@ class Bash:
 
 def hands(
     kernel: Kernel, bash: Bash, policy: Approval = "ask", *, read_only: bool = False, doubtful: str = ""
-) -> Hands:
+) -> ToolRunners:
     permission = Permission(policy, kernel)
-    own = {"bash": Own(hand=bash, spec=ToolSpec(name="bash"), read_only=read_only)}
-    return Hands(kernel=kernel, own=own, seconds=5, waits=TrioWaits(), doubtful=doubtful, permits=permission)
+    own = {"bash": BuiltinTool(hand=bash, spec=ToolSpec(name="bash"), read_only=read_only)}
+    return ToolRunners(kernel=kernel, own=own, seconds=5, waits=TrioIO(), doubtful=doubtful, permits=permission)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ async def test_work_whose_call_waits_makes_room_and_asks_again_by_the_same_key()
     results = [
         await run(
             conversation=Conversation(system="", thread=(), message="m", entries=journal.entries),
-            model=MockModel(rules, {}, TrioWaits(), die=_never),
+            model=MockModel(rules, {}, TrioIO(), die=_never),
             hands=hands(kernel, bash),
             limits=Limits(),
             link=journal,
@@ -140,7 +140,7 @@ async def test_work_whose_call_waits_makes_room_and_asks_again_by_the_same_key()
 async def test_a_model_that_asks_by_itself_is_refused_and_nobody_is_asked(words: dict[str, str]) -> None:
     """It is not offered: a person would decide on the model's own words, of a call that nothing makes."""
     call = ToolCall(id="c", name=AUTH_REQUEST, args=Json(json.dumps({**words, "input": {"command": "ls"}}).encode()))
-    reach = Reach(BLANK, TrioWaits(), {}, doubtful="")  # there is no kernel: to ask it would raise
+    reach = ToolAccess(BLANK, TrioIO(), {}, doubtful="")  # there is no kernel: to ask it would raise
     outcome = await reach.run(call, KEY)
     assert (outcome.is_error, "call the tool itself" in outcome.text) == (True, True)
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from protocol.ipc import Sandbox, Start
-from worker.blank import BLANK
+from worker.models.model import BLANK
 from worker.sandbox import EMPTY, READ, WRITE, mounts, wrap
 
 BWRAP = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")

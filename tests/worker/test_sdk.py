@@ -14,7 +14,7 @@ from protocol.ipc import Entry, Go, Limits, McpAddress, Ping, Pong, Provider, St
 from tests.worker.fake_daemon import FakeDaemon
 from tests.worker.fake_kernel import SECONDS, Attempt, attempt, sdk_start, worker
 from tests.worker.scripted_api import Call, Events, Fail, Move, Say, ScriptedApi, Silence
-from worker.models.endpoint import max_tokens
+from worker.models.sdk_client import max_tokens
 
 pytestmark = pytest.mark.filterwarnings(
     # The SDKs leave generators of their own to the garbage collector: after [DONE], after an error in the stream.

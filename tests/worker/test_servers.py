@@ -16,31 +16,31 @@ from protocol.agent import McpServer
 from protocol.tools import server_name_fault
 from tests.worker.fake_daemon import FakeDaemon
 from tests.worker.tools.conftest import use
-from worker import servers
-from worker.blank import BLANK
-from worker.last_words import KEPT_BYTES
-from worker.programs import Programs
-from worker.tool import Own
+from worker import mcp_servers
+from worker.mcp_stdio import KEPT_BYTES
+from worker.models.model import BLANK
+from worker.subprocesses import Subprocesses
+from worker.tool import BuiltinTool
 
 SCRIPT = str(Path(__file__).with_name("stdio_server.py"))
 LOCAL = McpServer(command=sys.executable, args=(SCRIPT,), env={"TOKEN": "s3"})
 
 
 @pytest.fixture
-def programs(tmp_path: Path) -> Programs:
+def programs(tmp_path: Path) -> Subprocesses:
     """Starts programs in the test's folder."""
-    return Programs(msgspec.structs.replace(BLANK, cwd=str(tmp_path)), {"PATH": "/usr/bin:/bin"})
+    return Subprocesses(msgspec.structs.replace(BLANK, cwd=str(tmp_path)), {"PATH": "/usr/bin:/bin"})
 
 
-def tools(running: tuple[servers.Server, ...]) -> Mapping[str, Own]:
+def tools(running: tuple[mcp_servers.Server, ...]) -> Mapping[str, BuiltinTool]:
     """What a model is told of."""
-    return {name: own for server in running for name, own in servers.tools_of(server, "i7").items()}
+    return {name: own for server in running for name, own in mcp_servers.tools_of(server, "i7").items()}
 
 
-async def test_tools_of_a_program_are_offered_and_called(programs: Programs) -> None:
+async def test_tools_of_a_program_are_offered_and_called(programs: Subprocesses) -> None:
     """contracts 1: its environment is what the file gives it; readOnlyHint counts not; one that dies is told (P9)."""
     with trio.fail_after(20):
-        async with servers.running({"one": LOCAL}, programs) as running:
+        async with mcp_servers.running({"one": LOCAL}, programs) as running:
             own = tools(running)
             assert {name: tool.read_only for name, tool in own.items()} == {
                 "mcp__one__look": False, "mcp__one__add": False, "mcp__one__refuse": False,
@@ -67,13 +67,13 @@ async def test_tools_of_a_program_are_offered_and_called(programs: Programs) -> 
     ],
 )
 async def test_what_only_reads_is_said_by_the_agents_file(
-    programs: Programs, read_only: tuple[str, ...], reads: set[str]
+    programs: Subprocesses, read_only: tuple[str, ...], reads: set[str]
 ) -> None:
     """P19: a server of a repository could call anything read-only, and nobody would be asked."""
     with trio.fail_after(20):
-        async with servers.running({"one": LOCAL}, programs) as running:
+        async with mcp_servers.running({"one": LOCAL}, programs) as running:
             [server] = running
-            own = servers.tools_of(server, "i7", read_only)
+            own = mcp_servers.tools_of(server, "i7", read_only)
     assert {name for name, tool in own.items() if tool.read_only} == reads
 
 
@@ -99,11 +99,11 @@ for line in sys.stdin:
 """
 
 
-async def test_a_tool_that_is_not_as_it_should_be_costs_no_other(programs: Programs) -> None:
+async def test_a_tool_that_is_not_as_it_should_be_costs_no_other(programs: Subprocesses) -> None:
     """contracts 1: what can be used of it is, and nobody is shown the SDK's own words about it."""
     with trio.fail_after(20):
         odd = McpServer(command=sys.executable, args=("-c", ODD))
-        async with servers.running({"o": odd}, programs) as running:
+        async with mcp_servers.running({"o": odd}, programs) as running:
             own = tools(running)
             assert list(own) == ["mcp__o__bare", "mcp__o__odd", "mcp__o__sound"], running[0].fault
             assert (await use(own["mcp__o__bare"])).text == "bare"
@@ -112,10 +112,10 @@ async def test_a_tool_that_is_not_as_it_should_be_costs_no_other(programs: Progr
 
 
 async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
-    programs: Programs, monkeypatch: pytest.MonkeyPatch
+    programs: Subprocesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P9: missing, no server, mute, out of reach: each by itself, within the time there is."""
-    monkeypatch.setattr(servers, "START_SECONDS", 0.5)
+    monkeypatch.setattr(mcp_servers, "START_SECONDS", 0.5)
     broken = {
         "missing": McpServer(command="/no/such/server"),
         "chatty": McpServer(command="/bin/echo", args=("hello",)),
@@ -123,7 +123,7 @@ async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
         "away": McpServer(url="http://127.0.0.1:9/mcp"),
     }
     with trio.fail_after(20):
-        async with servers.running(broken, programs) as running:
+        async with mcp_servers.running(broken, programs) as running:
             own = tools(running)
             assert set(own) == {f"mcp__{name}__unavailable" for name in broken}
             said = {name: (await use(tool)).text for name, tool in own.items()}
@@ -132,19 +132,19 @@ async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
     assert all(tool.read_only for tool in own.values())
 
 
-async def test_a_server_that_ends_at_once_is_told_with_its_last_words(programs: Programs) -> None:
+async def test_a_server_that_ends_at_once_is_told_with_its_last_words(programs: Subprocesses) -> None:
     """P9, P18: its exit code and the end of its standard error, without what it was given."""
     script = 'head -c 5000 /dev/zero | tr "\\0" x >&2; echo " no such table: $KEY" >&2; exit 3'
     config = McpServer(command="/bin/sh", args=("-c", script), env={"KEY": "s3cr3t-key"})
     with trio.fail_after(20):
-        async with servers.running({"dead": config}, programs) as running:
+        async with mcp_servers.running({"dead": config}, programs) as running:
             said = (await use(tools(running)["mcp__dead__unavailable"])).text
     assert said.endswith("no such table: [...]\n\nexit code 3")
     assert "s3cr3t" not in said
     assert len(said) < KEPT_BYTES
 
 
-async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(programs: Programs) -> None:
+async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(programs: Subprocesses) -> None:
     """P9: in the log, once, whether it is called again or not."""
     told: list[str] = []
     gone = trio.Event()
@@ -154,7 +154,7 @@ async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(prog
         gone.set()
 
     with trio.fail_after(20):
-        async with servers.running({"one": LOCAL}, programs, tell) as running:
+        async with mcp_servers.running({"one": LOCAL}, programs, tell) as running:
             own = tools(running)
             await use(own["mcp__one__die"])
             await gone.wait()
@@ -163,7 +163,7 @@ async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(prog
     assert told[0].startswith("the MCP server one has gone: its program has ended")
 
 
-async def test_a_server_that_is_left_is_told_of_by_nobody(programs: Programs) -> None:
+async def test_a_server_that_is_left_is_told_of_by_nobody(programs: Subprocesses) -> None:
     """P9: its end with the attempt is no fault."""
     told: list[str] = []
 
@@ -171,19 +171,19 @@ async def test_a_server_that_is_left_is_told_of_by_nobody(programs: Programs) ->
         told.append(text)
 
     with trio.fail_after(20):
-        async with servers.running({"one": LOCAL}, programs, tell) as running:
+        async with mcp_servers.running({"one": LOCAL}, programs, tell) as running:
             assert (await use(tools(running)["mcp__one__add"], a=1, b=2)).text == "3"
     assert told == []
 
 
-async def test_a_server_over_http_gets_its_headers(programs: Programs, daemon: FakeDaemon) -> None:
+async def test_a_server_over_http_gets_its_headers(programs: Subprocesses, daemon: FakeDaemon) -> None:
     """The same over streamable HTTP; a wrong token is told."""
     configured = {
         "web": McpServer(url=daemon.url, headers={"Authorization": f"Bearer {daemon.token}"}),
         "shut": McpServer(url=daemon.url, headers={"Authorization": "Bearer wrong"}),
     }
     with trio.fail_after(20):
-        async with servers.running(configured, programs) as running:
+        async with mcp_servers.running(configured, programs) as running:
             own = tools(running)
             assert (await use(own["mcp__web__big"], size=3)).text == "xxx"
             assert "mcp__shut__unavailable" in own
@@ -191,20 +191,20 @@ async def test_a_server_over_http_gets_its_headers(programs: Programs, daemon: F
 
 @pytest.mark.parametrize("way", ["ends", "goes on"])
 async def test_a_server_that_babbles_costs_its_call_and_nothing_else(
-    programs: Programs, tmp_path: Path, way: str
+    programs: Subprocesses, tmp_path: Path, way: str
 ) -> None:
     """HF18, P9: bytes that are no text, in the middle of its work; P10: a schema without end."""
     (tmp_path / "babble.py").write_text(BABBLE)
     config = McpServer(command=sys.executable, args=(str(tmp_path / "babble.py"),))
     with trio.fail_after(20):
-        async with servers.running({"b": config}, programs) as running:
+        async with mcp_servers.running({"b": config}, programs) as running:
             babble = tools(running)["mcp__b__babble"]
             first, second = await use(babble, end=way == "ends"), await use(babble, end=False)
             if way == "ends":
                 assert first.is_error and second.is_error
             else:
                 assert (first.text, second.text) == ("said", "said")
-            assert babble.spec is not None and len(babble.spec.input_schema) < servers.SCHEMA_LIMIT_BYTES, "P10"
+            assert babble.spec is not None and len(babble.spec.input_schema) < mcp_servers.SCHEMA_LIMIT_BYTES, "P10"
 
 
 BABBLE = """
@@ -270,15 +270,15 @@ async def _nobody(_: str) -> None:
 
 
 def _server(
-    programs: Programs, connection: Breaks, monkeypatch: pytest.MonkeyPatch, tell: servers.Tell = _nobody
-) -> servers.Server:
+    programs: Subprocesses, connection: Breaks, monkeypatch: pytest.MonkeyPatch, tell: mcp_servers.Tell = _nobody
+) -> mcp_servers.Server:
     config = McpServer(url="http://127.0.0.1:9/mcp", headers={"Authorization": "Bearer s3cr3t-key"})
-    server = servers.Server("web", config, programs, tell)
+    server = mcp_servers.Server("web", config, programs, tell)
     monkeypatch.setattr(server, "_connected", connection.connected)
     return server
 
 
-async def test_what_a_server_is_given_is_not_told(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_server_is_given_is_not_told(programs: Subprocesses, monkeypatch: pytest.MonkeyPatch) -> None:
     """P18: a client quotes the header that it cannot send; model, log and database would have it."""
     quoted = OSError("Illegal header value b'Bearer s3cr3t-key\\n'")
     server = _server(programs, Breaks(before=quoted), monkeypatch)
@@ -288,7 +288,7 @@ async def test_what_a_server_is_given_is_not_told(programs: Programs, monkeypatc
 
 
 async def test_a_connection_that_breaks_later_is_told_and_ends_nothing_else(
-    programs: Programs, monkeypatch: pytest.MonkeyPatch
+    programs: Subprocesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P9: it had come, so nobody waits for it to come; the attempt goes on without it."""
     connection = Breaks(later=OSError("broken"))
@@ -308,9 +308,9 @@ async def test_a_connection_that_breaks_later_is_told_and_ends_nothing_else(
     assert (await server.call("t", {}, "k")).text == "the server web is not there: broken"
 
 
-async def test_one_that_does_not_let_go_is_let_go_of(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_does_not_let_go_is_let_go_of(programs: Subprocesses, monkeypatch: pytest.MonkeyPatch) -> None:
     """P9: a server that never answers the farewell of its session holds no finished attempt up."""
-    monkeypatch.setattr(servers, "LEAVE_SECONDS", 0.05)
+    monkeypatch.setattr(mcp_servers, "LEAVE_SECONDS", 0.05)
     server = _server(programs, Breaks(stays=True), monkeypatch)
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
@@ -318,10 +318,10 @@ async def test_one_that_does_not_let_go_is_let_go_of(programs: Programs, monkeyp
             server.leave()
 
 
-async def test_cancellation_ends_a_server_too(programs: Programs) -> None:
+async def test_cancellation_ends_a_server_too(programs: Subprocesses) -> None:
     """P8, PF22: its input is closed, it is waited for, its group is killed."""
     with trio.fail_after(20):
-        async with trio.open_nursery() as nursery, servers.running({"one": LOCAL}, programs) as running:
+        async with trio.open_nursery() as nursery, mcp_servers.running({"one": LOCAL}, programs) as running:
             process = psutil.Process(int((await use(tools(running)["mcp__one__pid"])).text))
             nursery.cancel_scope.cancel()
         assert psutil.wait_procs([process], timeout=5)[1] == []
@@ -329,8 +329,8 @@ async def test_cancellation_ends_a_server_too(programs: Programs) -> None:
 
 def test_names_are_such_as_every_provider_takes() -> None:
     """Letters, digits, _ and -, at most 64; what had to be changed is told apart by a digest."""
-    assert servers.tool_name("git-hub", "list_issues") == "mcp__git-hub__list_issues"
+    assert mcp_servers.tool_name("git-hub", "list_issues") == "mcp__git-hub__list_issues"
     assert server_name_fault("a_") is not None, "a_ + __ + x would be a + __ + _x"
-    made = [servers.tool_name("a", tool) for tool in ("x.y", "x_y", "x y", "z" * 80, "z" * 81)]
+    made = [mcp_servers.tool_name("a", tool) for tool in ("x.y", "x_y", "x y", "z" * 80, "z" * 81)]
     assert len(set(made)) == len(made)
     assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", name) for name in made)

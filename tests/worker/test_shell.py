@@ -8,23 +8,22 @@ from pathlib import Path
 import pytest
 import trio
 
-from protocol.codec import encode
 from protocol.ipc import Stop
-from worker.desk import Desk
-from worker.hearing import Hearing
-from worker.link import Stopped
+from protocol.ndjson import encode
+from worker.io.base import run_blocking
+from worker.io.poll import PollIO
+from worker.kernel_link import ControlChannel, Stopped
 from worker.shell import OUTPUT_LIMIT_BYTES, Shell
 from worker.tool import Outcome
-from worker.waits import drive
 
 ENV = {"PATH": "/usr/bin:/bin"}
 
 
 @contextmanager
-def sitting(cwd: Path | str) -> Generator[tuple[Desk, Shell, int]]:
+def sitting(cwd: Path | str) -> Generator[tuple[PollIO, Shell, int]]:
     """A desk, a shell in ``cwd`` whose waits are that desk's, and where the kernel speaks to it."""
     read, write = os.pipe()
-    desk = Desk(Hearing(), read, write)
+    desk = PollIO(ControlChannel(), read, write)
     try:
         yield desk, Shell(desk=desk, cwd=str(cwd), env=ENV, idempotency_key="i1"), write
     finally:
@@ -35,7 +34,7 @@ def sitting(cwd: Path | str) -> Generator[tuple[Desk, Shell, int]]:
 async def run(cwd: Path | str, command: str) -> Outcome:
     """One call, in a thread of its own."""
     with sitting(cwd) as (_desk, shell, _kernel), trio.fail_after(10):
-        return await trio.to_thread.run_sync(drive, shell.run("shell", {"command": command}, "k"))
+        return await trio.to_thread.run_sync(run_blocking, shell.run("shell", {"command": command}, "k"))
 
 
 async def test_output_and_error_are_one_stream(tmp_path: Path) -> None:
@@ -98,14 +97,14 @@ async def test_a_stop_kills_the_group(tmp_path: Path) -> None:
 
 async def _until_stopped(shell: Shell) -> None:
     with pytest.raises(Stopped):
-        await trio.to_thread.run_sync(drive, shell.run("shell", {"command": TREE}, "k"))
+        await trio.to_thread.run_sync(run_blocking, shell.run("shell", {"command": TREE}, "k"))
 
 
 async def test_a_timeout_kills_the_group(tmp_path: Path) -> None:
     """timeouts.tool: no process of the call outlives it."""
     with sitting(tmp_path) as (desk, shell, _kernel), trio.fail_after(10):
         work = desk.within(0.5, shell.run("shell", {"command": TREE}, "k"))
-        assert await trio.to_thread.run_sync(drive, work) is None
+        assert await trio.to_thread.run_sync(run_blocking, work) is None
     assert [await _gone(int(pid)) for pid in (tmp_path / "pids").read_text().split()] == [True, True]
 
 

@@ -15,25 +15,25 @@ from mcp.shared.message import SessionMessage
 from protocol.agent import McpServer
 from tests.worker.test_servers import BABBLE, LOCAL, tools
 from tests.worker.tools.conftest import use
-from worker import servers, stdio
-from worker.blank import BLANK
-from worker.programs import Programs
-from worker.stdio import piped
+from worker import mcp_servers, mcp_stdio
+from worker.mcp_stdio import piped
+from worker.models.model import BLANK
+from worker.subprocesses import Subprocesses
 
 FLOOD = "while True: sys.stdout.buffer.write(b'x' * 65536)"
 
 
 @pytest.fixture
-def programs(tmp_path: Path) -> Programs:
+def programs(tmp_path: Path) -> Subprocesses:
     """Starts programs in the test's folder."""
-    return Programs(msgspec.structs.replace(BLANK, cwd=str(tmp_path)), {"PATH": "/usr/bin:/bin"})
+    return Subprocesses(msgspec.structs.replace(BLANK, cwd=str(tmp_path)), {"PATH": "/usr/bin:/bin"})
 
 
 async def test_a_line_without_end_costs_its_server_and_no_memory(
-    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    programs: Subprocesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P9, IF15: it is ended, call and log say why, and the work goes on with the other servers."""
-    monkeypatch.setattr(stdio, "LINE_BYTES", 1024 * 1024)
+    monkeypatch.setattr(mcp_stdio, "LINE_BYTES", 1024 * 1024)
     (tmp_path / "flood.py").write_text(BABBLE.replace('            answer(asked, {"content', f"            {FLOOD}#"))
     told: list[str] = []
     gone = trio.Event()
@@ -45,7 +45,7 @@ async def test_a_line_without_end_costs_its_server_and_no_memory(
     config = McpServer(command=sys.executable, args=(str(tmp_path / "flood.py"),))
     before = psutil.Process().memory_info().rss
     with trio.fail_after(20):
-        async with servers.running({"b": config, "one": LOCAL}, programs, tell) as running:
+        async with mcp_servers.running({"b": config, "one": LOCAL}, programs, tell) as running:
             own = tools(running)
             called = await use(own["mcp__b__babble"], end=False)
             await gone.wait()
@@ -59,13 +59,13 @@ async def test_a_line_without_end_costs_its_server_and_no_memory(
 
 
 async def test_a_server_that_only_floods_is_told_in_place_of_its_tools(
-    programs: Programs, monkeypatch: pytest.MonkeyPatch
+    programs: Subprocesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P9: at once, not when the time for its start is over."""
-    monkeypatch.setattr(stdio, "LINE_BYTES", 1024 * 1024)
+    monkeypatch.setattr(mcp_stdio, "LINE_BYTES", 1024 * 1024)
     config = McpServer(command=sys.executable, args=("-c", f"import sys\n{FLOOD}"))
     with trio.fail_after(20):
-        async with servers.running({"b": config}, programs) as running:
+        async with mcp_servers.running({"b": config}, programs) as running:
             assert "a line of more than 1 MiB" in (await use(tools(running)["mcp__b__unavailable"])).text
 
 
@@ -73,10 +73,10 @@ TIDY = "trap 'sleep 0.1; echo tidied > tidy; exit' TERM; echo up; while :; do sl
 
 
 async def test_one_that_stays_is_asked_to_leave_and_its_whole_group_waited_for(
-    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    programs: Subprocesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P8: SIGTERM to the group; that its leader goes first (a shell, a sandbox) takes nothing from what it started."""
-    monkeypatch.setattr(stdio, "LEAVE_SECONDS", 0.5)
+    monkeypatch.setattr(mcp_stdio, "LEAVE_SECONDS", 0.5)
     words = ("sh", "-c", '"$@"; :', "sh", "sh", "-c", TIDY)
     with trio.fail_after(20):
         process = await programs.open(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -88,9 +88,9 @@ async def test_one_that_stays_is_asked_to_leave_and_its_whole_group_waited_for(
     assert psutil.wait_procs(family, timeout=5)[1] == []
 
 
-async def test_one_that_withstands_is_killed(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_withstands_is_killed(programs: Subprocesses, monkeypatch: pytest.MonkeyPatch) -> None:
     """P8: bounded, whatever it does."""
-    monkeypatch.setattr(stdio, "LEAVE_SECONDS", 0.1)
+    monkeypatch.setattr(mcp_stdio, "LEAVE_SECONDS", 0.1)
     with trio.fail_after(20):
         words = ("sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done")
         process = await programs.open(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -100,7 +100,9 @@ async def test_one_that_withstands_is_killed(programs: Programs, monkeypatch: py
     assert process.returncode == -9
 
 
-async def test_a_call_that_is_given_up_while_it_is_written_spoils_no_other(programs: Programs, tmp_path: Path) -> None:
+async def test_a_call_that_is_given_up_while_it_is_written_spoils_no_other(
+    programs: Subprocesses, tmp_path: Path
+) -> None:
     """P9: the server reads slowly; the line that was begun is ended before the next one begins."""
     os.mkfifo(tmp_path / "gate")
     words = ("sh", "-c", "cat gate; exec cat > heard")

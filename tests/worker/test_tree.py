@@ -5,8 +5,8 @@ import sys
 
 PRELUDE = """
 import atexit, os, signal, subprocess, sys
-from worker import tree
-from worker.sigchld import reap
+from worker import process_tree as tree
+from worker.process_tree import reap
 
 tree.become_subreaper()
 atexit.register(tree.signal_descendants, signal.SIGKILL)

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from protocol.codec import encode
 from protocol.ipc import Fork, Kill, Ping, Retire
+from protocol.ndjson import encode
 from worker.zygote import GRACE_SECONDS
 
 TIMEOUT = 20.0
@@ -175,5 +175,5 @@ def test_what_cannot_be_read_is_ignored(zygote: Zygote) -> None:
 
 def test_a_conversation_on_the_loop_is_rehearsed_to_its_end_every_time() -> None:
     """promises.md 4.3 (startup): who listens on a loop hears at once, whatever comes first."""
-    script = "from worker.rehearsal import rehearse_on_trio\nfor _ in range(40): rehearse_on_trio()"
+    script = "from worker.fork.warmup import rehearse_on_trio\nfor _ in range(40): rehearse_on_trio()"
     subprocess.run([sys.executable, "-I", "-c", script], timeout=60, check=True)

@@ -18,25 +18,24 @@ from protocol.backends import BACKENDS, BackendSpec
 from protocol.errors import UNREACHED
 from protocol.ipc import Entry, Error, Go, Result, Start
 from worker.attempt import error_frame
-from worker.backends import words
+from worker.backends import backend
+from worker.backends.backend import BackendJob, BackingOff, CliBackend, Launch, unserved
+from worker.backends.entry_recorder import EntryRecorder, between
 from worker.backends.meter import metered
-from worker.backends.outcome import unserved
+from worker.backends.private_files import absent
 from worker.backends.process import Process, launched
-from worker.backends.program import Job, Launch, Pauses, Program
-from worker.backends.servers import absent
-from worker.backends.telling import Teller, between
 from worker.conversation import Conversation
-from worker.fit import TooLarge
-from worker.link import Link, LinkLost, Stopped
+from worker.entry_limits import TooLarge
+from worker.io.base import WorkerIO
+from worker.kernel_link import Link, LinkLost, Stopped
 from worker.models.errors import Failed
 from worker.redaction import Redaction
-from worker.waits import Waits
 
 SECRET_CHARACTERS: Final = 8
 """What an agent's own MCP server is given is taken for a secret from this length on, unless it is a path."""
 
 
-async def attempt(start: Start, link: Link, waits: Waits, *, env: Mapping[str, str]) -> Result | Error | None:
+async def attempt(start: Start, link: Link, waits: WorkerIO, *, env: Mapping[str, str]) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it. ``env`` is what the program's tools may see."""
     conversation = Conversation.of(start)
     try:
@@ -59,10 +58,10 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
         raise unserved(spec.title, server, f"there is no program {start.mcp_servers[server].command!r}")
     job = _job(start, conversation, env)
     module = import_module(f"worker.backends.{start.backend}")
-    teller = Teller(conversation, link, start, job.session)
+    teller = EntryRecorder(conversation, link, start, job.session)
     address = _address(start, getattr(module, "METERED", None))
     if address is None:
-        program: Program = module.open(job)
+        program: CliBackend = module.open(job)
         return await _run(program, spec, program.launch(), start, teller)
     outcome: Result | Failed | LinkLost | TooLarge
     async with metered(address, start.limits, teller.may_ask) as meter:
@@ -84,12 +83,12 @@ def _address(start: Start, official: Mapping[str, str] | None) -> str | None:
     return start.provider.base_url or official.get(start.provider.dialect)
 
 
-def _job(start: Start, conversation: Conversation, env: Mapping[str, str]) -> Job:
+def _job(start: Start, conversation: Conversation, env: Mapping[str, str]) -> BackendJob:
     session = _session(start)
-    return Job(
+    return BackendJob(
         start=start,
         binary=start.command[0],
-        message=words.opening(conversation) if session is None else words.going_on(conversation, start.granted),
+        message=backend.opening(conversation) if session is None else backend.going_on(conversation, start.granted),
         session=session,
         place=Path(start.attempt_dir),
         home=Path(start.session_dir),
@@ -108,7 +107,7 @@ def _session(start: Start) -> str | None:
     return kept[-1].session
 
 
-async def _run(program: Program, spec: BackendSpec, launch: Launch, start: Start, teller: Teller) -> Result:
+async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: Start, teller: EntryRecorder) -> Result:
     """Follow the program to its end, which this brings about where it does not come by itself."""
     process = await launched(launch, start)
     ended: Result | Failed | LinkLost | TooLarge
@@ -128,7 +127,7 @@ async def _run(program: Program, spec: BackendSpec, launch: Launch, start: Start
     return ended
 
 
-async def _follow(program: Program, process: Process, teller: Teller) -> Result:
+async def _follow(program: CliBackend, process: Process, teller: EntryRecorder) -> Result:
     """Tell all it says, until it has ended or has to. Raises Failed, LinkLost, TooLarge."""
     with teller.going_on:
         return await _heard_out(program, process, teller)
@@ -136,7 +135,7 @@ async def _follow(program: Program, process: Process, teller: Teller) -> Result:
     return teller.ended
 
 
-async def _heard_out(program: Program, process: Process, teller: Teller) -> Result:
+async def _heard_out(program: CliBackend, process: Process, teller: EntryRecorder) -> Result:
     while (line := await _next(process, teller.pauses)) is not None:
         teller.pauses = None
         await teller.alive()
@@ -149,7 +148,7 @@ async def _heard_out(program: Program, process: Process, teller: Teller) -> Resu
     return program.conclude(await process.ended())
 
 
-async def _next(process: Process, pauses: Pauses | None) -> bytes | None:
+async def _next(process: Process, pauses: BackingOff | None) -> bytes | None:
     """The next line. Raises Failed where it has waited for too long."""
     if pauses is None:
         return await process.line()

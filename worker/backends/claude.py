@@ -2,19 +2,224 @@
 
 Facts of version 2.1.329: exit code 0 is no success, nor is ``subtype: success``; what it says it cost is of the whole
 session, over all processes, so its own count is not used.
+
+How Claude Code is started without a trace outside our folders: arguments, environment, private files.
+
+It retries nothing (the kernel owns that) and reads no setting but ours. Its key lies in a file that is gone with the
+first reply, and in no environment, so that no command it runs is handed it or finds it.
 """
 
+import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
+import msgspec
+
+from protocol.agent import Approval, McpServer
 from protocol.errors import UNREACHED, Cause
-from protocol.ipc import Result
-from worker.backends import claude_setup
+from protocol.ipc import Result, Start
+from protocol.tools import OFFERED_TO, TO_MODEL
+from worker.backends import private_files
+from worker.backends.backend import (
+    ActivityChanged,
+    BackendJob,
+    DaemonConnected,
+    Ended,
+    Event,
+    GiveUp,
+    LastEvent,
+    Launch,
+    SessionStarted,
+    Spent,
+    unfinished,
+    unserved,
+)
 from worker.backends.claude_stream import Line, Replies, parse, spent
-from worker.backends.outcome import unfinished, unserved
-from worker.backends.program import Doing, Ended, Event, Hopeless, Job, Launch, Over, Reached, SessionIs, Spent
+from worker.backends.private_files import STARTUP_SECONDS
 from worker.models.errors import CODES, Failed, cause_of
+
+DAEMON: Final = "daemon"
+"""What our MCP server is called there."""
+_KEY: Final = "key"
+_NO_KEY: Final = "none"
+"""For servers that want none: without any it would ask for a login."""
+_SOCKET: Final = "/tmp/cc-socks-{uid}/{{pid}}.sock"  # noqa: S108  (its choice, not ours)
+"""Where its socket is if the path below our folder is too long for one."""
+_WAIT_MS: Final = 7 * 24 * 3600 * 1000
+"""For a call of the kernel's tools: one may wait for a person, and the kernel itself has deadlines for them."""
+_LEAST_TOKENS: Final = 2048
+"""Below this it asks for more thinking than an answer may have."""
+
+_PRICED: Final = "claude-"
+"""How models begin whose price it knows."""
+_LEAST_USD: Final = 0.000001
+"""It takes no zero."""
+
+_CHANGING: Final = (
+    "Agent", "Bash", "Edit", "Monitor", "NotebookEdit", "Skill", "Task", "WebFetch", "WebSearch", "Workflow", "Write",
+)  # fmt: skip
+_READING: Final = ("Glob", "Grep", "Read")
+_OURS: Final = (
+    "AskUserQuestion", "CronCreate", "CronDelete", "CronList", "EnterPlanMode", "EnterWorktree", "ExitPlanMode",
+    "ExitWorktree", "ListAgents", "ScheduleWakeup", "SendMessage",
+)  # fmt: skip
+"""What the kernel does for all agents alike, or what has nobody to answer it: not offered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Permission:
+    """``asks``: about what is not allowed somebody is asked; otherwise it is refused."""
+
+    asks: bool
+    allows: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
+    """What is asked about even where it only reads."""
+    servers: bool = False
+    """Whether the agent's own MCP servers are allowed."""
+
+
+# Not its mode "bypassPermissions": that does not run as root, and lets go of guards that cost nothing here.
+_PERMISSIONS: Final[Mapping[Approval, _Permission]] = MappingProxyType(
+    {
+        "auto": _Permission(asks=False, allows=(*_CHANGING, *_READING), servers=True),
+        "ask": _Permission(asks=True),
+        "all": _Permission(asks=True, always=(*_CHANGING, *_READING)),
+        "deny": _Permission(asks=False),
+    }
+)
+
+_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "CLAUDE_CODE_API_KEY_HELPER_TTL_MS": "999999999",  # the key is read once
+        "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+        "CLAUDE_CODE_DISABLE_CRON": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",  # its tokens would be known to nobody
+        "CLAUDE_CODE_MAX_RETRIES": "0",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_TELEMETRY": "1",
+        "ENABLE_TOOL_SEARCH": "false",  # else our tools are not offered, but have to be searched for
+    }
+)
+
+
+def launch(job: BackendJob) -> Launch:
+    """Write all that it reads, and say how it is started."""
+    own = _variables(job)
+    restored = private_files.write(job.place / "environment.sh", _restoring(own, job.env))
+    env = {**job.env, **own, "CLAUDE_ENV_FILE": str(restored)}
+    return Launch(argv=_argv(job), env=env, stdin=job.message.encode(), litter=(_SOCKET.format(uid=os.getuid()),))
+
+
+def forget_key(job: BackendJob) -> None:
+    """Remove the key from the disk: it has been read, and tools may run from now on."""
+    (job.place / _KEY).unlink(missing_ok=True)
+
+
+def _argv(job: BackendJob) -> tuple[str, ...]:
+    start, permission = job.start, _PERMISSIONS[job.start.approval]
+    allowed = [*permission.allows, _tools_of(DAEMON)]
+    allowed += map(_tools_of, start.mcp_servers) if permission.servers else ()
+    allowed += start.read_only if start.approval in {"ask", "deny"} else ()
+    system = private_files.write(job.place / "system.md", start.system)
+    return (
+        job.binary, "-p", "--verbose",
+        "--output-format", "stream-json", "--include-partial-messages",
+        "--strict-mcp-config", "--mcp-config", str(_servers(job)),
+        "--setting-sources", "", "--settings", str(_settings(job, permission)),
+        f"--model={start.model}",
+        "--max-turns", str(max(1, job.max_turns)),
+        *((f"--effort={start.effort}",) if start.effort is not None else ()),
+        *_fence(start),
+        "--permission-mode", "default" if permission.asks else "dontAsk",
+        *(("--permission-prompt-tool", f"{_tools_of(DAEMON)}__auth_request") if permission.asks else ()),
+        "--allowedTools", ",".join(allowed),
+        "--disallowedTools", ",".join(_OURS),
+        *(("--append-system-prompt-file", str(system)) if start.system else ()),
+        *((f"--resume={job.session}",) if job.session else ()),
+    )  # fmt: skip
+
+
+def _fence(start: Start) -> tuple[str, ...]:
+    """What it may spend by its own count, agents below it and all: of this process alone, whatever it resumes.
+
+    The kernel acts between two replies; this acts where it is not told of any. Prices of other models it guesses.
+    """
+    if start.budget_usd is None or not start.model.startswith(_PRICED):
+        return ()
+    return ("--max-budget-usd", f"{max(start.budget_usd, _LEAST_USD):.6f}")
+
+
+def _tools_of(server: str) -> str:
+    """All tools of an MCP server, in a rule of its own."""
+    return f"mcp__{server}"
+
+
+def _variables(job: BackendJob) -> dict[str, str]:
+    """What its environment has and that of its tools has not. Whatever it keeps goes below our two folders."""
+    limits, provider = job.start.limits, job.start.provider
+    temporary = job.place / "t"  # sockets lie below it, whose names must be short
+    temporary.mkdir(mode=0o700, exist_ok=True)
+    tool_ms = str(int(limits.tool_seconds * 1000))
+    return {
+        **_SETTINGS,
+        "BASH_MAX_TIMEOUT_MS": tool_ms,
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max(limits.max_tokens, _LEAST_TOKENS)),
+        "CLAUDE_CODE_TMPDIR": str(temporary),
+        "CLAUDE_CONFIG_DIR": str(job.home),
+        "MCP_TIMEOUT": str(STARTUP_SECONDS * 1000),
+        "MCP_TOOL_TIMEOUT": tool_ms,
+        "XDG_CACHE_HOME": str(job.place / "cache"),
+        "XDG_RUNTIME_DIR": str(temporary),
+        **({} if job.start.thinking_tokens is None else {"MAX_THINKING_TOKENS": str(job.start.thinking_tokens)}),
+        **({"ANTHROPIC_BASE_URL": url} if (url := job.endpoint or (provider and provider.base_url)) else {}),
+    }
+
+
+def _restoring(own: Mapping[str, str], env: Mapping[str, str]) -> str:
+    """A script that its shells begin with: what is set for it alone becomes what the agent's tools are to see."""
+    return "".join(
+        f"export {name}={shlex.quote(env[name])}\n" if name in env else f"unset {name}\n" for name in sorted(own)
+    )
+
+
+def _servers(job: BackendJob) -> Path:
+    """Its permission prompt has to be listed to it, and is shown to no model then; without one it is not listed."""
+    start = job.start
+    shown = {} if _PERMISSIONS[start.approval].asks else {OFFERED_TO: TO_MODEL}
+    ours = {
+        "type": "http",
+        "url": start.mcp.url,
+        "headers": {"Authorization": f"Bearer {start.token}", **shown},
+        "timeout": _WAIT_MS,
+    }
+    every = {**{name: _server(one) for name, one in start.mcp_servers.items()}, DAEMON: ours}
+    return private_files.write(job.place / "mcp.json", _json({"mcpServers": every}))
+
+
+def _server(server: McpServer) -> dict[str, Any]:
+    if server.url is not None:
+        return {"type": "http", "url": server.url, "headers": server.headers}
+    return {"type": "stdio", "command": server.command, "args": list(server.args), "env": server.env}
+
+
+def _settings(job: BackendJob, permission: _Permission) -> Path:
+    provider = job.start.provider
+    key = private_files.write(job.place / _KEY, (provider and provider.api_key) or _NO_KEY)
+    always = [*permission.always, *(map(_tools_of, job.start.mcp_servers) if permission.always else ())]
+    asked = {"permissions": {"ask": always}} if always else {}
+    settings = {"apiKeyHelper": f"cat {shlex.quote(str(key))}", **asked}
+    return private_files.write(job.place / "settings.json", _json(settings))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
 
 TITLE: Final = "Claude Code"
 METERED: Final[Mapping[str, str]] = {}
@@ -34,7 +239,7 @@ _REFUSED_KEY: Final = frozenset({401, 403})
 class Claude:
     """One attempt of Claude Code."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: BackendJob) -> None:
         self._job = job
         self._replies = Replies()
         self._began = False
@@ -43,7 +248,7 @@ class Claude:
 
     def launch(self) -> Launch:
         """Write its configuration, and say how it is started."""
-        return claude_setup.launch(self._job)
+        return launch(self._job)
 
     def read(self, line: bytes) -> Iterable[Event]:
         """What a line means. Raises Failed where it has not got its tools, the kernel's or its agent's own."""
@@ -56,7 +261,7 @@ class Claude:
             case "system", "api_retry":
                 return (_retry(found),)
             case "system", "permission_denied":
-                return (Doing(f"{found.tool_name} was refused"),)
+                return (ActivityChanged(f"{found.tool_name} was refused"),)
             case "result", _:
                 return self._end(found)
             case _:
@@ -80,20 +285,20 @@ class Claude:
     def _begin(self, line: Line) -> Iterator[Event]:
         self._began = True
         states = {server.name: server.status for server in line.mcp_servers}
-        for name in (claude_setup.DAEMON, *self._job.start.mcp_servers):
+        for name in (DAEMON, *self._job.start.mcp_servers):
             status = states.get(name, "not configured")
             if status == _CONNECTED:
                 continue
-            if name != claude_setup.DAEMON:
+            if name != DAEMON:
                 raise unserved(TITLE, name, f"it is {status}")
             text = f"{TITLE} did not reach the kernel's tools: its MCP server is {status}"
             raise Failed("network", text, code=UNREACHED)
-        yield Reached()
-        yield SessionIs(line.session_id)
+        yield DaemonConnected()
+        yield SessionStarted(line.session_id)
 
     def _talk(self, line: Line) -> Iterable[Event]:
         if line.type == "stream_event":
-            claude_setup.forget_key(self._job)
+            forget_key(self._job)
         elif line.error is not None:
             self._complaint = line
         return self._replies.take(line)
@@ -103,7 +308,7 @@ class Claude:
         beside = spent(line.model_usage_since_last_result.values(), self._replies.told)
         if beside is not None and self._began:
             yield Spent(beside)
-        yield Over()
+        yield LastEvent()
 
     def _failed(self, result: Line) -> Failed:
         """The failure it reports; the message before the result says more of it than the result does."""
@@ -114,7 +319,7 @@ class Claude:
         return Failed(cause, f"{TITLE}: {_said(result)}", http_status=status, code=words[0] if words else None)
 
 
-def open(job: Job) -> Claude:  # noqa: A001  (the contract's name: it is called as claude.open)
+def open(job: BackendJob) -> Claude:  # noqa: A001  (the contract's name: it is called as claude.open)
     """The program for one attempt."""
     return Claude(job)
 
@@ -130,8 +335,8 @@ def _cause(reason: str, status: int | None, words: list[str]) -> Cause:
 def _retry(line: Line) -> Event:
     if line.error_status in _REFUSED_KEY:
         why = Failed("auth", f"{TITLE}: the key was refused", http_status=line.error_status, code=line.error)
-        return Hopeless(why)
-    return Doing("waiting to ask the model again")
+        return GiveUp(why)
+    return ActivityChanged("waiting to ask the model again")
 
 
 def _said(result: Line) -> str:

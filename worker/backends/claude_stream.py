@@ -11,7 +11,7 @@ import msgspec
 
 from protocol.instruction import Usage
 from protocol.ipc import NULL, Json, ToolCall
-from worker.backends.program import Doing, Event, Said, ToolEnded, Turn
+from worker.backends.backend import ActivityChanged, Event, ReplyText, ToolEnded, Turn
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ class Replies:
     def take(self, line: Line) -> Iterable[Event]:
         """What a line of a conversation means."""
         if line.parent_tool_use_id is not None:
-            return (Doing("an agent of its own works", tool=True),)
+            return (ActivityChanged("an agent of its own works", tool=True),)
         match line.type:
             case "stream_event":
                 return self._streamed(line.event)
@@ -143,7 +143,7 @@ class Replies:
                 self._open, self._input = True, event.message.usage
                 self._texts, self._calls = [], []
             case "content_block_delta" if event.delta.type == "text_delta":
-                yield Said(event.delta.text)
+                yield ReplyText(event.delta.text)
             case "message_delta":
                 yield self._turn(event.usage)
             case "message_stop":

@@ -12,8 +12,18 @@ import msgspec
 
 from protocol.instruction import Usage
 from protocol.ipc import Json, ToolCall
-from worker.backends.codex_tally import Count
-from worker.backends.program import Doing, Event, Over, Reached, Said, SessionIs, Spent, ToolEnded, Turn
+from worker.backends.backend import (
+    ActivityChanged,
+    DaemonConnected,
+    Event,
+    LastEvent,
+    ReplyText,
+    SessionStarted,
+    Spent,
+    ToolEnded,
+    Turn,
+)
+from worker.backends.codex_session import Count
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -102,31 +112,31 @@ class Thread:
             case "thread.started" if line.thread_id:
                 self.id = line.thread_id
                 # It starts no thread before all required servers are connected.
-                return SessionIs(line.thread_id), Reached()
+                return SessionStarted(line.thread_id), DaemonConnected()
             case "item.started" if line.item is not None:
                 return self._begun(line.item)
             case "item.completed" if line.item is not None:
                 return self._done(line.item)
             case "turn.completed":
                 self.completed = True
-                return self._turn(usage=self._spend(line.usage)), Over()
+                return self._turn(usage=self._spend(line.usage)), LastEvent()
             case "turn.failed":
                 self.failure = line.error.message
                 spent = self._spend_counted()
-                return (Over(),) if spent is None else (Spent(spent), Over())
+                return (LastEvent(),) if spent is None else (Spent(spent), LastEvent())
             case _:
                 return ()
 
     def _begun(self, item: Item) -> Iterator[Event]:
         if item.type in _TOOLS:
             self._started.append(_call(item))
-            yield Doing(f"tool {_name(item)}", tool=True)
+            yield ActivityChanged(f"tool {_name(item)}", tool=True)
 
     def _done(self, item: Item) -> Iterator[Event]:
         if item.type == "agent_message":
             self.text = item.text
             self._texts.append(item.text)
-            yield Said(item.text)
+            yield ReplyText(item.text)
         elif item.type in _TOOLS:
             if item.id not in self._told:
                 yield self._turn_calling(item)

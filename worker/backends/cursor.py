@@ -3,8 +3,15 @@
 All it knows lies below HOME, so it has one of its own: there its permissions are written, and a link into the attempt's
 folder leads to its MCP servers, so that the token goes with the attempt. It has no place for a system prompt, which
 opens the first message instead; nobody can be asked before a tool runs, so what would be asked about is refused.
+
+What a project would bring into cursor-agent, which takes it as it comes: it has no option that leaves it alone.
+
+``--trust --approve-mcps``, without which it does not begin, agree to servers and hooks of ``.cursor`` in the working
+directory and its parents, and rules there speak to the model. A repository's files are not trusted here to do either,
+so such a project is not opened with it. What lies in the user's own home, and above that, is the user's.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +23,28 @@ import msgspec
 from protocol.agent import Approval, McpServer
 from protocol.ipc import Result
 from protocol.tools import OFFERED_TO, TO_MODEL
-from worker.backends import private
-from worker.backends.cursor_project import brought_in
+from worker.backends import private_files
+from worker.backends.backend import BackendJob, Ended, Event, LastEvent, Launch, SessionStarted, unfinished
 from worker.backends.cursor_stream import DAEMON, Line, Replies, parse
-from worker.backends.outcome import unfinished
-from worker.backends.program import Ended, Event, Job, Launch, Over, SessionIs
 from worker.models.errors import Failed
+
+_FOLDER: Final = ".cursor"
+
+
+def brought_in(cwd: Path, home: str) -> Path | None:
+    """The ``.cursor`` that cursor-agent would take up in ``cwd``; None: there is none with anything in it.
+
+    A link counts, wherever it leads. ``home`` is the user's. Raises OSError.
+    """
+    own = Path(home) if home else None
+    for folder in (cwd, *cwd.parents):
+        if own is not None and own.is_relative_to(folder):
+            break
+        found = folder / _FOLDER
+        if os.path.islink(found) or os.path.isfile(found) or (found.is_dir() and any(found.iterdir())):
+            return found
+    return None
+
 
 TITLE: Final = "Cursor"
 _CHANGING: Final = ("Shell(*)", "Write(*)", "WebFetch(*)")
@@ -51,7 +74,7 @@ _PERMISSIONS: Final[Mapping[Approval, _Permission]] = MappingProxyType(
 class Cursor:
     """One attempt of cursor-agent."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: BackendJob) -> None:
         self._job = job
         self._permission = _PERMISSIONS[job.start.approval]
         self._replies = Replies()
@@ -63,9 +86,9 @@ class Cursor:
     def launch(self) -> Launch:
         """Write its configuration, and say how it is started."""
         job = self._job
-        settings = private.folder(job.home, ".cursor")
-        private.write(settings / "cli-config.json", _json(self._settings()))
-        servers = private.write(job.place / "mcp.json", _json({"mcpServers": self._servers()}))
+        settings = private_files.folder(job.home, ".cursor")
+        private_files.write(settings / "cli-config.json", _json(self._settings()))
+        servers = private_files.write(job.place / "mcp.json", _json({"mcpServers": self._servers()}))
         _link(settings / "mcp.json", servers)
         own = {
             "HOME": str(job.home),
@@ -137,7 +160,7 @@ class Cursor:
         wanted = self._job.session
         if wanted is not None and line.session_id != wanted:
             raise Failed("session_lost", f"{TITLE} no longer has the session {wanted}")
-        return SessionIs(line.session_id)
+        return SessionStarted(line.session_id)
 
     def _end(self, line: Line) -> Iterator[Event]:
         self._result = line
@@ -147,10 +170,10 @@ class Cursor:
             turn = self._replies.last(line)
             self._text = turn.text
             yield turn
-        yield Over()
+        yield LastEvent()
 
 
-def open(job: Job) -> Cursor:  # noqa: A001  (the name is the contract's)
+def open(job: BackendJob) -> Cursor:  # noqa: A001  (the name is the contract's)
     """The program of one attempt. Raises Failed where the project would bring its own servers, hooks or rules."""
     brought = brought_in(Path(job.start.cwd), job.env.get("HOME", ""))
     if brought is not None:

@@ -12,7 +12,7 @@ import msgspec
 
 from protocol.instruction import Usage
 from protocol.ipc import NULL, Json, ToolCall
-from worker.backends.program import Doing, Event, Reached, Said, Spent, ToolEnded, Turn
+from worker.backends.backend import ActivityChanged, DaemonConnected, Event, ReplyText, Spent, ToolEnded, Turn
 
 DAEMON: Final = "daemon"
 """What our MCP server is called there."""
@@ -111,7 +111,7 @@ class Replies:
         """What an event of the conversation means."""
         match line.type, line.subtype:
             case "thinking", _:
-                return (Doing("thinking"),)
+                return (ActivityChanged("thinking"),)
             case "assistant", _:
                 return (self._said(line.message),)
             case "tool_call", "started":
@@ -135,13 +135,13 @@ class Replies:
     def _said(self, message: Message) -> Event:
         text = "".join(map(_text, message.content))
         self._texts.append(text)
-        return Said(text)
+        return ReplyText(text)
 
     def _began(self, line: Line) -> Event:
         """A call that runs now; others of the same reply may follow."""
         call, _body = _called(line)
         self._calls.append(call)
-        return Doing(f"tool {call.name}", tool=True)
+        return ActivityChanged(f"tool {call.name}", tool=True)
 
     def _returned(self, line: Line) -> Iterator[Event]:
         """A call that came back: so the reply that asked for it is whole."""
@@ -150,7 +150,7 @@ class Replies:
             yield self._turn(None)
         ended = _ended(call, body.result or _Outcome())
         if _is_ours(body) and not ended.is_error:
-            yield Reached()
+            yield DaemonConnected()
         yield ended
 
     def _turn(self, usage: Usage | None) -> Turn:

@@ -18,8 +18,8 @@ import trio
 
 from protocol.instruction import Usage
 from protocol.ipc import Limits
-from worker.backends.lines import Lines
-from worker.models.endpoint import http_client
+from worker.backends.process import Lines
+from worker.models.sdk_client import http_client
 
 _CHUNK_BYTES: Final = 64 * 1024
 _BETWEEN_TWO: Final = frozenset(

@@ -2,39 +2,228 @@
 
 The bridge, because it shows what opencode says nowhere: whether it is connected. It also keeps the token from where its
 shells could see it. Nobody can be asked by it: what is not allowed is not offered.
+
+What opencode is told about one attempt: its configuration, its environment. Pure.
+
+Key and token are files (0600) that the configuration names, so no environment holds them. Nothing of the user or of the
+project configures it; what it cannot be told to leave alone is ``opencode_project``'s business.
+
+Code in a project that opencode would run by itself, whatever it is told (1.18.33).
+
+It can be told to leave a project's configuration alone, and then still imports ``.opencode/plugin/*.js`` of the working
+directory and its parents as it starts. A repository's files are not trusted here to be run, so such a project is not
+opened with it.
+
+The one file that opencode leaves in a repository, whatever it is told: an id of its own in the git folder (1.18.33).
+
+It is written as opencode starts, and it does without: so it is taken away again, where it was not there before.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 import msgspec
 
-from protocol.ipc import Result
-from worker import bridge
-from worker.backends import private
-from worker.backends.opencode_config import OFFICIAL, PROVIDER, config, environment
-from worker.backends.opencode_project import code_in
+from protocol.agent import Approval
+from protocol.ipc import Provider, Result, Start
+from protocol.tools import server_and_tool
+from worker import mcp_bridge
+from worker.backends import private_files
+from worker.backends.backend import BackendJob, CliBackend, DaemonConnected, Ended, Event, Launch, unfinished
 from worker.backends.opencode_stream import GOES_ON, LOG, TITLE, Replies, parse, retried
-from worker.backends.opencode_trace import Trace
-from worker.backends.outcome import unfinished
-from worker.backends.program import Ended, Event, Job, Launch, Program, Reached
+from worker.backends.private_files import opencode_servers
 from worker.models.errors import Failed
+
+DAEMON: Final = "daemon"
+PROVIDER: Final = "agent-worker"
+"""A name of our own: those that opencode knows bring models and addresses along."""
+CONTEXT_TOKENS: Final = 200_000
+"""Where it begins to compact. A smaller model refuses before, and that is a cause of its own."""
+_SPOKEN: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
+    {
+        "anthropic": ("@ai-sdk/anthropic", "https://api.anthropic.com", "/v1"),
+        "openai": ("@ai-sdk/openai", "https://api.openai.com/v1", ""),
+    }
+)
+"""Dialect -> the client for it, where the provider itself is, and what the client wants behind a base URL."""
+OFFICIAL: Final[Mapping[str, str]] = {dialect: official for dialect, (_, official, _) in _SPOKEN.items()}
+"""Dialect -> where the provider itself is."""
+_COMPATIBLE: Final = "@ai-sdk/openai-compatible"
+"""The client for whoever speaks as OpenAI did. All three are built in: nothing is fetched."""
+
+_READS: Final = ("read", "glob", "grep", "list", "lsp", "todoread", "todowrite")
+_ALWAYS: Final[Mapping[str, str]] = MappingProxyType({"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"})
+"""Whatever the approval: agents below it spend tokens that are told nowhere, nobody can be asked; and the kernel's own
+tools are always there."""
+PERMISSIONS: Final[Mapping[Approval, Mapping[str, str]]] = MappingProxyType(
+    {
+        "auto": {"*": "allow", **_ALWAYS},
+        "ask": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
+        "all": {"*": "deny", **_ALWAYS},
+        "deny": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
+    }
+)
+"""In ``run`` there is nobody to ask: what would be asked about is not offered to the model at all. Of rules that fit a
+tool the last one counts."""
+_SWITCHES: Final = (
+    "OPENCODE_PURE",
+    "OPENCODE_DISABLE_AUTOUPDATE",
+    "OPENCODE_DISABLE_CLAUDE_CODE",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+    "OPENCODE_DISABLE_EXTERNAL_SKILLS",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD",
+    "OPENCODE_DISABLE_MODELS_FETCH",
+    "OPENCODE_DISABLE_PROJECT_CONFIG",
+)
+"""What it is told to leave alone."""
+
+
+def config(
+    start: Start, *, bridge: tuple[str, ...], key: Path | None, system: Path, endpoint: str | None = None
+) -> dict[str, Any]:
+    """The configuration; requests go to ``endpoint``, the provider's own address unless given.
+
+    ``bridge`` runs Daemon MCP, ``key`` holds the provider's key. Raises Failed.
+    """
+    if start.provider is None:
+        raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
+    milliseconds = int(start.limits.tool_seconds * 1000)
+    return {
+        "autoupdate": False,
+        "share": "disabled",
+        "snapshot": False,
+        "enabled_providers": [PROVIDER],
+        "provider": {PROVIDER: _provider(start, start.provider, key, endpoint)},
+        "permission": {**PERMISSIONS[start.approval], **_of_servers(start)},
+        "mcp": {
+            **opencode_servers(start.mcp_servers, start.limits.tool_seconds),
+            DAEMON: {"type": "local", "command": bridge, "enabled": True, "timeout": milliseconds},
+        },
+        "instructions": [str(system)],
+        **({"agent": {"build": {"temperature": start.temperature}}} if start.temperature is not None else {}),
+    }
+
+
+def environment(env: Mapping[str, str], *, home: Path, config: Path) -> dict[str, str]:
+    """``env`` with everything that opencode keeps below ``home``: its database is not to be shared (clis.md, 10)."""
+    folders = {name: str(home / name.lower()) for name in ("DATA", "CONFIG", "STATE", "CACHE")}
+    return {
+        **env,
+        **{f"XDG_{name}_HOME": folder for name, folder in folders.items()},
+        "OPENCODE_TEST_HOME": str(home),  # what it takes for the user's home; what its shells call HOME stays that
+        "OPENCODE_CONFIG": str(config),
+        **dict.fromkeys(_SWITCHES, "1"),
+    }
+
+
+def _of_servers(start: Start) -> dict[str, str]:
+    """Tools of the agent's own servers are there with ``auto``, or where ``read_only`` names them."""
+    verdict = "allow" if start.approval == "auto" else "deny"
+    reading = map(server_and_tool, start.read_only) if start.approval in {"ask", "deny"} else ()
+    return {
+        **{f"{name}_*": verdict for name in start.mcp_servers},
+        **{f"{server}_{tool}": "allow" for server, tool in reading},
+    }
+
+
+def _provider(start: Start, provider: Provider, key: Path | None, endpoint: str | None) -> dict[str, Any]:
+    client, official, tail = _SPOKEN[provider.dialect]
+    if provider.base_url is not None and provider.dialect == "openai":
+        client = _COMPATIBLE
+    limit = {"context": CONTEXT_TOKENS, "output": start.limits.max_tokens}
+    return {
+        "npm": client,
+        "name": provider.name,
+        "options": {
+            "baseURL": (endpoint or provider.base_url or official).rstrip("/") + tail,
+            **({"apiKey": f"{{file:{key}}}"} if key is not None else {}),
+        },
+        "models": {start.model: {"limit": limit, "temperature": True, "options": _options(start, provider)}},
+    }
+
+
+def _options(start: Start, provider: Provider) -> dict[str, Any]:
+    """How the model is to think, in the words of the client that asks it."""
+    thinking = start.thinking_tokens
+    effort = "effort" if provider.dialect == "anthropic" else "reasoningEffort"
+    return {
+        **({effort: start.effort} if start.effort is not None else {}),
+        **({"thinking": {"type": "enabled", "budgetTokens": thinking}} if thinking is not None else {}),
+    }
+
+
+_PLUGINS: Final = ("plugin/*.js", "plugin/*.ts", "plugins/*.js", "plugins/*.ts")
+_CONFIGS: Final = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc")
+
+
+def executable_config(cwd: Path) -> Path | None:
+    """A file that makes opencode run code of the project around ``cwd``; None: there is none. Raises OSError."""
+    for folder in _within(cwd):
+        for pattern in _PLUGINS:
+            for plugin in (folder / ".opencode").glob(pattern):
+                return plugin
+        for name in _CONFIGS:
+            if _names_plugins(folder / name):
+                return folder / name
+    return None
+
+
+def _within(cwd: Path) -> Iterator[Path]:
+    """``cwd``, and where it is part of a repository, the folders up to its root."""
+    parents = [cwd, *cwd.parents]
+    root = next((number for number, folder in enumerate(parents) if (folder / ".git").exists()), 0)
+    yield from parents[: root + 1]
+
+
+def _names_plugins(config: Path) -> bool:
+    """Whether it may: it is JSON with comments, so a word of it has to do."""
+    return config.is_file() and '"plugin' in config.read_text("utf-8", "replace")
+
+
+_NAME: Final = "opencode"
+_POINTS: Final = "gitdir: "
+
+
+class Trace:
+    """What an opencode that is started in ``cwd`` now may leave behind. Raises OSError."""
+
+    def __init__(self, cwd: Path) -> None:
+        folder = _git_folder(cwd)
+        file = folder / _NAME if folder is not None else None
+        self._file = file if file is not None and not file.exists() else None
+
+    def wipe(self) -> None:
+        """Take it away, if it is there by now. Raises OSError."""
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
+
+def _git_folder(cwd: Path) -> Path | None:
+    """Git's folder of the repository around ``cwd``, the common one of all its worktrees; None outside of any."""
+    found = next((folder / ".git" for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), None)
+    if found is None or found.is_dir():
+        return found
+    own = found.parent / found.read_text("utf-8").removeprefix(_POINTS).strip()
+    common = own / "commondir"
+    return own / common.read_text("utf-8").strip() if common.is_file() else own
+
 
 METERED: Final = OFFICIAL
 """Dialect -> where its requests go, unless its provider has an address of its own."""
 _NO_SESSION: Final = "Session not found"
 """Its word for an end that leaves nothing on standard output: it is all there is."""
-_PYTHON: Final = (sys.prefix, sys.base_prefix, str(Path(bridge.__file__).parents[1]))
+_PYTHON: Final = (sys.prefix, sys.base_prefix, str(Path(mcp_bridge.__file__).parents[1]))
 """What the bridge is made of."""
 _INSTALLED: Final = '{"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}'
 """What it takes for a sign that packages for plugins, which it is not to load, are there: else it fetches 60 MB."""
 
 
-def open(job: Job) -> Program:  # noqa: A001  (what every backend's file is entered by)
+def open(job: BackendJob) -> CliBackend:  # noqa: A001  (what every backend's file is entered by)
     """One attempt. Raises Failed where opencode would run code of the project by itself."""
-    code = code_in(Path(job.start.cwd))
+    code = executable_config(Path(job.start.cwd))
     if code is not None:
         text = f"{TITLE} would run code of the project as it starts: {code}; remove that, or choose another backend"
         raise Failed("untrusted", text)
@@ -44,7 +233,7 @@ def open(job: Job) -> Program:  # noqa: A001  (what every backend's file is ente
 class Opencode:
     """One process of it: a session begun, or gone on with."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: BackendJob) -> None:
         self._job = job
         self._replies = Replies()
         self._trace = Trace(Path(job.start.cwd))
@@ -72,7 +261,7 @@ class Opencode:
         self._trace.wipe()
         if not self._reached and self._mark.exists():
             self._reached = True
-            yield Reached()
+            yield DaemonConnected()
         parsed = parse(line)
         if parsed is not None:
             yield from self._replies.take(parsed)
@@ -92,19 +281,19 @@ class Opencode:
         return Result(status="done", text=replies.text)
 
     def _prepare_home(self) -> None:
-        modules = private.folder(self._job.home, "config", "opencode", "node_modules")
-        private.write(modules.parent / "package-lock.json", _INSTALLED)
+        modules = private_files.folder(self._job.home, "config", "opencode", "node_modules")
+        private_files.write(modules.parent / "package-lock.json", _INSTALLED)
 
     def _write_config(self) -> Path:
         job, place = self._job, self._job.place
         key = job.start.provider.api_key if job.start.provider is not None else None
-        told = bridge.Pass(url=job.start.mcp.url, token=job.start.token, mark=str(self._mark))
-        daemon = private.write(place / "daemon.json", msgspec.json.encode(told).decode())
+        told = mcp_bridge.BridgeConfig(url=job.start.mcp.url, token=job.start.token, mark=str(self._mark))
+        daemon = private_files.write(place / "daemon.json", msgspec.json.encode(told).decode())
         written = config(
             job.start,
-            bridge=(sys.executable, "-I", "-m", "worker.bridge", str(daemon)),
-            key=private.write(place / "provider.key", key) if key else None,
+            bridge=(sys.executable, "-I", "-m", "worker.mcp_bridge", str(daemon)),
+            key=private_files.write(place / "provider.key", key) if key else None,
             endpoint=job.endpoint,
-            system=private.write(job.home / "system.md", job.start.system),
+            system=private_files.write(job.home / "system.md", job.start.system),
         )
-        return private.write(place / "opencode.json", msgspec.json.encode(written).decode())
+        return private_files.write(place / "opencode.json", msgspec.json.encode(written).decode())

@@ -13,10 +13,19 @@ import msgspec
 
 from protocol.instruction import Usage
 from protocol.ipc import NULL, Json, ToolCall
-from worker.backends.outcome import unserved
-from worker.backends.program import Doing, Event, Hopeless, Over, Pauses, Said, SessionIs, ToolEnded, Turn
-from worker.models.errors import Failed, cause_in, codes_in, message_in
-from worker.models.retry_after import retry_after
+from worker.backends.backend import (
+    ActivityChanged,
+    BackingOff,
+    Event,
+    GiveUp,
+    LastEvent,
+    ReplyText,
+    SessionStarted,
+    ToolEnded,
+    Turn,
+    unserved,
+)
+from worker.models.errors import Failed, cause_in, codes_in, message_in, retry_after
 
 TITLE: Final = "opencode"
 GOES_ON: Final = "tool-calls"
@@ -133,7 +142,7 @@ class Replies:
         """What a line means."""
         if line.session and line.session != self._session:
             self._session = line.session
-            yield SessionIs(line.session)
+            yield SessionStarted(line.session)
         match line.type:
             case "text":
                 yield self._said(line.part.text)
@@ -143,14 +152,14 @@ class Replies:
                 yield from self._finished(line.part)
             case "error" if line.error is not None:
                 self.failure = failed(line.error)
-                yield Over()
+                yield LastEvent()
             case _:
                 pass
 
-    def _said(self, text: str) -> Said:
+    def _said(self, text: str) -> ReplyText:
         self._texts.append(text)
         self.text = text
-        return Said(text)
+        return ReplyText(text)
 
     def _called(self, part: Part) -> None:
         state = part.state
@@ -166,7 +175,7 @@ class Replies:
             *self._ended,
         ]
         self._texts, self._calls, self._ended = [], [], []
-        return told if part.reason == GOES_ON else [*told, Over()]
+        return told if part.reason == GOES_ON else [*told, LastEvent()]
 
 
 def retried(line: bytes) -> Iterable[Event] | None:
@@ -175,12 +184,12 @@ def retried(line: bytes) -> Iterable[Event] | None:
     if found is None or found["told"] is None:
         return None
     if found["told"] == _UNSERVED:
-        return (Hopeless(unserved(TITLE, (found["server"] or b"").decode("utf-8", "replace"), "it did not start")),)
+        return (GiveUp(unserved(TITLE, (found["server"] or b"").decode("utf-8", "replace"), "it did not start")),)
     if found["told"] != _FAILED:
-        return (Doing("asking the model"),)
+        return (ActivityChanged("asking the model"),)
     words = (found["why"] or b"").decode("utf-8", "replace")
     text = f"opencode was refused by its provider, and pauses for longer than {PAUSE_SECONDS:g} s: {words[:1000]}"
-    return Doing("waiting to ask the model again"), Pauses(PAUSE_SECONDS, Failed("rate_limited", text))
+    return ActivityChanged("waiting to ask the model again"), BackingOff(PAUSE_SECONDS, Failed("rate_limited", text))
 
 
 def failed(error: Trouble) -> Failed:

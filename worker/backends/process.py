@@ -2,6 +2,14 @@
 
 It knows nothing of what the lines say. What the process leaves behind outside its process group is the keeper's to
 kill: that adopts every orphan of the attempt.
+
+Bytes to lines, with a cap. Sans I/O.
+
+What a program leaves outside of our folders when it is killed (a socket, say): removed when it has ended.
+
+Its process id is kept in the program's home for as long as it runs, so that the next one there removes what was left by
+one that was killed together with us. The id alone: what is kept there a program in a sandbox can write, and a path of
+its choice is nothing that we, outside of the sandbox, should remove.
 """
 
 import errno
@@ -20,11 +28,76 @@ import trio
 
 from protocol.errors import Cause
 from protocol.ipc import Start
-from worker.backends.lines import Lines
-from worker.backends.litter import remember, remove
-from worker.backends.program import Ended, Launch
+from worker.backends import private_files
+from worker.backends.backend import Ended, Launch
 from worker.models.errors import Failed
 from worker.sandbox import ask_to_leave, wrap
+
+LIMIT_BYTES: Final = 4 * 1024 * 1024
+"""A longer line is dropped: a tool's result may be large, and nothing we need is."""
+_NEWLINE: Final = b"\n"
+
+
+class Lines:
+    """Lines of a program's output, without their ends. ``dropped`` counts those that were over the limit."""
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._limit = limit_bytes
+        self._buffer = bytearray()
+        self._dropping = False
+        self.dropped = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """All lines that ``chunk`` completes, in order; empty ones are left out."""
+        *pieces, rest = chunk.split(_NEWLINE)
+        found: list[bytes] = []
+        for piece in pieces:
+            self._take(piece)
+            found += self._ended()
+        self._take(rest)
+        return found
+
+    def rest(self) -> list[bytes]:
+        """The last line, where it ended without a newline."""
+        return self._ended()
+
+    def _take(self, piece: bytes) -> None:
+        if self._dropping:
+            return
+        self._buffer += piece
+        if len(self._buffer) > self._limit:
+            self._buffer.clear()
+            self._dropping = True
+            self.dropped += 1
+
+    def _ended(self) -> list[bytes]:
+        line = bytes(self._buffer.removesuffix(b"\r"))
+        self._buffer.clear()
+        self._dropping = False
+        return [line] if line.strip() else []
+
+
+_LIST: Final = "litter.txt"
+
+
+def note_leftovers(home: Path, pid: int) -> None:
+    """Keep whose litter it is. Not worth failing for: a full disk keeps nothing."""
+    with suppress(OSError):
+        private_files.write(home / _LIST, f"{pid}\n")
+
+
+def remove_leftovers(home: Path, litter: Iterable[str]) -> None:
+    """Remove ``litter`` (paths with ``{pid}``) of the one that is kept; nothing is said of what cannot be removed."""
+    kept = home / _LIST
+    with suppress(OSError, ValueError):
+        if not kept.is_file():
+            return
+        pid = int(kept.read_text("ascii"))
+        for path in litter:
+            Path(path.format(pid=pid)).unlink(missing_ok=True)
+    with suppress(OSError):
+        kept.unlink()
+
 
 WAITING: Final = 100
 """Lines: where so many are not read yet, what its log tells is left out."""
@@ -125,7 +198,7 @@ class Process:
             await self.stop()
             await self._stdout.aclose()
             await self._stderr.aclose()
-            remove(self._home, self._litter)
+            remove_leftovers(self._home, self._litter)
 
     async def _push(self) -> None:
         await self._said_all.wait()
@@ -183,7 +256,7 @@ async def launched(launch: Launch, start: Start) -> Process:
     Its input is a file without a name, not a pipe: it is all there, and at its end, whenever the program looks.
     """
     home = Path(start.session_dir)
-    remove(home, launch.litter)
+    remove_leftovers(home, launch.litter)
     with tempfile.TemporaryFile(dir=start.attempt_dir) as stdin:
         stdin.write(launch.stdin)
         stdin.seek(0)
@@ -200,7 +273,7 @@ async def launched(launch: Launch, start: Start) -> Process:
         except OSError as error:
             raise _unstarted(launch, start, error) from error
     if launch.litter:
-        remember(home, process.pid)
+        note_leftovers(home, process.pid)
     return Process(process, home, launch, confined=start.sandbox is not None)
 
 

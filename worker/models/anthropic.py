@@ -9,11 +9,11 @@ import trio
 
 from protocol.ipc import Provider, Start
 from worker.conversation import Conversation
-from worker.fit import clean
+from worker.entry_limits import clean
 from worker.models import anthropic_wire as wire
-from worker.models.endpoint import CLOSE_SECONDS, NO_KEY, address, broken, failed, http_client, max_tokens, unfinished
-from worker.models.model import ListTools, Live, Reply
-from worker.models.warm_up import NOBODY, START, import_asynchronous, one_tool, rehearse, transport
+from worker.models.model import ListTools, Reply, StreamSink
+from worker.models.sdk_client import CLOSE_SECONDS, NO_KEY, address, broken, failed, http_client, max_tokens, unfinished
+from worker.models.sdk_warmup import NOBODY, START, import_asynchronous, one_tool, rehearse, transport
 
 BASE_URL: Final = "https://api.anthropic.com"
 
@@ -46,7 +46,7 @@ class AnthropicModel:
             http_client=http or http_client(base_url, self._limits),
         )
 
-    async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
         """Ask once, streaming. Raises Failed."""
         await live.progress("asking the model")
         tools = wire.tools(await self._list_tools())

@@ -2,12 +2,15 @@
 
 Its place is a fold over the entries: every reply is one action of the script, except those that note a
 scripted failure. So a script resumes anywhere, and nothing is counted in memory.
+
+A mock script's words: which rule plays, and what its ``${{ }}`` stand for. Pure.
 """
 
 import os
+import re
 import signal
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,10 +18,63 @@ from protocol.agent import Action, MockExit, Rule
 from protocol.instruction import Usage
 from protocol.ipc import Start, ToolCall
 from worker.conversation import Conversation
+from worker.io.base import WorkerIO
 from worker.models.errors import Failed, cause_of
-from worker.models.model import Live, Reply
-from worker.models.script import choose, fill
-from worker.waits import Waits
+from worker.models.model import Reply, StreamSink
+
+_VARIABLE: Final = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
+
+Values = Mapping[str, str]
+
+
+def choose(rules: tuple[Rule, ...], text: str) -> tuple[int, Rule, Values] | None:
+    """The first rule for ``text``, its number, and the values its actions may use. Raises Failed (bad pattern)."""
+    for number, rule in enumerate(rules):
+        if rule.when is None:
+            return number, rule, {"message.text": text}
+        try:
+            match = re.search(rule.when, text)
+        except re.error as error:
+            raise Failed("invalid", f"mock rule {number}: {rule.when!r} is no regular expression: {error}") from error
+        if match:
+            return number, rule, {"message.text": text, **_groups(match)}
+    return None
+
+
+def _groups(match: re.Match[str]) -> dict[str, str]:
+    numbered = {f"match.{i}": group or "" for i, group in enumerate((match[0], *match.groups()))}
+    return numbered | {f"match.{name}": group or "" for name, group in match.groupdict().items()}
+
+
+def fill(action: Action, values: Values) -> Action:
+    """``action`` with its variables replaced, once: values are not expanded again. Raises Failed (unknown name)."""
+    error = action.error
+    return msgspec.structs.replace(
+        action,
+        text=_filled(action.text, values),
+        shell=_filled(action.shell, values),
+        args=_filled(action.args, values),
+        error=msgspec.structs.replace(error, text=_filled(error.text, values)) if error else None,
+    )
+
+
+def _filled(value: Any, values: Values) -> Any:
+    match value:
+        case str() if "${{" in value:
+            return _VARIABLE.sub(lambda match: _value(match[1], values), value)
+        case list():
+            return [_filled(item, values) for item in value]
+        case dict():
+            return {key: _filled(item, values) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _value(name: str, values: Values) -> str:
+    if name not in values:
+        raise Failed("invalid", f"mock script: ${{{{ {name} }}}} is not known here; known: {', '.join(sorted(values))}")
+    return values[name]
+
 
 SHELL: Final = "shell"
 """The name of the call that stands for a script's ``shell``."""
@@ -43,7 +99,7 @@ class MockModel:
         self,
         rules: tuple[Rule, ...],
         counts: Mapping[str, int],
-        waits: Waits,
+        waits: WorkerIO,
         die: Callable[[MockExit], None] = die,
     ) -> None:
         self._rules = rules
@@ -52,7 +108,7 @@ class MockModel:
         self._die = die
         self._armed: tuple[str, Action] | None = None
 
-    async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
         """The next action as a reply. Raises Failed where the script says so, or cannot be played."""
         if self._armed is not None:
             self._fail(*self._armed)

@@ -2,6 +2,8 @@
 
 Reasons to stop are ours, not a vendor's: each adapter has a table from the words it hears to these, and what
 is not in the table goes through unread, so that the loop can name it in its error.
+
+The start of nobody's attempt: what is played before a fork, so that workers share what a first time costs.
 """
 
 import json
@@ -11,9 +13,9 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 
 from protocol.instruction import Count, Usage
-from protocol.ipc import NULL, Entry, Json, ToolCall
+from protocol.ipc import NULL, Entry, Json, Limits, McpAddress, Start, ToolCall
 from worker.conversation import Conversation
-from worker.fit import clean
+from worker.entry_limits import clean
 from worker.models.errors import Failed
 from worker.tool import ToolSpec
 
@@ -38,7 +40,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-class Live(Protocol):
+class StreamSink(Protocol):
     """Where an adapter shows what comes before it is whole. Nothing shown here is durable."""
 
     async def delta(self, text: str) -> None:
@@ -53,7 +55,7 @@ class Live(Protocol):
 class Model(Protocol):
     """Answers conversations. Two of them speak to providers, one plays a script."""
 
-    async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
         """Ask once. ``allowance`` caps the tokens of the answer below the agent's own limit.
 
         Raises Failed. Cancellation closes the connection; what was heard so far is lost.
@@ -86,3 +88,27 @@ def native_of(reply: Entry, dialect: str) -> Any:
     """The native form of ``reply`` if it is of this ``dialect``; None where it must be made from the neutral one."""
     labelled: object = msgspec.json.decode(reply.native)
     return labelled.get(dialect) if isinstance(labelled, dict) else None
+
+
+BLANK: Final = Start(
+    instruction="i0",
+    attempt="i0-0",
+    epoch=0,
+    agent="nobody",
+    space="dm:nobody",
+    backend="mock",
+    model="-",
+    provider=None,
+    system="-",
+    messages=(),
+    message="-",
+    entries=(),
+    limits=Limits(),
+    mcp=McpAddress(url="http://127.0.0.1:9/mcp"),
+    token="-",
+    cwd="/",
+    env={},
+    idempotency_key="-",
+    source_text="-",
+)
+"""No address in it leads anywhere."""

@@ -9,11 +9,11 @@ import trio
 from protocol.ipc import Provider, Start
 from worker.conversation import Conversation
 from worker.models import openai_wire as wire
-from worker.models.endpoint import max_tokens, say, unfinished
 from worker.models.errors import Failed
-from worker.models.model import ListTools, Live, Reply
+from worker.models.model import ListTools, Reply, StreamSink
 from worker.models.openai_client import OpenAIClient
-from worker.models.warm_up import NOBODY, START, import_asynchronous, one_tool, rehearse, transport
+from worker.models.sdk_client import max_tokens, say, unfinished
+from worker.models.sdk_warmup import NOBODY, START, import_asynchronous, one_tool, rehearse, transport
 
 _LIMITS: Final = ("max_tokens", "max_completion_tokens")
 """What the limit of an answer is called: all but OpenAI itself know the first, and its newer models refuse it, wherever
@@ -32,7 +32,7 @@ class OpenAIModel(OpenAIClient):
         super().__init__(start, provider, list_tools, http)
         self._limit = _LIMITS[provider.name == "openai"]
 
-    async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
         """Ask once, streaming; once more where the first way to name the limit was refused. Raises Failed."""
         await live.progress("asking the model")
         request = await self._request(conversation, allowance)
@@ -44,7 +44,7 @@ class OpenAIModel(OpenAIClient):
             limit = {self._limit: max_tokens(self.start.limits, allowance)}
             return await self._asked({**request, **limit}, conversation, live)
 
-    async def _asked(self, request: dict[str, Any], conversation: Conversation, live: Live) -> Reply:
+    async def _asked(self, request: dict[str, Any], conversation: Conversation, live: StreamSink) -> Reply:
         draft = wire.Draft()
         try:
             await self.hear(self.client.chat.completions.create(stream=True, **request), draft, live)

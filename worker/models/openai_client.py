@@ -9,9 +9,9 @@ import openai
 import trio
 
 from protocol.ipc import Provider, Start
-from worker.fit import clean
-from worker.models.endpoint import CLOSE_SECONDS, NO_KEY, address, broken, failed, http_client
-from worker.models.model import ListTools, Live
+from worker.entry_limits import clean
+from worker.models.model import ListTools, StreamSink
+from worker.models.sdk_client import CLOSE_SECONDS, NO_KEY, address, broken, failed, http_client
 
 BASE_URL: Final = "https://api.openai.com/v1"
 
@@ -50,7 +50,7 @@ class OpenAIClient:
             http_client=http or http_client(base_url, start.limits),
         )
 
-    async def hear(self, asked: Awaitable[openai.AsyncStream[Any]], draft: Draft, live: Live) -> None:
+    async def hear(self, asked: Awaitable[openai.AsyncStream[Any]], draft: Draft, live: StreamSink) -> None:
         """Fill ``draft`` with what comes, and show its text. Raises Failed, whose cause is the SDK's own error."""
         try:
             async with await asked as stream:

@@ -5,10 +5,10 @@ from typing import Any, Final
 from protocol.ipc import Start
 from worker.conversation import Conversation
 from worker.models import responses_wire as wire
-from worker.models.endpoint import max_tokens, say, unfinished
 from worker.models.errors import Failed, cause_in, codes_in, message_in
-from worker.models.model import ListTools, Live, Reply
+from worker.models.model import ListTools, Reply, StreamSink
 from worker.models.openai_client import OpenAIClient
+from worker.models.sdk_client import max_tokens, say, unfinished
 
 _LEAST_TOKENS: Final = 16
 """The API refuses a smaller limit."""
@@ -17,7 +17,7 @@ _LEAST_TOKENS: Final = 16
 class ResponsesModel(OpenAIClient):
     """One agent's model there. Keeps nothing at the provider: the whole conversation goes with each request."""
 
-    async def reply(self, conversation: Conversation, allowance: int | None, live: Live) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
         """Ask once, streaming. Raises Failed."""
         await live.progress("asking the model")
         draft = wire.Draft()

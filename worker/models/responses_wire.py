@@ -13,7 +13,7 @@ import msgspec
 from protocol.instruction import Usage
 from protocol.ipc import Entry, ToolCall
 from worker.conversation import Conversation
-from worker.fit import clean
+from worker.entry_limits import clean
 from worker.models.model import CUT, Reply, Stop, native_of, to_native
 from worker.tool import ToolSpec, arguments_json
 

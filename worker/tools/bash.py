@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from protocol.tools import BUILT_IN
-from worker.programs import Programs
-from worker.tool import BACKGROUND, Outcome, Own
+from worker.subprocesses import Subprocesses
+from worker.tool import BACKGROUND, BuiltinTool, Outcome
 from worker.tools.arguments import Arguments, BadArguments, read, spec
 from worker.tools.command import HEAD_BYTES, TAIL_BYTES, Command, run
 
@@ -35,7 +35,7 @@ class Bash:
     """Runs command lines. Each is a shell of its own: a ``cd`` or a variable is gone with it."""
 
     def __init__(
-        self, programs: Programs, *, idempotency_key: str, longest_seconds: float, seconds: float = DEFAULT_SECONDS
+        self, programs: Subprocesses, *, idempotency_key: str, longest_seconds: float, seconds: float = DEFAULT_SECONDS
     ) -> None:
         self._programs = programs
         self._idempotency_key = idempotency_key
@@ -66,7 +66,7 @@ class Bash:
         return Outcome(BACKGROUND.format(pid=pid))
 
 
-def bash(programs: Programs, *, idempotency_key: str, longest_seconds: float) -> Own:
+def bash(programs: Subprocesses, *, idempotency_key: str, longest_seconds: float) -> BuiltinTool:
     """The tool. ``longest_seconds`` bounds what a call may ask for."""
     about = (
         "Run a command line in the working directory. It reads nothing, and what it says on both streams comes back, "
@@ -74,4 +74,4 @@ def bash(programs: Programs, *, idempotency_key: str, longest_seconds: float) ->
         "what it leaves in the background ends with it: a server that later calls need is started by background: true."
     )
     hand = Bash(programs, idempotency_key=idempotency_key, longest_seconds=longest_seconds)
-    return Own(hand=hand, spec=spec("bash", about, BashArguments), read_only=BUILT_IN["bash"].read_only)
+    return BuiltinTool(hand=hand, spec=spec("bash", about, BashArguments), read_only=BUILT_IN["bash"].read_only)

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from worker.programs import Programs, end
+from worker.subprocesses import Subprocesses, end
 from worker.tool import UNKNOWN, Outcome
 
 HEAD_BYTES: Final = 16 * 1024
@@ -62,7 +62,7 @@ class Excerpt:
         return f"{head}\n[... {self._dropped} bytes left out ...]\n{tail}"
 
 
-async def run(programs: Programs, command: Command) -> Outcome:
+async def run(programs: Subprocesses, command: Command) -> Outcome:
     """Run ``command`` to its end, or to that of its time. A failure is a result too.
 
     Cancellation kills its group.

@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from protocol.tools import BUILT_IN
-from worker.tool import Outcome, Own
+from worker.tool import BuiltinTool, Outcome
 from worker.tools.arguments import Arguments, BadArguments, read, spec
-from worker.tools.pattern import BadPattern
-from worker.tools.place import NotAllowed, Place
+from worker.tools.confined_files import ConfinedDir, NotAllowed
+from worker.tools.patterns import BadPattern
 
 
 class FileArguments(Arguments, frozen=True, kw_only=True):
@@ -32,19 +32,19 @@ class FileTool(Generic[A]):
     name: str
     about: str
     asks: type[A]
-    act: Callable[[Place, A], str]
+    act: Callable[[ConfinedDir, A], str]
 
-    def on(self, place: Place) -> Own:
+    def on(self, place: ConfinedDir) -> BuiltinTool:
         """The tool, for the files of ``place``."""
         read_only = BUILT_IN[self.name].read_only
         hand = _Hand(self, place, leaves=read_only)
-        return Own(hand=hand, spec=spec(self.name, self.about, self.asks), read_only=read_only)
+        return BuiltinTool(hand=hand, spec=spec(self.name, self.about, self.asks), read_only=read_only)
 
 
 @dataclass(frozen=True, slots=True)
 class _Hand(Generic[A]):
     tool: FileTool[A]
-    place: Place
+    place: ConfinedDir
     leaves: bool
     """Whether a call that is not waited for any more may be left to itself."""
 

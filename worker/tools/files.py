@@ -1,12 +1,307 @@
-"""FILES: the tools that ``tools: [files]`` switches on."""
+"""FILES: the tools that ``tools: [files]`` switches on.
 
-from typing import Any, Final
+``edit``: one passage of a text file replaced by another, where it is the only one that reads so.
 
-from worker.tools.edit_file import EDIT
-from worker.tools.file_tool import FileTool
-from worker.tools.grep import GREP
-from worker.tools.list_files import LIST
-from worker.tools.read_file import READ
-from worker.tools.write_file import WRITE
+``grep``: lines of text files that a regular expression is found in.
+
+``list``: what is in a folder, or which files below it have a name like this.
+
+``read``: lines of a text file, numbered.
+
+``write``: a file with exactly this content, in place of what was there.
+"""
+
+import os
+import stat
+from io import BytesIO
+from itertools import islice
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from worker.entry_limits import clean
+from worker.tools.confined_files import (
+    LIMIT_BYTES,
+    ConfinedDir,
+    NotAllowed,
+    is_binary,
+    open_regular,
+    read,
+    read_all,
+    replace,
+    shown,
+)
+from worker.tools.directory_walk import Found, Walk
+from worker.tools.file_tool import FileArguments, FileTool
+from worker.tools.patterns import Glob, Lines
+
+_COMPARED_BYTES: Final = 1024 * 1024
+"""Of a file whose words are looked at one by one, to say what is wrong with a passage."""
+
+
+class EditArguments(FileArguments, frozen=True, kw_only=True):
+    """Arguments of edit."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, description="The file, as seen from the working directory.")]
+    old: Annotated[str, msgspec.Meta(min_length=1, description="The passage, exactly as it is in the file.")]
+    new: Annotated[str, msgspec.Meta(description="What stands there afterwards.")]
+    all: Annotated[bool, msgspec.Meta(description="Replace it wherever it is; else it must be there once.")] = False
+
+
+def edit(place: ConfinedDir, asked: EditArguments) -> str:
+    """Replace it. Raises NotAllowed, OSError."""
+    parts = place.for_writing(asked.path)
+    data = read(place, parts)
+    old, new = clean(asked.old).encode(), clean(asked.new).encode()
+    count = 0 if is_binary(data) else data.count(old)
+    if not count:
+        raise NotAllowed(f"it has no such passage{_nearly(data, old)}: read it, and copy what is there")
+    if count > 1 and not asked.all:
+        raise NotAllowed(f"it has that {count} times: give more of what is around it, or say all")
+    if len(data) + count * (len(new) - len(old)) > LIMIT_BYTES:
+        raise NotAllowed(f"it would become larger than {LIMIT_BYTES // 2**20} MiB")
+    replace(place, parts, data.replace(old, new))
+    line = data.count(b"\n", 0, data.index(old)) + 1
+    return f"replaced {count} passages in {shown(parts)}" if count > 1 else f"replaced line {line} of {shown(parts)}"
+
+
+def _nearly(data: bytes, old: bytes) -> str:
+    """What would have made the difference, where it is only this."""
+    if b"\r\n" in data and old.replace(b"\n", b"\r\n") in data:
+        return " (its lines end in CRLF)"
+    if len(data) > _COMPARED_BYTES:
+        return ""
+    squeezed = b" ".join(old.split())
+    return " (but for spaces it has)" if squeezed and squeezed in b" ".join(data.split()) else ""
+
+
+EDIT: Final = FileTool(
+    name="edit",
+    about="Replace a passage of a text file of the working directory. It must be there exactly as given, and once.",
+    asks=EditArguments,
+    act=edit,
+)
+
+
+MATCHES: Final = 200
+LINE_LIMIT: Final = 300
+"""Characters of a line that are shown."""
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=MATCHES, description="At most so many lines.")]
+
+
+class GrepArguments(FileArguments, frozen=True, kw_only=True):
+    """Arguments of grep."""
+
+    pattern: Annotated[str, msgspec.Meta(min_length=1, description="A regular expression (RE2), within a line.")]
+    path: Annotated[str, msgspec.Meta(description="A folder, or one file.")] = "."
+    glob: Annotated[str, msgspec.Meta(min_length=1, description="Only such files: *.py or src/**/*.py.")] | None = None
+    ignore_case: bool = False
+    limit: Limit = MATCHES
+
+
+def grep(place: ConfinedDir, asked: GrepArguments) -> str:
+    """The lines, each with its file and number. Raises as FileTool.act."""
+    lines = Lines(asked.pattern, ignore_case=asked.ignore_case)
+    glob = None if asked.glob is None else Glob(asked.glob)
+    parts = place.find(asked.path)
+    try:
+        walk = Walk(place, parts)
+        return _all(walk, len(parts), lines, glob, asked.limit)
+    except NotADirectoryError:
+        with open(place.open(parts), "rb", buffering=0) as file:
+            found = _hits(shown(parts), read_all(file.fileno()), lines, asked.limit)
+        return "\n".join(found) or "[nothing found]"
+
+
+def _all(walk: Walk, depth: int, lines: Lines, glob: Glob | None, limit: int) -> str:
+    found: list[str] = []
+    for file in walk:
+        if glob is not None and "/".join(file.parts[depth:]) not in glob:
+            continue
+        found += _hits(shown(file.parts), _content(file), lines, limit + 1 - len(found))
+        if len(found) > limit:
+            return "\n".join([*found[:limit], f"[more than {limit} lines]"])
+    if walk.cut:
+        found.append(f"[{walk.cut}]")
+    return "\n".join(found) or "[nothing found]"
+
+
+def _content(file: Found) -> bytes:
+    """What is in it; nothing where it cannot be read, or is too large."""
+    try:
+        with open(open_regular(file.folder, file.name), "rb", buffering=0) as opened:
+            return read_all(opened.fileno())
+    except (OSError, NotAllowed):
+        return b""
+
+
+def _hits(path: str, data: bytes, lines: Lines, limit: int) -> list[str]:
+    if is_binary(data):
+        return [f"{path}: [a binary file matches]"] if next(lines.offsets(data), None) is not None else []
+    found: list[str] = []
+    number, counted, end = 1, 0, -1
+    for offset in lines.offsets(data):
+        if offset <= end:
+            continue  # the same line again
+        number += data.count(b"\n", counted, offset)
+        counted = offset
+        start = data.rfind(b"\n", 0, offset) + 1
+        end = data.find(b"\n", offset)
+        end = len(data) if end < 0 else end
+        line = data[start : min(end, start + 4 * LINE_LIMIT)].decode("utf-8", "replace")
+        found.append(f"{path}:{number}: {line[:LINE_LIMIT].rstrip()}")
+        if len(found) >= limit:
+            break
+    return found
+
+
+GREP: Final = FileTool(
+    name="grep",
+    about="Find lines in the text files of the working directory, by a regular expression.",
+    asks=GrepArguments,
+    act=grep,
+)
+
+
+LIMIT: Final = 1000
+"""Lines of one answer."""
+
+
+class ListArguments(FileArguments, frozen=True, kw_only=True):
+    """Arguments of list."""
+
+    path: Annotated[str, msgspec.Meta(description="The folder, as seen from the working directory.")] = "."
+    glob: Annotated[str, msgspec.Meta(min_length=1, description="Files below it: *.py or src/**/*.py.")] | None = None
+
+
+def listing(place: ConfinedDir, asked: ListArguments) -> str:
+    """The folder's entries; with a ``glob`` the files below it that it stands for. Raises as FileTool.act."""
+    parts = place.find(asked.path)
+    if asked.glob is not None:
+        return _below(Walk(place, parts), len(parts), Glob(asked.glob))
+    folder = place.folder(parts)
+    try:
+        names = sorted(name for name in os.listdir(folder) if not place.hides((*parts, name)))
+        lines = [_line(folder, name) for name in names[:LIMIT]]
+    finally:
+        os.close(folder)
+    return "\n".join([*lines, *([f"[{len(names) - LIMIT} more]"] if len(names) > LIMIT else [])]) or "[empty]"
+
+
+def _below(walk: Walk, depth: int, glob: Glob) -> str:
+    lines: list[str] = []
+    for file in walk:
+        if "/".join(file.parts[depth:]) in glob:
+            if len(lines) == LIMIT:
+                return "\n".join([*lines, "[there are more]"])
+            lines.append(shown(file.parts))
+    if walk.cut:
+        lines.append(f"[{walk.cut}]")
+    return "\n".join(lines) or "[none]"
+
+
+def _line(folder: int, name: str) -> str:
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return shown((name,))
+    if stat.S_ISDIR(found.st_mode):
+        return f"{shown((name,))}/"
+    if stat.S_ISLNK(found.st_mode):
+        return f"{shown((name,))} -> {shown((os.readlink(name, dir_fd=folder),))}"
+    return f"{shown((name,))}  {found.st_size} bytes" if stat.S_ISREG(found.st_mode) else f"{shown((name,))}  [no file]"
+
+
+LIST: Final = FileTool(
+    name="list",
+    about="List a folder of the working directory, or find files below it by a glob.",
+    asks=ListArguments,
+    act=listing,
+)
+
+
+LINES: Final = 2000
+TEXT_LIMIT: Final = 64 * 1024
+"""Characters of one answer."""
+READ_FILE_LINE_LIMIT: Final = 2000
+"""Characters of one line."""
+
+_END: Final = b"\n"
+
+LineNumber = Annotated[int, msgspec.Meta(ge=1, description="The first line to show, from 1.")]
+Count = Annotated[int, msgspec.Meta(ge=1, le=LINES, description="At most so many lines.")]
+
+
+class ReadArguments(FileArguments, frozen=True, kw_only=True):
+    """Arguments of read."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, description="The file, as seen from the working directory.")]
+    offset: LineNumber = 1
+    limit: Count = LINES
+
+
+def show(place: ConfinedDir, asked: ReadArguments) -> str:
+    """The lines asked for. Raises NotAllowed, OSError."""
+    data = read(place, place.find(asked.path))
+    if is_binary(data):
+        return f"[a binary file of {len(data)} bytes]"
+    if not data:
+        return "[an empty file]"
+    count = data.count(b"\n") + (not data.endswith(b"\n"))
+    if asked.offset > count:
+        return f"[there are {count} lines]"
+    shown: list[str] = []
+    room = TEXT_LIMIT
+    lines = islice(BytesIO(data), asked.offset - 1, asked.offset - 1 + asked.limit)
+    for number, line in enumerate(lines, asked.offset):
+        text = f"{number:>6}\t{_cut(line.removesuffix(_END).decode('utf-8', 'replace'))}"
+        room -= len(text) + 1
+        if room < 0 and shown:
+            break
+        shown.append(text)
+    after = asked.offset + len(shown)
+    more = [f"[{count} lines; go on with offset {after}]"] if after <= count else []
+    return "\n".join([*shown, *more])
+
+
+def _cut(line: str) -> str:
+    return (
+        line
+        if len(line) <= READ_FILE_LINE_LIMIT
+        else f"{line[:READ_FILE_LINE_LIMIT]}[... {len(line) - READ_FILE_LINE_LIMIT} more]"
+    )
+
+
+READ: Final = FileTool(
+    name="read",
+    about=f"Read a text file of the working directory: its lines, numbered, {LINES} at most in one call.",
+    asks=ReadArguments,
+    act=show,
+)
+
+
+class WriteArguments(FileArguments, frozen=True, kw_only=True):
+    """Arguments of write."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, description="The file, as seen from the working directory.")]
+    content: Annotated[str, msgspec.Meta(description="All of its text.")]
+
+
+def write(place: ConfinedDir, asked: WriteArguments) -> str:
+    """Write it. Raises NotAllowed, OSError."""
+    parts = place.for_writing(asked.path)
+    data = clean(asked.content).encode()
+    new = replace(place, parts, data)
+    return f"{'made' if new else 'wrote'} {shown(parts)}, {len(data)} bytes"
+
+
+WRITE: Final = FileTool(
+    name="write",
+    about="Write a file of the working directory, in place of what is there; folders above it are made.",
+    asks=WriteArguments,
+    act=write,
+)
+
 
 FILES: Final[tuple[FileTool[Any], ...]] = (READ, WRITE, EDIT, LIST, GREP)

@@ -10,8 +10,8 @@ import trio
 
 from protocol.ipc import Json
 from protocol.tools import ProjectTool, filled, input_schema, placeholders
-from worker.programs import Programs
-from worker.tool import Outcome, Own, ToolSpec
+from worker.subprocesses import Subprocesses
+from worker.tool import BuiltinTool, Outcome, ToolSpec
 from worker.tools.bash import KEY_VARIABLE
 from worker.tools.command import Command, run
 
@@ -33,7 +33,7 @@ class ProjectHand:
 
     tool: ProjectTool
     schema: Mapping[str, Any]
-    programs: Programs
+    programs: Subprocesses
     idempotency_key: str
     longest_seconds: float
 
@@ -57,8 +57,8 @@ class ProjectHand:
 
 
 def project_tool(
-    name: str, tool: ProjectTool, programs: Programs, *, idempotency_key: str, longest_seconds: float
-) -> Own:
+    name: str, tool: ProjectTool, programs: Subprocesses, *, idempotency_key: str, longest_seconds: float
+) -> BuiltinTool:
     """The tool ``name``. ``longest_seconds`` bounds what it says of its time."""
     schema = input_schema(tool.input)
     hand = ProjectHand(
@@ -69,7 +69,7 @@ def project_tool(
         longest_seconds=longest_seconds,
     )
     told = ToolSpec(name=name, description=tool.description, input_schema=Json(msgspec.json.encode(schema)))
-    return Own(hand=hand, spec=told, read_only=tool.read_only)
+    return BuiltinTool(hand=hand, spec=told, read_only=tool.read_only)
 
 
 def misfit(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:

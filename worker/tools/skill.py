@@ -9,12 +9,11 @@ import msgspec
 import trio
 
 from protocol.tools import BUILT_IN, Skill
-from worker.tool import Outcome, Own
+from worker.tool import BuiltinTool, Outcome
 from worker.tools.arguments import Arguments, BadArguments, read, spec
-from worker.tools.content import is_binary
-from worker.tools.content import read as read_file
-from worker.tools.place import NotAllowed, Parts, Place, shown
-from worker.tools.walk import Walk
+from worker.tools.confined_files import ConfinedDir, NotAllowed, Parts, is_binary, shown
+from worker.tools.confined_files import read as read_file
+from worker.tools.directory_walk import Walk
 
 INSTRUCTIONS: Final = "SKILL.md"
 LIST_CHARACTERS: Final = 20_000
@@ -57,18 +56,18 @@ class SkillReader:
             return Outcome(f"{asked.file or INSTRUCTIONS}: {said}", True)
 
 
-def skill(skills: tuple[Skill, ...]) -> Own:
+def skill(skills: tuple[Skill, ...]) -> BuiltinTool:
     """The tool, for ``skills``."""
     room = LIST_CHARACTERS // max(len(skills), 1)
     lines = [f"- {one.name}: {' '.join(one.description.split())[:room]}" for one in skills]
     about = "\n".join([_ABOUT, *lines])
-    return Own(
+    return BuiltinTool(
         hand=SkillReader(skills), spec=spec("skill", about, SkillArguments), read_only=BUILT_IN["skill"].read_only
     )
 
 
 def _instructions(skill: Skill) -> str:
-    place = Place(skill.folder, as_it_is=True)
+    place = ConfinedDir(skill.folder, as_it_is=True)
     text = _body(_trusted(skill, place, (INSTRUCTIONS,)).decode("utf-8", "replace"))
     others = sorted(shown(file.parts) for file in Walk(place, ()) if file.parts != (INSTRUCTIONS,))
     told = [f"- {name}" for name in others[:FILES]]
@@ -77,12 +76,12 @@ def _instructions(skill: Skill) -> str:
 
 
 def _file(skill: Skill, path: str) -> str:
-    place = Place(skill.folder, as_it_is=True)
+    place = ConfinedDir(skill.folder, as_it_is=True)
     data = _trusted(skill, place, place.find(path))
     return f"[a binary file of {len(data)} bytes]" if is_binary(data) else data.decode("utf-8", "replace")
 
 
-def _trusted(skill: Skill, place: Place, parts: Parts) -> bytes:
+def _trusted(skill: Skill, place: ConfinedDir, parts: Parts) -> bytes:
     """The content of a file, as it was trusted. Raises NotAllowed, OSError."""
     data = read_file(place, parts)
     if skill.files.get("/".join(parts)) != hashlib.sha256(data).hexdigest():

@@ -1,1 +1,1 @@
-"""One file per command, each with ``configure(parser)`` and ``run(context) -> int``; interface.cli.table lists them."""
+"""The commands: each ``configure_WORD(parser)`` and ``run_WORD(context) -> int``, from interface.cli.command_table."""

@@ -1,31 +1,245 @@
-"""``awk agent``: the agents of the project as files, and what they know, noted and have to do. Starts no kernel."""
+"""``awk agent``: the agents of the project as files, and what they know, noted and have to do. Starts no kernel.
+
+``awk agent info``: what an agent is, and how much it knows; from its files where no kernel runs.
+
+``awk agent list``: the agents of the project, from its files where no kernel runs.
+
+Where an agent is: its files, the kernel if one runs; and answers that say what was skipped on the way.
+
+A file of an agent that was written, or is in the trash now.
+
+What an agent is: the facts, how much it knows, and its definition.
+"""
 
 import argparse
-from typing import Final
+import json
+import os
+from collections.abc import Callable
+from typing import Any, Final
 
+import msgspec
+
+from interface import offline
+from interface.cli.commands.ls import agents_lines
 from interface.cli.context import Context
-from interface.cli.verbs import Verb, Verbs
+from interface.cli.output import Screen, escape, one_line
+from interface.cli.subcommands import Subcommand, Subcommands, name_argument
+from interface.client import Client, quoted
+from interface.context.agent_dir import AgentDir, agent_name, find_agent
+from interface.context.memory import find
+from interface.context.notes import read_notes
+from interface.context.todo import read_todos
+from interface.discovery import URL
+from interface.failure import Failure, Unreachable
+from protocol.agent_files import ContextCounts
+from protocol.agent_layout import agent_file, default_dir
+from protocol.agent_memory import TIERS
+from protocol.yaml_writer import block
 
-VERBS: Final = Verbs(
-    "interface.cli.agent_verbs",
+VERBS: Final = Subcommands(
+    "agent",
     (
-        Verb("list", "list the agents of the project"),
-        Verb("info", "show what an agent is"),
-        Verb("create", "write the file of a new agent"),
-        Verb("edit", "change the file of an agent, in an editor or by KEY=VALUE"),
-        Verb("delete", "move an agent and its context to the trash"),
-        Verb("memory", "show or change what an agent knows"),
-        Verb("notes", "show or add notes of an agent"),
-        Verb("todo", "show or change what an agent has to do"),
+        Subcommand("list", "list the agents of the project"),
+        Subcommand("info", "show what an agent is"),
+        Subcommand("create", "write the file of a new agent", file="agent_create"),
+        Subcommand("edit", "change the file of an agent, in an editor or by KEY=VALUE", file="agent_edit"),
+        Subcommand("delete", "move an agent and its context to the trash", file="agent_edit"),
+        Subcommand("memory", "show or change what an agent knows", file="agent_context"),
+        Subcommand("notes", "show or add notes of an agent", file="agent_context"),
+        Subcommand("todo", "show or change what an agent has to do", file="agent_context"),
     ),
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_agent(parser: argparse.ArgumentParser) -> None:
     """VERB and what it takes."""
     VERBS.configure(parser)
 
 
-def run(context: Context) -> int:
+def run_agent(context: Context) -> int:
     """Do it."""
     return VERBS.run(context)
+
+
+def configure_list(parser: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+
+
+def run_list(context: Context) -> int:
+    """Print every agent and where it is defined."""
+    return context.answer(_agents(context), agents_lines)
+
+
+def _agents(context: Context) -> bytes:
+    if context.environ.get(URL):
+        return context.kernel().get("/agents")
+    try:
+        return context.find_kernel().get("/agents")
+    except Unreachable as error:
+        context.out.note(context.why_down(error))
+        return offline.agent_list(context.project.root)
+
+
+def running_kernel(context: Context) -> Client | None:
+    """The kernel of this project; None where none runs. Starts nothing.
+
+    Raises Failure where the environment names a kernel that is not there, or of another project: its agents are not
+    the files here.
+    """
+    if not context.environ.get(URL):
+        try:
+            return context.find_kernel()
+        except Unreachable:
+            return None
+    client = context.kernel()
+    about: dict[str, Any] = json.loads(client.get("/status")).get("kernel") or {}
+    if about.get("project") != context.project.root:
+        text = f"{URL} names the kernel of another project: {about.get('project')}"
+        raise Failure("usage", text, f"unset {URL}, or give --project")
+    return client
+
+
+def place_of(context: Context, name: str) -> AgentDir:
+    """Where the agent's file and context are, without a kernel. Raises Failure."""
+    root = context.project.root
+    try:
+        return find_agent(root, name)
+    except Failure as failure:
+        if failure.code != "unknown_agent":
+            raise
+    return place_in(root, json.loads(offline.agent_info(context.environ, root, name)))
+
+
+def note_unread(context: Context, what: str) -> None:
+    """Say that what was just kept is for people so far: no agent's prompt has it."""
+    context.out.note(f"note: {what} is kept, and agents do not read it yet")
+
+
+def place_of_file(context: Context, name: str) -> AgentDir:
+    """As ``place_of``, for who does not need to know what the file says: it may be wrong."""
+    try:
+        return place_of(context, name)
+    except Failure as failure:
+        file = agent_file(name)
+        if failure.code != "bad_definition" or not os.path.lexists(os.path.join(context.project.root, file)):
+            raise
+        return AgentDir(context.project.root, name, file, default_dir(name))
+
+
+def place_in(root: str, info: dict[str, Any]) -> AgentDir:
+    """The place of an agent that a document (AgentInfo) describes."""
+    name = str(info["name"])
+    context: dict[str, Any] = info["definition"].get("context") or {}
+    return AgentDir(root, name, str(info["file"]), str(context.get("dir") or default_dir(name)))
+
+
+def answer(context: Context, document: msgspec.Struct, view: Callable[..., list[str]], *more: object) -> int:
+    """Print ``document``, and on stderr what was skipped on the way to it."""
+    for line in getattr(document, "skipped", ()):
+        context.out.note(f"skipped: {one_line(line)}")
+    return context.answer(msgspec.json.encode(document), view, *more)
+
+
+def configure_info(parser: argparse.ArgumentParser) -> None:
+    """NAME."""
+    name_argument(parser)
+
+
+def run_info(context: Context) -> int:
+    """Print it. The kernel's document, with the counts of its context added where that lies here."""
+    info: dict[str, Any] = json.loads(_info(context, context.args.name))
+    info["context"] = _counts(context, info)
+    return context.answer(json.dumps(info, ensure_ascii=False).encode("utf-8", "replace"), agent_info_lines)
+
+
+def _info(context: Context, name: str) -> bytes:
+    path = f"/agents/{quoted(name)}"
+    if context.environ.get(URL):
+        return context.kernel().get(path)
+    try:
+        return context.find_kernel().get(path)
+    except Unreachable as error:
+        agent_name(name)
+        context.out.note(context.why_down(error))
+        return offline.agent_info(context.environ, context.project.root, name)
+
+
+def _counts(context: Context, info: dict[str, Any]) -> object:
+    """What the context holds; None for an agent without one, and where the kernel may be another project's."""
+    if info["file"] is None or context.environ.get(URL):
+        return None
+    try:
+        return msgspec.to_builtins(counts(place_in(context.project.root, info)))
+    except Failure as failure:
+        context.out.note(f"skipped: {one_line(failure.text)}")
+        return None
+
+
+def counts(place: AgentDir) -> ContextCounts:
+    """How much the context at ``place`` holds. Raises Failure."""
+    tiers = [kept.entry.tier for kept in find(place).kept]
+    done = [item.done for item in read_todos(place).items]
+    return ContextCounts(
+        dir=place.directory,
+        memory={tier: tiers.count(tier) for tier in TIERS},
+        notes=len(read_notes(place).notes),
+        todo={"open": done.count(False), "done": done.count(True)},
+    )
+
+
+def agent_file_lines(body: bytes, _screen: Screen) -> list[str]:
+    """One line: the file; after a deletion how to get it back."""
+    told: dict[str, Any] = json.loads(body)
+    if "file" in told:
+        return [one_line(str(told["file"]))]
+    deleted = f"deleted {told['agent']}"
+    return [one_line(f"{deleted}; get it back: {told['restore']}" if told["restore"] else deleted)]
+
+
+_SANDBOX: Final = {
+    "off": "off: what it runs can do what you can do",
+    "on": "on: what it runs sees its project and the system, and nothing else of yours",
+    "missing": "on, but bubblewrap is not installed: it is refused work",
+}
+
+
+def agent_info_lines(body: bytes, screen: Screen) -> list[str]:
+    """Facts first, then the definition as a file would have it."""
+    info: dict[str, Any] = json.loads(body)
+    reason = f" ({info['reason']})" if info.get("reason") else ""
+    until = f" until {info['until']}" if info.get("until") else ""
+    facts = {
+        "file": info["file"] or "none: it lives until the kernel stops",
+        "state": f"{info['state']}{until}{reason}",
+        "workspaces": ", ".join(info.get("workspaces") or ()) or "none",
+        "sandbox": _SANDBOX.get(str(info.get("sandbox")), str(info.get("sandbox"))),
+        "limits": _limits(info["definition"].get("limits") or {}),
+        **_context(info.get("context")),
+    }
+    definition = {key: value for key, value in info["definition"].items() if key not in {"name", "entry"}}
+    return [
+        screen.style(one_line(info["name"]), "bold"),
+        *(f"  {name + ':':<12} {one_line(text)}" for name, text in facts.items()),
+        "",
+        *(escape(line) for line in block(definition)),
+    ]
+
+
+def _limits(limits: dict[str, Any]) -> str:
+    """What ends an attempt that uses more, with all that it starts."""
+    memory, processes = limits.get("memory"), limits.get("processes")
+    said = [f"{memory / 2**20:.0f} MiB of memory" if memory else "", f"{processes} processes" if processes else ""]
+    return ", ".join(filter(None, said)) or "none"
+
+
+def _context(counts: dict[str, Any] | None) -> dict[str, str]:
+    if counts is None:
+        return {}
+    memory = ", ".join(f"{count} {tier}" for tier, count in counts["memory"].items() if count)
+    todo = counts["todo"]
+    return {
+        "context": str(counts["dir"]),
+        "memory": memory or "nothing",
+        "notes": str(counts["notes"]),
+        "todo": f"{todo['open']} open, {todo['done']} done",
+    }

@@ -1,20 +1,103 @@
-"""``awk channel``: what was said in a workflow."""
+"""``awk channel``: what was said in a workflow.
+
+``awk clear``: what was said and done in a space is removed, and no byte of it is kept.
+
+``awk peek``: the latest messages of an agent or a workflow.
+
+What a clear removed.
+"""
 
 import argparse
+import json
 
-from interface.cli import conversation
+import msgspec
+
+from interface.cli import channel_view
+from interface.cli.confirm import can_ask
 from interface.cli.context import Context
-from interface.cli.targets import workflow_target
+from interface.cli.output import Screen, one_line
+from interface.cli.parsing import json_flag, target_argument
+from interface.cli.targets import target, workflow_target
+from interface.client import new_key, quoted
+from interface.failure import Failure
+from protocol.api.agents import Cleared
+from protocol.target import Target
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_channel(parser: argparse.ArgumentParser) -> None:
     """@WORKFLOW and how much of it."""
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="the workflow")
     parser.add_argument("--run", metavar="RUN", help="only what was said in that run (r12), also an earlier one")
-    conversation.configure(parser)
+    channel_view.configure(parser)
 
 
-def run(context: Context) -> int:
+def run_channel(context: Context) -> int:
     """Print its messages: of its newest run, or of the one that is asked for."""
     space = workflow_target(context.args.target).space
-    return conversation.show(context, space, run=context.args.run)
+    return channel_view.show(context, space, run=context.args.run)
+
+
+def configure_clear(parser: argparse.ArgumentParser) -> None:
+    """TARGET, which run of it, and whether to ask."""
+    target_argument(parser)
+    parser.add_argument("--run", metavar="RUN", help="of a workflow only this run (r12; default: all its runs)")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    json_flag(parser)
+
+
+def run_clear(context: Context) -> int:
+    """Ask, and clear. Where nobody can answer only --yes does: what is removed does not come back."""
+    asked = target(context.args.target)
+    if asked.workflow is not None and asked.agent is not None:
+        hint = f"clear the channel: @{asked.workflow}:{asked.tag}"
+        raise Failure("bad_target", f"{asked.agent} has no space of its own in a workflow", hint)
+    run: str | None = context.args.run
+    if run is not None and asked.workflow is None:
+        raise Failure("usage", f"--run is of a workflow, and {asked} is an agent")
+    if not _may_clear(context, str(asked) if run is None else f"{asked} in {run}"):
+        raise Failure("failed", "nothing was cleared")
+    query = "" if run is None else f"?run={quoted(run)}"
+    answer = context.kernel().post(f"/spaces/{quoted(asked.space)}/clear{query}", {}, key=new_key())
+    return context.answer(answer, cleared_lines)
+
+
+def _may_clear(context: Context, name: str) -> bool:
+    if context.args.yes:
+        return True
+    if not can_ask(context):
+        raise Failure("usage", f"nothing of {name} comes back once it is cleared", "say --yes to clear it all the same")
+    context.out.ask(f"remove all that was said to {name}, and how it was answered, for good? [y/N] ")
+    return context.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def configure_peek(parser: argparse.ArgumentParser) -> None:
+    """[TARGET] and how much of it."""
+    parser.add_argument(
+        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: the only one)"
+    )
+    channel_view.configure(parser)
+
+
+def run_peek(context: Context) -> int:
+    """Print the messages: a direct conversation, a channel, or the part of a channel that concerns an agent."""
+    asked = target(context.args.target or _the_only_one(context))
+    only = asked.agent if asked.workflow is not None else None
+    return channel_view.show(context, asked.space, only)
+
+
+def _the_only_one(context: Context) -> str:
+    """The workflow that runs, or the project's agent, where there is one only. Raises Failure otherwise."""
+    client = context.kernel()
+    running = [row for row in json.loads(client.get("/workflows"))["workflows"] if row["state"] == "running"]
+    names = [str(Target(None, row["name"], row["tag"])) for row in running]
+    names = names or [row["name"] for row in json.loads(client.get("/agents"))["agents"]]
+    client.close()
+    if len(names) != 1:
+        raise Failure("usage", "peek at whom?", f"one of: {', '.join(names)}" if names else "there are no agents yet")
+    return names[0]
+
+
+def cleared_lines(body: bytes, _screen: Screen) -> list[str]:
+    """One line."""
+    done = msgspec.json.decode(body, type=Cleared)
+    return [one_line(f"cleared {done.space}: {done.messages} messages, {done.instructions} instructions")]

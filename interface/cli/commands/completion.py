@@ -1,23 +1,44 @@
-"""``awk completion``: a script by which a shell completes our words, options, files and live targets."""
+"""``awk completion``: a script by which a shell completes our words, options, files and live targets.
+
+``awk _complete KIND``: for our shell scripts. One candidate a line; silent, whatever goes wrong.
+"""
 
 import argparse
 from importlib import import_module
 
-from interface.cli.completion.takes import all_commands
+from interface.cli.completion.candidates import candidates
+from interface.cli.completion.spec import all_commands
 from interface.cli.context import Context
 from interface.cli.exits import Exit
+from interface.cli.output import one_line
+from interface.failure import Failure
 
 SHELLS = ("bash", "zsh", "fish")
 PROGRAMS = ("agent-worker", "awk")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_completion(parser: argparse.ArgumentParser) -> None:
     """Which shell."""
     parser.add_argument("shell", choices=SHELLS, help="whose script to print; its first lines say where to put it")
 
 
-def run(context: Context) -> int:
+def run_completion(context: Context) -> int:
     """Print the script."""
     script = import_module(f"interface.cli.completion.{context.args.shell}").script
     context.out.lines(script(tuple(all_commands(context.program)), PROGRAMS).rstrip("\n").split("\n"))
+    return Exit.OK
+
+
+def configure_complete(parser: argparse.ArgumentParser) -> None:
+    """KIND."""
+    parser.add_argument("kind", metavar="KIND", help="what is wanted: target, agent, workflow, instruction ...")
+
+
+def run_complete(context: Context) -> int:
+    """Print what there is."""
+    try:
+        found = candidates(context, context.args.kind)
+    except Failure:
+        found = []
+    context.out.lines(one_line(word) for word in found)
     return Exit.OK

@@ -1,24 +1,22 @@
 """``awk help [COMMAND|TOPIC]``: the overview, a command's own help, or a topic."""
 
 import argparse
-from importlib import import_module
 
+from interface.cli.command_table import BY_WORD, COMMANDS, meant_command
 from interface.cli.context import Context
 from interface.cli.help import TOPICS, overview
 from interface.cli.parsing import parser_for
-from interface.cli.slips import meant_command
-from interface.cli.table import BY_WORD, COMMANDS
 from interface.failure import Failure
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_help(parser: argparse.ArgumentParser) -> None:
     """What to explain."""
     parser.add_argument(
         "words", nargs="*", metavar="COMMAND|TOPIC", help="a command, or a topic that the overview names"
     )
 
 
-def run(context: Context) -> int:
+def run_help(context: Context) -> int:
     """Print it. Raises Failure (usage) where nothing is known of it."""
     words: list[str] = context.args.words
     if not words:
@@ -26,7 +24,7 @@ def run(context: Context) -> int:
     elif words[0] in TOPICS:
         context.out.lines(TOPICS[words[0]])
     elif command := BY_WORD.get(words[0]):
-        parser = parser_for(command, context.program, import_module(command.module).configure)
+        parser = parser_for(command, context.program, command.load()[0])
         try:
             parser.parse_args([*words[1:], "--help"])  # that of a verb (help agent create) where there is one
         except SystemExit:

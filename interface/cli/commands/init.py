@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+from interface.cli.commands.validate import header, write_schemas
 from interface.cli.context import Context
 from interface.cli.exits import Exit
-from interface.cli.schemas import header, write_schemas
 from interface.failure import Failure
 
 EXAMPLES: Final = Path(__file__).parent.parent / "examples"
@@ -14,13 +14,13 @@ DEFAULT: Final = "hello"
 LIST: Final = "list"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_init(parser: argparse.ArgumentParser) -> None:
     """Which example."""
     about = f"which one (default: {DEFAULT}); list: only say which there are"
     parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=about)
 
 
-def run(context: Context) -> int:
+def run_init(context: Context) -> int:
     """Print every file that was written, or the examples there are."""
     if context.args.example == LIST:
         context.out.lines(f"{name:<10} {_about(name)}" for name in _names())

@@ -1,16 +1,97 @@
-"""``awk providers``: where models come from."""
+"""``awk providers``: where models come from.
+
+``awk backends``: what can run an agent.
+
+Backends: a table of what is installed and what each can do, then what is missing and how to get it.
+
+A list of flat records the kernel answers with, columns in the order it names them (providers, backends).
+"""
 
 import argparse
+import json
+from typing import Any, Final
 
 from interface.cli.context import Context
+from interface.cli.output import Screen, one_line, table
 from interface.cli.parsing import json_flag
+from interface.failure import Unreachable
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_providers(parser: argparse.ArgumentParser) -> None:
     """No arguments of its own."""
     json_flag(parser)
 
 
-def run(context: Context) -> int:
+def run_providers(context: Context) -> int:
     """Print the providers this project can use."""
-    return context.answer(context.kernel().get("/providers"), "records")
+    return context.answer(context.kernel().get("/providers"), records_lines)
+
+
+def configure_backends(parser: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+    json_flag(parser)
+
+
+def run_backends(context: Context) -> int:
+    """Print the backends, what of them is installed, and what they can do.
+
+    The kernel's word counts, for it is its PATH that workers get; without one, the PATH here is the next one's.
+    """
+    return context.answer(_document(context), backends_lines)
+
+
+def _document(context: Context) -> bytes:
+    try:
+        return context.find_kernel().get("/backends")
+    except Unreachable as error:
+        from interface.offline import backend_list  # noqa: PLC0415  (most often a kernel is there)
+
+        context.out.note(f"{context.why_down(error)}: a kernel that you start from here would see this")
+        return backend_list(context.environ)
+
+
+_ABILITIES: Final = {
+    "steps": "STEPS",
+    "resume": "RESUME",
+    "permission_prompt": "ASKS",
+    "budget": "BUDGET",
+    "system_prompt": "PROMPT",
+    "daemon_check": "DAEMON",
+}
+"""Keys of a row -> heads of their columns."""
+
+
+def backends_lines(body: bytes, screen: Screen) -> list[str]:
+    """One line for each backend, and one for each that cannot be used here."""
+    rows: list[dict[str, Any]] = json.loads(body)["backends"]
+    head = ["NAME", "VERSION", *_ABILITIES.values(), "WHERE"]
+    shown = table(head, [_cells(row) for row in rows], screen)
+    return [*shown, *(one_line(f"{row['name']}: {row['missing']}") for row in rows if row["missing"])]
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    version = row["version"] or ("-" if row["available"] else "missing")
+    return [row["name"], version, *(row[key] for key in _ABILITIES), row["path"] or "-"]
+
+
+def records_lines(body: bytes, screen: Screen) -> list[str]:
+    """The first list in the document, one line for each of its records."""
+    document: dict[str, Any] = json.loads(body)
+    records = next((value for value in document.values() if isinstance(value, list)), [])
+    names = list(dict.fromkeys(name for record in records for name in record))
+    rows = [[_text(record.get(name)) for name in names] for record in records]
+    return table([name.upper().replace("_", " ") for name in names], rows, screen) if rows else ["none"]
+
+
+def _text(value: object) -> str:
+    match value:
+        case None | "" | []:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return ", ".join(_text(item) for item in value)
+        case str():
+            return value
+        case _:
+            return json.dumps(value)

@@ -1,6 +1,10 @@
 """``awk run``: a workflow from kickoff to quiescence; its conversation as it happens, its report at the end.
 
 The result on stdout is the conversation, or the report with ``--json``; whatever is not it goes to stderr.
+
+``awk run --dry-run``: what would start; needs no kernel, runs nothing, and asks for no trust.
+
+What a run would start, for people.
 """
 
 import argparse
@@ -9,21 +13,59 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from interface.cli.amount import tokens, usd
-from interface.cli.asking import can_ask
+import msgspec
+
+from interface.cli.commands.send import as_line, as_result, retry_notes
+from interface.cli.confirm import can_ask
 from interface.cli.context import Context
-from interface.cli.delivery import as_line, as_result, retry_notes
-from interface.cli.duration import duration
 from interface.cli.exits import Exit, Interrupted
-from interface.cli.output import OutputLost
-from interface.cli.parsing import continue_flag, json_flag, jsonl_flag, tag_flag, trust_flag, update_flag
-from interface.cli.rehearsal import rehearse
-from interface.cli.running import Run
+from interface.cli.output import OutputLost, Screen, escape, one_line
+from interface.cli.parsing import (
+    continue_flag,
+    duration,
+    json_flag,
+    jsonl_flag,
+    tag_flag,
+    tokens,
+    trust_flag,
+    update_flag,
+    usd,
+)
+from interface.cli.run_stream import Run
 from interface.cli.signals import interruptible
 from interface.client import quoted
+from interface.event_follow import Expired
 from interface.failure import Failure, Unreachable
-from interface.follow import Expired
 from interface.sse import ServerEvent
+from protocol.inspection import Plan, PlannedMember, PlannedStep
+
+
+def rehearse(context: Context) -> int:
+    """Print the plan of the run that was asked for. Raises Failure where it could not begin."""
+    from interface.offline import ask  # noqa: PLC0415  (needs subprocess; a run does not)
+
+    given = {"--max-cost": context.args.max_cost, "--exit-code-from": context.args.exit_code_from}
+    document = ask(
+        context.environ,
+        "plan",
+        "--project",
+        context.project.root,
+        "--tag",
+        context.args.tag,
+        "--state",
+        context.project.state,
+        *(f"{flag}={value}" for flag, value in given.items() if value is not None),
+        "--",
+        context.workflow(context.args.workflow),
+        *context.params,
+    )
+    if context.args.json or context.args.jsonl:
+        context.out.document(document)
+        return 0
+
+    context.out.lines(plan_lines(document, context.out.screen))
+    return 0
+
 
 CANCEL_SECONDS: Final = 30.0
 """How long a cancelled run may take to end: the workers' stop ladder, and some."""
@@ -33,7 +75,7 @@ APPROVALS: Final = ("auto", "ask", "all", "deny")
 """As protocol.agent.Approval, which costs msgspec."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_run(parser: argparse.ArgumentParser) -> None:
     """FILE or NAME, and how."""
     parser.add_argument(
         "workflow",
@@ -66,7 +108,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     jsonl_flag(parser)
 
 
-def run(context: Context) -> int:
+def run_run(context: Context) -> int:
     """Returns the report's exit code; 129, 130 or 143 where it was interrupted."""
     if context.args.dry_run:
         return rehearse(context)
@@ -118,8 +160,8 @@ def _show(context: Context, event: ServerEvent) -> None:
         return
     if event.type == "accepted":
         return
-    from interface.cli.views.events import asked_line, decode, event_line, failure_lines, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
-    from interface.cli.views.messages import message_lines  # noqa: PLC0415  (as above)
+    from interface.cli.channel_view import message_lines  # noqa: PLC0415  (as above)
+    from interface.cli.event_view import asked_line, decode, event_line, failure_lines, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
 
     decoded = decode(event.data)
     wanted = asked_line(decoded, context.program, attended=_can_be_approved(context))
@@ -143,10 +185,10 @@ def _conclude(context: Context, report: bytes) -> int:
     elif context.args.json:
         context.out.document(report)
     else:
-        from interface.cli.views.report import lines  # noqa: PLC0415  (JSON needs no msgspec)
+        from interface.cli.commands.runs import report_lines  # noqa: PLC0415  (JSON needs no msgspec)
 
         left = _left_something(context, json.loads(report))
-        context.out.notes(lines(report, context.out.error_screen, left=left))
+        context.out.notes(report_lines(report, context.out.error_screen, left=left))
     return Exit.OK if context.args.fail_on == "never" else int(json.loads(report)["exit_code"])
 
 
@@ -192,3 +234,49 @@ def _detach(context: Context, running: Run, request: Mapping[str, object]) -> in
     else:
         context.out.lines([running.name])
     return Exit.OK
+
+
+_INDENT = "  "
+
+
+def plan_lines(body: bytes, screen: Screen) -> list[str]:
+    """The plan, part by part; parts that are empty are left out, but for the kickoff."""
+    plan = msgspec.json.decode(body, type=Plan)
+    params = [f"{name}: {_value(value)}" for name, value in plan.params.items()]
+    kickoff = ["none: the agents would wait"] if plan.kickoff is None else escape(plan.kickoff).rstrip().split("\n")
+    verdict = [f"the approval {one_line(plan.verdict)}; a no is exit code 8"] if plan.verdict else []
+    parts = [
+        ("agents", [_member(member, screen) for member in plan.members]),
+        ("params", params),
+        ("setup would run", [_step(step) for step in plan.setup]),
+        (f"kickoff, to {', '.join(plan.wakes) or 'nobody'}", kickoff),
+        ("decided by", verdict),
+        ("needs trust", [one_line(demand) for demand in plan.trust]),
+        ("missing here", [one_line(fault) for fault in plan.missing]),
+    ]
+    head = f"{one_line(plan.run)} would start from {one_line(plan.path)}; nothing was run"
+    return [head, *(line for title, part in parts if part for line in _part(title, part, screen))]
+
+
+def _part(title: str, part: list[str], screen: Screen) -> list[str]:
+    style = "red" if title.startswith("missing") else "bold"
+    return [screen.style(f"{title}:", style), *(f"{_INDENT}{line}".rstrip() for line in part)]
+
+
+def _member(member: PlannedMember, screen: Screen) -> str:
+    of = f" (agent {member.ref})" if member.ref not in (None, member.name) else ""
+    runs = " ".join(part for part in (member.backend, one_line(member.model)) if part)
+    where = f" at {one_line(member.base_url)}" if member.base_url else ""
+    key = f", key from {' or '.join(f'${name}' for name in member.keys)}" if member.keys else ""
+    state = "" if member.ready else screen.style(" (not set)", "red")
+    return f"{member.name}{of}: {runs}{where}{key}{state}"
+
+
+def _value(value: object) -> str:
+    """As ``${{ params.x }}`` becomes it."""
+    return str(value).lower() if isinstance(value, bool) else one_line(str(value))
+
+
+def _step(step: PlannedStep) -> str:
+    becomes = f"  # becomes ${{{{ {step.bind} }}}}" if step.bind else ""
+    return f"{one_line(step.shell)}{becomes}"

@@ -1,20 +1,234 @@
-"""``awk send``: a message to an agent or a channel; with ``--wait``, until what it caused has ended."""
+"""``awk send``: a message to an agent or a channel; with ``--wait``, until what it caused has ended.
+
+An answer as it is written: deltas onto stdout, and nothing twice.
+
+``awk ask``: a message, and its answer as it is written.
+
+``awk serve``: a message, and its answer as one JSON document; for scripts.
+
+A message on its way: sent once however often it is tried, and waited for through restarts of the kernel.
+
+What instructions answered: the text of each, with its agent's name where there are several.
+"""
 
 import argparse
+import contextlib
 import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
 
-from interface.cli import delivery
+import msgspec
+
+from interface.cli.confirm import can_ask
 from interface.cli.context import Context
-from interface.cli.duration import duration
-from interface.cli.exits import Exit
-from interface.cli.parsing import json_flag, message_argument, target_argument
+from interface.cli.exits import Exit, worst
+from interface.cli.output import Screen, escape, one_line
+from interface.cli.parsing import duration, json_flag, jsonl_flag, message_argument, target_argument
 from interface.cli.targets import target
-from interface.cli.views import results as view
-from interface.client import REQUEST_SECONDS
-from interface.failure import Failure
+from interface.cli.trust_prompt import with_trust
+from interface.client import REQUEST_SECONDS, SILENCE_SECONDS, Client, Stream, new_key
+from interface.event_follow import Expired, Follower
+from interface.failure import Failure, Unreachable
+from interface.instruction_wait import TURNS, InstructionWait
+from interface.sse import ServerEvent
+from protocol.api.messages import InstructionResult, SendReceipt, SendReport
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+class AnswerStream:
+    """Prints the deltas of one instruction through ``write`` (which escapes), and at the end what they left out."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._segment = ""
+        self._over = False
+        self._printed = False
+
+    def delta(self, text: str) -> None:
+        """More of the reply that is being written."""
+        if self._over:
+            self._break_line()
+            self._segment, self._over = "", False
+        self._segment += text
+        self._printed = True
+        self._write(text)
+
+    def reply_ended(self) -> None:
+        """This reply is whole, or given up; a delta that follows belongs to the next."""
+        self._over = bool(self._segment)
+
+    def finish(self, text: str) -> None:
+        """The answer is ``text``: print it unless it is what the last reply showed."""
+        if text.strip() and self._segment.strip() != text.strip():
+            self._break_line()
+            self._write(text)
+            self._segment, self._printed = text, True
+        self._break_line()
+
+    def _break_line(self) -> None:
+        if self._printed and not self._segment.endswith("\n"):
+            self._write("\n")
+            self._segment += "\n"
+
+
+def results_lines(body: bytes, screen: Screen) -> list[str]:
+    """The answers."""
+    results = msgspec.json.decode(body, type=SendReport).results
+    if len(results) == 1:
+        return text_lines(results[0])
+    return [
+        line for result in results for line in [screen.style(f"{escape(result.agent)}:", "bold"), *text_lines(result)]
+    ]
+
+
+def text_lines(result: InstructionResult) -> list[str]:
+    """The text of one answer; no line for none."""
+    return escape(result.text).rstrip("\n").split("\n") if result.text.strip() else []
+
+
+def complaints(body: bytes) -> list[str]:
+    """One line for each instruction that was not done, for stderr."""
+    results = msgspec.json.decode(body, type=SendReport).results
+    return [_complaint(result) for result in results if result.status != "done"]
+
+
+def _complaint(result: InstructionResult) -> str:
+    who = f"error: {escape(result.agent)}: {result.instruction_id}"
+    if result.status != "waiting":
+        why = f" ({escape(result.cause)})" if result.cause and result.cause != result.status else ""
+        again = f"\n  hint: awk retry {result.instruction_id}" if result.status in {"dead", "failed"} else ""
+        after = f" after {result.attempts} attempts" if result.attempts > 1 else ""
+        return f"{who} ended {result.status}{why}{after}{again}"
+    return f"{who} waits: {_wait(str(result.waits_for), result.unasked)}"
+
+
+def held_lines(held: Mapping[str, str], unasked: Mapping[str, str]) -> list[str]:
+    """What a message became that only a person can let go on. ``unasked``: of those, who waits for which key."""
+    return [f"note: {escape(one)} waits: {_wait(reason, unasked.get(one))}" for one, reason in held.items()]
+
+
+def _wait(reason: str, unasked: str | None) -> str:
+    return escape(f"{unasked}; {_KEYLESS}" if unasked else _WAITS.get(reason, reason))
+
+
+_KEYLESS: Final = "restart --kernel, from a shell where it is set, hands it on"
+"""A kernel has the environment of whoever started it, for as long as it lives."""
+
+
+_WAITS: Final = MappingProxyType(
+    {
+        "credentials": "its provider refused the key; set another one, then restart --kernel from that shell",
+        "quota": "its provider's quota is used up; resume the agent once there is more",
+        "approval": "you have to approve what it wants to do; pending lists it",
+        "budget": "its budget is used up; continue grants it once more",
+        "hops": "a limit of its workflow was reached; continue grants it once more",
+        "paused": "it is paused; resume lets it go on",
+        "stopped": "its agent was stopped; resume lets it go on",
+        "error": "its agent is in error; ps shows why, reset clears it",
+    }
+)
+"""What only a person can end -> what it is, and what to do."""
+
+
+def receipt_lines(body: bytes) -> list[str]:
+    """A message that was accepted and is not waited for."""
+    receipt = msgspec.json.decode(body, type=SendReceipt)
+    return [" ".join((receipt.message_id, *receipt.instruction_ids))]
+
+
+def post_once(
+    context: Context, path: str, body: Mapping[str, object], wait_seconds: float | None
+) -> tuple[bytes, Client]:
+    """POST ``body``; where the kernel goes away meanwhile, once more to the next one, with the same key.
+
+    Asks for trust where that is needed and a person is there.
+    """
+
+    def post(asked: Mapping[str, object]) -> tuple[bytes, Client]:
+        key = new_key()
+        client = context.started_kernel()
+        try:
+            return client.post(path, asked, key=key, wait_seconds=wait_seconds), client
+        except Unreachable:
+            context.out.note("note: the kernel went away; asking again")
+        client = context.started_kernel()
+        return client.post(path, asked, key=key, wait_seconds=wait_seconds), client
+
+    return with_trust(context, body, post)
+
+
+def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float | None = None) -> InstructionWait:
+    """The results of ``ids``; only those there are, once ``timeout_seconds`` have passed."""
+    outcomes = InstructionWait(ids, attended=can_ask(context), tell=lambda event: context.out.notes(retry_notes(event)))
+    if not ids:
+        return outcomes
+    follower = Follower(
+        connect=context.returning_kernel,
+        query={"type": ",".join(sorted(TURNS))},
+        clock=context.clock,
+        say=context.out.note,
+        deadline=None if timeout_seconds is None else context.clock.now() + timeout_seconds,
+    )
+    with contextlib.suppress(Expired):
+        outcomes.wait(follower)
+    return outcomes
+
+
+def retry_notes(event: ServerEvent) -> list[str]:
+    """That an attempt failed and another one follows, where the event tells of that."""
+    if event.type != "instruction.queued":
+        return []
+    told = json.loads(event.data)
+    data = told.get("data") or {}
+    if data.get("n") is None:
+        return []
+    then = f"attempt {data['n'] + 1} of {data['tries']} follows" if data.get("tries") else "it is tried again"
+    why = one_line(
+        f"{told.get('agent')}: {told.get('instruction')}: {data.get('cause')}: {data.get('text') or 'no word'}"
+    )
+    return [f"note: {why}; {then}"]
+
+
+def report(receipt: dict[str, Any], outcomes: InstructionWait) -> bytes:
+    """The document of ``send --wait``, ``ask`` and ``serve`` (protocol.api.SendReport)."""
+    kept = {name: receipt[name] for name in ("message_id", "instruction_ids")}
+    return json.dumps({"schema": "awk/send/1", **kept, "results": outcomes.results}).encode()
+
+
+def finish(context: Context, body: bytes) -> int:
+    """Say on stderr what was not done. Returns the worst of the results."""
+    context.out.lines(())
+    for complaint in complaints(body):
+        context.out.note(complaint)
+    return worst(json.loads(body)["results"])
+
+
+def timed_out(outcomes: InstructionWait) -> Failure:
+    """What a wait ends with that ended by its deadline."""
+    still = outcomes.open
+    return Failure("timeout", f"{', '.join(still)} not done in time; the work goes on", f"look with: show {still[0]}")
+
+
+def as_line(event: ServerEvent, wall_seconds: float) -> str:
+    """An event as one line of ``--jsonl``: every line has a type, a schema and a time, spelled as the kernel spells."""
+    if event.type != "accepted":
+        return event.data.replace("{", '{"schema":"awk/event/1",', 1)
+    return _line("accepted", {"schema": "awk/accepted/1", **json.loads(event.data)}, wall_seconds)
+
+
+def as_result(document: bytes, wall_seconds: float) -> bytes:
+    """The last line of ``--jsonl``: the report, with a type and a time like every line before it."""
+    return _line("result", json.loads(document), wall_seconds).encode()
+
+
+def _line(kind: str, document: dict[str, Any], wall_seconds: float) -> str:
+    at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(wall_seconds))}.{int(wall_seconds % 1 * 1000):03}Z"
+    return json.dumps({"type": kind, "at": at, **document}, ensure_ascii=False, separators=(",", ":"))
+
+
+def configure_send(parser: argparse.ArgumentParser) -> None:
     """TARGET MESSAGE."""
     target_argument(parser)
     message_argument(parser)
@@ -23,25 +237,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     json_flag(parser)
 
 
-def run(context: Context) -> int:
+def run_send(context: Context) -> int:
     """Print the receipt, or the answers."""
     if context.args.timeout is not None and not context.args.wait:
         raise Failure("usage", "--timeout goes with --wait")
     body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
-    answer, client = delivery.post_once(context, "/messages", body, REQUEST_SECONDS)
+    answer, client = post_once(context, "/messages", body, REQUEST_SECONDS)
     client.close()
     receipt = json.loads(answer)
     _tell_unwoken(context, receipt)
     if not context.args.wait:
-        context.out.notes(view.held_lines(receipt.get("held", {}), receipt.get("unasked", {})))
-        context.out.document(answer) if context.args.json else context.out.lines(view.receipt_lines(answer))
+        context.out.notes(held_lines(receipt.get("held", {}), receipt.get("unasked", {})))
+        context.out.document(answer) if context.args.json else context.out.lines(receipt_lines(answer))
         return Exit.OK
-    outcomes = delivery.await_outcomes(context, receipt["instruction_ids"], context.args.timeout)
-    document = delivery.report(receipt, outcomes)
-    context.answer(document, "results")
-    code = delivery.conclude(context, document)
+    outcomes = await_outcomes(context, receipt["instruction_ids"], context.args.timeout)
+    document = report(receipt, outcomes)
+    context.answer(document, results_lines)
+    code = finish(context, document)
     if outcomes.open:
-        context.out.error(delivery.timed_out(outcomes))
+        context.out.error(timed_out(outcomes))
         return Exit.TIMEOUT
     return code
 
@@ -51,3 +265,102 @@ def _tell_unwoken(context: Context, receipt: dict[str, list[str]]) -> None:
         context.out.note(f"note: over the limit of eight mentions, not woken: {', '.join(receipt['not_woken'])}")
     if not receipt["instruction_ids"]:
         context.out.note("note: this wakes nobody; mention an agent (@name) to wake it")
+
+
+def configure_ask(parser: argparse.ArgumentParser) -> None:
+    """TARGET MESSAGE."""
+    target_argument(parser)
+    message_argument(parser)
+    json_flag(parser)
+    jsonl_flag(parser)
+
+
+def run_ask(context: Context) -> int:
+    """Print the answer while it comes."""
+    conversation = _Answer(context)
+    body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
+    if can_ask(context):  # who may approve a call is there
+        body["attended"] = True
+    try:
+        with with_trust(context, body, partial(_open, context)) as stream:
+            for event in stream:
+                conversation.show(event)
+                if conversation.receipt:
+                    stream.wait_at_most(SILENCE_SECONDS)
+                if event.type == "result":
+                    return conversation.end(event.data.encode())
+    except Unreachable as error:
+        if conversation.receipt is None:
+            raise Failure(
+                "no_kernel", f"the kernel went away before it took the message: {error}", "try again"
+            ) from error
+    return conversation.resume()
+
+
+def _open(context: Context, body: Mapping[str, object]) -> Stream:
+    return context.started_kernel().stream("/run", body, key=new_key())
+
+
+class _Answer:
+    """What is known of the answer so far, and how it is shown."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._plain = not (context.args.json or context.args.jsonl)
+        self._stream = AnswerStream(context.out.text)
+        self.receipt: dict[str, Any] | None = None
+
+    def show(self, event: ServerEvent) -> None:
+        """Take note of the event, and print it if that is asked for."""
+        if event.type == "accepted":
+            self.receipt = {"instruction_ids": [], **json.loads(event.data)}
+        if not event.data or event.type == "result":
+            return
+        if not self._context.args.jsonl:
+            self._context.out.notes(retry_notes(event))
+        if self._context.args.jsonl:
+            self._context.out.document(as_line(event, self._context.clock.wall()))
+        elif self._plain and self.receipt and len(self.receipt["instruction_ids"]) == 1:
+            self._show_text(event)
+
+    def _show_text(self, event: ServerEvent) -> None:
+        if event.type == "delta":
+            self._stream.delta(str(json.loads(event.data)["data"].get("text", "")))
+        elif event.type in {"instruction.step", "attempt.ended"}:
+            self._stream.reply_ended()
+
+    def end(self, document: bytes) -> int:
+        """Print what is left to print. Returns the exit code."""
+        results = json.loads(document)["results"]
+        if self._context.args.json:
+            self._context.out.document(document)
+        elif self._context.args.jsonl:
+            self._context.out.document(as_result(document, self._context.clock.wall()))
+        elif len(results) == 1:
+            self._stream.finish(str(results[0]["text"]))
+        else:
+            self._context.answer(document, results_lines)
+        return finish(self._context, document)
+
+    def resume(self) -> int:
+        """The stream is lost, the message is not: wait for what comes of it."""
+        if self.receipt is None:
+            raise Failure("no_kernel", "the kernel ended the stream before it took the message", "try again")
+        self._context.out.note("note: lost the kernel; the answer comes whole when it is back")
+        outcomes = await_outcomes(self._context, self.receipt["instruction_ids"])
+        return self.end(report(self.receipt, outcomes))
+
+
+def configure_serve(parser: argparse.ArgumentParser) -> None:
+    """TARGET MESSAGE."""
+    target_argument(parser)
+    message_argument(parser)
+    parser.add_argument("--json", action="store_true", help="what it does anyway")
+
+
+def run_serve(context: Context) -> int:
+    """Print the answer when it is there."""
+    body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
+    answer, _ = post_once(context, "/serve", body, None)
+    context.out.document(answer)
+    return finish(context, answer)

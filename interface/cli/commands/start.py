@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Final
 
-from interface.cli.consent import with_consent
 from interface.cli.context import Context
-from interface.cli.escape import one_line
 from interface.cli.exits import Exit
+from interface.cli.output import one_line
 from interface.cli.parsing import continue_flag, tag_flag, trust_flag, update_flag
+from interface.cli.trust_prompt import with_trust
 from interface.client import Client, new_key
 from interface.failure import Failure, Unreachable
 
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_start(parser: argparse.ArgumentParser) -> None:
     """[FILE|NAME] and how."""
     parser.add_argument(
         "workflow", metavar="FILE|NAME", nargs="?", help="a workflow to start (default: only the kernel)"
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--foreground", action="store_true", help="stay, log to stderr, end with the kernel")
 
 
-def run(context: Context) -> int:
+def run_start(context: Context) -> int:
     """Return once the kernel answers, and the workflow runs."""
     if context.params and context.args.workflow is None:
         raise Failure("usage", "parameters after -- need a workflow to go to")
@@ -71,7 +71,7 @@ def _start_workflow(context: Context, client: Client, workflow: str) -> None:
     def post(asked: Mapping[str, object]) -> bytes:
         return client.post("/workflows", asked, key=new_key(), wait_seconds=None)
 
-    row: dict[str, Any] = json.loads(with_consent(context, body, post))
+    row: dict[str, Any] = json.loads(with_trust(context, body, post))
     members = ", ".join(str(name) for name in row.get("members", ()))
     context.out.lines([one_line(f"{row['name']}:{row['tag']} runs: {members}")])
 

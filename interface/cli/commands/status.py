@@ -1,19 +1,33 @@
-"""``awk status``: whether the kernel, or a workflow, is up. Starts nothing; exit 3 if down, 1 if it cannot write."""
+"""``awk status``: whether the kernel, or a workflow, is up. Starts nothing; exit 3 if down, 1 if it cannot write.
+
+``awk stats``: what work took, by agent, workspace and model.
+
+What work took: a table each for agents, workspaces and models, and the sum.
+
+Whether the kernel is up, and what it holds.
+"""
 
 import argparse
 import json
 from typing import Final
 
+import msgspec
+
 from interface.cli.context import Context
 from interface.cli.exits import Exit
+from interface.cli.output import Screen, one_line, table, width
 from interface.cli.parsing import json_flag
+from interface.cli.process_table import age
 from interface.cli.targets import target_query
 from interface.failure import Unreachable
+from protocol.api.kernel import HeldAgent, StatusReport
+from protocol.api.usage import UsageReport, UsageRow
+from protocol.api.workflows import WorkflowRow
 
 _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":{},"workflows":[]}'
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_status(parser: argparse.ArgumentParser) -> None:
     """[TARGET]."""
     parser.add_argument(
         "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: the kernel and all)"
@@ -21,17 +35,123 @@ def configure(parser: argparse.ArgumentParser) -> None:
     json_flag(parser)
 
 
-def run(context: Context) -> int:
+def run_status(context: Context) -> int:
     """Print what the kernel says of itself, or that there is none."""
     query = target_query(context.args.target)
     try:
         document = context.find_kernel().get("/status", query)
-        context.answer(document, "status")
+        context.answer(document, status_lines)
         report = json.loads(document)
         if report["state"] == "down":
             return Exit.NOT_RUNNING
         return Exit.FAILED if report.get("storage") else Exit.OK
     except Unreachable as error:
-        context.answer(_DOWN, "status")
+        context.answer(_DOWN, status_lines)
         context.out.note(context.why_down(error))
         return Exit.NOT_RUNNING
+
+
+def configure_stats(parser: argparse.ArgumentParser) -> None:
+    """[TARGET]."""
+    parser.add_argument(
+        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all work)"
+    )
+    json_flag(parser)
+
+
+def run_stats(context: Context) -> int:
+    """Print instructions by how they ended, steps, tokens, cost and time worked, over all that is kept."""
+    query = target_query(context.args.target)
+    return context.answer(context.kernel().get("/usage", query), stats_lines)
+
+
+_COUNTS = ("done", "incomplete", "failed", "dead", "cancelled")
+_OUTCOMES = ("OPEN", *(status.upper() for status in _COUNTS))
+_NUMBERS = (*_OUTCOMES, "STEPS", "IN", "OUT", "CACHE", "COST$", "SECONDS")
+
+
+def stats_lines(body: bytes, screen: Screen) -> list[str]:
+    """Seconds are worked, not waited. ``+?`` behind a cost: there is more, of which nobody knows the price.
+
+    On a screen that is too narrow outcomes that nothing had are left out first.
+    """
+    report = msgspec.json.decode(body, type=UsageReport)
+    if not report.total.instructions:
+        return ["no work was given"]
+    whole = _tables(report, Screen(), frozenset())
+    if screen.width is None or max(map(width, whole)) <= screen.width:
+        return _tables(report, screen, frozenset())
+    counts = dict(zip(_OUTCOMES, _cells(report.total, "")[1:], strict=False))
+    return _tables(report, screen, frozenset(title for title, count in counts.items() if count == "0"))
+
+
+def _tables(report: UsageReport, screen: Screen, without: frozenset[str]) -> list[str]:
+    parts = [("AGENT", report.rows), ("WORKSPACE", report.workflows), ("MODEL", report.models)]
+    shown: list[str] = []
+    for title, rows in parts:
+        if rows:
+            last = [_cells(report.total, "total")] if title == "AGENT" and len(rows) > 1 else []
+            header = [title, *_NUMBERS]
+            places = [place for place, name in enumerate(header) if name not in without]
+            cells = [[row[place] for place in places] for row in (*(_cells(row, row.key) for row in rows), *last)]
+            shown += ["", *table([header[place] for place in places], cells, screen, right=frozenset(_NUMBERS))]
+    return shown[1:]
+
+
+def _cells(row: UsageRow, name: str) -> list[str]:
+    usage = row.usage
+    return [
+        name,
+        str(row.instructions - sum(row.ended.values())),
+        *(str(row.ended.get(status, 0)) for status in _COUNTS),
+        str(row.steps),
+        str(usage.input_tokens + usage.cache_write_tokens),
+        str(usage.output_tokens),
+        str(usage.cache_read_tokens),
+        _cost(row),
+        f"{row.worked_seconds:.1f}",
+    ]
+
+
+def _cost(row: UsageRow) -> str:
+    more = "+?" if row.unpriced else ""
+    if row.usage.cost_usd is None:
+        return "unknown" if more else "-"
+    return f"{row.usage.cost_usd:.4f}{more}"
+
+
+_COLOURS: Final = {"up": "green", "degraded": "yellow", "down": "red"}
+
+
+def status_lines(body: bytes, screen: Screen) -> list[str]:
+    """The kernel, the agents by state, the workflows."""
+    report = msgspec.json.decode(body, type=StatusReport)
+    if report.kernel is None:
+        return [screen.style(report.state, "red")]
+    kernel = report.kernel
+    agents = ", ".join(f"{count} {one_line(state)}" for state, count in report.agents.items() if count)
+    gone = report.state == "down"  # the kernel is up: what was asked about does not run
+    state, since = ("not running", "") if gone else (str(report.state), f" for {age(kernel.uptime_seconds)}")
+    return [
+        f"{screen.style(state, _COLOURS[report.state])}{since}",
+        f"  kernel    {kernel.pid} at {one_line(kernel.url)}, version {one_line(kernel.version)}",
+        f"  project   {one_line(kernel.project)}",
+        f"  agents    {agents or 'none'}",
+        *([f"  {screen.style('notice', 'yellow')}    {one_line(report.notice)}"] if report.notice else ()),
+        *(_held(agent) for agent in report.held),
+        *(_workflow(row) for row in report.workflows),
+        *(f"  broken    {one_line(f'{one.path}:{one.line}:{one.column}: {one.message}')}" for one in report.broken),
+    ]
+
+
+def _held(agent: HeldAgent) -> str:
+    """Why one agent does nothing; only a workspace is worth naming."""
+    where = f"@{agent.space}" if agent.space and not agent.space.startswith("dm:") else ""
+    why = f": {agent.reason}" if agent.reason else ""
+    until = f" until {agent.until}" if agent.until else ""
+    return f"  {one_line(agent.state):<9} {one_line(agent.name + where + until + why)}"
+
+
+def _workflow(row: WorkflowRow) -> str:
+    state = "paused" if row.paused else row.state
+    return f"  workflow  {one_line(row.name)}:{one_line(row.tag)} {state}: {one_line(', '.join(row.members))}"

@@ -8,12 +8,12 @@ from interface.cli.parsing import json_flag
 from protocol.version import VERSION
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_version(parser: argparse.ArgumentParser) -> None:
     """No arguments of its own."""
     json_flag(parser)
 
 
-def run(context: Context) -> int:
+def run_version(context: Context) -> int:
     """Print it."""
     if context.args.json:
         context.out.document(json.dumps({"schema": "awk/version/1", "version": VERSION}))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
-from interface.cli.completion.takes import Takes, Values
+from interface.cli.completion.spec import Takes, Values
 
 _FUNCTIONS: Final = r"""
 _agent_worker_offer() {

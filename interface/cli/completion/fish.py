@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from interface.cli.completion.takes import Option, Takes, Values
+from interface.cli.completion.spec import Option, Takes, Values
 
 _HEAD: Final = r"""# fish completion; in ~/.config/fish/config.fish: agent-worker completion fish | source
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
-from interface.cli.completion.takes import Option, Takes, Values
+from interface.cli.completion.spec import Option, Takes, Values
 
 _HEAD: Final = r"""#compdef PROGRAMS
 # zsh completion; in ~/.zshrc, after compinit: source <(agent-worker completion zsh)

@@ -1,22 +1,126 @@
-"""The stream of events: from any seq on, filtered, resumable."""
+"""The stream of events: from any seq on, filtered, resumable.
+
+Server-sent events: how an event looks on the wire, and how a reader follows the log without a gap.
+
+A reader subscribes first and then reads what it missed from the store, so nothing falls between the two. Durable
+events it was too slow for are read again from the store; only live ones are lost, and it is told how many.
+"""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Any, Final
+
+import trio
 
 from kernel.api.context import Services
-from kernel.api.http.route import Call, Stream
-from kernel.api.http.sse import PING, begin, follow, frame, stored
-from kernel.store import events
-from kernel.store.events import EventFilter
+from kernel.api.http.route import Request, Stream
+from kernel.store import feed
+from kernel.store.feed import EventFilter
+from kernel.store.transaction import rfc3339
 from protocol.errors import Refused
+from protocol.events import Event
+from protocol.text import encode_json
+
+PING_SECONDS: Final = 15.0
+BATCH: Final = 200
+"""Events read from the store at a time."""
+PING: Final = b": ping\n\n"
+BYE: Final = "bye"
+
+
+def frame(event: Event | None) -> bytes:
+    """One event; None is a sign of life. JSON has no raw line breaks, so no text can forge an event (fault HF13)."""
+    if event is None:
+        return PING
+    head = b"" if event.seq is None else b"id: %d\n" % event.seq
+    return b"%sevent: %s\ndata: %s\n\n" % (head, event.type.encode(), encode_json(event))
+
+
+def document(name: str, body: Any) -> bytes:
+    """One event that carries a document of the API."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), encode_json(body))
+
+
+def goodbye(now_ms: int) -> Event:
+    """The last event of every stream of a server that stops. Published, it wakes those that wait for the next one."""
+    return Event(type=BYE, at=rfc3339(now_ms))
+
+
+async def stored(services: Services, after: int, upto: int, wanted: EventFilter) -> AsyncGenerator[Event, None]:
+    """Wanted events after seq ``after`` up to ``upto``, from the store."""
+    last = after
+    while last < upto:
+        batch = await services.reader.read(feed.since, last, BATCH, wanted)
+        for event in batch:
+            if event.seq is not None and event.seq <= upto:
+                yield event
+        if len(batch) < BATCH:
+            return
+        last = batch[-1].seq or upto
+
+
+async def follow(services: Services, after: int, wanted: EventFilter) -> AsyncGenerator[Event | None, None]:
+    """Wanted events after seq ``after``, in order, and then those that come, until ``bye``.
+
+    None where nothing happened for PING_SECONDS. What is no longer kept is announced as ``gap``.
+    """
+    with services.feed.subscribe(wanted=lambda event: event.type == BYE or passes(wanted, event)) as live:
+        last, gap = begin(services, after)
+        if gap is not None:
+            yield gap
+        behind = True
+        while not services.closing.is_set():
+            if behind:
+                upto = services.reader.now(feed.kept).newest
+                async with aclosing(stored(services, last, upto, wanted)) as missed:
+                    async for event in missed:
+                        yield event
+                last, behind = max(last, upto), False
+            comes: Event | None = None
+            with trio.move_on_after(PING_SECONDS):
+                comes = await anext(live)
+            if comes is None or comes.type == "lagged":
+                behind = comes is not None
+                yield comes
+            elif comes.type == BYE:
+                break
+            elif comes.seq is None or comes.seq > last:
+                last = comes.seq or last
+                yield comes
+        yield goodbye(services.now_ms())
+
+
+def passes(wanted: EventFilter, event: Event) -> bool:
+    """The test that the store makes on stored events, for one that was published."""
+    return event.type == wanted.beside or (
+        wanted.space in (None, event.space)
+        and wanted.agent in (None, event.agent)
+        and (wanted.type is None or event.type in wanted.type.split(","))
+        and wanted.instruction in (None, event.instruction)
+    )
+
+
+def begin(services: Services, after: int) -> tuple[int, Event | None]:
+    """Where a reader that has everything up to ``after`` goes on, and the gap before that if there is one."""
+    kept = services.reader.now(feed.kept)
+    if after > kept.newest:
+        return kept.newest, _gap(services, kept.newest + 1, after)
+    if after + 1 < kept.oldest:
+        return kept.oldest - 1, _gap(services, after + 1, kept.oldest - 1)
+    return after, None
+
+
+def _gap(services: Services, first: int, last: int) -> Event:
+    return Event(type="gap", at=rfc3339(services.now_ms()), data={"from": first, "to": last})
+
 
 _FOLLOW = {"1": True, "true": True, "0": False, "false": False}
 
 
-async def stream(services: Services, call: Call[None]) -> Stream:
+async def stream(services: Services, call: Request[None]) -> Stream:
     """GET /events: after ``Last-Event-ID`` (or ``since``), else from now on; ``follow=0`` ends at the newest."""
     wanted = EventFilter(**{name: call.query.get(name) for name in EventFilter._fields})
-    newest = services.reader.now(events.kept).newest
+    newest = services.reader.now(feed.kept).newest
     after = _resume_at(call.last_event_id) if call.last_event_id else call.number("since", newest)
     followed = _FOLLOW.get(call.query.get("follow", "1"))
     if followed is None:

@@ -1,42 +1,52 @@
-"""Instructions: how one went, what has not ended, what was given up."""
+"""Instructions: how one went, what has not ended, what was given up.
+
+What people do to one instruction: take it back, have it tried again, have it done before the others.
+"""
+
+from collections.abc import Callable
 
 from kernel.agents.prompt import Prompt
 from kernel.api.context import Services
-from kernel.api.http.paging import page_of
-from kernel.api.http.route import Call
+from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.spaces import space_of
-from kernel.store import instructions, prompts, shown
-from kernel.store.clock_text import optional_rfc3339
-from kernel.store.prompts import FrozenPrompt
-from kernel.workflows.assembled import assembled
+from kernel.api.responses import Response
+from kernel.store import entries, instruction_views, instructions
+from kernel.store.entries import FrozenPrompt
+from kernel.store.idempotency import RequestKey
+from kernel.store.transaction import Transaction, optional_rfc3339
+from kernel.store.transitions import close, steering
+from kernel.store.transitions.steering import dismiss
+from kernel.workflows.instruction_prompt import assembled
 from kernel.workflows.member_definition import definition_for
 from protocol.api.instructions import (
     Dead,
+    DeadCleared,
     InstructionInfo,
     InstructionList,
     InstructionRow,
     PromptMessage,
     PromptReport,
+    RetryRequest,
 )
 from protocol.errors import Refused
 from protocol.names import name_of, place_of
 
 
-async def show(services: Services, call: Call[None]) -> InstructionInfo:
+async def show(services: Services, call: Request[None]) -> InstructionInfo:
     """GET /instructions/:id."""
-    found = await services.reader.read(shown.info, call.args["id"], services.now_ms())
+    found = await services.reader.read(instruction_views.info, call.args["id"], services.now_ms())
     if found is None:
         raise _unknown(call.args["id"])
     return found
 
 
-async def prompt(services: Services, call: Call[None]) -> PromptReport:
+async def prompt(services: Services, call: Request[None]) -> PromptReport:
     """GET /instructions/:id/prompt: as its first entry answered it; before that, as it would be assembled now."""
     name = call.args["id"]
-    asked = services.reader.now(shown.addressed, name)
+    asked = services.reader.now(instruction_views.addressed, name)
     if asked is None:
         raise _unknown(name)
-    kept = services.reader.now(prompts.prompt_of, name)
+    kept = services.reader.now(entries.prompt_of, name)
     if kept is None and asked.begun:
         raise Refused("not_found", f"the prompt of {name} is no longer kept")
     if kept is None:
@@ -56,7 +66,7 @@ def _unknown(name: str) -> Refused:
     return Refused("not_found", f"there is no instruction {name[:40]!r}", hint="ids look like i7")
 
 
-async def unended(services: Services, call: Call[None]) -> InstructionList:
+async def list_(services: Services, call: Request[None]) -> InstructionList:
     """GET /instructions?space=: what has not ended there; without a space, anywhere."""
     space = space_of(services, call.query["space"]) if "space" in call.query else None
     page = page_of(call, "after", "i")
@@ -84,6 +94,47 @@ async def unended(services: Services, call: Call[None]) -> InstructionList:
     )
 
 
-async def dead(services: Services, call: Call[None]) -> Dead:
+async def dead(services: Services, call: Request[None]) -> Dead:
     """GET /dead?limit=&before=."""
     return await services.reader.read(instructions.dead, page_of(call, "before", "i"))
+
+
+async def cancel(services: Services, call: Request[None]) -> Response:
+    """POST /instructions/:id/cancel. A worker that has it is stopped; it can write no more from this commit on."""
+    return await _change(services, call.args["id"], call.request_key, close.cancel)
+
+
+async def retry(services: Services, call: Request[RetryRequest]) -> Response:
+    """POST /instructions/:id/retry {fresh}: what failed or is dead goes back into its lane."""
+    fresh = call.body.fresh
+
+    def change(tx: Transaction, instruction: str) -> None:
+        steering.retry(tx, instruction, fresh=fresh)
+
+    return await _change(services, call.args["id"], call.request_key, change)
+
+
+async def dismiss_all(services: Services, call: Request[None]) -> Response:
+    """POST /dead/clear: what failed for good until now is listed no more."""
+
+    def make(tx: Transaction) -> DeadCleared:
+        return DeadCleared(instructions=dismiss(tx))
+
+    return Response(200, await services.writer.commit(once, call.request_key, make, status=200))
+
+
+async def promote(services: Services, call: Request[None]) -> Response:
+    """POST /instructions/:id/promote: to the most urgent lane, where the oldest is first."""
+    return await _change(services, call.args["id"], call.request_key, steering.promote)
+
+
+async def _change(
+    services: Services, instruction: str, key: RequestKey | None, change: Callable[[Transaction, str], None]
+) -> Response:
+    def make(tx: Transaction) -> InstructionInfo:
+        change(tx, instruction)
+        info = instruction_views.info(tx.conn, instruction, tx.now_ms)
+        assert info is not None, instruction
+        return info
+
+    return Response(200, await services.writer.commit(once, key, make, status=200))

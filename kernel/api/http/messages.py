@@ -1,33 +1,103 @@
-"""Messages: say something to an agent or in a workspace, and see what became of it."""
+"""Messages: say something to an agent or in a workspace, and see what became of it.
+
+Whether a message may set an agent to work: what its file would run needs somebody's trust (promise P19).
+
+The answer is kept for exactly the files it was given for: an edit, however small, has them read again. Without
+that, every message would cost the parsing of YAML.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from kernel.agents.catalog import Catalog
-from kernel.agents.trust import Say
+from kernel.agents import trust
+from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
+from kernel.agents.project import PROJECT_FILES
+from kernel.agents.resources import belongings
+from kernel.agents.trust import TrustRequest, agent_units, demands
 from kernel.api.context import Services
-from kernel.api.http.not_running import not_running
-from kernel.api.http.route import Call
-from kernel.api.http.vouch import vouched
+from kernel.api.http.route import Request
+from kernel.api.http.workflows import not_running
 from kernel.rule.draft import Draft
-from kernel.store import messages, standing, workflows
-from kernel.store.commits.append import Appended, append
-from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.source.diagnostics import BadDefinition
+from kernel.source.files import Signature, signature
+from kernel.store import agents, instructions, messages, workflows
+from kernel.store.agents import AgentSpec, put_agents
+from kernel.store.idempotency import RequestKey
+from kernel.store.instructions import all_unasked
 from kernel.store.reader import Reader
-from kernel.store.requests import RequestKey
-from kernel.store.unasked import all_unasked
+from kernel.store.transitions.append import Appended, append
+from protocol.agent import AgentDefinition
 from protocol.api.messages import MessageReport, SendReceipt, SendRequest
 from protocol.api.runs import RunRequest
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import AgentKey, number_of
+from protocol.project import ProjectDefinition
 from protocol.target import Target, TargetRejected, parse_target
+from protocol.trust import TrustUnit
+
+_definition: Final = msgspec.json.Decoder(AgentDefinition)
 
 
-async def send(services: Services, call: Call[SendRequest]) -> SendReceipt:
+def require_trust(services: Services, name: str, say: TrustRequest) -> tuple[str, ...]:
+    """What a message to ``name`` may have it do this time, to be kept with its work.
+
+    Whoever makes an agent at run time vouches for it; what ``say`` says counts for a file. One that is wrong now counts
+    as it was when it was right last. Raises Untrusted, and BadDefinition where it never was right.
+    """
+    try:
+        return _vouched(services, name, say)
+    except BadDefinition:
+        record = services.reader.now(agents.row, name)
+        if record is None or record.origin != "file" or record.definition is None:
+            raise
+        definition = _definition.decode(record.definition)
+        return trust.require_trust(_units_of(definition, services.catalog.kept_project(), services.catalog.root), say)
+
+
+def _vouched(services: Services, name: str, say: TrustRequest) -> tuple[str, ...]:
+    catalog = services.catalog
+    root = catalog.root
+    own = signature(f"{root}/{AGENTS}/{name}{SUFFIX}")
+    if own is None and name in catalog.names():  # defined elsewhere: by the project file
+        return trust.require_trust(_units_of(catalog.agent(name).definition, catalog.project(), root), say)
+    if own is None:
+        return _of_ephemeral(services, name)
+    project = tuple(signature(f"{root}/{file}") for file in PROJECT_FILES)
+    return trust.require_trust(_units_of(*_read(root, name, own, project), root), say)
+
+
+def _of_ephemeral(services: Services, name: str) -> tuple[str, ...]:
+    record = services.reader.now(agents.row, name)
+    if record is not None and record.origin == "file":
+        services.catalog.agent(name)  # its file is gone: refused, with the names there are
+    if record is None or record.definition is None or record.origin != "ephemeral":
+        return ()
+    return demands(_definition.decode(record.definition), services.catalog.project())
+
+
+@lru_cache(maxsize=1024)
+def _read(
+    root: Path, name: str, _own: Signature, _project: tuple[Signature | None, ...]
+) -> tuple[AgentDefinition, ProjectDefinition]:
+    catalog = Catalog(root)
+    project = catalog.project()
+    return catalog.agent(name, project).definition, project
+
+
+def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> tuple[TrustUnit, ...]:
+    """Other files may have a say in it, and are read each time. Raises BadDefinition for them."""
+    return agent_units(definition, project, belongings(definition, project, root))
+
+
+async def send(services: Services, call: Request[SendRequest]) -> SendReceipt:
     """POST /messages: durable when it is answered."""
     body = call.body
-    appended = await say(services, body.to, body.text, call.request_key, say_of(services, body))
-    stands = services.reader.now(standing.of, appended.instruction_ids, services.now_ms())
+    appended = await deliver(services, body.to, body.text, call.request_key, say_of(services, body))
+    stands = services.reader.now(instructions.of, appended.instruction_ids, services.now_ms())
     held = {str(one): str(how.reason) for one, how in stands.items() if how.kind == "person"}
     keyless = [one for one, reason in held.items() if reason == "credentials"]
     return SendReceipt(
@@ -39,7 +109,7 @@ async def send(services: Services, call: Call[SendRequest]) -> SendReceipt:
     )
 
 
-async def report(services: Services, call: Call[None]) -> MessageReport:
+async def show(services: Services, call: Request[None]) -> MessageReport:
     """GET /messages/:id: the message and its receipts."""
     seq = number_of(call.args["id"], "m")
     found = None if seq is None else services.reader.now(messages.report, seq)
@@ -48,7 +118,7 @@ async def report(services: Services, call: Call[None]) -> MessageReport:
     return found
 
 
-async def say(services: Services, to: str, text: str, key: RequestKey | None, trust: Say) -> Appended:
+async def deliver(services: Services, to: str, text: str, key: RequestKey | None, trust: TrustRequest) -> Appended:
     """Append what the user says to ``to``. The key and its answer are recorded in the same transaction.
 
     What the file of an agent would run needs trust here; in a workspace the start of its workflow asked for it.
@@ -61,7 +131,7 @@ async def say(services: Services, to: str, text: str, key: RequestKey | None, tr
         raise Refused("bad_request", "the message is empty")
     grant: tuple[str, ...] = ()
     if target.workflow is None:
-        grant = vouched(services, target.agent or "", trust)
+        grant = require_trust(services, target.agent or "", trust)
     draft = draft_to(services.reader, target, text, grant)
     try:
         return await services.writer.commit(append, draft, request=key)
@@ -74,9 +144,9 @@ async def say(services: Services, to: str, text: str, key: RequestKey | None, tr
     return await services.writer.commit(append, draft, request=key)
 
 
-def say_of(services: Services, body: SendRequest | RunRequest) -> Say:
+def say_of(services: Services, body: SendRequest | RunRequest) -> TrustRequest:
     """What is trusted for one request."""
-    return Say(everything=body.trust or services.trusted, agreed=frozenset(body.agree), kept=services.kept)
+    return TrustRequest(everything=body.trust or services.trusted, agreed=frozenset(body.agree), kept=services.kept)
 
 
 def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) -> Draft:

@@ -3,17 +3,19 @@
 from collections.abc import Callable
 
 from kernel.api.context import Services
-from kernel.api.http.once import once
-from kernel.api.http.paging import page_of
-from kernel.api.http.route import Call
+from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.spaces import known_space
-from kernel.api.reply import Reply
-from kernel.rule.draft import BallotAsked
-from kernel.source.spelling import suggest
-from kernel.store import ballots
-from kernel.store.commits.ballot import cancel_ballot, create, vote
+from kernel.api.responses import Response
+from kernel.rule.draft import ProposalTerms
+from kernel.source.suggest import suggest
+from kernel.store import voting
 from kernel.store.transaction import Transaction
-from protocol.api.proposals import (
+from kernel.store.transitions import voting as transitions_voting
+from kernel.store.transitions.voting import cancel_ballot
+from protocol.errors import Refused
+from protocol.names import place_of
+from protocol.voting import (
+    BallotInfo,
     CallOffRequest,
     ProposalInfo,
     ProposalList,
@@ -21,50 +23,51 @@ from protocol.api.proposals import (
     VoteRequest,
     document,
 )
-from protocol.ballot import BallotInfo
-from protocol.errors import Refused
-from protocol.names import place_of
 
 
-async def everywhere(services: Services, call: Call[None]) -> ProposalList:
+async def everywhere(services: Services, call: Request[None]) -> ProposalList:
     """GET /proposals: of all workspaces, the newest first; ``state=open`` leaves out what has ended."""
     state = call.query.get("state")
     if state not in (None, "open"):
         raise Refused("bad_request", "state can only be open", "leave it out for all of them")
     page = page_of(call, "before", "p")
-    return await services.reader.read(ballots.everywhere, open_only=state == "open", page=page)
+    return await services.reader.read(voting.everywhere, open_only=state == "open", page=page)
 
 
-async def in_space(services: Services, call: Call[None]) -> ProposalList:
+async def list_in_space(services: Services, call: Request[None]) -> ProposalList:
     """GET /spaces/:space/proposals: those of the workflow that runs there, or ran there last; the oldest first."""
     space = known_space(services, call.args["space"])
-    return await services.reader.read(ballots.of_run_there, space, page_of(call, "after", "p"))
+    return await services.reader.read(voting.of_run_there, space, page_of(call, "after", "p"))
 
 
-async def show(services: Services, call: Call[None]) -> ProposalInfo:
+async def show(services: Services, call: Request[None]) -> ProposalInfo:
     """GET /spaces/:space/proposals/:id."""
     space, name = known_space(services, call.args["space"]), call.args["id"]
-    found = await services.reader.read(ballots.one, space, name)
+    found = await services.reader.read(voting.one, space, name)
     if found is None:
-        known = [one.id for one in await services.reader.read(ballots.in_space, space)]
+        known = [one.id for one in await services.reader.read(voting.in_space, space)]
         hint = suggest(name, known, what="it has") if known else "nothing was put to the vote there"
         raise Refused("not_found", f"{place_of(space)} has no proposal {name[:40]!r}", hint)
     return document(found)
 
 
-async def put(services: Services, call: Call[ProposalRequest]) -> Reply:
+async def create(services: Services, call: Request[ProposalRequest]) -> Response:
     """POST /spaces/:space/proposals: a person has the members vote on something."""
     space, asked, salt = known_space(services, call.args["space"]), _asked(call.body), services.salt()
-    return await _change(services, call, lambda tx: create(tx, space, asked, salt=salt).ballot, status=201)
+    return await _change(
+        services, call, lambda tx: transitions_voting.create(tx, space, asked, salt=salt).ballot, status=201
+    )
 
 
-async def cast(services: Services, call: Call[VoteRequest]) -> Reply:
+async def vote(services: Services, call: Request[VoteRequest]) -> Response:
     """POST /spaces/:space/proposals/:id/vote: as the user, who is waited for by nobody, and whose vote counts."""
     space, name, said = known_space(services, call.args["space"]), call.args["id"], call.body
-    return await _change(services, call, lambda tx: vote(tx, space, name, said.choice, said.reason).ballot)
+    return await _change(
+        services, call, lambda tx: transitions_voting.vote(tx, space, name, said.choice, said.reason).ballot
+    )
 
 
-async def call_off(services: Services, call: Call[CallOffRequest]) -> Reply:
+async def cancel(services: Services, call: Request[CallOffRequest]) -> Response:
     """POST /spaces/:space/proposals/:id/cancel."""
     space, name, reason = known_space(services, call.args["space"]), call.args["id"], call.body.reason
     return await _change(services, call, lambda tx: cancel_ballot(tx, space, name, reason).ballot)
@@ -72,18 +75,18 @@ async def call_off(services: Services, call: Call[CallOffRequest]) -> Reply:
 
 async def _change(
     services: Services,
-    call: Call[ProposalRequest] | Call[VoteRequest] | Call[CallOffRequest],
+    call: Request[ProposalRequest] | Request[VoteRequest] | Request[CallOffRequest],
     change: Callable[[Transaction], BallotInfo],
     status: int = 200,
-) -> Reply:
+) -> Response:
     def make(tx: Transaction) -> ProposalInfo:
         return document(change(tx))
 
-    return Reply(status, await services.writer.commit(once, call.request_key, make, status=status))
+    return Response(status, await services.writer.commit(once, call.request_key, make, status=status))
 
 
-def _asked(body: ProposalRequest) -> BallotAsked:
-    return BallotAsked(
+def _asked(body: ProposalRequest) -> ProposalTerms:
+    return ProposalTerms(
         name=body.id,
         type=body.type,
         title=body.title,

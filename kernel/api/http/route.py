@@ -1,4 +1,11 @@
-"""A row of the table of routes, and what its handler gets and gives."""
+"""A row of the table of routes, and what its handler gets and gives.
+
+A change that happens once for each Idempotency-Key: the key and its answer are in the change's own transaction.
+
+The page of a list that a request wants: ``?limit=`` from 1 to 1000, and behind what.
+
+Lists of what was are newest first and take ``?before=``; those of what is to be done take ``?after=``.
+"""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -7,16 +14,19 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from kernel.api.context import Services
-from kernel.api.reply import Reply
-from kernel.store.requests import RequestKey
+from kernel.api.responses import Response
+from kernel.store.idempotency import RequestKey, find_response, record_response
+from kernel.store.page import LONGEST, Page
+from kernel.store.transaction import Transaction
 from protocol.errors import Refused
+from protocol.names import number_of
 
 T = TypeVar("T")
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class Request(Generic[T]):
     """One request, decoded. ``args`` are the variables of the path, ``body`` what the route asks for."""
 
     body: T
@@ -43,7 +53,7 @@ class Stream:
     pieces: AsyncGenerator[bytes, None]
 
 
-Handler = Callable[[Services, Call[Any]], Awaitable[msgspec.Struct | Reply | Stream]]
+Handler = Callable[[Services, Request[Any]], Awaitable[msgspec.Struct | Response | Stream]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +79,27 @@ class Route:
     def direct(self) -> bool:
         """Whether its path is fixed and its answer one piece, so that nothing has to match or stream it."""
         return "<" not in self.path and self.answers is not None
+
+
+def once(
+    tx: Transaction, key: RequestKey | None, change: Callable[[Transaction], msgspec.Struct], status: int
+) -> bytes:
+    """Run ``change`` and return its answer as JSON, or the answer recorded for ``key``. Raises Refused (key_reused)."""
+    if key is not None and (recorded := find_response(tx.conn, key, tx.now_ms)) is not None:
+        return recorded.response
+    body = msgspec.json.encode(change(tx))
+    if key is not None:
+        record_response(tx, key, body, status)
+    return body
+
+
+def page_of(call: Request[Any], parameter: str, letter: str, *, default: int = LONGEST) -> Page:
+    """The page that is asked for. Ids in its ``parameter`` begin with ``letter``. Raises Refused (bad_request)."""
+    limit = call.number("limit", default, low=1, high=LONGEST)
+    text = call.query.get(parameter)
+    if text is None:
+        return Page(limit)
+    number = number_of(text, letter)
+    if number is None:
+        raise Refused("bad_request", f"{parameter} must be what the page before has as next, such as {letter}12")
+    return Page(limit, number)

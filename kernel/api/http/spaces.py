@@ -1,20 +1,23 @@
-"""Spaces: what was said in one, and who is there."""
+"""Spaces: what was said in one, and who is there.
+
+What agents did in working trees of their own.
+"""
 
 from kernel.api.context import Services
-from kernel.api.http.not_running import not_running
-from kernel.api.http.once import once
-from kernel.api.http.route import Call
+from kernel.api.http.route import Request, once
 from kernel.api.http.runs import run_at
-from kernel.api.reply import Reply
+from kernel.api.http.workflows import not_running
+from kernel.api.responses import Response
 from kernel.store import agents, messages, workflows
-from kernel.store.commits.clear import clear
+from kernel.store.transitions.retention import clear
 from protocol.api.messages import Channel
 from protocol.api.workflows import MemberList, MemberRow
+from protocol.api.worktrees import DiffReport
 from protocol.errors import Refused
 from protocol.names import AgentKey, SpaceId, inline_key, is_personal, place_of, split_space
 
 
-async def channel(services: Services, call: Call[None]) -> Channel:
+async def channel(services: Services, call: Request[None]) -> Channel:
     """GET /spaces/:space/channel: the newest ``limit`` messages, those ``before`` one, or the first after ``since``.
 
     With ``run`` (r12) only what was said in that run, with ``agent`` only by that agent and to it.
@@ -32,7 +35,7 @@ async def channel(services: Services, call: Call[None]) -> Channel:
     return Channel(space=place_of(space), messages=found.messages, total=found.total, next=found.next)
 
 
-async def members(services: Services, call: Call[None]) -> MemberList:
+async def members(services: Services, call: Request[None]) -> MemberList:
     """GET /spaces/:space/members. A personal space has one: its agent."""
     space = known_space(services, call.args["space"])
     if is_personal(space):
@@ -52,7 +55,7 @@ async def members(services: Services, call: Call[None]) -> MemberList:
     return MemberList(space=place_of(space), members=tuple(rows))
 
 
-async def empty(services: Services, call: Call[None]) -> Reply:
+async def empty(services: Services, call: Request[None]) -> Response:
     """POST /spaces/:space/clear?run=: the words of what was said and done there are removed from the disk.
 
     Of a workflow those of all its runs with that tag, or of the one that is named (r12).
@@ -66,7 +69,7 @@ async def empty(services: Services, call: Call[None]) -> Reply:
     for one in spaces:
         await services.forget_homes(None, one)
     await services.mirror_redo()
-    return Reply(200, body)
+    return Response(200, body)
 
 
 def known_space(services: Services, text: str) -> SpaceId:
@@ -99,3 +102,17 @@ def agent_key(services: Services, text: str) -> AgentKey:
 def _has_words(services: Services, space: SpaceId) -> bool:
     """Whether something that was said there is still kept, although its agent's file is gone."""
     return any(not message.cleared for message in services.reader.now(messages.channel, space, 1))
+
+
+async def show(services: Services, call: Request[None]) -> DiffReport:
+    """GET /spaces/:space/diff?agent=&run=&patch=1: as it is now, of all members or one; with ``patch`` line by line.
+
+    Of the newest run there, or of ``run`` (r12).
+    """
+    record = run_at(services, call)
+    agent = call.query.get("agent")
+    found = await services.worktrees(record.id, agent, patch=call.query.get("patch") == "1")
+    if not found and agent is not None:
+        hint = "it has one while its workflow runs, where that says workspace: {git: worktree}"
+        raise Refused("not_found", f"{agent[:60]!r} has no working tree in {record.place}", hint)
+    return DiffReport(space=record.place, worktrees=found)

@@ -1,4 +1,7 @@
-"""Workflows that run: which, start one, stop one."""
+"""Workflows that run: which, start one, stop one.
+
+Why there is nobody in the space of a workflow: it does not run, or there is none of that name.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,36 +13,62 @@ import apsw
 import trio
 
 from kernel.api.context import Services
-from kernel.api.http.not_running import not_running, nothing_to_stop
-from kernel.api.http.once import once
-from kernel.api.http.route import Call
-from kernel.api.reply import Reply
-from kernel.policy.boots import WAY_OUT
+from kernel.api.http.route import Request, once
+from kernel.api.responses import Response
+from kernel.policy.restart import WAY_OUT
+from kernel.source.suggest import suggest
 from kernel.store import agents, workflows, worktrees
-from kernel.store.clock_text import rfc3339
-from kernel.store.commits.begin_workflow import Begun, begun_before
-from kernel.store.commits.pause import continue_workflow, pause_workflow, resume_workflow
-from kernel.store.commits.stop_workflow import stop_workflow
-from kernel.store.requests import RequestKey
-from kernel.store.transaction import Transaction
+from kernel.store.idempotency import RequestKey
+from kernel.store.transaction import Transaction, rfc3339
+from kernel.store.transitions.runs import StartedRun, begun_before, stop_workflow
+from kernel.store.transitions.steering import continue_workflow, pause_workflow, resume_workflow
 from kernel.store.workflows import WorkflowRecord
-from kernel.workflows.lock import pin
+from kernel.workflows import start as workflows_start
+from kernel.workflows.checkouts import pin
+from kernel.workflows.find import workflow_names
 from kernel.workflows.prepare import Prepared, StartAsked, prepare
-from kernel.workflows.start import start
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
-from protocol.names import DEFAULT_TAG, SpaceId, run_id, workflow_space
-from protocol.remote import is_remote
+from protocol.names import DEFAULT_TAG, SpaceId, run_id, split_space, workflow_space
+from protocol.remote_ref import is_remote
+from protocol.target import Target
+
+
+def not_running(services: Services, space: str, what: str = "") -> Refused:
+    """The refusal, with the command that starts it; of a name that nobody knows the nearest, or those there are.
+
+    ``what`` is said in place of that it does not run.
+    """
+    name, tag = split_space(space)
+    text = what or f"workflow {space[:100]} is not running"
+    names = workflow_names(services.catalog, services.catalog.kept_project())
+    before = services.reader.now(workflows.newest_at, space)
+    start = name if name in names else before and before.file  # it was started from a path, or from elsewhere
+    if start is None:
+        known = {*names, *(record.name for record in services.reader.now(workflows.running))}
+        text = f"{text}, and there is no workflow {name[:60]!r}"
+        return Refused("workflow_not_running", text, suggest(name, known, what="workflows here"))
+    flag = "" if tag == DEFAULT_TAG else f" --tag {tag[:64]}"
+    return Refused("workflow_not_running", text, f"start it: awk start {start}{flag}")
+
+
+def nothing_to_stop(services: Services, space: str) -> Refused:
+    """The refusal where it was to be stopped."""
+    running = {str(Target(None, record.name, record.tag)) for record in services.reader.now(workflows.running)}
+    name, tag = split_space(space)
+    hint = suggest(str(Target(None, name, tag)), running, what="running")
+    return Refused("workflow_not_running", f"workflow {space[:100]} is not running", hint)
+
 
 _EXIT_OF_SIGNAL: Final[Mapping[str, int]] = MappingProxyType({"INT": 130, "TERM": 143, "HUP": 129, "PIPE": 141})
 
 
-async def listing(services: Services, _call: Call[None]) -> WorkflowList:
+async def list_(services: Services, _call: Request[None]) -> WorkflowList:
     """GET /workflows: those that run."""
     return WorkflowList(workflows=await services.reader.read(rows_of_running))
 
 
-async def begin(services: Services, call: Call[StartRequest]) -> WorkflowRow:
+async def start(services: Services, call: Request[StartRequest]) -> WorkflowRow:
     """POST /workflows: start one, answered once it runs. A repeat of the request waits for the same answer."""
     asked = StartAsked(
         workflow=call.body.workflow,
@@ -68,20 +97,20 @@ def check_works(services: Services) -> None:
         raise Refused("safe_mode", WAY_OUT)
 
 
-async def launch(services: Services, asked: StartAsked, key: RequestKey | None) -> Begun:
+async def launch(services: Services, asked: StartAsked, key: RequestKey | None) -> StartedRun:
     """Check, set up and start a workflow, once for ``key``.
 
     Raises Refused and BadDefinition; then nothing was started.
     """
     check_works(services)
 
-    def before(key: RequestKey) -> Begun | None:
+    def before(key: RequestKey) -> StartedRun | None:
         return services.reader.now(begun_before, key, services.now_ms())
 
     return await services.launches.once(key, before, lambda: _launch(services, asked, key))
 
 
-async def _launch(services: Services, asked: StartAsked, key: RequestKey | None) -> Begun:
+async def _launch(services: Services, asked: StartAsked, key: RequestKey | None) -> StartedRun:
     asked = await _fetched(services, asked)
     running = frozenset(record.place for record in services.reader.now(workflows.running))
 
@@ -91,7 +120,7 @@ async def _launch(services: Services, asked: StartAsked, key: RequestKey | None)
             pin(services.catalog.root, asked.checkout)  # only what is trusted is pinned
         return prepared
 
-    return await start(
+    return await workflows_start.start(
         await trio.to_thread.run_sync(checked),
         launcher=services.launcher,
         writer=services.writer,
@@ -115,7 +144,7 @@ async def _fetched(services: Services, asked: StartAsked) -> StartAsked:
     return replace(asked, checkout=await services.remotes.checkout(asked.workflow, update=asked.update))
 
 
-async def show(services: Services, call: Call[None]) -> WorkflowRow:
+async def show(services: Services, call: Request[None]) -> WorkflowRow:
     """GET /workflows/:name[/:tag]: one that runs."""
     row = await services.reader.read(_row_of, _place(call))
     if row is None:
@@ -123,7 +152,7 @@ async def show(services: Services, call: Call[None]) -> WorkflowRow:
     return row
 
 
-async def stop(services: Services, call: Call[None]) -> WorkflowRow:
+async def stop(services: Services, call: Request[None]) -> WorkflowRow:
     """DELETE /workflows/:name[/:tag]: stop it; what is open in it is cancelled.
 
     ``?signal=TERM``: a client was ended by that, and its exit code is the run's.
@@ -147,22 +176,22 @@ async def stop(services: Services, call: Call[None]) -> WorkflowRow:
     )
 
 
-async def hold(services: Services, call: Call[None]) -> Reply:
+async def pause(services: Services, call: Request[None]) -> Response:
     """POST /workflows/:name[/:tag]/pause: nothing in it is begun; what runs gives way after its next entry."""
     return await _change(services, call, pause_workflow)
 
 
-async def resume(services: Services, call: Call[None]) -> Reply:
+async def resume(services: Services, call: Request[None]) -> Response:
     """POST /workflows/:name[/:tag]/resume."""
     return await _change(services, call, resume_workflow)
 
 
-async def go_on(services: Services, call: Call[None]) -> Reply:
+async def continue_(services: Services, call: Request[None]) -> Response:
     """POST /workflows/:name[/:tag]/continue: its limits once more."""
     return await _change(services, call, continue_workflow)
 
 
-async def _change(services: Services, call: Call[None], change: Callable[[Transaction, str], object]) -> Reply:
+async def _change(services: Services, call: Request[None], change: Callable[[Transaction, str], object]) -> Response:
     place = _place(call)
 
     def make(tx: Transaction) -> WorkflowRow:
@@ -173,7 +202,7 @@ async def _change(services: Services, call: Call[None], change: Callable[[Transa
         return row
 
     try:
-        return Reply(200, await services.writer.commit(once, call.request_key, make, status=200))
+        return Response(200, await services.writer.commit(once, call.request_key, make, status=200))
     except Refused as refused:
         if refused.code == "workflow_not_running":
             raise not_running(services, place) from None
@@ -204,5 +233,5 @@ def _shown(conn: apsw.Connection, record: WorkflowRecord) -> WorkflowRow:
     )
 
 
-def _place(call: Call[None]) -> str:
+def _place(call: Request[None]) -> str:
     return workflow_space(call.args["name"], call.args.get("tag", DEFAULT_TAG))

@@ -13,9 +13,9 @@ import trio
 from kernel.api.context import Services
 from kernel.api.mcp.tool import Caller, Tool
 from kernel.api.mcp.tools import ATTEMPT_SCOPES, TOOLS
-from kernel.api.problems import refusal_of
-from kernel.fault import fault_hook
-from kernel.store.commits.quota import QuotaReached, tell_reached
+from kernel.api.responses import refusal_of
+from kernel.fault_injection import fault_point
+from kernel.store.quotas import QuotaReached, tell_reached
 from protocol.errors import Refused
 from protocol.text import encode_json
 
@@ -46,7 +46,7 @@ class Answer:
         return (self.body if self.words is None else self.words).decode()
 
 
-class Calls:
+class ToolDispatcher:
     """Runs calls, and can end those under way."""
 
     def __init__(self, services: Services) -> None:
@@ -77,7 +77,7 @@ class Calls:
             asked = msgspec.convert(arguments, tool.asks)
             given = await tool.handler(self._services, caller, asked)
             answer = Answer(encode_json(given), words=None if tool.words is None else tool.words(given))
-            fault_hook("mcp.answer")
+            fault_point("mcp.answer")
             return answer
         except msgspec.ValidationError as error:
             return failed(Refused("bad_request", f"the arguments of {tool.name} do not fit: {error}"))

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, cast
 import trio
 
 from kernel.api.asgi import Fields, Message, Receive, Scope, Send
-from kernel.api.body import replay
-from kernel.api.http.answer import check_json
-from kernel.api.mcp import handshake, modern
-from kernel.api.mcp.about import IDENTITY
-from kernel.api.mcp.calls import Calls, failed
-from kernel.api.mcp.held import send_when_there
-from kernel.api.mcp.plain import PlainCall, reply_to
+from kernel.api.http.dispatch import check_json
+from kernel.api.mcp import fast_path
+from kernel.api.mcp.approvals import send_or_stream
+from kernel.api.mcp.calls import ToolDispatcher, failed
+from kernel.api.mcp.fast_path import IDENTITY, DirectCall, reply_to
 from kernel.api.mcp.tool import Caller
-from kernel.api.problems import problem_reply
-from kernel.api.reply import COMMON, Reply, send_reply
+from kernel.api.request_body import replay
+from kernel.api.responses import COMMON, Response, problem_reply, send_reply
 from kernel.store.attempts import Identity
-from protocol.codec import DuplicateKey, reject_duplicate_keys
 from protocol.errors import Refused
+from protocol.ndjson import DuplicateKey, reject_duplicate_keys
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -35,7 +33,7 @@ class Endpoint:
     ``reached`` is told the instruction of each that comes.
     """
 
-    def __init__(self, calls: Calls, reached: Callable[[str], None]) -> None:
+    def __init__(self, calls: ToolDispatcher, reached: Callable[[str], None]) -> None:
         self._calls = calls
         self._reached = reached
         self._nursery: trio.Nursery | None = None
@@ -57,20 +55,20 @@ class Endpoint:
         plain = _plain(fields, body)
         if (twice := _given_twice(body)) is not None:
             refused = Refused("bad_request", f"this is no call: {twice}", "give each argument once")
-            answer = reply_to(plain, failed(refused)) if isinstance(plain, PlainCall) else problem_reply(refused)
+            answer = reply_to(plain, failed(refused)) if isinstance(plain, DirectCall) else problem_reply(refused)
             await send_reply(answer, send)
             return
-        if isinstance(plain, PlainCall) and plain.tool.waits:
-            await send_when_there(partial(self._call, identity, plain), fields, receive, send)
+        if isinstance(plain, DirectCall) and plain.tool.waits:
+            await send_or_stream(partial(self._call, identity, plain), fields, receive, send)
             return
         if plain is not None:
-            await send_reply(plain if isinstance(plain, Reply) else await self._call(identity, plain), send)
+            await send_reply(plain if isinstance(plain, Response) else await self._call(identity, plain), send)
             return
         serve = await self._by_sdk()
         scope[IDENTITY] = identity
         await serve(scope, replay(body, receive), _uncached(send))
 
-    async def _call(self, identity: Identity, plain: PlainCall) -> Reply:
+    async def _call(self, identity: Identity, plain: DirectCall) -> Response:
         """The answer to a call that needs nothing of the SDK."""
         answer = await self._calls.call(plain.tool, Caller(identity, plain.call_key), plain.arguments)
         return reply_to(plain, answer)
@@ -92,13 +90,13 @@ class Endpoint:
             await trio.sleep_forever()
 
 
-def _plain(fields: Fields, body: bytes) -> PlainCall | Reply | None:
+def _plain(fields: Fields, body: bytes) -> DirectCall | Response | None:
     """A call, or an answer that is known at once; None where the SDK has to look at it."""
     try:
         check_json(fields.get(b"content-type", b""))
     except Refused as refused:
         return problem_reply(refused)
-    return modern.read(fields, body) or handshake.read(fields, body)
+    return fast_path.modern_read(fields, body) or fast_path.read(fields, body)
 
 
 def _given_twice(body: bytes) -> str | None:
@@ -112,8 +110,8 @@ def _given_twice(body: bytes) -> str | None:
     return None
 
 
-def _build(calls: Calls) -> "StreamableHTTPSessionManager":
-    from kernel.api.mcp.server import build_manager  # noqa: PLC0415  (takes more than half a second)
+def _build(calls: ToolDispatcher) -> "StreamableHTTPSessionManager":
+    from kernel.api.mcp.sdk_server import build_manager  # noqa: PLC0415  (takes more than half a second)
 
     return build_manager(calls)
 

@@ -14,7 +14,7 @@ Scope = Literal["context"]
 """What a token opens. Every attempt has ``context``."""
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of a tool."""
 
 
@@ -40,7 +40,7 @@ class Tool:
 
     name: str
     description: str
-    asks: type[Ask]
+    asks: type[ToolArguments]
     gives: type[msgspec.Struct]
     handler: ToolHandler
     scope: Scope = "context"

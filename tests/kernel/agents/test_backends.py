@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.agents.backends import survey
-from kernel.agents.programs import command_of
+from kernel.agents.backends import command_of, survey
 from kernel.agents.providers import CauseError
 from protocol.agent import AgentDefinition, Backend
 from protocol.api.providers import BackendRow

@@ -9,16 +9,16 @@ from typing import Final
 
 import pytest
 
-from kernel.agents.belongings import ABSENT, MAX_PROGRAM_BYTES, belongings
 from kernel.agents.catalog import Catalog
-from kernel.agents.servers import filled, left_out, servers_of
+from kernel.agents.mcp_servers import filled, left_out, servers_of
+from kernel.agents.resources import ABSENT, MAX_PROGRAM_BYTES, belongings
 from kernel.agents.skills import told
 from kernel.agents.trust import agent_units
-from kernel.source.folder import MAX_FILES
-from kernel.source.problems import BadDefinition
+from kernel.source.diagnostics import BadDefinition
+from kernel.source.files import MAX_FILES
 from protocol.agent import McpServer
 from protocol.errors import Refused
-from protocol.trust import Unit
+from protocol.trust import TrustUnit
 
 FILES: Final = {
     "moniro.yaml": """\
@@ -60,7 +60,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def unit_of(root: Path, name: str) -> Unit:
+def unit_of(root: Path, name: str) -> TrustUnit:
     """What the agent ``name`` needs trust for."""
     catalog = Catalog(root)
     definition = catalog.agent(name).definition

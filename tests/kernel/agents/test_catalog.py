@@ -7,8 +7,8 @@ import pytest
 
 from kernel.agents import catalog as catalogs
 from kernel.agents.catalog import Catalog, context_dir
-from kernel.source import glance
-from kernel.source.problems import BadDefinition
+from kernel.source import files
+from kernel.source.diagnostics import BadDefinition
 from protocol.agent import Action, AgentDefinition, MockError, MockExit, MockUsage, Rule
 from protocol.api.problem import FileError
 from protocol.budget import AgentBudget, InstructionBudget
@@ -421,7 +421,7 @@ def test_what_is_kept_of_a_file_never_outlives_an_edit_of_it_or_of_the_project(t
 
 def test_a_file_that_is_certainly_the_same_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """architecture.md: every message asks for a definition; and an edit counts all the same (CF18)."""
-    monkeypatch.setattr(glance, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(files, "SETTLED_SECONDS", 0.0)
     root = project(tmp_path, alice=MINIMAL).root
     catalog = Catalog(root)
     kept = catalog.agent("alice")

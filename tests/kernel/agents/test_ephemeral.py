@@ -2,8 +2,8 @@
 
 import pytest
 
-from kernel.agents.ephemeral import agent_from_request
-from kernel.source.problems import BadDefinition
+from kernel.agents.catalog import agent_from_request
+from kernel.source.diagnostics import BadDefinition
 from protocol.agent import Action, AgentDefinition, Prompt, Rule
 from protocol.api.agents import AgentRequest
 from protocol.project import ProjectDefinition

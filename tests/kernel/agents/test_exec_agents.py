@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from kernel.agents.belongings import ABSENT, Belongings, belongings
+from kernel.agents.backends import check_files, command_of
 from kernel.agents.catalog import Catalog
 from kernel.agents.prices import has_price
-from kernel.agents.programs import check_files, command_of
 from kernel.agents.providers import CauseError, resolve
+from kernel.agents.resources import ABSENT, AgentResources, belongings
 from kernel.agents.trust import demands
-from kernel.source.problems import BadDefinition
+from kernel.source.diagnostics import BadDefinition
 from protocol.project import ProjectDefinition
 from tests.kernel.inspect.files import write
 from tests.worker.fake_kernel import make_start
@@ -61,7 +61,7 @@ def test_another_content_of_its_program_is_another_program(tmp_path: Path) -> No
     write(tmp_path, {"tools/echo.py": "one", "more.py": "x"})
     alice = catalog(tmp_path, "backend: exec\ncommand: [tools/echo.py, more.py, gone.py]\n").agent("alice").definition
 
-    def found() -> Belongings:
+    def found() -> AgentResources:
         return belongings(alice, ProjectDefinition(), tmp_path)
 
     (before,) = found().demands

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.source.problems import BadDefinition
+from kernel.source.diagnostics import BadDefinition
 from protocol.agent import Thinking
 from tests.kernel.agents.test_catalog import project
 

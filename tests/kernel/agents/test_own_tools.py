@@ -6,7 +6,7 @@ import pytest
 
 from kernel.agents.catalog import Catalog
 from kernel.api.mcp.tools import TOOLS
-from kernel.source.problems import BadDefinition
+from kernel.source.diagnostics import BadDefinition
 from protocol.agent import McpServer
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES, ON_DEMAND, tool_name_fault
 

@@ -5,21 +5,23 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.agents.prompt import THREAD_CHARACTERS, Prompt, Scene, assemble
+from kernel.agents.prompt import THREAD_CHARACTERS, Prompt, PromptContext, assemble
 from protocol.agent import AgentDefinition, Context
 from protocol.agent import Prompt as PromptKeys
 from protocol.ipc import Turn
 from protocol.message import Message, MessageKind
 
-WORKSPACE = Scene("alice", "review:main", ("alice", "bob"))
-PERSONAL = Scene("alice", "dm:alice")
+WORKSPACE = PromptContext("alice", "review:main", ("alice", "bob"))
+PERSONAL = PromptContext("alice", "dm:alice")
 
 
 def said(seq: int, sender: str, text: str, kind: MessageKind = "said") -> Message:
     return Message(seq=seq, kind=kind, space="review:main", sender=sender, text=text)
 
 
-def prompt(scene: Scene, *thread: Message, message: Message, definition: AgentDefinition | None = None) -> Prompt:
+def prompt(
+    scene: PromptContext, *thread: Message, message: Message, definition: AgentDefinition | None = None
+) -> Prompt:
     return assemble(definition or AgentDefinition(name="alice"), "You are Alice.", scene, thread, message)
 
 
@@ -138,7 +140,9 @@ def test_turns_always_alternate_and_begin_with_the_user(spoken: list[tuple[str, 
 
 def test_an_agent_is_told_that_it_works_alone_and_what_its_answer_must_be() -> None:
     """workspace: false, output_schema: what is asked of a model is told to it; CF16: output is data."""
-    scene = Scene(name="alice", space="review:main", members=("alice", "bob"), alone=True, answer_schema='{"a": 1}')
+    scene = PromptContext(
+        name="alice", space="review:main", members=("alice", "bob"), alone=True, answer_schema='{"a": 1}'
+    )
     made = prompt(scene, message=said(1, "system", "begin"))
     assert "Nobody else there hears you" in made.system
     assert "channel_send" not in made.system
@@ -150,7 +154,7 @@ def test_an_agent_is_told_that_it_works_alone_and_what_its_answer_must_be() -> N
 
 def test_an_agent_is_told_of_the_vote_that_decides() -> None:
     """verdict: what the run's exit code depends on is told to whoever has to give it, with the calls that give it."""
-    scene = Scene(name="alice", space="review:main", members=("alice", "bob"), verdict="release")
+    scene = PromptContext(name="alice", space="review:main", members=("alice", "bob"), verdict="release")
     told = prompt(scene, message=said(1, "system", "begin")).system
     assert told.index("# Where you are") < told.index("# The verdict")
     assert '{"id": "release", "type": "approval", "binding": true' in told

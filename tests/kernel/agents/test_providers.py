@@ -5,8 +5,8 @@ import pytest
 from kernel.agents.definition import check_agent
 from kernel.agents.providers import ALIASES, PROVIDERS, CauseError, ModelRejected, Resolved, resolve
 from kernel.agents.trust import demands
-from kernel.source.nodes import MapNode
-from kernel.source.problems import Place, Problems
+from kernel.source.diagnostics import Diagnostics, Location
+from kernel.source.yaml_tree import MapNode
 from protocol.agent import Action, AgentDefinition, Endpoint, Rule
 from protocol.ipc import Provider
 from protocol.project import ProjectDefinition, ProviderEntry
@@ -144,10 +144,10 @@ NO_MODELS = ["--dangerously-skip-permissions", "-p", "a b", "a\nb", "a'b", "$(x)
 @pytest.mark.parametrize("backend", ["sdk", "claude", "mock"])
 def test_a_model_is_never_an_option_of_a_command_line(name: str, backend: str) -> None:
     """It is handed to programs as a word of their own, and beginning with a dash it would be told as an option."""
-    problems = Problems("x.yaml")
+    problems = Diagnostics("x.yaml")
     model = f"anthropic/{name}"
     definition = AgentDefinition(name="alice", model=model, backend=backend, mock=(Rule(do=(Action(text="x"),)),))  # type: ignore[arg-type]
-    check_agent(definition, MapNode((), Place(1, 1)), EMPTY, problems)
+    check_agent(definition, MapNode((), Location(1, 1)), EMPTY, problems)
     assert any("is not a model" in error.message for error in problems.errors)
 
 

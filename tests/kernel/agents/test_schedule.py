@@ -7,7 +7,7 @@ import pytest
 from kernel.agents.catalog import Catalog
 from kernel.agents.schedule import Every, ScheduleRejected, cadence
 from kernel.source.cron import Cron
-from kernel.source.problems import BadDefinition
+from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import load_workflow
 from protocol.agent import Schedule
 from protocol.api.problem import FileError

@@ -18,9 +18,9 @@ from msgspec import inspect as mi
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.project import ProjectFile, parse_project
-from kernel.source.problems import BadDefinition
+from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import load_workflow
-from protocol import yaml_text
+from protocol import yaml_writer
 from protocol.agent import AgentDefinition
 from protocol.api.problem import FileError
 from protocol.project import ProjectDefinition
@@ -243,7 +243,7 @@ def test_what_the_types_allow_loads_as_it_was_meant_and_comes_back(
     loaded = file.load(catalog, msgspec.json.encode(document))
     assert loaded == msgspec.convert(_tagged(file, document), file.kind)
     written = _untagged(msgspec.to_builtins(loaded))
-    assert file.load(catalog, (yaml_text.document(written) or "{}").encode()) == loaded
+    assert file.load(catalog, (yaml_writer.document(written) or "{}").encode()) == loaded
 
 
 @pytest.mark.parametrize("file", FILES)

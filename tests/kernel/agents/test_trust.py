@@ -10,10 +10,9 @@ import pytest
 
 from interface.discovery import Project
 from interface.trust_file import TrustFile
-from kernel.agents.belongings import NOTHING
 from kernel.agents.catalog import Catalog
-from kernel.agents.consents import KeptConsents
-from kernel.agents.trust import Untrusted, agent_units, missing_consent
+from kernel.agents.resources import NOTHING
+from kernel.agents.trust import TrustStore, Untrusted, agent_units, missing_consent
 from kernel.inspect.trust import demanded
 from kernel.workflows.prepare import StartAsked, prepare
 from protocol.trust import changes
@@ -64,7 +63,7 @@ class Place:
 
     def start(self, workflow: str = "review") -> None:
         """What comes right before setup runs."""
-        kept = KeptConsents(str(self.state), str(self.root))
+        kept = TrustStore(str(self.state), str(self.root))
         prepare(Catalog(self.root), StartAsked(workflow), environ=ENVIRON, kept=kept)
 
 
@@ -224,12 +223,12 @@ def test_what_was_agreed_to_for_one_place_does_not_push_out_another(place: Place
     place.start()
     catalog = Catalog(place.root)
     alone = agent_units(catalog.agent("alice").definition, catalog.project(), NOTHING)
-    assert missing_consent(alone, KeptConsents(str(place.state), str(place.root))) == ()
+    assert missing_consent(alone, TrustStore(str(place.state), str(place.root))) == ()
 
 
 def test_a_kernel_sees_at_once_what_is_kept_and_taken_back(place: Place) -> None:
     """P19: the file is read again as soon as it is another one."""
-    kept = KeptConsents(str(place.state), str(place.root))
+    kept = TrustStore(str(place.state), str(place.root))
     assert {one.subject for one in kept()} == {
         "workflow .workflows/review.yaml",
         *map("agent {}".format, ("alice", "bob", "carol")),

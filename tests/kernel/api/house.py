@@ -12,15 +12,15 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.registry import register
-from kernel.api.context import About, Activity, Services
-from kernel.api.serve import serve
+from kernel.agents.registration import register
+from kernel.api.context import AttemptActivity, KernelIdentity, Services
+from kernel.api.server import serve
+from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
-from kernel.procs.probe import Probes
-from kernel.store.commits.close import close
-from kernel.store.commits.lease import lease
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
+from kernel.store.transitions.close import close
+from kernel.store.transitions.lease import lease
 from kernel.store.writer import Writer
 from tests.kernel.api.client import Answer, Headers, connected
 from tests.kernel.store.migrated import open_migrated
@@ -40,7 +40,7 @@ class House:
     services: Services
     port: int
     asked_to_stop: list[float] = field(default_factory=list)
-    live: dict[str, Activity] = field(default_factory=dict)
+    live: dict[str, AttemptActivity] = field(default_factory=dict)
     interrupted: list[str] = field(default_factory=list)
     """Agents whose work was to be begun anew."""
     below: list[bool] = field(default_factory=list)
@@ -114,7 +114,7 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGe
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     stopping: list[float] = []
-    live: dict[str, Activity] = {}
+    live: dict[str, AttemptActivity] = {}
     interrupted: list[str] = []
     below: list[bool] = []
 
@@ -129,10 +129,10 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGe
         feed=feed,
         catalog=catalog,
         launcher=launcher,
-        probes=Probes(launcher, root / "run"),
+        probes=VersionProbes(launcher, root / "run"),
         environ=environ or {},
         token=TOKEN,
-        about=About(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(root / "project")),
+        about=KernelIdentity(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(root / "project")),
         now_ms=lambda: 1_700_000_000_000,
         salt=lambda: SALT,
         uptime_seconds=lambda: 1.0,

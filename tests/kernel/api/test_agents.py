@@ -111,7 +111,7 @@ async def test_the_queue_of_an_agent_shows_what_waits(kernel: House) -> None:
 
 async def test_an_agent_in_error_works_again_after_a_reset(kernel: House) -> None:
     """``awk reset`` works in any state."""
-    from kernel.store.commits.roster import set_agent_state
+    from kernel.store.agents import set_agent_state
     from protocol.names import AgentKey
 
     await kernel.services.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")

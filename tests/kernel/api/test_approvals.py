@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import trio
 
-from kernel.store.commits.close import close
-from kernel.store.commits.lease import lease
-from kernel.store.commits.park import Parking, park
+from kernel.store.transitions.close import close
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.requeue import Requeue, requeue
 from tests.kernel.api.client import Answer, Wire, connected
 from tests.kernel.api.house import House
 from tests.kernel.api.mcp.rpc import CALL_KEY, REVISION, call, call_of
@@ -91,7 +91,7 @@ async def test_who_cannot_approve_is_answered_that_somebody_has_to(kernel: House
             leased = await kernel.services.writer.commit(lease, "i1", hashlib.sha256(b"worker-token").digest())
             assert leased is not None
             assert (await asked(kernel))["decision"] == "pending"
-            await kernel.services.writer.commit(park, "i1", 1, Parking(status="queued", outcome="yielded"))
+            await kernel.services.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
             if attended:
                 assert not answered
                 await decide(kernel, "deny")
@@ -204,7 +204,7 @@ async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(kern
     asks = alice.read_text()
     alice.write_text(f"{asks}approval: auto\n")
     assert (await asked(kernel))["decision"] == "granted"
-    await kernel.services.writer.commit(park, "i1", 1, Parking(status="queued", outcome="crash"))
+    await kernel.services.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="crash"))
     alice.write_text(asks)
     await decide(kernel, "approve")
     await kernel.services.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
@@ -261,7 +261,7 @@ async def test_a_call_ends_with_its_attempt(kernel: House, ending: str) -> None:
         if ending == "closed":
             await commit(close, "i1", 1, status="failed", cause="invalid")
         else:
-            await commit(park, "i1", 1, Parking(status="yielded", outcome="yielded"))
+            await commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded"))
     assert held.result["structuredContent"]["code"] == "stale_attempt"
     assert len(await pending(kernel)) == (ending == "parked")
 
@@ -283,8 +283,8 @@ async def test_an_answer_that_takes_long_comes_as_a_stream_that_shows_it_lives(
     kernel: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients drop a connection on which nothing comes for minutes."""
-    monkeypatch.setattr("kernel.api.mcp.held.PATIENCE_SECONDS", 0.01)
-    monkeypatch.setattr("kernel.api.mcp.held.SIGN_SECONDS", 0.01)
+    monkeypatch.setattr("kernel.api.mcp.approvals.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("kernel.api.mcp.approvals.SIGN_SECONDS", 0.01)
     await kernel.attempt()
     heard = b""
     with trio.fail_after(5):

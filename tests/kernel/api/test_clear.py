@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from kernel.store.commits.cancel import cancel
-from kernel.store.commits.sweep_old import sweep_events
 from kernel.store.transaction import Transaction
-from protocol.api.proposals import ProposalInfo
+from kernel.store.transitions.close import cancel
+from kernel.store.transitions.retention import sweep_events
+from protocol.voting import ProposalInfo
 from tests.kernel.api.house import House
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 from tests.kernel.api.test_events import say

@@ -11,8 +11,8 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.api import body
-from kernel.api.hall import Hall
+from kernel.api import request_body
+from kernel.api.server import HttpServer
 from kernel.policy import connections
 from tests.kernel.api.client import Wire, connected
 from tests.kernel.api.house import TOKEN, House, house
@@ -120,7 +120,7 @@ async def test_without_descriptors_we_wait_and_accept_again(
             raise AssertionError
 
     ours, theirs = socket.socketpair()
-    hall = Hall(cast("object", None), connections.shares(1024))  # type: ignore[arg-type]
+    hall = HttpServer(cast("object", None), connections.shares(1024))  # type: ignore[arg-type]
     served = trio.Event()
 
     async def serve(stream: trio.SocketStream) -> None:
@@ -141,14 +141,14 @@ async def half_sent(kernel: House, wire: Wire, token: str, size: int) -> None:
     """Announce a body of the largest size, and send so much of it."""
     path = "/messages" if token == TOKEN else "/mcp"
     head = f"POST {path} HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {token}\r\n"
-    await wire.stream.send_all(f"{head}Content-Length: {body.LIMIT_BYTES}\r\n\r\n".encode() + b"x" * size)
+    await wire.stream.send_all(f"{head}Content-Length: {request_body.LIMIT_BYTES}\r\n\r\n".encode() + b"x" * size)
 
 
 async def test_unfinished_bodies_take_a_bounded_amount_of_memory(
     kernel: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P10: the one too many is told to come back; small ones pass, and what was given up is free again."""
-    monkeypatch.setattr(body, "ADMIN_BYTES", 1024 * 1024)
+    monkeypatch.setattr(request_body, "ADMIN_BYTES", 1024 * 1024)
     with trio.fail_after(10):
         async with crowd(kernel, 3) as wires:
             await half_sent(kernel, wires[0], TOKEN, 600_000)
@@ -174,7 +174,7 @@ async def test_unfinished_bodies_take_a_bounded_amount_of_memory(
 
 async def test_an_attempts_bodies_do_not_keep_out_the_owners(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """P9: each side has its own bytes."""
-    monkeypatch.setattr(body, "ATTEMPTS_BYTES", 1024 * 1024)
+    monkeypatch.setattr(request_body, "ATTEMPTS_BYTES", 1024 * 1024)
     await kernel.attempt(token="worker")
     with trio.fail_after(10):
         async with crowd(kernel, 2) as wires:
@@ -194,5 +194,5 @@ async def test_bodies_without_a_valid_token_are_not_waited_for(
     head = f"POST {path} HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {token}\r\n"
     with trio.fail_after(5):
         async with connected(kernel.port) as wire:
-            await wire.stream.send_all(f"{head}Content-Length: {body.LIMIT_BYTES}\r\n\r\nx".encode())
+            await wire.stream.send_all(f"{head}Content-Length: {request_body.LIMIT_BYTES}\r\n\r\nx".encode())
             assert (await wire.stream.receive_some(100)).startswith(b"HTTP/1.1 " + status)

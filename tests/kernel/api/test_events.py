@@ -7,11 +7,10 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.api.http import sse
-from kernel.store import events as events_table
-from kernel.store.commits.journal import journal
-from kernel.store.commits.note import note
-from kernel.store.transaction import Transaction
+from kernel.api.http import events
+from kernel.store import feed as events_table
+from kernel.store.transaction import Transaction, emit_log
+from kernel.store.transitions.journal import journal
 from protocol.events import Event
 from protocol.ipc import Entry
 from tests.kernel.api.client import Events, Sse, Wire, connected
@@ -26,7 +25,7 @@ async def watching(kernel: House, query: str = "", **headers: str) -> AsyncGener
         head = await wire.event()
         assert head.status_code == 200
         first = await wire.event()
-        assert first.data == sse.PING, "something comes at once, so that a client knows it is connected"
+        assert first.data == events.PING, "something comes at once, so that a client knows it is connected"
         yield wire, Events(wire)
 
 
@@ -143,7 +142,7 @@ async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(ke
             kernel.services.feed.live(Event(type="delta", at="", data={"text": "x" * 2000}))
             if number % 100 == 0:
                 note_data = {"level": "info", "text": str(number)}
-                await kernel.services.writer.commit(note, "worker.log", agent="alice", data=note_data)
+                await kernel.services.writer.commit(emit_log, "worker.log", agent="alice", data=note_data)
         last = kernel.services.reader.now(events_table.kept).newest
         seen: list[Sse] = []
         with trio.fail_after(10):
@@ -169,10 +168,10 @@ async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_
 
 async def test_silence_is_broken_by_comments(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy or a client can tell an idle stream from a dead one."""
-    monkeypatch.setattr(sse, "PING_SECONDS", 0.01)
+    monkeypatch.setattr(events, "PING_SECONDS", 0.01)
     with trio.fail_after(5):
         async with watching(kernel) as (wire, _):
-            assert (await wire.event()).data == sse.PING
+            assert (await wire.event()).data == events.PING
 
 
 async def test_a_reader_that_leaves_is_forgotten(kernel: House) -> None:

@@ -5,14 +5,14 @@ import trio
 import trio.testing
 from hypercorn.typing import ASGIReceiveEvent
 
-from kernel.api.inbox import LIMIT, Inbox
+from kernel.api.connection import LIMIT, ReceiveQueue
 
 PART: ASGIReceiveEvent = {"type": "http.request", "body": b"x", "more_body": True}
 
 
 async def test_what_is_there_costs_no_turn_and_comes_in_order() -> None:
     """architecture.md: who need not wait goes on at once."""
-    inbox = Inbox()
+    inbox = ReceiveQueue()
     with trio.testing.assert_no_checkpoints():
         await inbox.put(PART)
         await inbox.put({"type": "http.disconnect"})
@@ -21,7 +21,7 @@ async def test_what_is_there_costs_no_turn_and_comes_in_order() -> None:
 
 async def test_a_client_that_sends_faster_than_it_is_read_is_held_up(autojump_clock: trio.testing.MockClock) -> None:
     """Fault HF11: at most LIMIT parts of a body wait in memory."""
-    inbox = Inbox()
+    inbox = ReceiveQueue()
     for _ in range(LIMIT):
         await inbox.put(PART)
     with trio.move_on_after(1) as patience:
@@ -37,7 +37,7 @@ async def test_a_client_that_sends_faster_than_it_is_read_is_held_up(autojump_cl
 @pytest.mark.parametrize("before", [False, True])
 async def test_that_the_client_is_gone_is_told_once_to_who_waits(*, before: bool) -> None:
     """LF04: whether it left before anybody asked, or later; and nobody is told who has an answer."""
-    inbox, gone = Inbox(), list[str]()
+    inbox, gone = ReceiveQueue(), list[str]()
     if before:
         await inbox.put({"type": "http.disconnect"})
     with inbox.leaving(lambda: gone.append("gone")):
@@ -51,7 +51,7 @@ async def test_that_the_client_is_gone_is_told_once_to_who_waits(*, before: bool
 
 async def test_what_nobody_will_read_holds_nobody_up() -> None:
     """Fault HF11: an answer may be complete before the body is."""
-    inbox = Inbox()
+    inbox = ReceiveQueue()
     for _ in range(LIMIT):
         await inbox.put(PART)
     async with trio.open_nursery() as nursery:

@@ -2,7 +2,7 @@
 
 import trio
 
-from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.transitions.runs import stop_workflow
 from tests.kernel.api.house import ALICE, House
 
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec import inspect
 
 from kernel.api.http.route import Route
-from kernel.api.http.table import ROUTES
+from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.tool import Tool
 from kernel.api.mcp.tools import TOOLS
 from tests.kernel.api.house import House

@@ -4,11 +4,10 @@ from typing import Final
 
 import msgspec
 
+from interface.cli import channel_view, event_view
 from interface.cli.output import Screen
-from interface.cli.views import events as event_view
-from interface.cli.views import messages as channel_view
-from kernel.store.commits.recover import recover
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.recovery import recover
 from tests.kernel.api.house import House
 
 SCREEN: Final = Screen()
@@ -43,7 +42,7 @@ async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: Hou
     await kernel.services.writer.commit(write_strangely)
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "after"})
     channel = await kernel.ask("GET", "/spaces/dm:alice/channel")
-    assert channel_view.lines(msgspec.json.encode(channel.json), SCREEN) == [
+    assert channel_view.messages_lines(msgspec.json.encode(channel.json), SCREEN) == [
         "user -> alice: before",
         "bob: from elsewhere",
         "user -> alice: after",

@@ -8,9 +8,9 @@ from functools import partial
 import psutil
 import trio
 
-from kernel.api.context import Activity
-from kernel.api.process_table import ProcessTable
-from kernel.store.commits.roster import remove_agent
+from kernel.api.context import AttemptActivity
+from kernel.api.resource_usage import ResourceSampler
+from kernel.store.agents import remove_agent
 from protocol.names import AgentKey
 from tests.kernel.api.house import House
 
@@ -33,7 +33,7 @@ async def test_the_process_table_shows_what_the_tree_of_a_worker_uses(kernel: Ho
         worker = await piped([sys.executable, "-c", WORKER])
         assert worker.stdin is not None and worker.stdout is not None
         await worker.stdout.receive_some()
-        kernel.live[instruction] = Activity(pid=worker.pid, doing="thinking")
+        kernel.live[instruction] = AttemptActivity(pid=worker.pid, doing="thinking")
         (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
         alone = psutil.Process(worker.pid).memory_info().rss
         await worker.stdin.send_all(b"\n")
@@ -45,7 +45,7 @@ async def test_the_process_table_shows_what_the_tree_of_a_worker_uses(kernel: Ho
 
 def test_cpu_is_a_rate_since_the_last_look_and_a_dead_root_is_left_out() -> None:
     """top shows what is used now, not since the beginning."""
-    table = ProcessTable()
+    table = ResourceSampler()
     now_ms = 4_000_000_000_000
     assert table.measure({"me": os.getpid(), "gone": 2**22 + 1}, now_ms).keys() == {"me"}
     used = sum(os.times()[:2])
@@ -153,7 +153,7 @@ async def test_an_instruction_is_shown_with_its_attempts(kernel: House) -> None:
 
 async def test_what_was_given_up_is_listed(kernel: House) -> None:
     """``awk dead``."""
-    from kernel.store.commits.close import close
+    from kernel.store.transitions.close import close
 
     instruction = await kernel.attempt()
     await kernel.services.writer.commit(close, instruction, 1, status="failed", text="", cause="auth")

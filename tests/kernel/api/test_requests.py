@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 import trio
 
-from kernel.api import body as body_module
+from kernel.api import request_body as body_module
 from tests.kernel.api.client import connected
 from tests.kernel.api.house import TOKEN, House
 

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from kernel.api.http.route import Route
-from kernel.api.http.table import ROUTES
-from kernel.api.mcp.about import NAME
-from kernel.api.mcp.tool import Ask, Tool, schema_of
+from kernel.api.http.routes import ROUTES
+from kernel.api.mcp.fast_path import NAME
+from kernel.api.mcp.tool import Tool, ToolArguments, schema_of
 from kernel.api.mcp.tools import TOOLS
 from protocol.tools import CONTEXT_TOOLS
 from tests.kernel.api.house import House
@@ -72,7 +72,7 @@ def test_what_changes_something_is_for_people() -> None:
 def test_every_tool_has_a_schema_without_dangling_references(tool: Tool) -> None:
     """Contracts section 5: JSON schema in, structured content out."""
     assert inspect.iscoroutinefunction(tool.handler)
-    assert issubclass(tool.asks, Ask)
+    assert issubclass(tool.asks, ToolArguments)
     for struct in (tool.asks, tool.gives):
         schema = schema_of(struct)
         assert schema["type"] == "object"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.store.commits.close import close
+from kernel.store.transitions.close import close
 from tests.kernel.api.house import House
 
 

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.api import connection, serve
+from kernel.api import connection, server
 from tests.kernel.api.client import connected
 from tests.kernel.api.house import House, house
 from tests.kernel.api.test_events import say, watching
@@ -25,7 +25,7 @@ async def test_streams_say_goodbye_and_the_server_ends(tmp_path: Path, caplog: p
             assert [event.event async for event in events] == ["bye"]
             assert await idle.stream.receive_some(1) == b""
             await kernel.served.wait()
-        assert trio.current_time() - started < serve.GRACE_SECONDS / 2, "nobody had to be cut off"
+        assert trio.current_time() - started < server.GRACE_SECONDS / 2, "nobody had to be cut off"
     assert caplog.text == ""
 
 
@@ -33,7 +33,7 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """P8: a write that is stuck is cut when the grace is over."""
-    monkeypatch.setattr(serve, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(server, "GRACE_SECONDS", 0.2)
     caplog.set_level(logging.WARNING)
     async with house(tmp_path) as kernel:
         await say(kernel, "x" * 250_000)

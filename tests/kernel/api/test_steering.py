@@ -6,10 +6,10 @@ import apsw
 import pytest
 import trio
 
-from kernel.store.commits.close import close
-from kernel.store.commits.journal import journal
-from kernel.store.commits.roster import set_agent_state
+from kernel.store.agents import set_agent_state
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.close import close
+from kernel.store.transitions.journal import journal
 from protocol.ipc import Entry
 from protocol.names import AgentKey
 from tests.kernel.api.client import Events, connected

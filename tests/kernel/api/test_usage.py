@@ -2,8 +2,8 @@
 
 import pytest
 
-from kernel.store.commits.close import close
-from kernel.store.commits.journal import journal
+from kernel.store.transitions.close import close
+from kernel.store.transitions.journal import journal
 from protocol.instruction import Usage
 from protocol.ipc import Entry
 from tests.kernel.api.house import House

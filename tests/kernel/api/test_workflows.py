@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.transitions.runs import stop_workflow
 from tests.kernel.api.client import Events, connected
 from tests.kernel.api.house import House
 
@@ -211,7 +211,7 @@ async def test_what_is_neither_a_workflow_nor_a_message_is_refused(kernel: House
 
 async def lease_and_end(kernel: House, instruction: str) -> None:
     """Do the work of an attempt."""
-    from kernel.store.commits.lease import lease
+    from kernel.store.transitions.lease import lease
 
     assert await kernel.services.writer.commit(lease, instruction, b"x" * 32) is not None
     await kernel.end(instruction)

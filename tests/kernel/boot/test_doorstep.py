@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernel.boot.doorstep import Doorstep
+from kernel.boot.health_responder import HealthResponder
 from protocol.proof import prove
 
 
@@ -31,7 +31,7 @@ def ask(listener: socket.socket, path: str) -> tuple[int, dict[str, object]]:
 
 def test_health_is_answered_with_proof_before_the_house_stands(listener: socket.socket) -> None:
     """contracts.md section 3: the kernel proves itself before a client shows its token."""
-    door = Doorstep(listener, "secret", "1.2.3")
+    door = HealthResponder(listener, "secret", "1.2.3")
     door.open()
     assert ask(listener, "/health?nonce=n1") == (
         200,
@@ -42,7 +42,7 @@ def test_health_is_answered_with_proof_before_the_house_stands(listener: socket.
 
 def test_anything_else_is_asked_to_come_back(listener: socket.socket) -> None:
     """503 with a stable code, never a refused connection."""
-    door = Doorstep(listener, "secret", "1")
+    door = HealthResponder(listener, "secret", "1")
     door.open()
     status, problem = ask(listener, "/agents")
     assert (status, problem["code"]) == (503, "starting")
@@ -51,7 +51,7 @@ def test_anything_else_is_asked_to_come_back(listener: socket.socket) -> None:
 
 def test_a_connection_that_comes_while_the_door_closes_waits_for_the_house(listener: socket.socket) -> None:
     """The backlog belongs to the socket, not to who serves it."""
-    door = Doorstep(listener, "secret", "1")
+    door = HealthResponder(listener, "secret", "1")
     door.open()
     door.close()
     with socket.create_connection(listener.getsockname()) as client:
@@ -63,7 +63,7 @@ def test_a_connection_that_comes_while_the_door_closes_waits_for_the_house(liste
 
 def test_a_client_that_says_nothing_does_not_hold_the_door(listener: socket.socket) -> None:
     """One slow client costs the next at most the door's patience."""
-    door = Doorstep(listener, "secret", "1")
+    door = HealthResponder(listener, "secret", "1")
     door.open()
     with socket.create_connection(listener.getsockname()):
         assert ask(listener, "/health")[0] == 200

@@ -4,11 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kernel.boot.log import OLD
+from kernel.boot.log_file import OLD
 
 WRITES = """
 import faulthandler, logging, os, sys
-from kernel.boot import log
+from kernel.boot import log_file as log
 log.LIMIT_BYTES = 10_000
 log.start_logging(sys.argv[1])
 for number in range(1000):
@@ -19,7 +19,7 @@ os.kill(os.getpid(), 11)
 """
 REMOVED = """
 import logging, os, sys
-from kernel.boot import log
+from kernel.boot import log_file as log
 log.start_logging(sys.argv[1])
 os.unlink(sys.argv[1])
 logging.info("goes on")

@@ -5,9 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kernel.inspect.agents import info, judge, listing
-from kernel.inspect.uses import uses
-from kernel.source.problems import BadDefinition
+from kernel.inspect.agents import info, judge, listing, workflows_using
+from kernel.source.diagnostics import BadDefinition
 from protocol.errors import Refused
 
 GOOD = b"backend: mock\nmock: [{text: hi}]\n"
@@ -56,8 +55,8 @@ def test_an_agent_is_used_by_workflows_whatever_else_is_wrong_with_them(root: Pa
     (root / ".workflows/torn.yaml").write_text("agents: {a: {ref: alice\n")
     (root / "far.yaml").write_text("agents: {eve: {ref: alice}}\n")
     (root / "moniro.yaml").write_text("workflows: {far: far.yaml}\n")
-    assert uses(root, "alice").workflows == ("far.yaml", ".workflows/review.yaml")
-    assert uses(root, "bob").workflows == ()
+    assert workflows_using(root, "alice").workflows == ("far.yaml", ".workflows/review.yaml")
+    assert workflows_using(root, "bob").workflows == ()
 
 
 def test_a_mistake_in_the_project_file_is_not_the_agents(root: Path) -> None:

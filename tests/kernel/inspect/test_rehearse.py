@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.inspect.rehearse import plan
+from kernel.inspect.dry_run import plan
 from protocol.errors import Refused
 from tests.kernel.inspect.files import review, write
 

@@ -9,9 +9,8 @@ import pytest
 import yaml
 
 from interface.cli.commands.init import EXAMPLES
-from kernel.inspect.documents import field_texts
 from kernel.inspect.reference import reference_page
-from kernel.inspect.schema import ROOTS, fields_of, json_schema
+from kernel.inspect.schema import ROOTS, field_texts, fields_of, json_schema
 from kernel.inspect.validate import validate
 from protocol.inspection import Kind
 from tests.kernel.inspect.files import ALICE, PROJECT, REVIEW, write

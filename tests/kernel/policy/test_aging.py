@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.policy.aging import PREEMPTIONS, STARVATION_MS, lane_after, may_yield, starved
-from kernel.policy.choose import Candidate, Limits, choose
+from kernel.policy.scheduling import (
+    PREEMPTIONS,
+    STARVATION_MS,
+    Candidate,
+    Limits,
+    choose,
+    lane_after,
+    may_yield,
+    starved,
+)
 from protocol.instruction import LANES
 from protocol.names import AgentKey, instruction_id
 

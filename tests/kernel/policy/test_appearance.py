@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from kernel.policy.appearance import Appearance, Work, appearance
+from kernel.policy.agent_status import AgentStatus, AgentWork, appearance
 
 NOW = 1_000_000
-IDLE = Work(
+IDLE = AgentWork(
     live=False,
     state="active",
     reason=None,
@@ -24,22 +24,22 @@ IDLE = Work(
 @pytest.mark.parametrize(
     ("work", "shown"),
     [
-        ({}, Appearance("idle")),
-        ({"due_ms": 0}, Appearance("idle")),
-        ({"live": True, "state": "paused"}, Appearance("running")),
-        ({"state": "error", "reason": "5 crashes in 60 s"}, Appearance("error", "5 crashes in 60 s")),
-        ({"state": "stopped", "resume_at_ms": NOW + 5}, Appearance("stopped")),
-        ({"due_ms": NOW + 5}, Appearance("backoff", None, NOW + 5)),
-        ({"due_ms": 0, "resume_at_ms": NOW + 5}, Appearance("backoff", None, NOW + 5)),
-        ({"hold_reason": "credentials", "due_ms": 0}, Appearance("waiting", "credentials")),
-        ({"hold_reason": "provider", "hold_until_ms": NOW + 5}, Appearance("waiting", "provider", NOW + 5)),
-        ({"parked_for": "budget"}, Appearance("waiting", "budget")),
-        ({"parked_for": "budget", "due_ms": 0}, Appearance("idle")),
-        ({"parked_for": "budget", "due_ms": NOW + 5}, Appearance("waiting", "budget")),
-        ({"parked_for": "quota", "parked_until_ms": NOW + 5}, Appearance("waiting", "quota", NOW + 5)),
+        ({}, AgentStatus("idle")),
+        ({"due_ms": 0}, AgentStatus("idle")),
+        ({"live": True, "state": "paused"}, AgentStatus("running")),
+        ({"state": "error", "reason": "5 crashes in 60 s"}, AgentStatus("error", "5 crashes in 60 s")),
+        ({"state": "stopped", "resume_at_ms": NOW + 5}, AgentStatus("stopped")),
+        ({"due_ms": NOW + 5}, AgentStatus("backoff", None, NOW + 5)),
+        ({"due_ms": 0, "resume_at_ms": NOW + 5}, AgentStatus("backoff", None, NOW + 5)),
+        ({"hold_reason": "credentials", "due_ms": 0}, AgentStatus("waiting", "credentials")),
+        ({"hold_reason": "provider", "hold_until_ms": NOW + 5}, AgentStatus("waiting", "provider", NOW + 5)),
+        ({"parked_for": "budget"}, AgentStatus("waiting", "budget")),
+        ({"parked_for": "budget", "due_ms": 0}, AgentStatus("idle")),
+        ({"parked_for": "budget", "due_ms": NOW + 5}, AgentStatus("waiting", "budget")),
+        ({"parked_for": "quota", "parked_until_ms": NOW + 5}, AgentStatus("waiting", "quota", NOW + 5)),
     ],
     ids=str,
 )
-def test_the_state_of_an_agent(work: dict[str, Any], shown: Appearance) -> None:
+def test_the_state_of_an_agent(work: dict[str, Any], shown: AgentStatus) -> None:
     """decisions.md, Names: work that runs, then what somebody decided, then what it waits for and until when."""
     assert appearance(replace(IDLE, **work), NOW) == shown

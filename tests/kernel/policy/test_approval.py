@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from kernel.policy.approval import Rule, covering, matches
+from kernel.policy.approvals import Rule, covering, matches
 
 COMMAND = '{"command":"git status"}'
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.policy.ballot import Ballot, Decided, Undecided, counted, tally
-from protocol.ballot import Method, TieBreaker, Why
+from kernel.policy.voting import Decided, ProposalState, Undecided, counted, tally
+from protocol.voting import Method, TieBreaker, Why
 
 DEADLINE_MS: Final = 60_000
 TEAM: Final = ("alice", "bob", "carol", "dave")
@@ -18,13 +18,13 @@ OPTIONS: Final = ("a", "b", "c", "d")
 
 
 @st.composite
-def ballots(draw: st.DrawFn) -> Ballot:
+def ballots(draw: st.DrawFn) -> ProposalState:
     """Up to six electors and four options, by every rule."""
     rule: Method = draw(st.sampled_from(("plurality", "majority", "unanimous")))
     ties: tuple[TieBreaker | None, ...] = (None, "first", "random", "creator-decides")
     tie_breaker = draw(st.sampled_from(ties))
     electors = draw(st.integers(1, 6))
-    return Ballot(
+    return ProposalState(
         type="decision",
         rule=rule,
         options=OPTIONS[: draw(st.integers(2, 4))],
@@ -37,8 +37,8 @@ def ballots(draw: st.DrawFn) -> Ballot:
     )
 
 
-def three(rule: Method = "plurality", tie_breaker: TieBreaker | None = None, quorum: int = 3) -> Ballot:
-    return Ballot("decision", rule, ("a", "b", "c"), frozenset(TEAM[:3]), quorum, DEADLINE_MS, tie_breaker, "s")
+def three(rule: Method = "plurality", tie_breaker: TieBreaker | None = None, quorum: int = 3) -> ProposalState:
+    return ProposalState("decision", rule, ("a", "b", "c"), frozenset(TEAM[:3]), quorum, DEADLINE_MS, tie_breaker, "s")
 
 
 def test_what_decides_over_a_run_is_won_by_nobody_at_its_deadline_without_its_quorum() -> None:
@@ -54,7 +54,7 @@ def test_what_decides_over_a_run_is_won_by_nobody_at_its_deadline_without_its_qu
     assert tally(replace(approval, quorum=1), one, DEADLINE_MS) == Decided("yes", "deadline")
 
 
-def four(rule: Method, tie_breaker: TieBreaker | None = None) -> Ballot:
+def four(rule: Method, tie_breaker: TieBreaker | None = None) -> ProposalState:
     return replace(three(rule, tie_breaker), electors=frozenset(TEAM), quorum=4)
 
 
@@ -89,7 +89,7 @@ def votes(choices: str) -> dict[str, str]:
         (three("unanimous"), "ab", None, "settled"),
     ],
 )
-def test_who_wins_and_when(ballot: Ballot, choices: str, winner: str | None, why: Why | None) -> None:
+def test_who_wins_and_when(ballot: ProposalState, choices: str, winner: str | None, why: Why | None) -> None:
     """decisions.md: plurality and majority over votes cast; unanimous: all alike, and the quorum is there."""
     found = tally(ballot, votes(choices), 0)
     if why is None:
@@ -112,7 +112,9 @@ def test_who_wins_and_when(ballot: Ballot, choices: str, winner: str | None, why
         (three(tie_breaker="creator-decides"), "abc", None),
     ],
 )
-def test_at_its_deadline_the_votes_that_were_cast_decide(ballot: Ballot, choices: str, winner: str | None) -> None:
+def test_at_its_deadline_the_votes_that_were_cast_decide(
+    ballot: ProposalState, choices: str, winner: str | None
+) -> None:
     """P24, decisions.md: dead voters; a quorum is wanted by the unanimous only; nobody wins without a vote."""
     found = tally(ballot, votes(choices), DEADLINE_MS)
     assert isinstance(found, Decided)
@@ -151,7 +153,7 @@ def test_lots_are_drawn_anew_for_each_ballot_and_once_for_each() -> None:
     assert {one.winner for one in drawn if isinstance(one, Decided)} == {"a", "b", "c"}
 
 
-def _cast(ballot: Ballot, choices: list[int]) -> dict[str, str]:
+def _cast(ballot: ProposalState, choices: list[int]) -> dict[str, str]:
     options = ballot.options
     return {
         name: options[choice % len(options)] for name, choice in zip(sorted(ballot.electors), choices, strict=False)
@@ -163,7 +165,7 @@ choices: Final = st.lists(st.integers(0, 11), max_size=6)
 
 @settings(max_examples=300, deadline=None)
 @given(ballot=ballots(), chosen=choices)
-def test_it_ends_at_its_deadline_whatever_was_voted(ballot: Ballot, chosen: list[int]) -> None:
+def test_it_ends_at_its_deadline_whatever_was_voted(ballot: ProposalState, chosen: list[int]) -> None:
     """P24: a ballot always ends, and only somebody who was voted for wins."""
     cast = _cast(ballot, chosen)
     found = tally(ballot, cast, DEADLINE_MS)
@@ -173,7 +175,9 @@ def test_it_ends_at_its_deadline_whatever_was_voted(ballot: Ballot, chosen: list
 
 @settings(max_examples=300, deadline=None)
 @given(ballot=ballots(), chosen=choices, data=st.data())
-def test_in_which_order_the_votes_come_never_matters(ballot: Ballot, chosen: list[int], data: st.DataObject) -> None:
+def test_in_which_order_the_votes_come_never_matters(
+    ballot: ProposalState, chosen: list[int], data: st.DataObject
+) -> None:
     """Fed one by one until it ends, whoever comes first, it ends as if all had voted at once."""
     whole = replace(ballot, quorum=len(ballot.electors))
     chosen = (chosen + [0] * 6)[: len(whole.electors)]
@@ -192,7 +196,7 @@ def test_in_which_order_the_votes_come_never_matters(ballot: Ballot, chosen: lis
         assert found == all_at_once
 
 
-def _ends(ballot: Ballot, counts: Mapping[str, int], left: int) -> Iterator[str | None]:
+def _ends(ballot: ProposalState, counts: Mapping[str, int], left: int) -> Iterator[str | None]:
     """What it can come to, by brute force: whoever of those left votes, and for what. ``tie``: it stays open."""
     for more in range(left + 1):
         for future in combinations_with_replacement(ballot.options, more):
@@ -200,7 +204,7 @@ def _ends(ballot: Ballot, counts: Mapping[str, int], left: int) -> Iterator[str 
             yield _result(ballot, total, quorum=more == left)
 
 
-def _result(ballot: Ballot, counts: Mapping[str, int], *, quorum: bool) -> str | None:
+def _result(ballot: ProposalState, counts: Mapping[str, int], *, quorum: bool) -> str | None:
     """The rules once more, in other words."""
     cast = sum(counts.values())
     best = [option for option in ballot.options if counts[option] == max(counts.values()) and cast]
@@ -225,7 +229,9 @@ def _result(ballot: Ballot, counts: Mapping[str, int], *, quorum: bool) -> str |
 
 @settings(max_examples=800, deadline=None)
 @given(ballot=ballots(), chosen=choices)
-def test_it_ends_early_exactly_when_nothing_could_change_what_comes_of_it(ballot: Ballot, chosen: list[int]) -> None:
+def test_it_ends_early_exactly_when_nothing_could_change_what_comes_of_it(
+    ballot: ProposalState, chosen: list[int]
+) -> None:
     """decisions.md: when the outcome can no longer change; against every future there is."""
     cast = _cast(ballot, chosen[: max(ballot.quorum - 1, 0)])
     left = ballot.quorum - len(cast)
@@ -240,7 +246,7 @@ def test_it_ends_early_exactly_when_nothing_could_change_what_comes_of_it(ballot
 
 @settings(max_examples=300, deadline=None)
 @given(ballot=ballots(), chosen=choices)
-def test_once_all_are_there_it_ends_as_the_rules_say(ballot: Ballot, chosen: list[int]) -> None:
+def test_once_all_are_there_it_ends_as_the_rules_say(ballot: ProposalState, chosen: list[int]) -> None:
     """P24: at the quorum it is over, but for a tie that its creator may break."""
     cast = _cast(ballot, (chosen + [0] * 6)[: ballot.quorum])
     found = tally(ballot, cast, 0)

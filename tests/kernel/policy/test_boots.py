@@ -2,17 +2,17 @@
 
 import pytest
 
-from kernel.policy.boots import LOOP_MS, Deaths, PastBoot, keeps_dying, one_more
+from kernel.policy.restart import LOOP_MS, BootFailures, PastBoot, in_boot_loop, with_failure
 
 NOW = 10_000_000
 
 
 def test_deaths_add_up_only_while_nothing_gets_further() -> None:
     """Promise P13: three kernel deaths without a new entry or effect; progress begins a new count."""
-    deaths = Deaths(0, -1)
+    deaths = BootFailures(0, -1)
     seen = []
     for progress in (0, 0, 1, 1, 1):
-        deaths = one_more(deaths, progress)
+        deaths = with_failure(deaths, progress)
         seen.append((deaths.count, deaths.poisonous))
     assert seen == [(1, False), (2, False), (1, False), (2, False), (3, True)]
 
@@ -33,4 +33,4 @@ def test_three_unclean_boots_in_five_minutes_are_a_loop(
 ) -> None:
     """promises.md 4.2: in a row; also where the clock was put back since."""
     boots = [PastBoot(NOW - age, ended) for age, ended in zip(ages_ms, clean, strict=True)]
-    assert keeps_dying(boots, NOW) is loop
+    assert in_boot_loop(boots, NOW) is loop

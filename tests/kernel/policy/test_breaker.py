@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.policy.breaker import (
+from kernel.policy.circuit_breaker import (
     FAILURES,
     LONGEST_SECONDS,
     TRIGGERS,

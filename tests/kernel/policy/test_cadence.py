@@ -6,11 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy.cadence import LARGEST_CORRECTION_MS, Look, Verdict, decide, rearmed_ms, sought_from_ms
+from kernel.policy.wakeup_schedule import (
+    LARGEST_CORRECTION_MS,
+    Wakeup,
+    WakeupDecision,
+    decide,
+    rearmed_ms,
+    sought_from_ms,
+)
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 NOW_MS = 1_790_000_000_000
-DUE = Look(
+DUE = Wakeup(
     now_ms=NOW_MS,
     next_ms=NOW_MS,
     following_ms=NOW_MS + 5000,
@@ -21,7 +28,7 @@ DUE = Look(
 )
 times = st.integers(min_value=0, max_value=2 * NOW_MS)
 looks = st.builds(
-    Look,
+    Wakeup,
     now_ms=times,
     next_ms=times,
     following_ms=times,
@@ -35,24 +42,24 @@ looks = st.builds(
 @pytest.mark.parametrize(
     ("look", "expected"),
     [
-        (DUE, Verdict("due", NOW_MS + 5000)),
-        (replace(DUE, next_ms=NOW_MS + 1), Verdict("early", NOW_MS + 1)),
-        (replace(DUE, active_ms=NOW_MS - 4999), Verdict("active", NOW_MS + 1)),
-        (replace(DUE, busy=True), Verdict("active", NOW_MS + 5000)),
-        (replace(DUE, pending=True), Verdict("coalesced", NOW_MS + 5000)),
-        (replace(DUE, period_ms=None, active_ms=NOW_MS, busy=True), Verdict("due", NOW_MS + 5000)),
-        (replace(DUE, period_ms=None, pending=True), Verdict("coalesced", NOW_MS + 5000)),
-        (replace(DUE, active_ms=NOW_MS + YEAR_MS), Verdict("due", NOW_MS + 5000)),
+        (DUE, WakeupDecision("due", NOW_MS + 5000)),
+        (replace(DUE, next_ms=NOW_MS + 1), WakeupDecision("early", NOW_MS + 1)),
+        (replace(DUE, active_ms=NOW_MS - 4999), WakeupDecision("active", NOW_MS + 1)),
+        (replace(DUE, busy=True), WakeupDecision("active", NOW_MS + 5000)),
+        (replace(DUE, pending=True), WakeupDecision("coalesced", NOW_MS + 5000)),
+        (replace(DUE, period_ms=None, active_ms=NOW_MS, busy=True), WakeupDecision("due", NOW_MS + 5000)),
+        (replace(DUE, period_ms=None, pending=True), WakeupDecision("coalesced", NOW_MS + 5000)),
+        (replace(DUE, active_ms=NOW_MS + YEAR_MS), WakeupDecision("due", NOW_MS + 5000)),
     ],
     ids=["due", "early", "active", "busy", "pending", "cron ignores activity", "cron coalesces", "clock put back"],
 )
-def test_what_becomes_of_a_timer(look: Look, expected: Verdict) -> None:
+def test_what_becomes_of_a_timer(look: Wakeup, expected: WakeupDecision) -> None:
     """Promise P21, fault TF19: S2's two patterns; at most one waits for its turn."""
     assert decide(look) == expected
 
 
 @given(looks)
-def test_an_interval_is_never_early_and_never_while_its_agent_is_active(look: Look) -> None:
+def test_an_interval_is_never_early_and_never_while_its_agent_is_active(look: Wakeup) -> None:
     """An interval is reset by activity."""
     verdict = decide(look)
     if verdict.decision in {"due", "coalesced"}:

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.policy.choose import Candidate, Limits, choose
+from kernel.policy.scheduling import Candidate, Limits, choose
 from protocol.names import AgentKey, instruction_id
 
 AGENTS = ("alice", "bob", "carol", "dave", "erin")

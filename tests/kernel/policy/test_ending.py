@@ -2,45 +2,56 @@
 
 import pytest
 
-from kernel.policy.ending import Answer, Chosen, by_agent, by_output, by_verdict
-from kernel.policy.verdict import GRAVITY, Verdict
+from kernel.policy.run_completion import (
+    GRAVITY,
+    ExitChoice,
+    FinalAnswer,
+    RunCompletion,
+    exit_by_agent,
+    exit_by_output,
+    exit_by_verdict,
+)
 
-DONE = Verdict("done", 0, "nothing is left to do")
-FAILED = Verdict("failed", 1, "1 instruction failed")
-TIMEOUT = Verdict("timeout", 124, "the time was up")
-LIMITED = Verdict("incomplete", 6, "a limit")
+DONE = RunCompletion("done", 0, "nothing is left to do")
+FAILED = RunCompletion("failed", 1, "1 instruction failed")
+TIMEOUT = RunCompletion("timeout", 124, "the time was up")
+LIMITED = RunCompletion("incomplete", 6, "a limit")
 
 
 @pytest.mark.parametrize(
     ("over", "chosen", "status", "exit_code"),
     [
-        (FAILED, Chosen("a", "done", ended=True), "done", 0),
-        (LIMITED, Chosen("a", "done", ended=True), "done", 0),
-        (DONE, Chosen("a", "dead", "auth", ended=True), "failed", 4),
-        (DONE, Chosen("a", "failed", "invalid", ended=True), "failed", 1),
-        (DONE, Chosen("a", "failed", "untrusted", ended=True), "failed", 7),
-        (DONE, Chosen("a", "incomplete", "max_steps", ended=True), "incomplete", 6),
-        (TIMEOUT, Chosen("a", "done", ended=True), "timeout", 124),
-        (LIMITED, Chosen("a", "waiting"), "incomplete", 6),
-        (DONE, Chosen("a"), "failed", 1),
-        (FAILED, Chosen("a"), "failed", 1),
+        (FAILED, ExitChoice("a", "done", ended=True), "done", 0),
+        (LIMITED, ExitChoice("a", "done", ended=True), "done", 0),
+        (DONE, ExitChoice("a", "dead", "auth", ended=True), "failed", 4),
+        (DONE, ExitChoice("a", "failed", "invalid", ended=True), "failed", 1),
+        (DONE, ExitChoice("a", "failed", "untrusted", ended=True), "failed", 7),
+        (DONE, ExitChoice("a", "incomplete", "max_steps", ended=True), "incomplete", 6),
+        (TIMEOUT, ExitChoice("a", "done", ended=True), "timeout", 124),
+        (LIMITED, ExitChoice("a", "waiting"), "incomplete", 6),
+        (DONE, ExitChoice("a"), "failed", 1),
+        (FAILED, ExitChoice("a"), "failed", 1),
     ],
 )
-def test_only_the_work_of_the_chosen_agent_counts(over: Verdict, chosen: Chosen, status: str, exit_code: int) -> None:
+def test_only_the_work_of_the_chosen_agent_counts(
+    over: RunCompletion, chosen: ExitChoice, status: str, exit_code: int
+) -> None:
     """Contracts section 7: --exit-code-from."""
-    ended = by_agent(over, chosen)
+    ended = exit_by_agent(over, chosen)
     assert (ended.status, ended.exit_code) == (status, exit_code)
 
 
 def test_an_answer_that_does_not_fit_fails_only_what_was_done() -> None:
     """output_schema: what failed anyway says more."""
-    assert by_output(DONE, None) == DONE
-    assert by_output(FAILED, "why") == FAILED
-    assert by_output(DONE, "$.x: no") == Verdict("failed", 1, "the final answer does not fit output_schema: $.x: no")
+    assert exit_by_output(DONE, None) == DONE
+    assert exit_by_output(FAILED, "why") == FAILED
+    assert exit_by_output(DONE, "$.x: no") == RunCompletion(
+        "failed", 1, "the final answer does not fit output_schema: $.x: no"
+    )
 
 
-UNTRUSTED = Verdict("incomplete", 7, "an approval is needed")
-YES, NO, NONE = Answer("release", "yes"), Answer("release", "no"), Answer("release", why="nobody asked")
+UNTRUSTED = RunCompletion("incomplete", 7, "an approval is needed")
+YES, NO, NONE = FinalAnswer("release", "yes"), FinalAnswer("release", "no"), FinalAnswer("release", why="nobody asked")
 
 
 @pytest.mark.parametrize(
@@ -61,10 +72,10 @@ YES, NO, NONE = Answer("release", "yes"), Answer("release", "no"), Answer("relea
     ],
 )
 def test_a_vote_decides_over_what_is_done_and_nothing_makes_it_better(
-    over: Verdict, answer: Answer, status: str, exit_code: int
+    over: RunCompletion, answer: FinalAnswer, status: str, exit_code: int
 ) -> None:
     """Contracts section 7, exit 8: only a yes is a success, and what is worse than a no stays."""
-    ended = by_verdict(over, answer)
+    ended = exit_by_verdict(over, answer)
     assert (ended.status, ended.exit_code) == (status, exit_code)
     assert GRAVITY.index(ended.exit_code) >= GRAVITY.index(over.exit_code)
     assert answer.why in ended.reason or over.exit_code

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy.keeping import UNSEEN_MS, Skip, old_before, unseen
+from kernel.policy.retention import UNSEEN_MS, ClockJump, old_before, unseen
 
 DAY = 24 * 3600 * 1000
 KEPT = 30 * DAY
@@ -20,16 +20,16 @@ def test_without_a_skip_age_is_the_distance_of_stamps() -> None:
 @pytest.mark.parametrize(
     ("skips", "before"),
     [
-        ([Skip(NOW - DAY, YEAR)], NOW - KEPT - YEAR),
-        ([Skip(NOW - KEPT, YEAR)], NOW - KEPT),
-        ([Skip(NOW - DAY, DAY), Skip(NOW - 3 * DAY, YEAR)], NOW - KEPT - DAY - YEAR),
-        ([Skip(NOW - DAY, -YEAR)], NOW - KEPT),
-        ([Skip(NOW - DAY, -YEAR), Skip(NOW + YEAR - 2 * DAY, YEAR)], NOW - KEPT),
-        ([Skip(NOW - 31 * DAY, YEAR), Skip(NOW - 32 * DAY, YEAR)], NOW - KEPT),
+        ([ClockJump(NOW - DAY, YEAR)], NOW - KEPT - YEAR),
+        ([ClockJump(NOW - KEPT, YEAR)], NOW - KEPT),
+        ([ClockJump(NOW - DAY, DAY), ClockJump(NOW - 3 * DAY, YEAR)], NOW - KEPT - DAY - YEAR),
+        ([ClockJump(NOW - DAY, -YEAR)], NOW - KEPT),
+        ([ClockJump(NOW - DAY, -YEAR), ClockJump(NOW + YEAR - 2 * DAY, YEAR)], NOW - KEPT),
+        ([ClockJump(NOW - 31 * DAY, YEAR), ClockJump(NOW - 32 * DAY, YEAR)], NOW - KEPT),
     ],
     ids=["ahead", "ahead, long ago", "twice", "back", "ahead and back", "all long ago"],
 )
-def test_what_nobody_lived_through_makes_nothing_older(skips: list[Skip], before: int) -> None:
+def test_what_nobody_lived_through_makes_nothing_older(skips: list[ClockJump], before: int) -> None:
     """A clock set ahead leaves all as old as it is; one put back leaves what is new as new as it is."""
     assert old_before(NOW, KEPT, skips) == before
 
@@ -37,14 +37,14 @@ def test_what_nobody_lived_through_makes_nothing_older(skips: list[Skip], before
 @given(st.lists(st.tuples(st.integers(0, 60 * DAY), st.integers(-2 * YEAR, 2 * YEAR)), max_size=6))
 def test_a_skip_removes_nothing_earlier(skips: list[tuple[int, int]]) -> None:
     """Whatever was done to the clock."""
-    assert old_before(NOW, KEPT, [Skip(NOW - age, by) for age, by in sorted(skips)]) <= NOW - KEPT
+    assert old_before(NOW, KEPT, [ClockJump(NOW - age, by) for age, by in sorted(skips)]) <= NOW - KEPT
 
 
 @given(st.lists(st.tuples(st.sampled_from(("day", "ahead", "back")), st.integers(1, 400)), max_size=40))
 def test_nothing_is_removed_before_its_time(story: list[tuple[str, int]]) -> None:
     """A stamp whose true age is below the limit is never old, through any story of days and of clocks that are set."""
     now, lived = NOW, 0
-    skips: list[Skip] = []
+    skips: list[ClockJump] = []
     written: list[tuple[int, int]] = []
     for what, days in story:
         if what == "day":
@@ -53,7 +53,7 @@ def test_nothing_is_removed_before_its_time(story: list[tuple[str, int]]) -> Non
         else:
             by = days * DAY if what == "ahead" else -days * DAY
             now += by
-            skips.insert(0, Skip(now, by))
+            skips.insert(0, ClockJump(now, by))
         before = old_before(now, KEPT, skips)
         assert all(lived - then >= KEPT for stamp, then in written if stamp < before)
 

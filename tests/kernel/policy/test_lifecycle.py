@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kernel.store.commits
-from kernel.policy.lifecycle import (
+from kernel.policy.instruction_states import (
     BEGINNINGS,
     DELIVERIES,
     TRANSITIONS,
@@ -22,9 +22,9 @@ from kernel.policy.lifecycle import (
     after,
     delivery_after,
 )
-from kernel.store.commits import close
-from kernel.store.commits.close import ENDS, EndStatus
-from kernel.store.commits.park import Parking
+from kernel.store.transitions import close
+from kernel.store.transitions.close import ENDS, EndStatus
+from kernel.store.transitions.requeue import Requeue
 from protocol.instruction import ENDED, LIVE, STATUSES, DeliveryState, Status
 
 STEPS = get_args(Step)
@@ -91,7 +91,7 @@ def test_a_delivery_that_was_shown_is_not_shown_as_new_again() -> None:
 HANDED_IN: Mapping[str, frozenset[str]] = {
     "close.END": frozenset(get_args(EndStatus)),
     "close.END_DELIVERY": frozenset(end.delivery for end in ENDS.values()),
-    "park.PARK": frozenset(get_args(get_type_hints(Parking)["status"])),
+    "park.PARK": frozenset(get_args(get_type_hints(Requeue)["status"])),
 }
 """The states that a commit is told, where its statement does not name one."""
 

@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from kernel.policy.standing import Standing, standing, through
+from kernel.policy.agent_status import Readiness, readiness_of, standing
 from protocol.errors import EXIT_OF_WAIT
 from protocol.instruction import ENDED, LIVE, STATUSES, WaitReason
 
@@ -20,7 +20,7 @@ FREE: dict[str, Any] = {
 }
 
 
-def stand(state: Any, **more: Any) -> Standing:
+def stand(state: Any, **more: Any) -> Readiness:
     return standing(state, **FREE | more)
 
 
@@ -47,14 +47,14 @@ def test_a_pause_does_not_touch_what_runs_or_ended(state: Any) -> None:
 )
 def test_a_wait_for_time_says_until_when(more: dict[str, Any], reason: str) -> None:
     """The last of all times counts; once it has come, it is runnable."""
-    assert stand("queued", **more) == Standing("time", reason, NOW + 5)  # type: ignore[arg-type]
+    assert stand("queued", **more) == Readiness("time", reason, NOW + 5)  # type: ignore[arg-type]
     assert stand("queued", **more | {"now_ms": NOW + 5}).kind == "runnable"
 
 
 @pytest.mark.parametrize("reason", [one for one in get_args(WaitReason) if one != "provider"])
 def test_a_wait_without_a_time_is_for_a_person(reason: Any) -> None:
     """P26; and every such reason has an exit code."""
-    assert stand("waiting", waits_for=reason) == Standing("person", reason)
+    assert stand("waiting", waits_for=reason) == Readiness("person", reason)
     assert reason in EXIT_OF_WAIT
     kind = "person" if reason == "paused" else "time"
     assert stand("waiting", waits_for=reason, not_before_ms=NOW + 1).kind == kind
@@ -70,7 +70,7 @@ def test_a_provider_without_a_time_is_tried_by_somebody_else() -> None:
 def test_an_agent_that_does_no_work_needs_a_person_whatever_else_it_waits_for(state: Any) -> None:
     """`run` must not wait for a time after which still nothing happens."""
     for more in ({}, {"not_before_ms": NOW + 9}, {"hold_reason": "provider", "hold_until_ms": NOW + 9}):
-        assert stand("queued", agent_state=state, **more) == Standing("person", state)
+        assert stand("queued", agent_state=state, **more) == Readiness("person", state)
     assert stand("waiting", waits_for="provider", not_before_ms=NOW + 9, agent_state=state).kind == "person"
     assert state in EXIT_OF_WAIT
 
@@ -80,19 +80,19 @@ def test_its_own_wait_tells_more_than_its_agents_state() -> None:
     assert stand("waiting", waits_for="credentials", agent_state="paused").reason == "credentials"
 
 
-ASKS = Standing("person", "answer")
+ASKS = Readiness("person", "answer")
 
 
 @pytest.mark.parametrize(
     ("asked", "asker"),
     [
-        (Standing("runnable"), Standing("runnable", "answer")),
-        (Standing("time", "provider", NOW + 5), Standing("time", "provider", NOW + 5)),
-        (Standing("person", "credentials"), Standing("person", "credentials")),
-        (Standing("ended"), ASKS),
+        (Readiness("runnable"), Readiness("runnable", "answer")),
+        (Readiness("time", "provider", NOW + 5), Readiness("time", "provider", NOW + 5)),
+        (Readiness("person", "credentials"), Readiness("person", "credentials")),
+        (Readiness("ended"), ASKS),
         (ASKS, ASKS),
     ],
 )
-def test_who_waits_for_an_answer_stands_as_whom_it_asked(asked: Standing, asker: Standing) -> None:
+def test_who_waits_for_an_answer_stands_as_whom_it_asked(asked: Readiness, asker: Readiness) -> None:
     """P26: it goes on when that has ended; where nobody is left to answer, only a person can help."""
-    assert through(ASKS, asked) == asker
+    assert readiness_of(ASKS, asked) == asker

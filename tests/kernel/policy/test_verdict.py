@@ -5,21 +5,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interface.cli import exits
-from kernel.policy.verdict import BY_REASON, GRAVITY, Progress, Verdict, Waits, verdict
+from kernel.policy.run_completion import BY_REASON, GRAVITY, RunCompletion, RunProgress, RunWaits, run_completion
 from protocol.errors import EXIT_OF_CAUSE, EXIT_OF_WAIT
 
-NOTHING = Waits()
-SOON = Waits(timed=((2000, "provider"),))
+NOTHING = RunWaits()
+SOON = RunWaits(timed=((2000, "provider"),))
 NOW_MS = 1000
 
 
-def progress(**changes: object) -> Progress:
+def progress(**changes: object) -> RunProgress:
     """A run in which everything ended well."""
     facts: dict[str, object] = {
         "run": 1, "space": "review:main", "waits": NOTHING,
         "failed": 0, "incomplete": 0, "limited": False, "deadline_ms": None,
     }  # fmt: skip
-    return Progress(**(facts | changes))  # type: ignore[arg-type]
+    return RunProgress(**(facts | changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -31,34 +31,38 @@ def progress(**changes: object) -> Progress:
         ({"limited": True}, "incomplete", 6),
         ({"failed": 1, "incomplete": 1, "limited": True}, "failed", 1),
         ({"waits": None, "deadline_ms": NOW_MS, "failed": 1}, "timeout", 124),
-        ({"waits": Waits(persons=("hops", "credentials"))}, "incomplete", 4),
-        ({"waits": Waits(persons=("budget", "approval")), "incomplete": 1}, "incomplete", 7),
-        ({"waits": Waits(persons=("credentials", "error"))}, "failed", 1),
-        ({"waits": Waits(persons=("paused",))}, "failed", 1),
-        ({"waits": Waits(persons=("quota",)), "failed": 1}, "failed", 1),
+        ({"waits": RunWaits(persons=("hops", "credentials"))}, "incomplete", 4),
+        ({"waits": RunWaits(persons=("budget", "approval")), "incomplete": 1}, "incomplete", 7),
+        ({"waits": RunWaits(persons=("credentials", "error"))}, "failed", 1),
+        ({"waits": RunWaits(persons=("paused",))}, "failed", 1),
+        ({"waits": RunWaits(persons=("quota",)), "failed": 1}, "failed", 1),
         ({"failed": 2, "causes": frozenset({"untrusted"})}, "failed", 7),
         ({"failed": 2, "causes": frozenset({"untrusted", "quota"})}, "failed", 4),
         ({"failed": 2, "causes": frozenset({"untrusted", "auth", "crash"})}, "failed", 1),
         ({"failed": 2, "causes": frozenset({"untrusted", None})}, "failed", 1),
         ({"failed": 1, "causes": frozenset({"untrusted"}), "incomplete": 1, "limited": True}, "failed", 7),
-        ({"failed": 1, "causes": frozenset({"untrusted"}), "waits": Waits(persons=("credentials",))}, "incomplete", 4),
-        ({"failed": 1, "causes": frozenset({"untrusted"}), "waits": Waits(persons=("budget",))}, "failed", 7),
-        ({"waits": Waits(timed=((9000, "quota"),)), "deadline_ms": 8000}, "incomplete", 4),
-        ({"waits": Waits(timed=((9000, "backoff"),)), "deadline_ms": 8000}, "timeout", 124),
-        ({"waits": Waits(votes=(9000,)), "deadline_ms": NOW_MS}, "timeout", 124),
-        ({"waits": Waits(votes=(9000,)), "limited": True, "used_up": True}, "incomplete", 6),
-        ({"waits": Waits(votes=(9000,), persons=("budget",)), "limited": True, "used_up": True}, "incomplete", 6),
-        ({"waits": Waits(votes=(9000,), persons=("credentials",))}, "incomplete", 4),
-        ({"waits": Waits(votes=(9000,), persons=("quota", "hops"))}, "incomplete", 4),
-        ({"waits": Waits(votes=(9000,), persons=("approval",))}, "incomplete", 7),
-        ({"waits": Waits(votes=(9000,), persons=("error",))}, "failed", 1),
-        ({"waits": Waits(votes=(9000,)), "failed": 1, "causes": frozenset({"untrusted"})}, "failed", 7),
+        (
+            {"failed": 1, "causes": frozenset({"untrusted"}), "waits": RunWaits(persons=("credentials",))},
+            "incomplete",
+            4,
+        ),
+        ({"failed": 1, "causes": frozenset({"untrusted"}), "waits": RunWaits(persons=("budget",))}, "failed", 7),
+        ({"waits": RunWaits(timed=((9000, "quota"),)), "deadline_ms": 8000}, "incomplete", 4),
+        ({"waits": RunWaits(timed=((9000, "backoff"),)), "deadline_ms": 8000}, "timeout", 124),
+        ({"waits": RunWaits(votes=(9000,)), "deadline_ms": NOW_MS}, "timeout", 124),
+        ({"waits": RunWaits(votes=(9000,)), "limited": True, "used_up": True}, "incomplete", 6),
+        ({"waits": RunWaits(votes=(9000,), persons=("budget",)), "limited": True, "used_up": True}, "incomplete", 6),
+        ({"waits": RunWaits(votes=(9000,), persons=("credentials",))}, "incomplete", 4),
+        ({"waits": RunWaits(votes=(9000,), persons=("quota", "hops"))}, "incomplete", 4),
+        ({"waits": RunWaits(votes=(9000,), persons=("approval",))}, "incomplete", 7),
+        ({"waits": RunWaits(votes=(9000,), persons=("error",))}, "failed", 1),
+        ({"waits": RunWaits(votes=(9000,)), "failed": 1, "causes": frozenset({"untrusted"})}, "failed", 7),
     ],
 )
 def test_the_worst_reason_gives_the_exit_code(changes: dict[str, object], status: str, exit_code: int) -> None:
     """contracts.md section 7, exit codes; decisions.md, ``run`` ends when."""
-    over = verdict(progress(**changes), NOW_MS)
-    assert isinstance(over, Verdict)
+    over = run_completion(progress(**changes), NOW_MS)
+    assert isinstance(over, RunCompletion)
     assert (over.status, over.exit_code) == (status, exit_code)
 
 
@@ -79,25 +83,25 @@ def test_a_run_ends_with_the_code_that_any_command_would_end_with() -> None:
         ({"limited": True}, 8000),
         ({"used_up": True}, 8000),
         ({"failed": 1, "causes": frozenset({"crash"})}, 8000),
-        ({"waits": Waits(votes=(9000,), persons=("hops",)), "limited": True}, 8000),
-        ({"waits": Waits(votes=(9000,), persons=("error",)), "attended": True}, 8000),
-        ({"waits": Waits(votes=(9000,), timed=((7000, "backoff"),), persons=("error",))}, 6000),
-        ({"waits": Waits(votes=(9000,), timed=((7000, "backoff"),)), "deadline_ms": 5000}, 4000),
+        ({"waits": RunWaits(votes=(9000,), persons=("hops",)), "limited": True}, 8000),
+        ({"waits": RunWaits(votes=(9000,), persons=("error",)), "attended": True}, 8000),
+        ({"waits": RunWaits(votes=(9000,), timed=((7000, "backoff"),), persons=("error",))}, 6000),
+        ({"waits": RunWaits(votes=(9000,), timed=((7000, "backoff"),)), "deadline_ms": 5000}, 4000),
         ({"failed": 1, "causes": frozenset({"auth"}), "attended": True}, 8000),
     ],
 )
 def test_a_run_waits_for_a_vote_as_long_as_something_may_come_of_it(changes: dict[str, object], nap_ms: int) -> None:
     """P24, P26: until its time is up too, for a vote may end before by any vote; whoever watches may help."""
-    assert verdict(progress(**({"waits": Waits(votes=(9000,))} | changes)), NOW_MS) == nap_ms
+    assert run_completion(progress(**({"waits": RunWaits(votes=(9000,))} | changes)), NOW_MS) == nap_ms
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.booleans(), st.integers(0, 10**6), st.sampled_from([None, SOON]))
 def test_a_run_with_work_that_can_go_on_lasts_until_its_time_is_up(
-    failed: int, incomplete: int, limited: bool, now_ms: int, waits: Waits | None
+    failed: int, incomplete: int, limited: bool, now_ms: int, waits: RunWaits | None
 ) -> None:
     """Promise P26: never while work is pending; the nap ends when something may have changed."""
     facts = progress(waits=waits, failed=failed, incomplete=incomplete, limited=limited, deadline_ms=500_000)
-    over = verdict(facts, now_ms)
-    assert isinstance(over, Verdict) == (now_ms >= 500_000)
+    over = run_completion(facts, now_ms)
+    assert isinstance(over, RunCompletion) == (now_ms >= 500_000)
     if isinstance(over, int):
         assert over == max(1, (500_000 if waits is None else 2000) - now_ms)

@@ -13,10 +13,9 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.procs.errors import SpawnTransient
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher
-from kernel.procs.spec import Spec
+from kernel.procs.spec import SpawnTransient, Spec
 from protocol.ipc import COOKIE_VARIABLE
 from tests.kernel.procs.trees import ENV, LEAVES, PATIENCE, STAYS, alive, gone, left_in, read_pids
 

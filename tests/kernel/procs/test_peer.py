@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from kernel.procs.peer import comes_from_below
+from kernel.procs.peer import is_own_child
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="needs /proc")
 
@@ -40,16 +40,16 @@ def connection(*, nested: bool) -> Generator[tuple[int, int, int]]:
 def test_a_connection_of_a_process_below_ours_is_known_for_one(*, nested: bool) -> None:
     """P6, XF19: however deep below, and the process itself too."""
     with connection(nested=nested) as (client_port, port, child):
-        assert comes_from_below(client_port, port, os.getpid())
-        assert comes_from_below(client_port, port, child)
+        assert is_own_child(client_port, port, os.getpid())
+        assert is_own_child(client_port, port, child)
 
 
 def test_a_connection_of_anybody_else_is_not() -> None:
     """A person's command line; below a process that is gone; where no table says who listens, and so who connects."""
     with connection(nested=False) as (client_port, port, child), socket.create_connection(("127.0.0.1", port)) as mine:
-        assert not comes_from_below(mine.getsockname()[1], port, child)
-        assert not comes_from_below(client_port, port, 2**22 + 1)
-        assert not comes_from_below(client_port, client_port, child)
+        assert not is_own_child(mine.getsockname()[1], port, child)
+        assert not is_own_child(client_port, port, 2**22 + 1)
+        assert not is_own_child(client_port, client_port, child)
 
 
 def test_who_asks_and_lets_go_at_once_may_be_ours() -> None:
@@ -58,8 +58,8 @@ def test_who_asks_and_lets_go_at_once_may_be_ours() -> None:
         with socket.create_connection(("127.0.0.1", port)) as gone:
             gone.sendall(b"x")
             gone_port = gone.getsockname()[1]
-        assert comes_from_below(gone_port, port, child)
-        assert comes_from_below(1, port, child)
+        assert is_own_child(gone_port, port, child)
+        assert is_own_child(1, port, child)
 
 
 def test_a_process_that_hides_what_it_has_open_may_have_it() -> None:
@@ -72,5 +72,5 @@ def test_a_process_that_hides_what_it_has_open_may_have_it() -> None:
         with subprocess.Popen(hidden, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
             child.stdout.readline()
-            assert comes_from_below(mine.getsockname()[1], port, child.pid)
+            assert is_own_child(mine.getsockname()[1], port, child.pid)
             child.communicate(b"", timeout=10)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from kernel.procs import probe
+from kernel.procs import command
+from kernel.procs.command import VersionProbes
 from kernel.procs.fork import ForkLauncher
-from kernel.procs.probe import Probes
 from tests.kernel.procs.trees import ENV, PATIENCE
 
 
@@ -24,7 +24,7 @@ async def test_a_program_is_asked_once_and_again_when_it_was_replaced(
     forking: ForkLauncher, run_dir: Path, tmp_path: Path
 ) -> None:
     """The version is probed once per binary and cached."""
-    probes = Probes(forking, run_dir)
+    probes = VersionProbes(forking, run_dir)
     tool = program(tmp_path, f"echo asked >>{tmp_path}/asked; echo 1.0; echo noise >&2")
     async with trio.open_nursery() as nursery:
         for _ in range(3):
@@ -38,7 +38,7 @@ async def test_a_program_is_asked_once_and_again_when_it_was_replaced(
 async def test_it_finds_an_empty_home_and_leaves_nothing(forking: ForkLauncher, run_dir: Path, tmp_path: Path) -> None:
     """No file of the user is read or written, nothing is left."""
     tool = program(tmp_path, 'ls -A "$HOME"; pwd; mkdir -p "$HOME/.cache/deep"; echo "$HOME"')
-    alive, here, home = (await Probes(forking, run_dir).ask(tool, "--version", ENV)).text.split()
+    alive, here, home = (await VersionProbes(forking, run_dir).ask(tool, "--version", ENV)).text.split()
     assert (alive, here, Path(home).parent) == ("alive", home, run_dir)
     assert os.listdir(run_dir) == []
 
@@ -47,12 +47,12 @@ async def test_a_program_that_fails_says_why_and_is_asked_again(
     forking: ForkLauncher, run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is broken now may work later: only answers are remembered."""
-    probes = Probes(forking, run_dir)
+    probes = VersionProbes(forking, run_dir)
     tool = program(tmp_path, f"[ -e {tmp_path}/mended ] && echo 3.1 || {{ echo no node here >&2; exit 3; }}")
     assert (await probes.ask(tool, "--version", ENV)).fault == "exit code 3: no node here"
     (tmp_path / "mended").touch()
     assert (await probes.ask(tool, "--version", ENV)).text == "3.1"
     assert (await probes.ask(f"{tmp_path}/none", "--version", ENV)).fault == "No such file or directory"
-    monkeypatch.setattr(probe, "SECONDS", 0.2)
+    monkeypatch.setattr(command, "SECONDS", 0.2)
     with trio.fail_after(PATIENCE):
         assert (await probes.ask(program(tmp_path, "sleep 1000"), "--version", ENV)).fault == "no answer in 0 s"

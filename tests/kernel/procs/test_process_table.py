@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 import trio
 
-from kernel.procs import process_table, remains
-from kernel.procs.process_table import Process, ProcessId
+from kernel.procs import procfs
+from kernel.procs.procfs import Process, ProcessId
 from protocol.ipc import COOKIE_VARIABLE
 
 
@@ -21,12 +21,12 @@ ROWS = {one.id.pid: one for one in (row(1, 0), row(10, 1), row(11, 10), row(12, 
 
 def test_a_family_is_a_root_and_all_below_it() -> None:
     """promises P7: trees of any depth, and nothing beside them."""
-    assert process_table.family([ProcessId(10, 1)], ROWS) == {ProcessId(10, 1), ProcessId(11, 1), ProcessId(12, 1)}
+    assert procfs.descendants([ProcessId(10, 1)], ROWS) == {ProcessId(10, 1), ProcessId(11, 1), ProcessId(12, 1)}
 
 
 def test_a_root_whose_pid_was_given_away_has_no_family() -> None:
     """promises PF11: start time mismatch."""
-    assert process_table.family([ProcessId(10, 2), ProcessId(99, 1)], ROWS) == set()
+    assert procfs.descendants([ProcessId(10, 2), ProcessId(99, 1)], ROWS) == set()
 
 
 @pytest.fixture
@@ -47,19 +47,19 @@ async def sleeper() -> AsyncIterator[trio.Process]:
 
 async def test_a_process_is_found_by_its_cookie(sleeper: trio.Process) -> None:
     """promises 4.7: kill by cookie scan; only the whole value counts."""
-    named = process_table.identify(sleeper.pid)
-    assert process_table.carriers({"abc"}, process_table.table()) == {named}
-    assert process_table.carriers({"ab", "abcd", ""}, process_table.table()) == set()
+    named = procfs.identify(sleeper.pid)
+    assert procfs.by_cookie({"abc"}, procfs.table()) == {named}
+    assert procfs.by_cookie({"ab", "abcd", ""}, procfs.table()) == set()
 
 
 async def test_only_the_very_process_is_killed(sleeper: trio.Process) -> None:
     """promises PF11: never a bare pid."""
-    named = process_table.identify(sleeper.pid)
+    named = procfs.identify(sleeper.pid)
     assert named is not None
-    process_table.kill(ProcessId(named.pid, named.start_time - 1))
-    assert await remains.end([ProcessId(named.pid, named.start_time - 1)], ()) == frozenset()
-    assert process_table.identify(sleeper.pid) == named
-    assert await remains.end([named], ()) == frozenset()
+    procfs.kill(ProcessId(named.pid, named.start_time - 1))
+    assert await procfs.end([ProcessId(named.pid, named.start_time - 1)], ()) == frozenset()
+    assert procfs.identify(sleeper.pid) == named
+    assert await procfs.end([named], ()) == frozenset()
     with trio.fail_after(5):
         assert await sleeper.wait() == -9
 
@@ -69,6 +69,6 @@ def test_a_dead_process_that_nobody_reaped_counts_as_gone() -> None:
     pid = os.posix_spawn("/bin/true", ["true"], {})
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        assert process_table.identify(pid) is None
+        assert procfs.identify(pid) is None
     finally:
         os.waitpid(pid, 0)

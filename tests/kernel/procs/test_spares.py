@@ -13,8 +13,8 @@ import trio.testing
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
-from kernel.procs.spares import IDLE_SECONDS, MOST, Spares
 from kernel.procs.spec import Spec
+from kernel.procs.warm.keepers import IDLE_SECONDS, MOST, KeeperPool
 from tests.kernel.procs.trees import ENV, PATIENCE, gone
 
 
@@ -102,7 +102,7 @@ async def test_spares_are_bounded_and_end_when_there_is_nothing_to_do(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
     """promises 5: what waits is bounded, and an idle kernel holds nothing it does not need."""
-    spares = Spares()
+    spares = KeeperPool()
     nursery.start_soon(spares.thin_out)
     pairs = [socket.socketpair() for _ in range(MOST + 1)]
     for ours, _theirs in pairs:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from kernel.procs import remains
+from kernel.procs import procfs
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.handle import Handle
-from kernel.procs.process_table import ProcessId
+from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import Spec
 from kernel.procs.stop import VERIFY_SECONDS, stop
 from tests.kernel.procs.trees import ENV, STAYS, gone, left_in, read_pids
@@ -94,8 +94,8 @@ async def test_what_will_not_die_is_told_and_left_for_the_next_kernel_to_find(
         assert not found
         return frozenset({ProcessId(4711, 1)})
 
-    really = remains.end
-    monkeypatch.setattr(remains, "end", vain)
+    really = procfs.end
+    monkeypatch.setattr(procfs, "end", vain)
     os.kill(handle.keeper_pid, signal.SIGKILL)
     with trio.fail_after(5):
         await handle.wait()

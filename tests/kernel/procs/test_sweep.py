@@ -15,11 +15,11 @@ import psutil
 import pytest
 import trio
 
-from kernel.procs import process_table
+from kernel.procs import procfs
 from kernel.procs.attempt_dir import create, read_signature
-from kernel.procs.process_table import boot_id
-from kernel.procs.spare_dirs import SpareDirs
-from kernel.procs.sweep import Swept, sweep
+from kernel.procs.directory_pool import DirectoryPool
+from kernel.procs.procfs import boot_id
+from kernel.procs.sweep import SweepResult, sweep
 from tests.kernel.procs.trees import PATIENCE, alive, gone, left_in
 
 ROOT = Path(__file__).parents[3]
@@ -73,7 +73,7 @@ async def test_no_tree_outlives_its_kernel_and_every_lock_is_free(kind: str, cou
     for attempt in left_in(run_dir):
         with (run_dir / attempt / "alive").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert await sweep(run_dir) == Swept(tuple(sorted(f"i{number}-1" for number in range(count))), ())
+    assert await sweep(run_dir) == SweepResult(tuple(sorted(f"i{number}-1" for number in range(count))), ())
     assert left_in(run_dir) == []
 
 
@@ -89,7 +89,7 @@ async def test_a_stuck_keeper_is_found_by_what_it_signed(run_dir: Path) -> None:
         with trio.fail_after(3):
             swept = await sweep(run_dir, patience_seconds=0.1)
         await gone([*kernel.pids, keeper])
-    assert swept == Swept(("i0-1",), ())
+    assert swept == SweepResult(("i0-1",), ())
 
 
 async def test_a_zygote_alone_ends_a_tree_whose_keeper_is_stuck(run_dir: Path) -> None:
@@ -105,10 +105,10 @@ async def test_a_stranger_that_got_the_pid_is_never_signalled(run_dir: Path) -> 
     """promises PF11: pid, start time and boot must all match."""
     async with _sleeper() as stranger:
         lock = trio.Path(create(run_dir, "i1-1", "no-such-cookie").lock)
-        started = process_table.identify(stranger.pid)
+        started = procfs.identify(stranger.pid)
         assert started is not None
         await lock.write_text(f"{await lock.read_text()}keeper {stranger.pid} {started.start_time + 1}\n")
-        assert await sweep(run_dir) == Swept(("i1-1",), ())
+        assert await sweep(run_dir) == SweepResult(("i1-1",), ())
         assert alive([stranger.pid]) == [stranger.pid]
 
 
@@ -139,14 +139,14 @@ def test_a_torn_signature_is_not_believed(torn: str) -> None:
 async def test_a_kernel_that_left_nothing_is_swept_at_once(tmp_path: Path) -> None:
     """promises P20: the first start has no run directory."""
     with trio.fail_after(1):
-        assert await sweep(tmp_path / "run") == Swept((), ())
+        assert await sweep(tmp_path / "run") == SweepResult((), ())
 
 
 async def test_a_spare_directory_is_removed_and_is_no_attempt(tmp_path: Path) -> None:
     """P7: what the log says was swept are attempts; a kernel that was killed leaves the spare ones too."""
-    spares = SpareDirs()
+    spares = DirectoryPool()
     create(tmp_path, "i1-1", "no-such-cookie", spares).remove()
     create(tmp_path, "i3-1", "no-such-cookie")
     assert len(left_in(tmp_path)) == 2
-    assert await sweep(tmp_path) == Swept(("i3-1",), ())
+    assert await sweep(tmp_path) == SweepResult(("i3-1",), ())
     assert left_in(tmp_path) == []

@@ -7,7 +7,7 @@ from typing import Final
 
 import trio
 
-from kernel.procs import process_table
+from kernel.procs import procfs
 
 PATIENCE: Final = 10.0
 """For what must happen at all; what must be fast names its own limit."""
@@ -60,4 +60,4 @@ def left_in(run_dir: Path) -> list[str]:
 
 def alive(pids: list[int]) -> list[int]:
     """Those that run."""
-    return [pid for pid in pids if process_table.identify(pid) is not None]
+    return [pid for pid in pids if procfs.identify(pid) is not None]

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from kernel.policy.approval import Rule
-from kernel.rule.effects import Assign, Deliver, Put
-from kernel.rule.fact import Fact
-from kernel.rule.view import Ended, PutToVote, Request, Seat, Workspace
+from kernel.policy.approvals import Rule
+from kernel.rule.draft import Fact
+from kernel.rule.effects import Assign, Deliver, WriteRow
+from kernel.rule.view import EndedInstruction, Membership, PendingApproval, ProposalView, Workspace
 from protocol.names import AgentKey
 
 SPACE = "review:main"
@@ -28,15 +28,15 @@ class Stage:
     addressed: frozenset[str] = frozenset()
     asking: tuple[str, ...] = ()
     """Agents that wait for what the speaker comes to, nearest first."""
-    wakeups: dict[int, Ended] = field(default_factory=dict)
+    wakeups: dict[int, EndedInstruction] = field(default_factory=dict)
     """How the wakeup before an instruction ended."""
-    requests: dict[int, Request] = field(default_factory=dict)
+    requests: dict[int, PendingApproval] = field(default_factory=dict)
     rules: dict[tuple[str, str], tuple[Rule, ...]] = field(default_factory=dict)
     """What was approved once for all, by agent and tool."""
     attended: bool = False
-    ballots: tuple[PutToVote, ...] = ()
+    ballots: tuple[ProposalView, ...] = ()
     """The newest first."""
-    recorded: list[tuple[Fact, tuple[Deliver | Assign | Put, ...]]] = field(default_factory=list)
+    recorded: list[tuple[Fact, tuple[Deliver | Assign | WriteRow, ...]]] = field(default_factory=list)
 
     def agent_exists(self, key: AgentKey) -> bool:
         return key in self.agents
@@ -60,7 +60,7 @@ class Stage:
     def askers(self, instruction: int) -> tuple[AgentKey, ...]:
         return tuple(AgentKey(key) for key in self.asking)
 
-    def request(self, approval: int) -> Request | None:
+    def request(self, approval: int) -> PendingApproval | None:
         return self.requests.get(approval)
 
     def open_requests(self, agent: AgentKey | None, tool: str) -> tuple[tuple[int, str], ...]:
@@ -76,23 +76,23 @@ class Stage:
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
         return self.left_incomplete.get((space, agent))
 
-    def wakeup_before(self, instruction: int) -> Ended | None:
+    def wakeup_before(self, instruction: int) -> EndedInstruction | None:
         return self.wakeups.get(instruction)
 
-    def seats(self, agent: AgentKey, workflow: str) -> tuple[Seat, ...]:
+    def seats(self, agent: AgentKey, workflow: str) -> tuple[Membership, ...]:
         seated = self.runs and workflow == SPACE.partition(":")[0]
-        return tuple(Seat(SPACE, name) for name, key in self.members.items() if seated and key == agent)
+        return tuple(Membership(SPACE, name) for name, key in self.members.items() if seated and key == agent)
 
     def roster(self, space: str) -> tuple[tuple[AgentKey, str], ...]:
         return tuple((AgentKey(key), name) for name, key in sorted(self.members.items()))
 
-    def ballot(self, space: str, name: str) -> PutToVote | None:
+    def ballot(self, space: str, name: str) -> ProposalView | None:
         return next((one for one in self.ballots if space == SPACE and one.name == name), None)
 
     def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
         return tuple(one.name for one in self.ballots if not only_open or one.state == "open")
 
-    def record(self, fact: Fact, effects: tuple[Deliver | Assign | Put, ...]) -> None:
+    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> None:
         self.recorded.append((fact, effects))
 
     def woken(self) -> list[tuple[str, str]]:

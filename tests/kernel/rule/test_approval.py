@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from kernel.policy.approval import Decision, Rule, State
-from kernel.rule.core import CORE_TABLE
-from kernel.rule.draft import ApprovalAsked, ApprovalDecided
-from kernel.rule.effects import ApprovalDecision, ApprovalRequest, ApprovalRule, Put
-from kernel.rule.evaluate import evaluate
-from kernel.rule.fact import Fact
-from kernel.rule.view import Request
+from kernel.policy.approvals import Decision, Rule, State
+from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Fact
+from kernel.rule.effects import ApprovalDecision, ApprovalRequest, ApprovalRule, WriteRow
+from kernel.rule.evaluate import CORE_TABLE, evaluate
+from kernel.rule.view import PendingApproval
 from protocol.errors import Refused
 from protocol.names import AgentKey
 from tests.kernel.rule.stage import SPACE, Stage
@@ -33,7 +31,7 @@ def said(stage: Stage, payload: ApprovalAsked | ApprovalDecided, by: By) -> list
     fact = Fact(kind="approval", space=SPACE, sender="alice", cause=by.cause, speaker=by.speaker, payload=payload)
     evaluate(fact, CORE_TABLE, stage, stage)
     assert len(stage.recorded) == 1
-    return [one.row for one in stage.recorded[0][1] if isinstance(one, Put)]
+    return [one.row for one in stage.recorded[0][1] if isinstance(one, WriteRow)]
 
 
 def asked(stage: Stage, by: By = By()) -> list[Any]:
@@ -45,8 +43,8 @@ def decided(stage: Stage, decision: Decision = "granted", **more: Any) -> list[A
     return said(stage, ApprovalDecided(approval=3, decision=decision, by="user", **more), By(None, None))
 
 
-def request(state: State = "open", by: str | None = None) -> dict[int, Request]:
-    return {3: Request(ALICE, "bash", INPUT, state, by)}
+def request(state: State = "open", by: str | None = None) -> dict[int, PendingApproval]:
+    return {3: PendingApproval(ALICE, "bash", INPUT, state, by)}
 
 
 def test_a_request_stays_open_and_keeps_no_run_waiting() -> None:
@@ -112,11 +110,11 @@ def test_what_waits_already_and_has_the_pattern_is_granted_with_it(*, everybody:
     """A program that asked for several at once: nobody is asked about what was just approved once for all."""
     pull, bob = '{"command":"git pull"}', AgentKey("bob")
     others = {
-        4: Request(ALICE, "bash", pull, "open", None),
-        5: Request(bob, "bash", pull, "open", None),
-        6: Request(ALICE, "bash", '{"command":"rm"}', "open", None),
-        7: Request(ALICE, "write", pull, "open", None),
-        8: Request(ALICE, "bash", pull, "denied", "user"),
+        4: PendingApproval(ALICE, "bash", pull, "open", None),
+        5: PendingApproval(bob, "bash", pull, "open", None),
+        6: PendingApproval(ALICE, "bash", '{"command":"rm"}', "open", None),
+        7: PendingApproval(ALICE, "write", pull, "open", None),
+        8: PendingApproval(ALICE, "bash", pull, "denied", "user"),
     }
     rows = decided(Stage(requests=request() | others), always='{"command":"git *"}', everybody=everybody)
     assert [row.approval for row in rows if isinstance(row, ApprovalDecision)] == numbers

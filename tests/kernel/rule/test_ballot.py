@@ -5,29 +5,28 @@ from typing import Any, Final
 
 import pytest
 
-from kernel.policy.ballot import Ballot, Decided
-from kernel.rule.ballot_terms import filled_in
-from kernel.rule.ballot_words import announced, resolved, tied, voted
-from kernel.rule.core import CORE_TABLE
+from kernel.policy.voting import Decided, ProposalState
 from kernel.rule.draft import (
-    BallotAsked,
-    BallotCancelled,
-    BallotDue,
-    BallotEnded,
-    BallotOpened,
-    BallotTied,
-    BallotVoted,
+    Fact,
     Payload,
+    ProposalCancelled,
+    ProposalDue,
+    ProposalEnded,
+    ProposalOpened,
+    ProposalTerms,
+    ProposalTied,
+    VoteCast,
     WorkflowStopped,
 )
-from kernel.rule.effects import BallotEnd, BallotOpen, BallotTie, BallotVote, Put
-from kernel.rule.evaluate import evaluate
-from kernel.rule.fact import Fact
-from kernel.rule.view import PutToVote
-from protocol.ballot import BallotType, Option, Resolution
+from kernel.rule.effects import EndProposal, OpenProposal, RecordTie, RecordVote, WriteRow
+from kernel.rule.evaluate import CORE_TABLE, evaluate
+from kernel.rule.rules.voting import announced, resolved, tied, voted
+from kernel.rule.view import ProposalView
+from kernel.rule.voting_terms import with_defaults
 from protocol.errors import Refused
 from protocol.message import MessageKind
 from protocol.names import AgentKey
+from protocol.voting import BallotType, Option, Resolution
 from tests.kernel.rule.stage import SPACE, Stage, team
 
 NAMES: Final = ("alice", "bob", "carol")
@@ -35,14 +34,14 @@ AB: Final = (Option(id="a", label="Apples"), Option(id="b", label=""))
 LATER_MS: Final = 60_000
 
 
-def stage(*ballots: PutToVote, **more: Any) -> Stage:
+def stage(*ballots: ProposalView, **more: Any) -> Stage:
     return Stage(members=team(*NAMES), ballots=ballots, **more)
 
 
-def ballot(**more: Any) -> PutToVote:
+def ballot(**more: Any) -> ProposalView:
     """Alice's ballot p1 between a and b, nobody has voted."""
-    counting = Ballot("decision", "plurality", ("a", "b"), frozenset(NAMES), 3, LATER_MS, seed="p1")
-    known = PutToVote(1, "p1", "Which?", AB, counting, {}, "alice", AgentKey(f"alice@{SPACE}"), 1, "open")
+    counting = ProposalState("decision", "plurality", ("a", "b"), frozenset(NAMES), 3, LATER_MS, seed="p1")
+    known = ProposalView(1, "p1", "Which?", AB, counting, {}, "alice", AgentKey(f"alice@{SPACE}"), 1, "open")
     return replace(known, **more)
 
 
@@ -63,12 +62,12 @@ def said(where: Stage, kind: MessageKind, payload: Payload, sender: str = "alice
 
 
 def rows(where: Stage) -> list[Any]:
-    return [one.row for _, effects in where.recorded for one in effects if isinstance(one, Put)]
+    return [one.row for _, effects in where.recorded for one in effects if isinstance(one, WriteRow)]
 
 
-def opened(type: BallotType = "decision", options: tuple[Option, ...] = AB, **more: Any) -> BallotOpened:
-    asked = BallotAsked(type=type, title="Which?", options=options, **more)
-    return filled_in(asked, asked.name or "p1", NAMES, 0)
+def opened(type: BallotType = "decision", options: tuple[Option, ...] = AB, **more: Any) -> ProposalOpened:
+    asked = ProposalTerms(type=type, title="Which?", options=options, **more)
+    return with_defaults(asked, asked.name or "p1", NAMES, 0)
 
 
 def test_everybody_but_its_creator_is_woken_as_by_a_mention() -> None:
@@ -76,7 +75,7 @@ def test_everybody_but_its_creator_is_woken_as_by_a_mention() -> None:
     where = said(stage(), "proposal", opened())
     assert where.woken() == [(f"bob@{SPACE}", "immediate"), (f"carol@{SPACE}", "immediate")]
     (row,) = rows(where)
-    assert isinstance(row, BallotOpen)
+    assert isinstance(row, OpenProposal)
     assert (row.creator, row.creator_key, row.electors, row.hops) == ("alice", f"alice@{SPACE}", NAMES, 2)
 
 
@@ -103,7 +102,7 @@ def test_what_a_person_puts_to_the_vote_wakes_all() -> None:
         (opened(timeout_ms=8 * 24 * 3_600_000), "timeout_seconds"),
     ],
 )
-def test_what_cannot_be_voted_on_is_refused(wrong: BallotOpened, words: str) -> None:
+def test_what_cannot_be_voted_on_is_refused(wrong: ProposalOpened, words: str) -> None:
     """contracts section 5: bounds, options by type, quorum; nothing is recorded."""
     where = stage()
     with pytest.raises(Refused, match=words) as caught:
@@ -115,7 +114,7 @@ def test_a_title_that_says_nothing_or_too_much_is_refused() -> None:
     """P10: bounded."""
     for title in (" \n", "x" * 201):
         with pytest.raises(Refused, match="title"):
-            said(stage(), "proposal", filled_in(BallotAsked(type="approval", title=title), "p1", NAMES, 0))
+            said(stage(), "proposal", with_defaults(ProposalTerms(type="approval", title=title), "p1", NAMES, 0))
 
 
 def test_an_election_may_be_between_some_members() -> None:
@@ -143,8 +142,8 @@ def test_where_nobody_can_vote_nothing_is_put_to_the_vote(where: Stage, space: s
 
 def test_a_vote_is_a_row_and_wakes_nobody() -> None:
     """contracts section 9: kind vote."""
-    where = said(stage(ballot()), "vote", BallotVoted(name="p1", choice="a", now_ms=0, reason="so"), "bob")
-    assert rows(where) == [BallotVote(ballot=1, voter="bob", choice="a", reason="so")]
+    where = said(stage(ballot()), "vote", VoteCast(name="p1", choice="a", now_ms=0, reason="so"), "bob")
+    assert rows(where) == [RecordVote(ballot=1, voter="bob", choice="a", reason="so")]
     assert where.woken() == []
 
 
@@ -153,10 +152,10 @@ def test_the_last_vote_is_followed_by_what_comes_of_it() -> None:
     where = said(
         stage(ballot(votes={"alice": "a", "bob": "b"}, hops=9)),
         "vote",
-        BallotVoted(name="p1", choice="b", now_ms=0),
+        VoteCast(name="p1", choice="b", now_ms=0),
         "carol",
     )
-    assert rows(where)[1:] == [BallotEnd(ballot=1, state="resolved", winner="b", why="quorum", by=None, reason="")]
+    assert rows(where)[1:] == [EndProposal(ballot=1, state="resolved", winner="b", why="quorum", by=None, reason="")]
     assert where.woken() == [(f"alice@{SPACE}", "immediate")]
     end, _ = where.recorded[-1]
     assert (end.kind, end.sender, end.hops) == ("resolved", "system", 10)
@@ -166,26 +165,26 @@ def test_a_tie_is_told_to_its_creator_once() -> None:
     """decisions.md: creator decides."""
     counting = replace(ballot().counting, tie_breaker="creator-decides", quorum=2)
     known = ballot(counting=counting, votes={"bob": "a"})
-    vote = BallotVoted(name="p1", choice="b", now_ms=0)
+    vote = VoteCast(name="p1", choice="b", now_ms=0)
     where = said(stage(known), "vote", vote, "carol")
-    assert rows(where)[1:] == [BallotTie(ballot=1)]
+    assert rows(where)[1:] == [RecordTie(ballot=1)]
     assert where.woken() == [(f"alice@{SPACE}", "immediate")]
     assert len(said(stage(replace(known, tie_told=True)), "vote", vote, "carol").recorded) == 1
 
 
 def test_its_deadline_is_never_refused() -> None:
     """P24: what is due ends, whatever became of it; one that is over, or not due, is left as it is."""
-    due = BallotDue(name="p1", now_ms=LATER_MS)
+    due = ProposalDue(name="p1", now_ms=LATER_MS)
     where = said(stage(ballot()), "due", due, "system")
-    assert rows(where) == [BallotEnd(ballot=1, state="expired", winner=None, why="deadline", by=None, reason="")]
+    assert rows(where) == [EndProposal(ballot=1, state="expired", winner=None, why="deadline", by=None, reason="")]
     assert rows(said(stage(ballot(state="cancelled")), "due", due, "system")) == []
-    assert rows(said(stage(ballot()), "due", BallotDue(name="p1", now_ms=LATER_MS - 1), "system")) == []
+    assert rows(said(stage(ballot()), "due", ProposalDue(name="p1", now_ms=LATER_MS - 1), "system")) == []
     assert rows(said(stage(), "due", due, "system")) == []
 
 
 def test_a_limit_holds_back_who_would_be_woken_by_the_end() -> None:
     """P27."""
-    where = said(stage(ballot(), assigned=1000), "due", BallotDue(name="p1", now_ms=LATER_MS), "system")
+    where = said(stage(ballot(), assigned=1000), "due", ProposalDue(name="p1", now_ms=LATER_MS), "system")
     assert (where.woken(), where.held_back()) == ([], [(f"alice@{SPACE}", "hops")])
 
 
@@ -197,26 +196,26 @@ def test_the_end_of_the_workflow_cancels_what_is_open() -> None:
         WorkflowStopped(status="stopped", exit_code=0),
         "system",
     )
-    (end,) = [row for row in rows(where) if isinstance(row, BallotEnd)]
+    (end,) = [row for row in rows(where) if isinstance(row, EndProposal)]
     assert (end.ballot, end.state, end.by, where.woken()) == (1, "cancelled", "system", [])
 
 
 def test_a_quiet_end_wakes_nobody() -> None:
     """clear: there is nothing left to look at."""
-    where = said(stage(ballot()), "resolved", BallotCancelled(name="p1", quietly=True), "user")
+    where = said(stage(ballot()), "resolved", ProposalCancelled(name="p1", quietly=True), "user")
     assert (len(rows(where)), where.woken()) == (1, [])
 
 
 def test_other_messages_of_these_kinds_and_ballots_that_are_gone_change_nothing() -> None:
     """What another version wrote."""
-    assert rows(said(stage(), "proposal", BallotTied(name="p1"), "system")) == []
-    ended = BallotEnded(name="p1", state="resolved", winner=None, why="quorum", wakes=True)
+    assert rows(said(stage(), "proposal", ProposalTied(name="p1"), "system")) == []
+    ended = ProposalEnded(name="p1", state="resolved", winner=None, why="quorum", wakes=True)
     assert rows(said(stage(), "resolved", ended, "system")) == []
 
 
 def test_what_is_announced_says_all_one_needs_to_vote() -> None:
     """Sources: marker, title, options, how to vote; a title cannot pretend to be a message of its own."""
-    asked = BallotAsked(
+    asked = ProposalTerms(
         type="decision",
         title="Which?\n[RESOLVED:p1] none",
         description="Fruit for all.",
@@ -225,7 +224,7 @@ def test_what_is_announced_says_all_one_needs_to_vote() -> None:
         binding=True,
         timeout_ms=120_000,
     )
-    assert announced(filled_in(asked, "p1", NAMES, 0)) == (
+    assert announced(with_defaults(asked, "p1", NAMES, 0)) == (
         "[PROPOSAL:p1] Which? [RESOLVED:p1] none\n"
         "This is a binding vote, a decision; more than half of the votes win; the first option wins a tie; "
         "2 members have to vote; open for 2 minutes at most.\n"

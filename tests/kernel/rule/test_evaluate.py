@@ -3,12 +3,10 @@
 import msgspec
 import pytest
 
-from kernel.rule.core import CORE, CORE_TABLE, by_kind
-from kernel.rule.draft import Draft, MemberSpec, Outcome, WorkflowStarted, WorkflowStopped
-from kernel.rule.effects import Append, Effect, Put
-from kernel.rule.evaluate import MAX_DEPTH, EvaluationOverrun, evaluate
-from kernel.rule.fact import Fact
-from kernel.rule.proposal import Proposal
+from kernel.rule.draft import Draft, Fact, InstructionOutcome, MemberSpec, WorkflowStarted, WorkflowStopped
+from kernel.rule.effects import Append, Effect, WriteRow
+from kernel.rule.evaluate import CORE, CORE_TABLE, MAX_DEPTH, EvaluationOverrun, by_kind, evaluate
+from kernel.rule.rule import Rule
 from kernel.rule.view import View
 from protocol.errors import Refused
 from protocol.instruction import Status
@@ -19,7 +17,9 @@ from tests.kernel.rule.stage import SPACE, Stage, team
 
 def ended(status: Status, text: str = "") -> Stage:
     stage = Stage(team("alice", "bob"))
-    outcome = Outcome(instruction=InstructionId("i7"), status=status, text=text, cause="auth", error_class="permanent")
+    outcome = InstructionOutcome(
+        instruction=InstructionId("i7"), status=status, text=text, cause="auth", error_class="permanent"
+    )
     kind: MessageKind = "done" if status in ("done", "incomplete") else "failed"
     fact = Fact(
         kind=kind, space=SPACE, sender="alice", hops=3, cause=7, speaker=AgentKey("alice@review:main"), payload=outcome
@@ -80,7 +80,7 @@ def test_a_workflow_starts_with_its_members_before_its_kickoff() -> None:
         evaluate(started(), CORE_TABLE, stage, stage)
     (fact, puts), *_ = stage.recorded
     assert fact.kind == "status"
-    assert [type(one.row).__name__ for one in puts if isinstance(one, Put)] == ["WorkflowBegin", "Roster"]
+    assert [type(one.row).__name__ for one in puts if isinstance(one, WriteRow)] == ["StartRun", "SetMembers"]
 
 
 def test_a_workflow_that_runs_is_not_started_again() -> None:
@@ -104,7 +104,7 @@ def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:
     def echo(fact: Fact, _view: View) -> tuple[Effect, ...]:
         return (Append(Draft(kind="system", space=fact.space, sender="system", text=fact.text)),)
 
-    table = by_kind([Proposal("echo", frozenset({"system"}), echo)])
+    table = by_kind([Rule("echo", frozenset({"system"}), echo)])
     stage = Stage()
     with pytest.raises(EvaluationOverrun):
         evaluate(Fact(kind="system", space=SPACE, sender="system"), table, stage, stage)

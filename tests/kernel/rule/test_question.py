@@ -2,11 +2,9 @@
 
 import pytest
 
-from kernel.rule.core import CORE_TABLE
-from kernel.rule.draft import Outcome
+from kernel.rule.draft import Fact, InstructionOutcome
 from kernel.rule.effects import Assign
-from kernel.rule.evaluate import evaluate
-from kernel.rule.fact import Fact
+from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.errors import Refused
 from protocol.names import AgentKey, InstructionId
 from tests.kernel.rule.stage import SPACE, Stage, team
@@ -69,7 +67,7 @@ def test_a_question_over_the_hop_limit_waits_like_any_work() -> None:
 def test_an_answer_does_not_wake_who_has_it_anyway() -> None:
     """The asker gets it in its own thread; whoever else is mentioned is woken."""
     stage = Stage(team("alice", "bob", "carol"), asking=("alice@review:main", "carol@review:main"))
-    outcome = Outcome(instruction=InstructionId("i2"), status="done", text="@alice @carol it is 42")
+    outcome = InstructionOutcome(instruction=InstructionId("i2"), status="done", text="@alice @carol it is 42")
     fact = Fact(
         kind="done", space=SPACE, sender="bob", hops=2, cause=2, speaker=AgentKey("bob@review:main"), payload=outcome
     )

@@ -2,9 +2,8 @@
 
 import pytest
 
-from kernel.rule.core import CORE_TABLE
-from kernel.rule.evaluate import evaluate
-from kernel.rule.fact import Fact
+from kernel.rule.draft import Fact
+from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.errors import Refused
 from protocol.message import TEXT_LIMIT_BYTES, MessageKind
 from protocol.names import AgentKey

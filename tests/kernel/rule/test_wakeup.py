@@ -1,10 +1,8 @@
 """A schedule that came: whom it wakes, and where."""
 
-from kernel.rule.core import CORE_TABLE
-from kernel.rule.draft import WakeupDue
-from kernel.rule.effects import Assign, Deliver, Put, RunLimited
-from kernel.rule.evaluate import evaluate
-from kernel.rule.fact import Fact
+from kernel.rule.draft import Fact, WakeupDue
+from kernel.rule.effects import Assign, Deliver, LimitRun, WriteRow
+from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.names import AgentKey, AgentName
 from tests.kernel.rule.stage import SPACE, Stage, team
 
@@ -71,7 +69,7 @@ def test_a_workspace_that_a_limit_holds_is_left_alone_and_told_once() -> None:
     stage = Stage(members=team("helper"), instructions=3, assigned=3)
     come(stage, agent=f"helper@{SPACE}", home=SPACE)
     (_, effects), (notice, _) = stage.recorded
-    assert effects == (Put(RunLimited(space=SPACE, by="instructions")),)
+    assert effects == (WriteRow(LimitRun(space=SPACE, by="instructions")),)
     assert (notice.kind, notice.sender) == ("system", "system")
     assert "awk continue @review:main" in notice.text
     told = Stage(members=team("helper"), instructions=3, assigned=3, limited=True)

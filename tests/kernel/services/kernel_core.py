@@ -10,27 +10,27 @@ import trio
 import trio.testing
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.registry import register
-from kernel.policy.choose import Limits
+from kernel.agents.registration import register
+from kernel.policy.scheduling import Limits
 from kernel.procs.spec import Spec
 from kernel.rule.draft import Draft
 from kernel.services.admission import Admission
-from kernel.services.alarms import Alarms
-from kernel.services.attempt import Attempts
-from kernel.services.books import Books
-from kernel.services.briefing import Briefings
+from kernel.services.attempts import Attempts
+from kernel.services.budgets import BudgetEnforcer
+from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher
-from kernel.services.folders import Folders
 from kernel.services.in_flight import InFlight
-from kernel.services.purse import Purse
+from kernel.services.start_frame import StartFrameBuilder
+from kernel.services.timers import Deadlines
+from kernel.services.working_directory import AttemptPaths
 from kernel.store import instructions
-from kernel.store.commits.append import append
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
+from kernel.store.transitions.append import append
 from kernel.store.writer import Writer
-from protocol.codec import FrameReader, Noise, encode
 from protocol.ipc import Exited, KernelFrame, Ping, Ready, WorkerFrame
-from protocol.trust import Consent
+from protocol.ndjson import FrameReader, Noise, encode
+from protocol.trust import Grant
 from tests.kernel.store.migrated import open_migrated
 
 
@@ -137,7 +137,7 @@ class Core:
     def __init__(self, root: Path, launcher: PlayedLauncher) -> None:
         self.now_ms = 1_000_000
         self.launcher = launcher
-        self.kept: list[Consent] = []
+        self.kept: list[Grant] = []
         self.database = open_migrated(str(root / "agent-worker.db"))
         feed = Feed()
         self.feed = feed
@@ -145,7 +145,7 @@ class Core:
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=feed.publish)
         self.catalog = Catalog(root)
         self.in_flight = InFlight(root / "in-flight")
-        purse = Purse(reader=self.reader, now_ms=lambda: self.now_ms)
+        purse = BudgetEnforcer(reader=self.reader, now_ms=lambda: self.now_ms)
         self.attempts = Attempts(
             writer=self.writer,
             reader=self.reader,
@@ -153,17 +153,17 @@ class Core:
             admission=Admission(reader=self.reader, purse=purse, now_ms=lambda: self.now_ms),
             purse=purse,
             launcher=launcher,  # type: ignore[arg-type]
-            briefings=Briefings(
+            briefings=StartFrameBuilder(
                 catalog=self.catalog,
                 reader=self.reader,
                 environ={},
                 own_bin=frozenset(),
                 url="http://x",
                 trusted=False,
-                folders=Folders(state=root / ".state", home=root / ".state"),
+                folders=AttemptPaths(state=root / ".state", home=root / ".state"),
                 kept=lambda: self.kept,
             ),
-            books=Books(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
+            books=Completer(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
             now_text=lambda: "",
             working=self.in_flight.working,
         )
@@ -175,7 +175,7 @@ class Core:
             pressed=lambda: False,
             now_ms=lambda: self.now_ms,
         )
-        self.alarms = Alarms(
+        self.alarms = Deadlines(
             reader=self.reader,
             writer=self.writer,
             wake=feed.new_wake(),

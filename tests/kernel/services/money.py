@@ -9,13 +9,13 @@ import msgspec
 import trio
 
 from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
-from kernel.services.purse import Purse
+from kernel.services.budgets import BudgetEnforcer
 from kernel.store import workflows
-from kernel.store.commits.append import append
-from kernel.store.commits.journal import journal
-from kernel.store.commits.lease import Leased, lease
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
+from kernel.store.transitions.append import append
+from kernel.store.transitions.journal import journal
+from kernel.store.transitions.lease import Leased, lease
 from kernel.store.writer import Writer
 from protocol.agent import AgentDefinition
 from protocol.budget import RunBudget
@@ -41,7 +41,7 @@ class Money:
         self.feed = Feed()
         self.reader = Reader(database=self.database)
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=self.feed.publish)
-        self.purse = Purse(reader=self.reader, now_ms=lambda: self.now_ms)
+        self.purse = BudgetEnforcer(reader=self.reader, now_ms=lambda: self.now_ms)
 
     async def start(
         self, kickoff: str, budget: RunBudget, *, mode: str = "run", limits: RunLimits | None = None,

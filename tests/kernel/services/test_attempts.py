@@ -8,19 +8,18 @@ import apsw
 import pytest
 import trio
 
-from kernel.agents.belongings import NOTHING, Belongings, belongings
-from kernel.agents.registry import register
+from kernel.agents.registration import register
+from kernel.agents.resources import NOTHING, AgentResources, belongings
 from kernel.agents.trust import agent_units
-from kernel.procs.errors import SpawnTransient
-from kernel.procs.spec import Spec
-from kernel.services import briefing
-from kernel.store import breakers
+from kernel.procs.spec import SpawnTransient, Spec
+from kernel.services import start_frame
+from kernel.store import circuit_breakers
 from protocol.agent import AgentDefinition
 from protocol.errors import UNREACHED
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Exited, Result, Start, Stop
 from protocol.project import ProjectDefinition
-from protocol.trust import Consent
+from protocol.trust import Grant
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core
 
 DONE = Result(status="done", text="hi")
@@ -117,7 +116,7 @@ async def test_a_program_that_was_written_anew_is_not_run_for_what_was_kept(tmp_
         (tmp_path / "run").chmod(0o755)
         definition, project = it.catalog.agent("alice").definition, it.catalog.project()
         (found,) = agent_units(definition, project, belongings(definition, project, tmp_path))
-        it.kept.append(Consent(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+        it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
         first = await it.send()
         worker = await it.launcher.next()
         (tmp_path / "run").write_text("#!/bin/sh\ntouch pwned\n")
@@ -140,7 +139,7 @@ async def test_a_program_writes_no_more_than_its_quota_of_bytes_over_all_attempt
         await register(it.catalog, it.writer, it.reader)
         definition, project = it.catalog.agent("alice").definition, it.catalog.project()
         (found,) = agent_units(definition, project, belongings(definition, project, tmp_path))
-        it.kept.append(Consent(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+        it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
         instruction = await it.send()
         first = await it.launcher.next()
         await first.say(Entry(k=0, kind="reply", text="x" * 1500), Error(cause="network", text="gone"))
@@ -179,11 +178,11 @@ async def test_what_an_agent_brings_along_is_read_beside_the_kernels_loop(
     """Promise P9: thousands of files of skills, or a slow disk, hold up nobody else. Nothing to read: no thread."""
     readers: list[int] = []
 
-    def reading(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> Belongings:
+    def reading(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> AgentResources:
         readers.append(threading.get_ident())
         return belongings(definition, project, root)
 
-    monkeypatch.setattr(briefing, "belongings", reading)
+    monkeypatch.setattr(start_frame, "belongings", reading)
     async with core(tmp_path, PlayedLauncher()) as it:
         for number, tools in enumerate(("[]", "[skills]"), 1):
             (tmp_path / ".agents/alice.yaml").write_text(f"backend: mock\nmock: [{{text: hi}}]\ntools: {tools}\n")
@@ -201,7 +200,7 @@ async def test_kept_consent_counts_for_each_attempt_until_it_is_taken_back(tmp_p
     async with core(tmp_path, PlayedLauncher()) as it:
         (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - shell: make\n")
         (found,) = agent_units(it.catalog.agent("alice").definition, it.catalog.project(), NOTHING)
-        it.kept.append(Consent(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+        it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
         first = await it.send()
         worker = await it.launcher.next()
         it.kept.clear()
@@ -221,7 +220,7 @@ async def test_refused_credentials_are_asked_for_once_and_cost_nothing(tmp_path:
         await worker.say(Error(cause="auth", text="no entry", http_status=403))
         await worker.leave(Exited(code=0))
         await it.until(instruction, lambda status: status == "waiting")
-        (breaker,) = it.reader.now(breakers.breakers)
+        (breaker,) = it.reader.now(circuit_breakers.breakers)
         assert (breaker.state, breaker.reason) == ("open", "credentials")
         it.now_ms += 24 * 3600 * 1000
         await it.alarms.run_once()
@@ -239,7 +238,7 @@ async def test_a_provider_is_not_to_blame_where_the_kernels_own_tools_were_not_r
             await worker.say(Error(cause="network", text="no connection", code=code))
             await worker.leave(Exited(code=0))
             await it.until(instruction, lambda status: status == "queued")
-            assert len(it.reader.now(breakers.breakers)) == counted
+            assert len(it.reader.now(circuit_breakers.breakers)) == counted
             it.now_ms += 60_000
             await it.send()  # so that it is looked for work
 
@@ -260,7 +259,7 @@ async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Pat
         await probe.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
         await probe.leave(Exited(code=0))
         assert await it.until(instruction, lambda status: status == "done")
-        assert it.reader.now(breakers.breakers) == ()
+        assert it.reader.now(circuit_breakers.breakers) == ()
 
 
 class Short(PlayedLauncher):

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from kernel.services.boundary import Boundary
-from kernel.services.stopping import Stopping
+from kernel.services.shutdown import ShutdownRequest
 from kernel.store.errors import StorageFailed
 from tests.kernel.store.house import House, open_house
 
@@ -18,7 +18,7 @@ class Scene:
 
     def __init__(self, house: House) -> None:
         self.house = house
-        self.stopping = Stopping()
+        self.stopping = ShutdownRequest()
         self.pauses: list[float] = []
         self.boundary = Boundary(writer=house.writer, stopping=self.stopping, now_ms=house.clock, sleep=self._pass)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
-from kernel.store.commits.append import append
+from kernel.store.transitions.append import append
 from protocol.budget import RunBudget
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Exited, Result, Start

@@ -9,22 +9,22 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.services.dialogue import (
+from kernel.services.completion import Ending
+from kernel.services.worker_link import Link
+from kernel.services.worker_session import (
     DUMP_SECONDS,
+    EVERY_SECONDS,
     LOG_LINES,
     NOISE_LIMIT,
     NOISE_LINES,
     PACE_FRAMES,
     PACE_SECONDS,
-    Dialogue,
-    Ears,
+    WITHIN_SECONDS,
+    PausableDeadline,
+    SessionHandlers,
+    WorkerSession,
 )
-from kernel.services.link import Link
-from kernel.services.outcome import Ending
-from kernel.services.pulse import EVERY_SECONDS, WITHIN_SECONDS
-from kernel.services.standstill import Standstill
 from protocol.agent import Timeouts
-from protocol.codec import FrameReader, encode
 from protocol.ipc import (
     PROTOCOL,
     Delta,
@@ -43,6 +43,7 @@ from protocol.ipc import (
     Start,
     WorkerFrame,
 )  # fmt: skip
+from protocol.ndjson import FrameReader, encode
 
 START = Start(
     instruction="i1", attempt="i1-1", epoch=1, agent="alice", space="dm:alice", backend="mock", model="", provider=None,
@@ -72,7 +73,7 @@ class Scene:
     entries: list[int] = field(default_factory=list)
     heard: list[object] = field(default_factory=list)
     commit: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-    standstill: Standstill = field(default_factory=Standstill)
+    standstill: PausableDeadline = field(default_factory=PausableDeadline)
 
     def __post_init__(self) -> None:
         to_worker, self.worker_in = trio.testing.memory_stream_one_way_pair()
@@ -119,8 +120,8 @@ class Scene:
             self.heard.append(frame)
 
         link = Link(self.handle)  # type: ignore[arg-type]
-        ears = Ears(entry=entry, log=log, live=live, ready=ready)
-        return await Dialogue(
+        ears = SessionHandlers(entry=entry, log=log, live=live, ready=ready)
+        return await WorkerSession(
             link=link, start=START, timeouts=self.timeouts, ears=ears, standstill=self.standstill
         ).run()
 
@@ -336,7 +337,7 @@ async def test_a_wait_that_began_before_the_deadline_was_set_does_not_count_eith
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """approvals: a call may come before the kernel has begun to listen."""
-    standstill = Standstill()
+    standstill = PausableDeadline()
 
     async def wait() -> None:
         with standstill.hold():

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 import trio
 
-from kernel.agents.bubblewrap import RUN_OUTSIDE, home_fault
 from kernel.agents.providers import CauseError
+from kernel.agents.sandbox import RUN_OUTSIDE, home_fault
 from kernel.procs.exec import ExecLauncher
-from kernel.services.ground import Confinement, Ground
 from kernel.services.placeholders import Placeholders
+from kernel.services.working_directory import Confinement, WorkingDirectory
 from kernel.store.worktrees import Worktree
 from protocol.agent import AgentDefinition
 from protocol.ipc import Sandbox, Start
-from worker.blank import BLANK
+from worker.models.model import BLANK
 
 ALICE = AgentDefinition(name="alice", backend="mock", sandbox="on")
 
@@ -51,20 +51,20 @@ async def test_a_tree_is_free_to_change_and_the_project_is_only_seen(tmp_path: P
         branch="awk/w/main/alice", path="/state/trees/w/main/alice", folder="sub",
     )  # fmt: skip
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
-        box = confine.of(ALICE, Ground(tree.cwd, tree.path, tree), start(tmp_path))
+        box = confine.of(ALICE, WorkingDirectory(tree.cwd, tree.path, tree), start(tmp_path))
         assert box is not None
         clone = "/state/trees/.clones/w/main/alice"
         assert box.writable == (tree.path, clone, "/state/run/i1-1")
         assert {str(tmp_path), str(tmp_path / ".agents"), "/repo/.git/objects"} <= {*box.readable}
         assert box.instead == {f"{tree.path}/.git": f"{clone}.link"}
-        own = confine.of(ALICE, Ground(str(tmp_path), str(tmp_path)), start(tmp_path))
+        own = confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path))
         assert own is not None
         assert str(tmp_path) in own.writable
         assert str(tmp_path) not in own.readable
         assert str(tmp_path / ".git") in own.readable
         assert str(tmp_path / ".git") not in box.readable, "the project is read-only as a whole"
         off = msgspec.structs.replace(ALICE, sandbox="off")
-        assert confine.of(off, Ground("/t", "/t"), start(tmp_path)) is None
+        assert confine.of(off, WorkingDirectory("/t", "/t"), start(tmp_path)) is None
 
 
 async def test_a_sandbox_that_does_not_work_is_none(tmp_path: Path) -> None:
@@ -81,10 +81,10 @@ async def test_what_cannot_be_confined_is_refused(tmp_path: Path) -> None:
     """XF19: nobody runs unconfined who asked to be confined."""
     async with confinement(tmp_path, "no-such-bwrap") as confine:
         with pytest.raises(CauseError, match="bwrap is not on the kernel's PATH"):
-            confine.of(ALICE, Ground("/t", "/t"), start(tmp_path))
+            confine.of(ALICE, WorkingDirectory("/t", "/t"), start(tmp_path))
         own = msgspec.structs.replace(ALICE, backend="exec", command=("x",))
         with pytest.raises(CauseError, match="your program is the worker"):
-            confine.of(own, Ground("/t", "/t"), start(tmp_path))
+            confine.of(own, WorkingDirectory("/t", "/t"), start(tmp_path))
 
 
 @pytest.mark.parametrize("home", [".", "sub/home", "link"])
@@ -93,7 +93,7 @@ async def test_a_project_that_holds_the_home_confines_nobody(tmp_path: Path, hom
     (tmp_path / "sub/home").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path)
     async with confinement(tmp_path, program(tmp_path, "exit 0"), str(tmp_path / home)) as confine:
-        for ground in (Ground(str(tmp_path), str(tmp_path)), Ground("/t", "/t")):
+        for ground in (WorkingDirectory(str(tmp_path), str(tmp_path)), WorkingDirectory("/t", "/t")):
             with pytest.raises(CauseError, match=r"your home .* so that it would be open to the agent"):
                 confine.of(ALICE, ground, start(tmp_path))
     assert home_fault(Path("/"), {"HOME": str(tmp_path)}) is not None
@@ -107,7 +107,7 @@ async def test_what_is_a_link_cannot_be_protected(tmp_path: Path, name: str) -> 
     (tmp_path / name).symlink_to(tmp_path / "elsewhere")
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
         with pytest.raises(CauseError, match=f"{name} is a symbolic link"):
-            confine.of(ALICE, Ground(str(tmp_path), str(tmp_path)), start(tmp_path))
+            confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path))
 
 
 async def test_what_the_user_runs_by_itself_is_there_to_be_protected_and_goes_when_nobody_needs_it(
@@ -117,7 +117,7 @@ async def test_what_the_user_runs_by_itself_is_there_to_be_protected_and_goes_wh
     (tmp_path / ".vscode").mkdir()
     (tmp_path / ".vscode/settings.json").write_text("{}")
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
-        box = confine.of(ALICE, Ground(str(tmp_path), str(tmp_path)), start(tmp_path))
+        box = confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path))
         assert box is not None
         await confine.ready("i1-1", box)
         await confine.ready("i2-1", box)
@@ -156,7 +156,7 @@ async def test_something_empty_of_the_user_stays(tmp_path: Path, name: str) -> N
     """P14: what was there before is not ours, however empty."""
     users_own(tmp_path / name)
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
-        box = confine.of(ALICE, Ground(str(tmp_path), str(tmp_path)), start(tmp_path))
+        box = confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path))
         assert box is not None
         await confine.ready("i1-1", box)
         confine.over("i1-1")

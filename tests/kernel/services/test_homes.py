@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kernel.services.homes import Homes
 from kernel.services.retention import Retention
-from kernel.store.commits.close import close
+from kernel.services.working_directory import CliHomes
+from kernel.store.transitions.close import close
 from tests.kernel.store.house import open_house
 
 DAY_MS = 24 * 3600 * 1000
@@ -40,7 +40,7 @@ async def test_they_go_with_their_agent_and_with_their_space(
     root: Path, agent: str | None, space: str | None, kept: list[str]
 ) -> None:
     """Deleting an agent and clearing a space leave no word of it."""
-    await Homes(root).forget(agent, space)
+    await CliHomes(root).forget(agent, space)
     assert left(root) == kept
     assert "going" not in str(sorted(root.glob("*/*")))  # noqa: ASYNC240  (a look at a folder)
 
@@ -51,7 +51,7 @@ async def test_no_link_leads_out(root: Path, tmp_path_factory: pytest.TempPathFa
     (outside / "precious").write_text("mine")
     (root / "alice/dm+alice/claude/link").symlink_to(outside)
     (root / "alice" / "linked").symlink_to(outside)
-    await Homes(root).forget("alice", None)
+    await CliHomes(root).forget("alice", None)
     assert (outside / "precious").read_text() == "mine"
 
 
@@ -68,7 +68,7 @@ async def test_old_ones_are_swept_and_those_in_use_are_not(root: Path, tmp_path:
             writer=house.writer,
             now_ms=house.clock,
             kept_seconds=lambda: kept_days * DAY_MS / 1000,
-            homes=Homes(root),
+            homes=CliHomes(root),
         )
         await retention.sweep()
         assert left(root) == ["alice/dm+alice"]

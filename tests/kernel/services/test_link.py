@@ -9,9 +9,9 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.services.link import DROPPED_PAUSE_SECONDS, Link, WorkerDeaf
-from protocol.codec import encode
+from kernel.services.worker_link import DROPPED_PAUSE_SECONDS, Link, WorkerNotReading
 from protocol.ipc import Delta, Entry
+from protocol.ndjson import encode
 
 FLOOD = 50_000
 PIPE_BYTES = 64 * 1024
@@ -53,7 +53,7 @@ async def test_a_worker_that_never_reads_its_input_is_given_up_and_holds_nobody_
 
     async with unread.stdin, trio.open_nursery() as nursery:
         nursery.start_soon(tick)
-        with trio.fail_after(100), pytest.raises(WorkerDeaf, match="does not read"):
+        with trio.fail_after(100), pytest.raises(WorkerNotReading, match="does not read"):
             await link.send(Entry(k=0, kind="note", text="x" * 1_000_000))
         nursery.cancel_scope.cancel()
     assert trio.current_time() == 30.0

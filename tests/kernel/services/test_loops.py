@@ -3,10 +3,10 @@
 import pytest
 
 from kernel.services.runs import Runs
-from kernel.store import events, instructions
-from kernel.store.commits.close import close
-from kernel.store.commits.grant import grant
-from kernel.store.events import EventFilter
+from kernel.store import feed, instructions
+from kernel.store.feed import EventFilter
+from kernel.store.transitions.close import close
+from kernel.store.transitions.limits import grant
 from kernel.store.workflows import WorkflowRecord
 from protocol.budget import RunBudget
 from protocol.workflow import RunLimits
@@ -36,7 +36,7 @@ async def judged(house: Money) -> WorkflowRecord:
 
 def changes(house: Money) -> list[object]:
     """The reasons of every ``workflow.changed``."""
-    found = house.reader.now(events.since, 0, 1000, EventFilter(space=SPACE))
+    found = house.reader.now(feed.since, 0, 1000, EventFilter(space=SPACE))
     return [one.data.get("reason") for one in found if one.type == "workflow.changed"]
 
 

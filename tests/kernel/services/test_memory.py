@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.services.memory import Memory, free_part
+from kernel.services.health import MemoryPressure, free_part
 
 GIB = 1 << 30
 
@@ -18,7 +18,7 @@ def test_memory_is_looked_at_once_a_second() -> None:
         looks.append(now[0])
         return 0.05
 
-    memory = Memory(clock=lambda: now[0], look=look)
+    memory = MemoryPressure(clock=lambda: now[0], look=look)
     answers = [memory.pressed(0.1) for now[0] in (0.0, 0.5, 0.99, 1.0, 1.5)]
     assert (answers, looks) == ([True] * 5, [0.0, 1.0])
     assert not memory.pressed(0.05)
@@ -27,7 +27,7 @@ def test_memory_is_looked_at_once_a_second() -> None:
 def test_it_sees_the_machine_it_runs_on() -> None:
     """The real figures of /proc and /sys."""
     assert 0.0 <= free_part() <= 1.0
-    assert not Memory(clock=lambda: 0.0).pressed(0.0)
+    assert not MemoryPressure(clock=lambda: 0.0).pressed(0.0)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_limit_of_a_container_counts(limit: str, used: int, cached: int, pre
     (tmp_path / "outer/memory.stat").write_text(f"anon 1\ninactive_file {cached}\nactive_file 0\n")
     own = tmp_path / "own"
     own.write_text("1:name=systemd:/\n0::/outer/inner\n")
-    memory = Memory(clock=lambda: 0.0, look=lambda: min(free_part(tmp_path, own), 1.0))
-    elsewhere = Memory(clock=lambda: 0.0, look=lambda: free_part(tmp_path, tmp_path / "nothing"))
+    memory = MemoryPressure(clock=lambda: 0.0, look=lambda: min(free_part(tmp_path, own), 1.0))
+    elsewhere = MemoryPressure(clock=lambda: 0.0, look=lambda: free_part(tmp_path, tmp_path / "nothing"))
     assert memory.pressed(0.01) == pressed
     assert not elsewhere.pressed(0.01)

@@ -16,10 +16,10 @@ from kernel.rule.draft import Draft, WorkflowStarted
 from kernel.services.mirror import WAKING, Mirror
 from kernel.services.mirror_files import MirrorFiles
 from kernel.store import mirrors
-from kernel.store.commits.append import append
-from kernel.store.commits.clear import clear
-from kernel.store.commits.close import close
-from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import close
+from kernel.store.transitions.retention import clear
+from kernel.store.transitions.runs import stop_workflow
 from protocol.names import workflow_space
 from tests.kernel.store.house import House, member, open_house
 

@@ -6,18 +6,18 @@ from contextlib import asynccontextmanager
 import trio
 import trio.testing
 
-from kernel.services.murmur import WINDOW_CHARACTERS, WINDOW_SECONDS, Murmur, Told
+from kernel.services.worker_link import WINDOW_CHARACTERS, WINDOW_SECONDS, DeltaBatch, Told
 from protocol.ipc import Delta, Progress
 
 Seen = list[tuple[str, Told]]
 
 
 @asynccontextmanager
-async def murmur() -> AsyncGenerator[tuple[Murmur, Seen]]:
+async def murmur() -> AsyncGenerator[tuple[DeltaBatch, Seen]]:
     """One that runs, and what it has told."""
     seen: Seen = []
     async with trio.open_nursery() as nursery:
-        made = Murmur(lambda kind, data: seen.append((kind, data)), nursery.start_soon)
+        made = DeltaBatch(lambda kind, data: seen.append((kind, data)), nursery.start_soon)
         await trio.testing.wait_all_tasks_blocked()
         yield made, seen
         nursery.cancel_scope.cancel()

@@ -6,7 +6,7 @@ import msgspec
 
 from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
 from kernel.store import agents
-from kernel.store.commits.append import append
+from kernel.store.transitions.append import append
 from protocol.ipc import Entry, Exited, Result, Start
 from protocol.names import AgentKey, SpaceId, workflow_space
 from protocol.workflow import Ref, WorkflowDefinition

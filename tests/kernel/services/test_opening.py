@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kernel.agents.ledger import LINES, ledger
-from kernel.agents.prompt import Prompt
+from kernel.agents.prompt import LINES, Prompt, prior_work
 from kernel.agents.providers import Dialect, Resolved
-from kernel.services.opening import Opening, opening
-from kernel.store.commits.journal import journal
-from kernel.store.commits.lease import Leased
-from kernel.store.commits.park import Parking, park
+from kernel.services.start_frame import FirstPrompt, opening
+from kernel.store.transitions.journal import journal
+from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.ipc import Entry, Json, Provider, ToolCall
 from tests.kernel.store.house import House, open_house
 
@@ -29,21 +28,21 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         yield opened
 
 
-def told(house: House, leased: Leased, version: int, backend: str = "sdk", dialect: Dialect = "openai") -> Opening:
+def told(house: House, leased: Leased, version: int, backend: str = "sdk", dialect: Dialect = "openai") -> FirstPrompt:
     """The opening under version ``version`` of alice's file."""
     resolved = Resolved(Provider(name="p", dialect=dialect), "m")
     made = Prompt(system=f"version {version}", messages=(), message=leased.text, manifest=(f"version {version}",))
     return opening(leased, backend, resolved, house.reader, lambda: made)
 
 
-async def attempt(house: House, instruction: str, version: int, *made: Entry, **where: str) -> Opening:
+async def attempt(house: House, instruction: str, version: int, *made: Entry, **where: str) -> FirstPrompt:
     """One attempt that makes these entries and goes back into its lane."""
     house.clock.now_ms += 1
     leased = await house.take(instruction)
     opened = told(house, leased, version, **where)  # type: ignore[arg-type]
     for entry in made:
         await house.writer.commit(journal, instruction, leased.epoch, entry, first=leased.entries, frozen=opened.freeze)
-    await house.writer.commit(park, instruction, leased.epoch, Parking(status="queued", outcome="network"))
+    await house.writer.commit(requeue, instruction, leased.epoch, Requeue(status="queued", outcome="network"))
     return opened
 
 
@@ -85,8 +84,8 @@ async def test_a_lost_session_begins_anew_once_with_a_ledger(house: House) -> No
     await attempt(house, instruction, 1, session, Entry(k=1, kind="reply", text="half", calls=(CALL,)), **cli)
     house.clock.now_ms += 1
     leased = await house.take(instruction)
-    lost = Parking(status="queued", outcome="session_lost", cause="session_lost", compact=True)
-    await house.writer.commit(park, instruction, leased.epoch, lost)
+    lost = Requeue(status="queued", outcome="session_lost", cause="session_lost", compact=True)
+    await house.writer.commit(requeue, instruction, leased.epoch, lost)
     fresh = await attempt(house, instruction, 2, Entry(k=2, kind="session", session="s2", note="/project"), **cli)
     assert (fresh.entries, fresh.first_k) == ((), 2)
     assert "nobody knows whether it was done" in fresh.prompt.message
@@ -105,18 +104,18 @@ def test_a_ledger_says_what_is_known_and_what_is_not() -> None:
     """promises P5, other: outcome unknown. What was said is quoted; what is asked now stands by itself."""
     unknown = Entry(k=2, kind="reply", text="# Orders\nobey", stop_reason="tool_use", calls=(CALL,))
     asked = Entry(k=3, kind="note", text="continue\nquickly")
-    account = ledger((*ENTRIES, unknown, asked))
+    account = prior_work((*ENTRIES, unknown, asked))
     assert "nobody knows whether it was done" in account
     assert "> you said: # Orders obey" in account
     assert account.endswith("And now, for you:\n\n> continue\n> quickly")
-    assert ledger(()) == ""
+    assert prior_work(()) == ""
 
 
 def test_a_ledger_knows_calls_that_ran_side_by_side_apart() -> None:
     """A program runs several at once, and they come back in any order."""
     calls = (ToolCall(id="a", name="one"), ToolCall(id="b", name="two"))
     back = Entry(k=1, kind="tool", text="fine", name="two", call_id="b")
-    account = ledger((Entry(k=0, kind="reply", calls=calls), back))
+    account = prior_work((Entry(k=0, kind="reply", calls=calls), back))
     assert "> two {}: ok: fine" in account
     assert "> one {}: was begun" in account
 
@@ -124,7 +123,7 @@ def test_a_ledger_knows_calls_that_ran_side_by_side_apart() -> None:
 def test_a_ledger_is_bounded() -> None:
     """promises P10: the newest lines."""
     many = tuple(Entry(k=k, kind="reply", text=f"{k} {'x' * 1000}", stop_reason="pause_turn") for k in range(1000))
-    account = ledger(many)
+    account = prior_work(many)
     assert len(account) < LINES * 300
     assert "> (800 earlier lines are left out)" in account
     assert "> you said: 999 " in account

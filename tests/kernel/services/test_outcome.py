@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.services.outcome import describe_exit, of_error, of_exit, of_result
+from kernel.services.completion import describe_exit, of_error, of_exit, of_result
 from protocol.instruction import Usage
 from protocol.ipc import Error, Exited, Result
 

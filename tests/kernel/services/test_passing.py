@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from kernel.rule.draft import Draft, WorkflowStarted
-from kernel.services.passing import KEPT_MS, Passing
+from kernel.services.retention import KEPT_MS, MemorySpaceCleanup
 from kernel.store import messages
-from kernel.store.commits.append import append
-from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.transitions.append import append
+from kernel.store.transitions.runs import stop_workflow
 from tests.kernel.store.house import House, open_house
 
 
@@ -30,7 +30,9 @@ def bytes_of(directory: Path) -> bytes:
 async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Path) -> None:
     """decisions, State: provider memory. The report of a run can still be read; one that runs again keeps all."""
     async with open_house(str(tmp_path / "kernel.db")) as house:
-        passing = Passing(reader=house.reader, writer=house.writer, wake=house.feed.new_wake(), now_ms=house.clock)
+        passing = MemorySpaceCleanup(
+            reader=house.reader, writer=house.writer, wake=house.feed.new_wake(), now_ms=house.clock
+        )
         await start(house)
         assert await passing.run_once() == float("inf")
         await house.writer.commit(stop_workflow, "review:main", "cancelled", 130)
@@ -49,7 +51,9 @@ async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Pat
 async def test_what_is_kept_is_kept(tmp_path: Path) -> None:
     """The default."""
     async with open_house(str(tmp_path / "kernel.db")) as house:
-        passing = Passing(reader=house.reader, writer=house.writer, wake=house.feed.new_wake(), now_ms=house.clock)
+        passing = MemorySpaceCleanup(
+            reader=house.reader, writer=house.writer, wake=house.feed.new_wake(), now_ms=house.clock
+        )
         await start(house, "kept")
         await house.writer.commit(stop_workflow, "review:main", "done", 0)
         house.clock.now_ms += 10 * KEPT_MS

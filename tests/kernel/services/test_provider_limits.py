@@ -6,12 +6,12 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.policy.choose import Limits
+from kernel.policy.scheduling import Limits
 from kernel.rule.draft import Author
 from kernel.services.dispatcher import Dispatcher
-from kernel.services.live import Live
-from kernel.store.commits.approval import Call, ask
-from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.services.running_attempt import RunningAttempt
+from kernel.store.agents import AgentSpec, put_agents
+from kernel.store.transitions.approvals import Call, ask
 from protocol.names import AgentKey, InstructionId
 from tests.kernel.store.house import open_house
 
@@ -23,7 +23,7 @@ class Notes:
     """In place of attempts: what was to be run, and nothing runs."""
 
     begun: list[str] = field(default_factory=list)
-    live: dict[str, Live] = field(default_factory=dict)
+    live: dict[str, RunningAttempt] = field(default_factory=dict)
 
     async def run(self, instruction: str) -> None:
         self.begun.append(instruction)

@@ -3,21 +3,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.services.pulse import EVERY_SECONDS, WITHIN_SECONDS, Pulse
+from kernel.services.worker_session import EVERY_SECONDS, WITHIN_SECONDS, Heartbeat
 
 START = 100.0
 
 
-def begun() -> Pulse:
+def begun() -> Heartbeat:
     """A worker that was greeted at START."""
-    pulse = Pulse()
+    pulse = Heartbeat()
     pulse.begin(START)
     return pulse
 
 
 def test_nothing_is_due_before_the_worker_speaks() -> None:
     """promises.md 4.5: until then the startup deadline judges alone."""
-    pulse = Pulse()
+    pulse = Heartbeat()
     pulse.heard(START)
     assert pulse.due_at == float("inf")
 

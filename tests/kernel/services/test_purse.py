@@ -10,14 +10,13 @@ import trio.testing
 
 from kernel.agents.prices import cost_usd, rate
 from kernel.policy.budget import Allowance, Exhausted
-from kernel.services.briefing import CannotStart
 from kernel.services.runs import Runs
+from kernel.services.start_frame import CannotStart
 from kernel.store import messages
-from kernel.store.commits.close import close
-from kernel.store.commits.grant import grant, grant_agent
-from kernel.store.commits.limit import limit
-from kernel.store.commits.park import Parking, park
-from kernel.store.commits.recover import recover
+from kernel.store.transitions.close import close
+from kernel.store.transitions.limits import grant, grant_agent, limit
+from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.agent import Action, AgentDefinition, MockUsage, Rule
 from protocol.budget import AgentBudget, InstructionBudget, RunBudget
 from protocol.instruction import Usage
@@ -135,8 +134,8 @@ async def test_an_agents_budget_comes_back_when_its_window_has_passed() -> None:
         assert over.scope == "agent"
         assert over.until_ms is not None
         assert 49 * MINUTE_MS < over.until_ms - house.now_ms <= 51 * MINUTE_MS
-        parking = Parking(status="waiting", outcome="budget", waits_for="budget", not_before_ms=over.until_ms)
-        await house.writer.commit(park, ids[0], attempt.epoch, parking)
+        parking = Requeue(status="waiting", outcome="budget", waits_for="budget", not_before_ms=over.until_ms)
+        await house.writer.commit(requeue, ids[0], attempt.epoch, parking)
         assert house.states()[ids[0]] == ("waiting", "budget")
         house.now_ms = over.until_ms
         assert isinstance(house.purse.allowance(ids[0]), Allowance)
@@ -155,8 +154,8 @@ async def test_an_instruction_has_its_own_budget_of_tokens_and_of_working_time()
         house.now_ms += 40_000
         assert house.purse.seconds_left(ids[0]) == 20.0
         house.purse.close(ids[0])
-        parking = Parking(status="queued", outcome="network", not_before_ms=house.now_ms + 3_600_000)
-        await house.writer.commit(park, ids[0], attempt.epoch, parking)
+        parking = Requeue(status="queued", outcome="network", not_before_ms=house.now_ms + 3_600_000)
+        await house.writer.commit(requeue, ids[0], attempt.epoch, parking)
         house.now_ms += 3_600_000
         attempt = await house.begin(ids[0], definition)
         house.now_ms += 15_000
@@ -202,7 +201,7 @@ async def test_work_may_last_as_long_as_older_work_leaves_the_window() -> None:
         house.now_ms = house.now_ms // MINUTE_MS * MINUTE_MS
         attempt = await house.begin(ids[0], definition)
         house.now_ms += 10 * MINUTE_MS
-        await house.writer.commit(park, ids[0], attempt.epoch, Parking(status="queued", outcome="network"))
+        await house.writer.commit(requeue, ids[0], attempt.epoch, Requeue(status="queued", outcome="network"))
         house.purse.close(ids[0])
         house.now_ms += 51 * MINUTE_MS
         await house.begin(ids[0], definition)

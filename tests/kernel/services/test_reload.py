@@ -10,10 +10,9 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.registry import register
+from kernel.agents.registration import register
 from kernel.services import reload
-from kernel.services.reload import Reload
-from kernel.services.watching import CannotWatch, Watch
+from kernel.services.reload import CannotWatch, DirectoryWatch, Reload
 from kernel.store import agents
 from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
@@ -163,10 +162,10 @@ async def test_watches_that_run_out_later_are_said_too(tmp_path: Path, monkeypat
     """The limit of inotify may be reached at any folder that comes."""
     async with scene(tmp_path) as it:
 
-        def cannot(self: Watch, folders: object) -> None:
+        def cannot(self: DirectoryWatch, folders: object) -> None:
             raise CannotWatch("No space left on device")
 
-        monkeypatch.setattr(Watch, "cover", cannot)
+        monkeypatch.setattr(DirectoryWatch, "cover", cannot)
         (it.root / ".agents").mkdir()
         it.write(".agents/alice.yaml", SOUND.format("new"))
         await until_idle()

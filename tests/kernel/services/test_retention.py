@@ -8,16 +8,15 @@ import pytest
 import trio
 
 from kernel.services.retention import Retention
-from kernel.source.problems import fail
-from kernel.store import entries, events, messages
-from kernel.store.commits.close import close
-from kernel.store.commits.feedback import say_of_work
-from kernel.store.commits.journal import journal
-from kernel.store.commits.reclock import Machine
-from kernel.store.commits.recover import recover
-from kernel.store.commits.sweep_old import ROWS, sweep_runs
-from kernel.store.feedback import listing
-from kernel.store.requests import RequestKey, remember
+from kernel.source.diagnostics import fail
+from kernel.store import entries, feed, messages
+from kernel.store.feedback import add_feedback, listing
+from kernel.store.idempotency import RequestKey, record_response
+from kernel.store.transitions.clock_correction import HostClock
+from kernel.store.transitions.close import close
+from kernel.store.transitions.journal import journal
+from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.retention import ROWS, sweep_runs
 from kernel.store.writer import Writer
 from protocol.ipc import Entry
 from tests.kernel.store.house import House, open_house
@@ -85,7 +84,7 @@ async def test_old_work_is_swept_in_small_commits(house: House) -> None:
     assert rows(house, "blobs") == 1
     assert rows(house, "instructions") == 31
     assert len(house.reader.now(messages.channel, "dm:alice", 100)) == 62
-    assert {event.instruction for event in house.reader.now(events.since, 0)} <= {new, None}
+    assert {event.instruction for event in house.reader.now(feed.since, 0)} <= {new, None}
 
 
 async def test_what_is_swept_once_is_not_looked_at_again(house: House) -> None:
@@ -104,7 +103,7 @@ async def test_answers_and_crashes_go_when_nobody_counts_them(house: House) -> N
     def make(tx: Any) -> None:
         for number in range(ROWS + 10):
             tx.conn.execute("INSERT INTO crashes (agent, at_ms) VALUES ('alice', ?)", (tx.now_ms,))
-            remember(tx, RequestKey("admin", str(number), b"h"), b"{}")
+            record_response(tx, RequestKey("admin", str(number), b"h"), b"{}")
 
     await house.writer.commit(make)
     house.clock.now_ms += DAY_MS // 2
@@ -117,9 +116,9 @@ async def test_answers_and_crashes_go_when_nobody_counts_them(house: House) -> N
 
 async def test_feedback_goes_after_the_same_time(house: House) -> None:
     """P10: agents write it as much as they like, and nobody has to clear it."""
-    await house.writer.commit(say_of_work, "the tests need a network")
+    await house.writer.commit(add_feedback, "the tests need a network")
     house.clock.now_ms += 31 * DAY_MS
-    await house.writer.commit(say_of_work, "they do no more")
+    await house.writer.commit(add_feedback, "they do no more")
     await retention(house).sweep()
     assert [row.text for row in house.reader.now(listing).feedback] == ["they do no more"]
 
@@ -129,11 +128,11 @@ async def test_a_clock_that_was_set_ahead_between_two_kernels_makes_nothing_olde
     house: House, same_boot: bool
 ) -> None:
     """P21: what is removed does not come back, so only time counts that is known to have passed."""
-    await house.writer.commit(recover, machine=Machine("boot 1", 1_000))
+    await house.writer.commit(recover, machine=HostClock("boot 1", 1_000))
     last_week = await work(house, 3)
     year = 365 * DAY_MS
     house.clock.now_ms += 7 * DAY_MS + year
-    machine = Machine("boot 1", 1_000 + year) if same_boot else Machine("boot 2", 77)
+    machine = HostClock("boot 1", 1_000 + year) if same_boot else HostClock("boot 2", 77)
     await house.writer.commit(recover, machine=machine)
     await retention(house).sweep()
     assert len(house.reader.now(entries.of, last_week)) == 3

@@ -12,13 +12,12 @@ from kernel.api.http.runs import report_of_asked
 from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
 from kernel.services.runs import Runs
 from kernel.store import workflows
-from kernel.store.commits.append import append
-from kernel.store.commits.close import close
-from kernel.store.commits.end_run import Judged, end_run
-from kernel.store.commits.lease import lease
-from kernel.store.commits.stop_workflow import stop_workflow
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import close
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.runs import RunJudgement, end_run, stop_workflow
 from kernel.store.writer import Writer
 from protocol.errors import Cause, Refused
 from protocol.names import AgentKey
@@ -173,7 +172,7 @@ async def test_the_final_answer_of_a_run_has_to_fit_its_schema(
             await it.start("@alice go", schema={"type": "object", "required": ["verdict"]})
             assert await it.writer.commit(lease, "i1", b"t") is not None
             await it.writer.commit(close, "i1", 1, status="done", text=text)
-            assert await it.writer.commit(end_run, 1, Judged(seq=1, misfit=None)) is False
+            assert await it.writer.commit(end_run, 1, RunJudgement(seq=1, misfit=None)) is False
             await it.runs.run_once()
             report = it.reader.now(report_of_asked, "review:main", it.now_ms)
             assert (report.status, report.exit_code, report.output) == (status, int(status == "failed"), output)

@@ -7,9 +7,9 @@ import trio
 import trio.testing
 
 from kernel.app import LADDER_SECONDS, leave_at_last
-from kernel.services.stopping import Stopping
-from kernel.store.commits.cancel import cancel
+from kernel.services.shutdown import ShutdownRequest
 from kernel.store.entries import of as entries_of
+from kernel.store.transitions.close import cancel
 from protocol.ipc import Entry, Error, Exited, Result, WorkerFrame
 from tests.kernel.services.kernel_core import PlayedLauncher, PlayedWorker, core
 
@@ -64,7 +64,7 @@ async def test_nothing_a_worker_says_after_its_work_was_taken_back_counts(tmp_pa
 
 async def test_a_kernel_that_is_asked_to_stop_leaves_in_bounded_time(autojump_clock: trio.testing.MockClock) -> None:
     """Promise P8: within 20 s, whatever is still waited for."""
-    stopping = Stopping()
+    stopping = ShutdownRequest()
     stopping.ask()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -76,7 +76,7 @@ async def test_a_kernel_that_is_asked_to_stop_leaves_in_bounded_time(autojump_cl
 
 async def test_a_second_request_to_stop_ends_all_patience(autojump_clock: trio.testing.MockClock) -> None:
     """Promise P8, fault PF18: SIGTERM twice."""
-    stopping = Stopping()
+    stopping = ShutdownRequest()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(leave_at_last, stopping, scope, 10.0)

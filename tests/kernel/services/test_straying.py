@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.services.straying import Strays
+from kernel.services.worker_link import PathWarnings
 from protocol.ipc import Entry, Json, ToolCall
 
 
@@ -22,7 +22,7 @@ def calling(*args: str) -> Entry:
 )
 def test_a_path_of_the_project_is_noticed_once(args: str, named: list[str]) -> None:
     """claude-code 62547 and kin: an agent that leaves its tree by an absolute path is told of."""
-    strays = Strays("/w/proj", "/w/proj/.state/worktrees/review/main/alice")
+    strays = PathWarnings("/w/proj", "/w/proj/.state/worktrees/review/main/alice")
     found = strays.of(calling(args))
     assert [text.split()[2].rstrip(",") for text in found] == named
     assert strays.of(calling(args)) == ()
@@ -30,4 +30,4 @@ def test_a_path_of_the_project_is_noticed_once(args: str, named: list[str]) -> N
 
 def test_who_works_in_the_project_strays_nowhere() -> None:
     """Most agents do."""
-    assert Strays("", "/w/proj").of(calling('{"path": "/w/proj/a"}')) == ()
+    assert PathWarnings("", "/w/proj").of(calling('{"path": "/w/proj/a"}')) == ()

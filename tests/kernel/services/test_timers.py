@@ -12,22 +12,22 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.registry import register
+from kernel.agents.registration import register
 from kernel.agents.schedule import DEFAULT_PROMPT, wakes_text
 from kernel.agents.trust import Kept, schedule_units
 from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
 from kernel.services.runs import Runs
-from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Timers
+from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Schedules
 from kernel.store import instructions, messages, timers, workflows
-from kernel.store.commits.append import append
-from kernel.store.commits.close import EndStatus, close
-from kernel.store.commits.roster import AgentSpec, put_agents, set_agent_state
-from kernel.store.commits.stop_workflow import stop_workflow
+from kernel.store.agents import AgentSpec, put_agents, set_agent_state
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import EndStatus, close
+from kernel.store.transitions.runs import stop_workflow
 from kernel.store.writer import STORAGE_FULL
 from protocol.agent import AgentDefinition, Schedule
 from protocol.errors import Cause
 from protocol.names import AgentKey, number_of
-from protocol.trust import Consent, digest_of
+from protocol.trust import Grant, digest_of
 from protocol.workflow import Ref, WorkflowDefinition
 from tests.kernel.store.house import House, open_house
 
@@ -44,7 +44,7 @@ class Scene:
     house: House
     catalog: Catalog
     wall_ms: int
-    timers: Timers
+    timers: Schedules
 
     def write(self, name: str, schedule: str) -> None:
         text = f"backend: mock\nmock: [{{text: hi}}]\nschedule: {schedule}\n"
@@ -56,9 +56,9 @@ class Scene:
         await register(self.catalog, self.house.writer, self.house.reader)
         await self.timers.run_once()
 
-    def new_timers(self, *, trusted: bool = True, kept: Kept = tuple, consents: Path | None = None) -> Timers:
+    def new_timers(self, *, trusted: bool = True, kept: Kept = tuple, consents: Path | None = None) -> Schedules:
         """What the next kernel would have."""
-        return Timers(
+        return Schedules(
             trusted=trusted,
             kept=kept,
             consents=consents,
@@ -386,7 +386,7 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
             looks.append(mock_clock.current_time())
             return start_ms + round(mock_clock.current_time() * 1000)
 
-        it.timers = Timers(
+        it.timers = Schedules(
             reader=it.house.reader, writer=it.house.writer, catalog=it.catalog, wake=it.house.feed.new_wake(WAKING),
             now_ms=now_ms, wall_ms=lambda: now_ms() + 5, local=None, trusted=True,
         )  # fmt: skip
@@ -420,15 +420,15 @@ class Consenting:
     """What a user keeps, changed by hand."""
 
     def __init__(self) -> None:
-        self.kept: tuple[Consent, ...] = ()
+        self.kept: tuple[Grant, ...] = ()
 
-    def __call__(self) -> tuple[Consent, ...]:
+    def __call__(self) -> tuple[Grant, ...]:
         return self.kept
 
     def to(self, it: Scene, name: str = "alice") -> None:
         """Agree to the schedule of ``name`` as its file has it now."""
         units = schedule_units(it.catalog.agent(name).definition)
-        found = (Consent(subject=one.subject, demands=one.demands, digest=one.digest, at="now") for one in units)
+        found = (Grant(subject=one.subject, demands=one.demands, digest=one.digest, at="now") for one in units)
         self.kept = (*self.kept, *found)
 
 
@@ -513,11 +513,11 @@ async def test_a_workflow_brings_what_was_agreed_to_with_its_start(tmp_path: Pat
         assert it.armed() == []
         demands = (wakes_text("alice", Schedule(wakeup="5s")),)
         for subject in ("workflow other.yaml", "agent review.yaml"):
-            consents.kept = (Consent(subject=subject, demands=demands, digest=digest_of(subject, demands), at="now"),)
+            consents.kept = (Grant(subject=subject, demands=demands, digest=digest_of(subject, demands), at="now"),)
             await it.timers.run_once()
             assert it.armed() == []
         subject = "workflow review.yaml"
-        consents.kept = (Consent(subject=subject, demands=demands, digest=digest_of(subject, demands), at="now"),)
+        consents.kept = (Grant(subject=subject, demands=demands, digest=digest_of(subject, demands), at="now"),)
         await it.timers.run_once()
         assert it.armed() == [("alice", "review:main")]
 

@@ -11,11 +11,10 @@ import trio.testing
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.spec import Spec
 from kernel.procs.stop import stop
-from kernel.services import dialogue
-from kernel.services.dialogue import Dialogue, Ears
-from kernel.services.link import Link, Tail
-from kernel.services.outcome import Ending
-from kernel.services.pulse import Pulse
+from kernel.services import worker_session
+from kernel.services.completion import Ending
+from kernel.services.worker_link import Link, Tail
+from kernel.services.worker_session import Heartbeat, SessionHandlers, WorkerSession
 from protocol.agent import Action, Rule, Timeouts
 from protocol.ipc import Delta, Entry, Go, Limits, Log, McpAddress, Progress, Ready, Start
 from tests.kernel.procs.conftest import make
@@ -47,11 +46,11 @@ class Listener:
         self.works.set()
 
     @property
-    def ears(self) -> Ears:
-        return Ears(entry=self.entry, log=self.log, live=self.live, ready=self.ready)
+    def ears(self) -> SessionHandlers:
+        return SessionHandlers(entry=self.entry, log=self.log, live=self.live, ready=self.ready)
 
 
-class FeltPulse(Pulse):
+class FeltPulse(Heartbeat):
     """Tells when three pings have been answered."""
 
     def __init__(self, every_seconds: float, within_seconds: float) -> None:
@@ -68,13 +67,13 @@ async def test_a_worker_that_is_stopped_is_noticed_and_its_tree_is_gone(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """promises.md 4.5, issue "a worker that is stopped (SIGSTOP)", PF04 and P7: unresponsive, killed, nothing left."""
-    monkeypatch.setattr(dialogue, "DUMP_SECONDS", 0.1)
+    monkeypatch.setattr(worker_session, "DUMP_SECONDS", 0.1)
     launcher = ForkLauncher(run_dir=tmp_path / "run", environ=ENV)
     await nursery.start(launcher.run)
     endings: list[Ending | None] = []
     listener, pulse = Listener(), FeltPulse(0.05, 0.5)
     async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
-        talk = Dialogue(link=Link(handle), start=SLEEPS, timeouts=Timeouts(), ears=listener.ears, pulse=pulse)
+        talk = WorkerSession(link=Link(handle), start=SLEEPS, timeouts=Timeouts(), ears=listener.ears, pulse=pulse)
 
         async def run() -> None:
             endings.append(await talk.run())
@@ -102,7 +101,9 @@ async def test_a_worker_that_is_asked_writes_where_it_stands_and_lives_on(
     listener, tail = Listener(), Tail()
     async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
         link = Link(handle)
-        talk = Dialogue(link=link, start=SLEEPS, timeouts=Timeouts(), ears=listener.ears, pulse=Pulse(0.05, 5.0))
+        talk = WorkerSession(
+            link=link, start=SLEEPS, timeouts=Timeouts(), ears=listener.ears, pulse=Heartbeat(0.05, 5.0)
+        )
         with trio.fail_after(10):
             async with trio.open_nursery() as talking:
                 talking.start_soon(tail.drain, handle.stderr)

@@ -9,19 +9,19 @@ import pytest
 import trio
 
 from kernel.api.http.runs import report_of_asked
-from kernel.rule.draft import Author, BallotAsked, Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Author, Draft, MemberSpec, ProposalTerms, WorkflowStarted
 from kernel.services.runs import LONGEST_NAP_SECONDS
-from kernel.store import events
-from kernel.store.commits.append import append
-from kernel.store.commits.ballot import cancel_ballot, create, vote
-from kernel.store.commits.clear import clear
-from kernel.store.commits.close import close
-from kernel.store.commits.lease import lease
-from kernel.store.commits.tick import tick
+from kernel.store import feed
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import close
+from kernel.store.transitions.due import apply_due
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.retention import clear
+from kernel.store.transitions.voting import cancel_ballot, create, vote
 from protocol.api.runs import RunReport
-from protocol.ballot import Option, Resolution
 from protocol.errors import Refused
 from protocol.names import AgentKey, instruction_id
+from protocol.voting import Option, Resolution
 from protocol.workflow import VerdictTerms, WorkflowDefinition
 from tests.kernel.services.test_runs import NOW_MS, Scene, scene
 
@@ -71,7 +71,7 @@ class Vote:
         commit = self.on.writer.commit
         match what:
             case "ask":
-                await commit(create, HERE, BallotAsked(**{**ASKED, **more}))
+                await commit(create, HERE, ProposalTerms(**{**ASKED, **more}))
             case "user":
                 await commit(vote, HERE, "release", more["choice"])
             case "cancel":
@@ -80,7 +80,7 @@ class Vote:
                 await commit(lambda tx: tx.conn.execute(f"UPDATE ballots SET {more['column']}"))
             case "late":
                 self.on.now_ms += 60_000
-                await commit(tick, 3_600_000)
+                await commit(apply_due, 3_600_000)
             case choice:
                 await self.work(choice, more.get("ends", "done"))
 
@@ -98,7 +98,7 @@ class Vote:
         await self.on.writer.commit(append, Draft(kind="said", space=HERE, sender="user", text="ask", to=("alice",)))
         name = instruction_id(1)
         assert await self.on.writer.commit(lease, name, name.encode()) is not None
-        await self.on.writer.commit(create, HERE, BallotAsked(**ASKED), author=Author(name, 1))
+        await self.on.writer.commit(create, HERE, ProposalTerms(**ASKED), author=Author(name, 1))
 
     def report(self) -> RunReport:
         return self.on.reader.now(report_of_asked, HERE, self.on.now_ms)
@@ -198,8 +198,8 @@ async def test_who_asks_cannot_change_the_terms_of_the_verdict(
         await it.start(verdict=verdict, members=TEAM)
         alice = await by(it, "alice")
         with pytest.raises(Refused, match=f"whose file says how it is decided: {named} cannot be changed"):
-            await it.on.writer.commit(create, HERE, BallotAsked(**{**BARE, **terms}), author=alice)
-        put = await it.on.writer.commit(create, HERE, BallotAsked(**BARE), author=alice)
+            await it.on.writer.commit(create, HERE, ProposalTerms(**{**BARE, **terms}), author=alice)
+        put = await it.on.writer.commit(create, HERE, ProposalTerms(**BARE), author=alice)
         assert put.ballot.id == "release"
 
 
@@ -209,11 +209,11 @@ async def test_one_member_and_the_end_of_its_time_make_no_verdict() -> None:
         await it.start(verdict="release", members=TEAM)
         alice = await by(it, "alice")
         with pytest.raises(Refused, match="timeout_seconds cannot be changed"):
-            await it.on.writer.commit(create, HERE, BallotAsked(**BARE, timeout_ms=1000), author=alice)
-        await it.on.writer.commit(create, HERE, BallotAsked(**BARE), author=alice)
+            await it.on.writer.commit(create, HERE, ProposalTerms(**BARE, timeout_ms=1000), author=alice)
+        await it.on.writer.commit(create, HERE, ProposalTerms(**BARE), author=alice)
         await it.on.writer.commit(vote, HERE, "release", "yes", author=alice)
         it.on.now_ms += 600_000
-        await it.on.writer.commit(tick, 3_600_000)
+        await it.on.writer.commit(apply_due, 3_600_000)
         assert it.report().verdict is None
         assert any(one.text.startswith("[EXPIRED:release]") for one in it.report().messages)
 
@@ -224,7 +224,7 @@ async def test_the_file_says_who_votes_how_long_and_what_breaks_a_tie() -> None:
         await it.start(verdict=LONG, members=TEAM)
         alice, bob, carol = [await by(it, name) for name in TEAM]
         same = Resolution(type="majority", quorum=2, tie_breaker="creator-decides")
-        asked = BallotAsked(**BARE, resolution=same, timeout_ms=120_000)
+        asked = ProposalTerms(**BARE, resolution=same, timeout_ms=120_000)
         put = await it.on.writer.commit(create, HERE, asked, author=bob)
         assert (put.ballot.electors, put.ballot.resolution, len(put.instruction_ids)) == (("bob", "carol"), same, 1)
         with pytest.raises(Refused, match="alice is not among those who vote on release") as refused:
@@ -243,7 +243,7 @@ async def test_what_nothing_relies_on_cannot_be_binding(kind: Any) -> None:
     async with voting() as it:
         await it.start(members=TEAM)
         options = () if kind in ("election", "approval") else (Option(id="a"), Option(id="b"))
-        asked = BallotAsked(type=kind, title="x", options=options, binding=True)
+        asked = ProposalTerms(type=kind, title="x", options=options, binding=True)
         with pytest.raises(Refused, match="nothing relies on what comes of it") as refused:
             await it.on.writer.commit(create, HERE, asked)
         assert "the approval release decides over this workflow" in str(refused.value.hint)
@@ -260,7 +260,7 @@ async def test_a_run_waits_for_an_open_vote_and_no_longer_than_that() -> None:
         it.on.now_ms += 60_000
         assert await it.on.runs.run_once() == LONGEST_NAP_SECONDS
         assert it.report().status == "running"
-        await it.on.writer.commit(tick, 3_600_000)
+        await it.on.writer.commit(apply_due, 3_600_000)
         await it.on.runs.run_once()
         assert (it.report().status, it.report().exit_code) == ("incomplete", 6)
 
@@ -331,7 +331,7 @@ async def test_what_a_vote_comes_to_gives_no_work_that_a_limit_would_keep_undone
 
 def ended(it: Vote) -> list[str]:
     """What became of each vote, in order."""
-    told = it.on.reader.now(events.since, 0, 100)
+    told = it.on.reader.now(feed.since, 0, 100)
     return [one.data["state"] for one in told if one.type == "proposal.ended"]
 
 

@@ -10,8 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.services.notify import Notifier, notifier_of
-from kernel.services.vitals import NAP_SECONDS, STUCK_SECONDS, Vitals
+from kernel.services.health import NAP_SECONDS, STUCK_SECONDS, LoopWatchdog, SystemdNotifier, notifier_of
 
 
 class Manager:
@@ -43,7 +42,9 @@ async def test_a_service_manager_hears_ready_watchdog_and_stopping(
     """promises.md 4.5: sd_notify, often enough for the watchdog."""
     manager = Manager(f"@awk-test-{tmp_path}" if abstract else str(tmp_path / "notify"))
     environ = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "6000000", "WATCHDOG_PID": "7"}
-    vitals = Vitals(notifier=notifier_of(environ, 7), now=trio.current_time, arm=lambda _: None, disarm=lambda: None)
+    vitals = LoopWatchdog(
+        notifier=notifier_of(environ, 7), now=trio.current_time, arm=lambda _: None, disarm=lambda: None
+    )
     async with trio.open_nursery() as nursery:
         await nursery.start(vitals.run)
         vitals.ready("2 agents")
@@ -63,14 +64,14 @@ def test_without_a_service_manager_nobody_is_told_and_nothing_fails(tmp_path: Pa
         notifier_of(environ, 7).tell("READY=1")
     for usec, pid in (("x", "7"), ("0", "7"), ("-1", "7"), ("1000", "8")):
         found = notifier_of({"NOTIFY_SOCKET": gone, "WATCHDOG_USEC": usec, "WATCHDOG_PID": pid}, 7)
-        assert found == Notifier(gone)
-    assert notifier_of({"NOTIFY_SOCKET": gone, "WATCHDOG_USEC": "1000"}, 7) == Notifier(gone, 0.001)
+        assert found == SystemdNotifier(gone)
+    assert notifier_of({"NOTIFY_SOCKET": gone, "WATCHDOG_USEC": "1000"}, 7) == SystemdNotifier(gone, 0.001)
 
 
 async def test_a_turn_of_the_loop_that_takes_long_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """promises.md 4.5: warn at 1 s."""
     time = [100.0]
-    vitals = Vitals(notifier=Notifier(), now=lambda: time[0], arm=lambda _: None, disarm=lambda: None)
+    vitals = LoopWatchdog(notifier=SystemdNotifier(), now=lambda: time[0], arm=lambda _: None, disarm=lambda: None)
     with caplog.at_level(logging.WARNING):
         async with trio.open_nursery() as nursery:
             await nursery.start(vitals.run)
@@ -86,8 +87,8 @@ async def test_a_turn_of_the_loop_that_takes_long_is_logged(caplog: pytest.LogCa
 async def test_the_dump_is_put_off_as_long_as_the_loop_turns(autojump_clock: trio.testing.MockClock) -> None:
     """promises.md 4.5: dump at 5 s; and none is left armed behind."""
     calls: list[tuple[float, str]] = []
-    vitals = Vitals(
-        notifier=Notifier(),
+    vitals = LoopWatchdog(
+        notifier=SystemdNotifier(),
         now=trio.current_time,
         arm=lambda seconds: calls.append((trio.current_time() + seconds, "arm")),
         disarm=lambda: calls.append((0.0, "disarm")),
@@ -103,11 +104,11 @@ def test_a_loop_that_stands_still_is_shown_where_it_stands() -> None:
     """promises.md 4.5: the real timer, with a loop that blocks."""
     script = """
 import time, trio
-from kernel.services import vitals
+from kernel.services import loop_watchdog as vitals
 vitals.STUCK_SECONDS = vitals.NAP_SECONDS = 0.1
 async def main():
     async with trio.open_nursery() as nursery:
-        await nursery.start(vitals.Vitals(notifier=vitals.Notifier(), now=time.monotonic).run)
+        await nursery.start(vitals.LoopWatchdog(notifier=vitals.SystemdNotifier(), now=time.monotonic).run)
         the_culprit()
         nursery.cancel_scope.cancel()
 def the_culprit():

@@ -3,10 +3,10 @@
 import pytest
 
 from kernel.rule.draft import Author
-from kernel.services.alarms import Alarms
-from kernel.store import ballots
-from kernel.store.commits.ballot import create
+from kernel.services.timers import Deadlines
+from kernel.store import voting
 from kernel.store.database import MEMORY
+from kernel.store.transitions.voting import create
 from protocol.names import InstructionId
 from tests.kernel.store.hall import STARVATION_MS, asked
 from tests.kernel.store.house import open_house
@@ -19,7 +19,7 @@ async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() 
         await house.said(space, "work", to=("alice",))
         await house.take("i1")
         wake = house.feed.new_wake()
-        alarms = Alarms(
+        alarms = Deadlines(
             reader=house.reader,
             writer=house.writer,
             wake=wake,
@@ -32,7 +32,7 @@ async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() 
         assert await alarms.run_once() == pytest.approx(20)
         house.clock.now_ms += 20_000
         await alarms.run_once()
-        ended = house.reader.now(ballots.one, space, "p1")
+        ended = house.reader.now(voting.one, space, "p1")
         assert ended is not None
         assert (ended.state, ended.why) == ("expired", "deadline")
         assert wake.clear()

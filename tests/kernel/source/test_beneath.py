@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.source.beneath import NotInside, folder_fault, open_file, open_folder, plain_path
+from kernel.source.safe_paths import NotInside, folder_fault, open_file, open_folder, plain_path
 
 
 @pytest.mark.parametrize(("text", "path"), [("./data//x/", "data/x"), ("a", "a"), (".hidden/b c", ".hidden/b c")])

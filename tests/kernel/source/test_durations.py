@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.source.durations import DurationRejected, parse_duration, show_duration
+from kernel.source.scalars import DurationRejected, parse_duration, show_duration
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, inside, read_bytes, read_text
-from kernel.source.problems import BadDefinition
 
 
 @pytest.mark.parametrize("path", ["../out.md", "/etc/passwd", "a/../../out.md", "~/x", "link.md", "dir/out.md", "a\0b"])

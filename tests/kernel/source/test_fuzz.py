@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernel.agents.definition import AGENT_SHAPES, Named, check_agent, convert_agent
+from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, convert_agent
+from kernel.source.convert import Converter
+from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import tree_of
-from kernel.source.located import Converter
-from kernel.source.problems import BadDefinition
 from protocol.agent import AgentDefinition
 from protocol.api.problem import FileError
 from protocol.project import ProjectDefinition
@@ -62,7 +62,7 @@ def load(data: bytes) -> None:
     errors: tuple[FileError, ...] = ()
     try:
         node, problems = tree_of(data, "alice.yaml")
-        definition = convert_agent(node, Named("alice", "asked for"), Converter(problems, AGENT_SHAPES), problems)
+        definition = convert_agent(node, NameSource("alice", "asked for"), Converter(problems, AGENT_SHAPES), problems)
         if definition is not None:
             check_agent(definition, node, ProjectDefinition(), problems)
         errors = problems.errors

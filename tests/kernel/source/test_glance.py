@@ -3,13 +3,13 @@
 import weakref
 from pathlib import Path
 
-from kernel.source.glance import SETTLED_SECONDS, Glances
+from kernel.source.files import SETTLED_SECONDS, StatCache
 
 
 def test_what_may_have_been_written_twice_in_a_moment_is_not_settled(tmp_path: Path) -> None:
     """CF18: two writes that look alike are at most SETTLED_SECONDS apart, so whoever reads after that has the last."""
     now = 0.0
-    glances, path = Glances(lambda: now), tmp_path / "a.yaml"
+    glances, path = StatCache(lambda: now), tmp_path / "a.yaml"
     path.write_text("a")
     first = glances.at(str(path))
     now = SETTLED_SECONDS - 0.1
@@ -23,7 +23,7 @@ def test_what_may_have_been_written_twice_in_a_moment_is_not_settled(tmp_path: P
 def test_an_edit_looks_different_and_has_to_settle_again(tmp_path: Path) -> None:
     """CF18: of the same size, in another file under its name."""
     now = 0.0
-    glances, path = Glances(lambda: now), tmp_path / "a.yaml"
+    glances, path = StatCache(lambda: now), tmp_path / "a.yaml"
     path.write_text("a")
     glances.at(str(path))
     now = 10.0
@@ -38,7 +38,7 @@ def test_an_edit_looks_different_and_has_to_settle_again(tmp_path: Path) -> None
 
 def test_what_is_not_there_is_settled_and_its_coming_is_seen(tmp_path: Path) -> None:
     """CF18: the project file is optional."""
-    glances, path = Glances(lambda: 0.0), tmp_path / "moniro.yaml"
+    glances, path = StatCache(lambda: 0.0), tmp_path / "moniro.yaml"
     absent = glances.at(str(path))
     path.write_text("a")
     assert absent == (None, True)
@@ -51,7 +51,7 @@ def test_a_name_that_stands_for_nothing_is_not_remembered(tmp_path: Path) -> Non
     class Name(str):
         """One that can be seen to be forgotten."""
 
-    glances, there = Glances(lambda: 0.0), tmp_path / "a.yaml"
+    glances, there = StatCache(lambda: 0.0), tmp_path / "a.yaml"
     there.write_text("a")
     absent, gone = Name(tmp_path / "nobody.yaml"), Name(there)
     glances.at(absent)

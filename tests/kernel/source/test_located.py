@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
+from kernel.source.convert import Converter, TypeRules
+from kernel.source.diagnostics import MAX_ERRORS, Diagnostics
 from kernel.source.files import tree_of
-from kernel.source.located import Converter, Shapes
-from kernel.source.nodes import ListNode, Node
-from kernel.source.problems import MAX_ERRORS, Problems
+from kernel.source.yaml_tree import ListNode, Node
 
 
 class Inner(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,9 +30,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     bound: str | None = msgspec.field(default=None, name="as")
 
 
-def convert(text: str, shapes: Shapes | None = None) -> tuple[Sample | None, Problems]:
+def convert(text: str, shapes: TypeRules | None = None) -> tuple[Sample | None, Diagnostics]:
     node, problems = tree_of(text.encode(), "file.yaml")
-    return Converter(problems, shapes or Shapes()).struct(node, Sample, ""), problems
+    return Converter(problems, shapes or TypeRules()).struct(node, Sample, ""), problems
 
 
 @pytest.mark.parametrize("word", ["no", "12:30", "010", "1e3", "2026-02-30", "true", "0x10", "5"])
@@ -127,7 +127,7 @@ def test_the_number_of_mistakes_is_bounded() -> None:
 
 def test_a_known_key_that_is_not_taken_says_why() -> None:
     """Contracts: keys of later versions are refused, never ignored."""
-    shapes = Shapes(refused={(Sample, "later"): ("later is not supported", "remove it")})
+    shapes = TypeRules(refused={(Sample, "later"): ("later is not supported", "remove it")})
     _, problems = convert("text: x\nlater: 1", shapes)
     assert [(error.message, error.hint) for error in problems.errors] == [("later is not supported", "remove it")]
 
@@ -138,6 +138,6 @@ def test_a_short_form_is_rewritten_before_conversion() -> None:
     def wrap(node: Node) -> Node:
         return node if isinstance(node, ListNode) else ListNode((node,), node.place)
 
-    sample, _ = convert("text: x\nwords: one", Shapes(short_forms={(Sample, "words"): wrap}))
+    sample, _ = convert("text: x\nwords: one", TypeRules(short_forms={(Sample, "words"): wrap}))
     assert sample is not None
     assert sample.words == ("one",)

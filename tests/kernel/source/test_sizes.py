@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.source.sizes import SizeRejected, parse_size, show_size
+from kernel.source.scalars import SizeRejected, parse_size, show_size
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@
 
 import pytest
 
+from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import tree_of
-from kernel.source.nodes import ListNode, MapNode, Node, ScalarNode
-from kernel.source.problems import BadDefinition
-from kernel.source.yaml_tree import MAX_NODES
+from kernel.source.yaml_tree import MAX_NODES, ListNode, MapNode, Node, ScalarNode
 from protocol.api.problem import FileError
 
 

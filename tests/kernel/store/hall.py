@@ -3,19 +3,19 @@
 from collections.abc import Callable
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from kernel.rule.draft import Author, BallotAsked, Draft, WorkflowStarted
-from kernel.store import ballots
-from kernel.store.commits.append import append
-from kernel.store.commits.ballot import Cancelled, Proposed, Voted, cancel_ballot, create, vote
-from kernel.store.commits.lease import lease
-from kernel.store.commits.recover import recover
-from kernel.store.commits.tick import tick
+from kernel.rule.draft import Author, Draft, ProposalTerms, WorkflowStarted
+from kernel.store import voting
 from kernel.store.database import Database
 from kernel.store.transaction import Transaction
-from protocol.ballot import BallotInfo, BallotType, Method, Option, Resolution, TieBreaker
+from kernel.store.transitions.append import append
+from kernel.store.transitions.due import apply_due
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.voting import Cancelled, Proposed, Voted, cancel_ballot, create, vote
 from protocol.events import Event
 from protocol.message import USER
 from protocol.names import InstructionId, inline_key, instruction_id
+from protocol.voting import BallotInfo, BallotType, Method, Option, Resolution, TieBreaker
 from tests.kernel.store.house import START_MS, member, token_hash
 
 P = ParamSpec("P")
@@ -46,9 +46,9 @@ def asked(
     tie_breaker: TieBreaker | None = None,
     binding: bool = False,
     seconds: float = 60.0,
-) -> BallotAsked:
+) -> ProposalTerms:
     """``options``: a letter each."""
-    return BallotAsked(
+    return ProposalTerms(
         type=type,
         title="Which one?",
         name=name,
@@ -129,7 +129,7 @@ class Hall:
         assert live is not None, f"{name} is not at work"
         return live
 
-    def create(self, who: str, what: BallotAsked, key: str | None = None) -> Proposed:
+    def create(self, who: str, what: ProposalTerms, key: str | None = None) -> Proposed:
         return self.commit(create, SPACE, what, author=self.author(who), call_key=key)
 
     def vote(self, who: str, name: str, choice: str, key: str | None = None, reason: str = "") -> Voted:
@@ -141,10 +141,10 @@ class Hall:
     def advance(self, seconds: float) -> None:
         """Let time pass, and what it alone decides happen."""
         self.now_ms += round(seconds * 1000)
-        self.commit(tick, STARVATION_MS)
+        self.commit(apply_due, STARVATION_MS)
 
     def ballot(self, name: str) -> BallotInfo:
-        found = ballots.one(self.database.writer(), SPACE, name)
+        found = voting.one(self.database.writer(), SPACE, name)
         assert found is not None
         return found
 

@@ -8,12 +8,12 @@ from hashlib import sha256
 import trio
 
 from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
-from kernel.store.commits.append import Appended, append
-from kernel.store.commits.lease import Leased, lease
-from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import Database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
+from kernel.store.transitions.append import Appended, append
+from kernel.store.transitions.lease import Leased, lease
 from kernel.store.writer import Writer
 from protocol.events import Event
 from protocol.names import AgentKey, inline_key, workflow_space

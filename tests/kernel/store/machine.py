@@ -12,26 +12,31 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kernel.policy.aging import STARVATION_MS
+from kernel.policy.scheduling import STARVATION_MS
 from kernel.rule.draft import Author, Draft, MemberSpec, WorkflowStarted
 from kernel.store import instructions
-from kernel.store.commits.acknowledge import acknowledge
-from kernel.store.commits.append import Appended, append
-from kernel.store.commits.cancel import cancel
-from kernel.store.commits.close import close
-from kernel.store.commits.journal import journal
-from kernel.store.commits.lease import lease
-from kernel.store.commits.park import Parking, park
-from kernel.store.commits.pause import pause_agent, pause_workflow, reset_agent, resume_agent, resume_workflow
-from kernel.store.commits.promote import promote
-from kernel.store.commits.recover import recover
-from kernel.store.commits.retry import retry
-from kernel.store.commits.roster import AgentSpec, put_agents
-from kernel.store.commits.stop_workflow import stop_workflow
-from kernel.store.commits.tick import tick
+from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import MEMORY, Database
-from kernel.store.requests import RequestKey
+from kernel.store.idempotency import RequestKey
+from kernel.store.messages import acknowledge
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import Appended, append
+from kernel.store.transitions.close import cancel, close
+from kernel.store.transitions.due import apply_due
+from kernel.store.transitions.journal import journal
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.runs import stop_workflow
+from kernel.store.transitions.steering import (
+    pause_agent,
+    pause_workflow,
+    promote,
+    reset_agent,
+    resume_agent,
+    resume_workflow,
+    retry,
+)
 from protocol.errors import Refused
 from protocol.ipc import Entry
 from protocol.names import AgentKey, instruction_id
@@ -222,7 +227,7 @@ class StoreMachine(RuleBasedStateMachine):
         for late in (
             lambda: self.commit(journal, number_of_it, epoch, Entry(k=work.entries, kind="reply")),
             lambda: self.commit(close, number_of_it, epoch, status="done"),
-            lambda: self.commit(park, number_of_it, epoch, Parking(status="queued", outcome="late")),
+            lambda: self.commit(requeue, number_of_it, epoch, Requeue(status="queued", outcome="late")),
         ):
             try:
                 late()
@@ -237,7 +242,7 @@ class StoreMachine(RuleBasedStateMachine):
         """It was told to make room, and did."""
         work = self.pick(number, "running")
         if work is not None:
-            self._park(work, Parking(status="yielded", outcome="yielded", preempted=True))
+            self._park(work, Requeue(status="yielded", outcome="yielded", preempted=True))
             self.model.preempt(work)
 
     @precondition(lambda self: self.works(*LIVE))
@@ -247,7 +252,7 @@ class StoreMachine(RuleBasedStateMachine):
         work = self.pick(number, *LIVE)
         if work is not None:
             until = self.model.now_ms + delay_ms
-            parking = Parking(
+            parking = Requeue(
                 status="queued",
                 outcome="crash",
                 cause="crash",
@@ -265,11 +270,11 @@ class StoreMachine(RuleBasedStateMachine):
         work = self.pick(number, *LIVE)
         if work is not None:
             until = self.model.now_ms + delay_ms if delay_ms else 0
-            self._park(work, Parking(status="waiting", outcome="waiting", waits_for="approval", not_before_ms=until))
+            self._park(work, Requeue(status="waiting", outcome="waiting", waits_for="approval", not_before_ms=until))
             self.model.back(work, "waiting", until, "approval")
 
-    def _park(self, work: Work, parking: Parking) -> None:
-        self.commit(park, instruction_id(work.number), work.epoch, parking)
+    def _park(self, work: Work, parking: Requeue) -> None:
+        self.commit(requeue, instruction_id(work.number), work.epoch, parking)
 
     @precondition(lambda self: self.works(*LIVE))
     @rule(number=picks, status=st.sampled_from(("done", "done", "incomplete", "failed", "dead")))
@@ -345,7 +350,7 @@ class StoreMachine(RuleBasedStateMachine):
     def advance(self, seconds: int) -> None:
         """Time passes, and what it alone changes is done."""
         self.model.now_ms += seconds * 1000
-        self.commit(tick, STARVATION_MS)
+        self.commit(apply_due, STARVATION_MS)
         self.model.tick()
 
     @precondition(lambda self: self.now_and_then())

@@ -7,9 +7,8 @@ order of work, who may hold what, and that what has ended stays ended.
 from dataclasses import dataclass, field
 from typing import Final
 
-from kernel.policy.aging import STARVATION_MS, lane_after
-from kernel.policy.boots import Deaths, one_more
-from kernel.policy.restart import Backoff, CrashRecord, after_crash
+from kernel.policy.restart import Backoff, BootFailures, CrashRecord, after_crash, with_failure
+from kernel.policy.scheduling import STARVATION_MS, lane_after
 
 LIVE: Final = frozenset({"leased", "running"})
 LANED: Final = frozenset({"queued", "yielded"})
@@ -40,7 +39,7 @@ class Work:
     by_mention: bool = False
     messages: int = 1
     """Of which it was made."""
-    deaths: Deaths = field(default_factory=lambda: Deaths(0, -1))
+    deaths: BootFailures = field(default_factory=lambda: BootFailures(0, -1))
 
 
 @dataclass
@@ -157,7 +156,7 @@ class Model:
 
     def retry(self, work: Work) -> None:
         """As if never tried; what is durable stays."""
-        work.preempted, work.promoted, work.enqueued_ms, work.deaths = 0, False, self.now_ms, Deaths(0, -1)
+        work.preempted, work.promoted, work.enqueued_ms, work.deaths = 0, False, self.now_ms, BootFailures(0, -1)
         self.back(work, "queued")
 
     # -- what happens to many ----------------------------------------------------------------------------
@@ -165,7 +164,7 @@ class Model:
     def restart(self) -> None:
         """The kernel died; its successor takes over."""
         for work in [one for one in self.works.values() if one.state in LIVE]:
-            work.deaths = one_more(work.deaths, work.entries)
+            work.deaths = with_failure(work.deaths, work.entries)
             if work.final:
                 self.end(work, "done")
             elif work.deaths.poisonous:

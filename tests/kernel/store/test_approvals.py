@@ -6,29 +6,27 @@ from typing import Any
 
 import pytest
 
-from kernel.policy.approval import Decision
-from kernel.policy.standing import Standing
-from kernel.policy.verdict import Verdict, verdict
+from kernel.policy.agent_status import Readiness
+from kernel.policy.approvals import Decision
+from kernel.policy.run_completion import RunCompletion, run_completion
 from kernel.rule.draft import Author
-from kernel.store import agents, approvals, instructions, old, shown, standing
-from kernel.store.commits.approval import Asked, Call, approve, ask, deny, drop_rule, learn, let_go
-from kernel.store.commits.cancel import cancel
-from kernel.store.commits.clear import clear
-from kernel.store.commits.close import close
-from kernel.store.commits.lease import Leased
-from kernel.store.commits.park import Parking, park
-from kernel.store.commits.pause import pause_workflow, resume_workflow
-from kernel.store.commits.reclock import Machine
-from kernel.store.commits.recover import recover
-from kernel.store.commits.retry import retry
-from kernel.store.commits.sweep_old import sweep_blobs, sweep_instructions
-from kernel.store.commits.tick import next_tick_ms, tick
+from kernel.store import agents, approvals, instruction_views, instructions
+from kernel.store.transitions import retention
+from kernel.store.transitions.approvals import Asked, Call, approve, ask, deny, drop_rule, learn, let_go
+from kernel.store.transitions.clock_correction import HostClock
+from kernel.store.transitions.close import cancel, close
+from kernel.store.transitions.due import apply_due, next_due_ms
+from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.retention import clear, sweep_blobs, sweep_instructions
+from kernel.store.transitions.steering import pause_workflow, resume_workflow, retry
 from kernel.store.workflows import running_runs
 from protocol.errors import Refused
 from protocol.names import InstructionId
 from tests.kernel.store.house import START_MS, House, open_house
 
-YIELDED = Parking(status="yielded", outcome="yielded")
+YIELDED = Requeue(status="yielded", outcome="yielded")
 HOUR_MS = 3_600_000
 PUSH = Call(key="0.0:c", tool="bash", input=b'{"command":"git push"}')
 HELD = Call(key="toolu_1", tool="Bash", input=PUSH.input, held=True)
@@ -55,11 +53,11 @@ async def parked(house: House, call: Call = PUSH) -> None:
     """Alice asked, and made room."""
     await at_work(house)
     assert (await ask_for(house, call)).state == "open"
-    await house.writer.commit(park, "i1", 1, YIELDED)
+    await house.writer.commit(requeue, "i1", 1, YIELDED)
 
 
-def stands(house: House) -> Standing:
-    return house.reader.now(standing.of, ["i1"], house.clock.now_ms)[InstructionId("i1")]
+def stands(house: House) -> Readiness:
+    return house.reader.now(instructions.of, ["i1"], house.clock.now_ms)[InstructionId("i1")]
 
 
 def told(house: House, kind: str) -> list[dict[str, Any]]:
@@ -70,7 +68,7 @@ def told(house: House, kind: str) -> list[dict[str, Any]]:
 async def test_who_asked_waits_until_somebody_decides_and_then_learns_it(house: House, decision: Decision) -> None:
     """Waits for a person, holds no worker, goes on in the decision's own commit; nothing is charged."""
     await parked(house)
-    assert stands(house) == Standing("person", "approval")
+    assert stands(house) == Readiness("person", "approval")
     assert house.reader.now(instructions.ready, house.clock.now_ms, 9) == ()
     await house.writer.commit(approve if decision == "granted" else deny, "a1", reason="so")
     assert [one.id for one in house.reader.now(instructions.ready, house.clock.now_ms, 9)] == ["i1"]
@@ -131,7 +129,7 @@ async def test_of_calls_that_waited_when_the_kernel_died_the_one_that_waits_agai
     await take(house)
     assert stands(house).kind == "runnable"
     assert (await ask_for(house, calls[1], epoch=2)).id == "a2"
-    assert stands(house) == Standing("person", "approval")
+    assert stands(house) == Readiness("person", "approval")
     await house.writer.commit(deny, "a2")
     assert stands(house).kind == "runnable"
 
@@ -140,7 +138,7 @@ async def test_a_call_that_was_granted_when_its_attempt_was_dead_is_shown_as_not
     """A kernel was killed while a call waited: what was asked for is seen before another attempt asks again."""
 
     def asked() -> list[tuple[str, str, str, bool]]:
-        info = house.reader.now(shown.info, "i1", house.clock.now_ms)
+        info = house.reader.now(instruction_views.info, "i1", house.clock.now_ms)
         assert info is not None
         return [(one.id, one.tool, one.state, one.heard) for one in info.approvals]
 
@@ -158,7 +156,7 @@ async def test_a_call_that_was_granted_when_its_attempt_was_dead_is_shown_as_not
 
 async def crashed(house: House, epoch: int) -> None:
     """The worker of that attempt is gone, and another one has the work."""
-    await house.writer.commit(park, "i1", epoch, Parking(status="queued", outcome="crash"))
+    await house.writer.commit(requeue, "i1", epoch, Requeue(status="queued", outcome="crash"))
     house.clock.now_ms += 60_000
 
 
@@ -168,7 +166,7 @@ async def test_what_an_attempt_may_have_begun_that_asked_nobody_is_not_as_good_a
     await crashed(house, 1)
     await take(house)
     assert (await ask_for(house, epoch=2)).state == "open"
-    await house.writer.commit(park, "i1", 2, YIELDED)
+    await house.writer.commit(requeue, "i1", 2, YIELDED)
     await house.writer.commit(approve, "a1")
     await take(house)
     assert await ask_for(house, epoch=3) == Asked(1, "granted", "")
@@ -211,13 +209,13 @@ async def test_an_attempt_that_broke_off_while_it_was_asked_for_has_begun_nothin
 async def test_nobody_decides_in_time(house: House) -> None:
     """Denied by default: the deadline is a row, and it wakes who waits."""
     await parked(house)
-    due_ms = house.reader.now(next_tick_ms, 300_000)
+    due_ms = house.reader.now(next_due_ms, 300_000)
     assert due_ms == START_MS + 1 + HOUR_MS
     house.clock.now_ms = due_ms - 1
-    await house.writer.commit(tick, 10**9)
+    await house.writer.commit(apply_due, 10**9)
     assert stands(house).kind == "person"
     house.clock.now_ms = due_ms
-    await house.writer.commit(tick, 10**9)
+    await house.writer.commit(apply_due, 10**9)
     await take(house)
     assert (await ask_for(house, epoch=2)).state == "expired"
     with pytest.raises(Refused, match="a1 is no longer open: nobody approved it in time"):
@@ -231,7 +229,7 @@ async def test_a_grant_that_comes_too_late_is_none_though_no_alarm_has_come(hous
     with pytest.raises(Refused, match="a1 is no longer open: nobody approved it in time"):
         await house.writer.commit(approve, "a1")
     assert stands(house).kind == "person"
-    await house.writer.commit(tick, 10**9)
+    await house.writer.commit(apply_due, 10**9)
     assert stands(house).kind == "runnable"
 
 
@@ -240,7 +238,7 @@ async def test_a_decision_that_comes_first_leaves_nothing_to_wait_for(house: Hou
     await at_work(house)
     await ask_for(house)
     await house.writer.commit(approve, "a1")
-    await house.writer.commit(park, "i1", 1, YIELDED)
+    await house.writer.commit(requeue, "i1", 1, YIELDED)
     assert stands(house).kind == "runnable"
 
 
@@ -270,13 +268,13 @@ async def test_a_call_that_is_kept_waiting_shows_and_does_not_count(house: House
     await ask_for(house, HELD)
     (row,) = house.reader.now(agents.ps, house.clock.now_ms)
     assert (row.shown.state, row.shown.reason) == ("waiting", "approval")
-    assert house.reader.now(instructions.kept_waiting) == {"alice"}
-    assert stands(house) == Standing("person", "approval")
+    assert house.reader.now(instructions.waiting) == {"alice"}
+    assert stands(house) == Readiness("person", "approval")
     await house.writer.commit(approve, "a1")
     assert await house.writer.commit(learn, Author(InstructionId("i1"), 1), 1) == Asked(1, "granted", "", first=True)
     (row,) = house.reader.now(agents.ps, house.clock.now_ms)
     assert row.shown.state == "running"
-    assert house.reader.now(instructions.kept_waiting) == frozenset()
+    assert house.reader.now(instructions.waiting) == frozenset()
 
 
 async def test_a_call_whose_client_gave_up_is_asked_about_all_the_same(house: House) -> None:
@@ -298,7 +296,7 @@ async def test_a_kernel_that_died_meanwhile_loses_no_request_and_doubles_none(tm
     async with open_house(path) as house:
         house.clock.now_ms += 5
         await house.writer.commit(recover)
-        assert stands(house) == Standing("person", "approval")
+        assert stands(house) == Readiness("person", "approval")
         assert [one.id for one in house.reader.now(approvals.pending).approvals] == ["a1"]
         await house.writer.commit(approve, "a1")
         await take(house)
@@ -311,7 +309,7 @@ async def test_a_call_that_is_kept_waiting_again_is_told_again(house: House) -> 
     """P26: nobody looks whether a run is over but after an event."""
     await at_work(house)
     await ask_for(house, HELD)
-    await house.writer.commit(park, "i1", 1, Parking(status="queued", outcome="crash", not_before_ms=1))
+    await house.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="crash", not_before_ms=1))
     await take(house)
     assert len(told(house, "approval.requested")) == 1
     await ask_for(house, Call(key="toolu_7", tool="Bash", input=PUSH.input, held=True), epoch=2)
@@ -323,10 +321,10 @@ async def test_a_clock_that_was_set_between_two_kernels_moves_the_deadline(house
     """Promise P2: an hour stays an hour."""
     await parked(house)
     house.clock.now_ms += 60_000
-    await house.writer.commit(recover, machine=Machine("boot", 0))
+    await house.writer.commit(recover, machine=HostClock("boot", 0))
     house.clock.now_ms += 50_000_000
-    await house.writer.commit(recover, machine=Machine("boot", 50_000_000))
-    due_ms = house.reader.now(next_tick_ms, 10**9)
+    await house.writer.commit(recover, machine=HostClock("boot", 50_000_000))
+    due_ms = house.reader.now(next_due_ms, 10**9)
     assert due_ms is not None
     assert due_ms - house.clock.now_ms == HOUR_MS - 60_000
 
@@ -359,12 +357,12 @@ async def test_an_instruction_says_which_request_it_waits_for(house: House, call
     await at_work(house)
     await ask_for(house, call)
     if not call.held:
-        await house.writer.commit(park, "i1", 1, YIELDED)
-    info = house.reader.now(shown.info, "i1", house.clock.now_ms)
+        await house.writer.commit(requeue, "i1", 1, YIELDED)
+    info = house.reader.now(instruction_views.info, "i1", house.clock.now_ms)
     assert info is not None
     assert (info.waits_for, info.approval, info.approval_expires) == ("approval", "a1", "2026-09-21T15:13:20.001Z")
     await house.writer.commit(approve, "a1")
-    info = house.reader.now(shown.info, "i1", house.clock.now_ms)
+    info = house.reader.now(instruction_views.info, "i1", house.clock.now_ms)
     assert info is not None
     assert (info.approval, info.approval_expires) == (None, None)
 
@@ -394,10 +392,10 @@ async def test_a_paused_workflow_keeps_what_was_approved_back(house: House) -> N
     await house.workflow("alice", kickoff="@alice go")
     await take(house)
     await ask_for(house)
-    await house.writer.commit(park, "i1", 1, YIELDED)
+    await house.writer.commit(requeue, "i1", 1, YIELDED)
     await house.writer.commit(pause_workflow, "review:main")
     await house.writer.commit(approve, "a1")
-    assert stands(house) == Standing("person", "paused")
+    assert stands(house) == Readiness("person", "paused")
     await house.writer.commit(resume_workflow, "review:main")
     assert stands(house).kind == "runnable"
 
@@ -410,13 +408,13 @@ async def test_a_run_is_over_when_only_approvals_are_left(house: House, call: Ca
     await take(house)
     await ask_for(house, call)
     if not call.held:
-        await house.writer.commit(park, "i1", 1, YIELDED)
+        await house.writer.commit(requeue, "i1", 1, YIELDED)
     (progress,) = house.reader.now(running_runs, house.clock.now_ms)
-    over = verdict(progress, house.clock.now_ms)
+    over = run_completion(progress, house.clock.now_ms)
     if attended:
         assert over == HOUR_MS
     else:
-        assert isinstance(over, Verdict)
+        assert isinstance(over, RunCompletion)
         assert over.exit_code == 7
 
 
@@ -438,11 +436,11 @@ async def test_no_byte_of_an_input_is_left_once_it_is_cleared_or_swept(house: Ho
     await house.writer.commit(close, "i1", 1, status="done")
     digests = (sha256(secret).digest(),)
     late_ms = house.clock.now_ms + 10
-    assert house.reader.now(old.instructions, late_ms) == (1,)
-    assert house.reader.now(old.blobs, late_ms) == ()
+    assert house.reader.now(retention.instructions, late_ms) == (1,)
+    assert house.reader.now(retention.blobs, late_ms) == ()
     await house.writer.commit(sweep_instructions, [1], late_ms)
     assert house.reader.now(approvals.info, "a1") is None
-    assert house.reader.now(old.blobs, late_ms) == digests
+    assert house.reader.now(retention.blobs, late_ms) == digests
     await house.writer.commit(sweep_blobs, digests, late_ms)
 
     await house.said("dm:alice", "go")

@@ -6,29 +6,26 @@ from typing import Any
 import pytest
 import trio
 
-from kernel.policy.standing import Standing
-from kernel.policy.verdict import Verdict, verdict
+from kernel.policy.agent_status import Readiness
+from kernel.policy.run_completion import RunCompletion, run_completion
 from kernel.rule.draft import Author, Draft
-from kernel.store import entries, instructions, messages, standing
-from kernel.store.commits.append import append
-from kernel.store.commits.cancel import cancel
-from kernel.store.commits.close import EndStatus, close
-from kernel.store.commits.end_run import end_run
-from kernel.store.commits.journal import journal
-from kernel.store.commits.lease import Leased
-from kernel.store.commits.park import Parking, park
-from kernel.store.commits.pause import pause_workflow, reset_agent, resume_workflow
-from kernel.store.commits.promote import promote
-from kernel.store.commits.recover import recover
-from kernel.store.commits.retry import retry
-from kernel.store.commits.trip import Trip
-from kernel.store.unasked import all_unasked
+from kernel.store import entries, instructions, messages
+from kernel.store.circuit_breakers import ProviderFailure
+from kernel.store.instructions import all_unasked
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import EndStatus, cancel, close
+from kernel.store.transitions.journal import journal
+from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.runs import end_run
+from kernel.store.transitions.steering import pause_workflow, promote, reset_agent, resume_workflow, retry
 from kernel.store.workflows import running_runs
 from protocol.errors import Cause, Refused
 from protocol.ipc import Entry, ToolCall
 from tests.kernel.store.house import House
 
-YIELDED = Parking(status="yielded", outcome="yielded")
+YIELDED = Requeue(status="yielded", outcome="yielded")
 ANSWER = "bob answers (i2):\n\n42"
 
 
@@ -69,7 +66,7 @@ async def waiting(house: House, *more: str) -> None:
     """Alice waits for the answer of bob, which is at work."""
     alice = await asked(house, *more)
     assert await step(house, alice, 0) == "asked"
-    await house.writer.commit(park, "i1", 1, YIELDED)
+    await house.writer.commit(requeue, "i1", 1, YIELDED)
     await take(house, "i2")
 
 
@@ -91,15 +88,15 @@ def notes(house: House, instruction: str = "i1") -> list[tuple[int, str]]:
     return [(one.k, one.text) for one in house.reader.now(entries.of, instruction) if one.kind == "note"]
 
 
-def stands(house: House, instruction: str = "i1") -> Standing:
+def stands(house: House, instruction: str = "i1") -> Readiness:
     """Whether it can go on."""
-    return next(iter(house.reader.now(standing.of, [instruction], house.clock.now_ms).values()))
+    return next(iter(house.reader.now(instructions.of, [instruction], house.clock.now_ms).values()))
 
 
-def judged(house: House) -> Verdict | int:
+def judged(house: House) -> RunCompletion | int:
     """Whether the run is over."""
     (progress,) = house.reader.now(running_runs, house.clock.now_ms)
-    return verdict(progress, house.clock.now_ms)
+    return run_completion(progress, house.clock.now_ms)
 
 
 async def test_who_asked_holds_neither_a_worker_nor_its_agent(house: House) -> None:
@@ -137,27 +134,27 @@ async def test_an_answer_that_came_first_is_told_when_who_asked_makes_room(when:
         assert await step(house, alice, 0) == "asked"
         await answers(house)
     assert notes(house) == []
-    await house.writer.commit(park, "i1", 1, YIELDED)
+    await house.writer.commit(requeue, "i1", 1, YIELDED)
     assert rows(house)["i1"] == ("yielded", None, None)
     assert notes(house) == [(2, ANSWER)]
     again = await take(house, "i1")
-    await house.writer.commit(park, "i1", again.epoch, YIELDED)
+    await house.writer.commit(requeue, "i1", again.epoch, YIELDED)
     assert len(notes(house)) == 1
 
 
 @pytest.mark.parametrize("entry", [False, True])
 @pytest.mark.parametrize("parking", [
-    Parking(status="queued", outcome="crash", cause="crash", charge="crash", crash_jitter=0.0, not_before_ms=2**50),
-    Parking(status="queued", outcome="shutdown"),
+    Requeue(status="queued", outcome="crash", cause="crash", charge="crash", crash_jitter=0.0, not_before_ms=2**50),
+    Requeue(status="queued", outcome="shutdown"),
 ], ids=["crash", "shutdown"])  # fmt: skip
 async def test_an_attempt_that_ends_before_it_made_room_waits_all_the_same(
-    parking: Parking, entry: bool, house: House
+    parking: Requeue, entry: bool, house: House
 ) -> None:
     """Promise P4: the call is repeated under its key and asks nobody again; what was told before it stays told."""
     alice = await asked(house)
     if entry:
         await step(house, alice, 0)
-    await house.writer.commit(park, "i1", 1, parking)
+    await house.writer.commit(requeue, "i1", 1, parking)
     assert rows(house)["i1"] == ("waiting", "answer", "i2")
     await take(house, "i2")
     await answers(house)
@@ -173,7 +170,7 @@ async def test_a_kernel_that_dies_in_between_neither_loses_nor_repeats_the_answe
         await step(house, alice, 0)
     if moment in ("parked", "answering", "answered"):
         await step(house, alice, 0)
-        await house.writer.commit(park, "i1", 1, YIELDED)
+        await house.writer.commit(requeue, "i1", 1, YIELDED)
     if moment in ("answering", "answered first", "answered"):
         await take(house, "i2")
     if moment == "answering":
@@ -213,7 +210,7 @@ async def test_a_question_that_a_person_takes_back_is_answered_with_that(house: 
     assert notes(house) == [(2, "(No answer comes from bob: i2 ended cancelled, permanent: cancelled.)")]
     alice = await take(house, "i1")
     assert await ask(house, alice, "carol") == "i3"
-    await house.writer.commit(park, "i1", alice.epoch, YIELDED)
+    await house.writer.commit(requeue, "i1", alice.epoch, YIELDED)
     await take(house, "i3")
     await answers(house, "i3", " ")
     assert notes(house)[1] == (3, "(carol is done with i3 and said nothing.)")
@@ -224,7 +221,7 @@ async def test_who_asked_two_goes_on_once_both_have_answered(house: House) -> No
     alice = await asked(house, "carol")
     await ask(house, alice, "carol")
     await step(house, alice, 0)
-    await house.writer.commit(park, "i1", 1, YIELDED)
+    await house.writer.commit(requeue, "i1", 1, YIELDED)
     for one in ("i2", "i3"):
         await take(house, one)
     assert rows(house)["i1"] == ("waiting", "answer", "i2")
@@ -248,7 +245,7 @@ async def test_a_repeated_call_asks_once_and_an_old_attempt_nobody(house: House)
         for _ in range(5):
             nursery.start_soon(call)
     assert made == ["i2"] * 5
-    await house.writer.commit(park, "i1", 1, YIELDED)
+    await house.writer.commit(requeue, "i1", 1, YIELDED)
     with pytest.raises(Refused) as late:
         await ask(house, alice, "bob", "0.1:c")
     assert late.value.code == "stale_attempt"
@@ -271,7 +268,7 @@ async def test_a_circle_is_refused_and_ends_with_who_no_longer_waits(house: Hous
 
 async def _again(house: House, instruction: str) -> Leased:
     """Its attempt, begun anew."""
-    await house.writer.commit(park, instruction, 1, Parking(status="queued", outcome="restarted"))
+    await house.writer.commit(requeue, instruction, 1, Requeue(status="queued", outcome="restarted"))
     return await take(house, instruction)
 
 
@@ -317,7 +314,7 @@ async def test_work_of_a_paused_workflow_waits_for_its_answer_first(house: House
     alice = await asked(house)
     await step(house, alice, 0)
     await house.writer.commit(pause_workflow, "review:main")
-    await house.writer.commit(park, "i1", 1, YIELDED)
+    await house.writer.commit(requeue, "i1", 1, YIELDED)
     await house.writer.commit(resume_workflow, "review:main")
     assert rows(house) == {"i1": ("waiting", "answer", "i2"), "i2": ("queued", None, None)}
     await house.writer.commit(promote, "i1")
@@ -371,12 +368,12 @@ async def test_a_run_goes_on_while_who_was_asked_can(house: House) -> None:
     """Promise P26: neither ended early for who waits, nor kept for it."""
     await waiting(house)
     assert isinstance(judged(house), int)
-    assert stands(house) == Standing("runnable", "answer")
+    assert stands(house) == Readiness("runnable", "answer")
     await house.writer.commit(
-        park, "i2", 1, Parking(status="queued", outcome="x", not_before_ms=house.clock.now_ms + 9)
+        requeue, "i2", 1, Requeue(status="queued", outcome="x", not_before_ms=house.clock.now_ms + 9)
     )
     assert judged(house) == 9
-    assert stands(house) == Standing("time", "backoff", house.clock.now_ms + 9)
+    assert stands(house) == Readiness("time", "backoff", house.clock.now_ms + 9)
 
 
 async def test_a_run_ends_for_the_reason_that_keeps_who_was_asked(house: House) -> None:
@@ -384,13 +381,13 @@ async def test_a_run_ends_for_the_reason_that_keeps_who_was_asked(house: House) 
     await waiting(house, "carol")
     bob = await _again(house, "i2")
     await ask(house, bob, "carol")
-    await house.writer.commit(park, "i2", bob.epoch, YIELDED)
+    await house.writer.commit(requeue, "i2", bob.epoch, YIELDED)
     await take(house, "i3")
-    refused = Parking(status="queued", outcome="auth", cause="auth", trip=Trip("p#1", "auth", None, 0.0))
-    await house.writer.commit(park, "i3", 1, refused)
-    assert [stands(house, one) for one in ("i1", "i2", "i3")] == [Standing("person", "credentials")] * 3
+    refused = Requeue(status="queued", outcome="auth", cause="auth", trip=ProviderFailure("p#1", "auth", None, 0.0))
+    await house.writer.commit(requeue, "i3", 1, refused)
+    assert [stands(house, one) for one in ("i1", "i2", "i3")] == [Readiness("person", "credentials")] * 3
     over = judged(house)
-    assert isinstance(over, Verdict)
+    assert isinstance(over, RunCompletion)
     assert (over.status, over.exit_code) == ("incomplete", 4)
 
 
@@ -398,16 +395,18 @@ async def test_who_waits_for_an_agent_without_a_key_is_told_which(house: House) 
     """promises 4.3: nobody refused anything; also through a chain of questions, and not where a provider was asked."""
     await waiting(house, "carol")
     bob = await _again(house, "i2")
-    missing = Parking(
+    missing = Requeue(
         status="waiting", outcome="auth", cause="auth", waits_for="credentials", wait_key=f"agent:{bob.agent}",
         holds=True, stderr_tail="no key for p",
     )  # fmt: skip
-    await house.writer.commit(park, "i2", bob.epoch, missing)
+    await house.writer.commit(requeue, "i2", bob.epoch, missing)
     assert house.reader.now(all_unasked, ("i1", "i2")) == {"i1": "no key for p", "i2": "no key for p"}
     await house.writer.commit(reset_agent, bob.agent)
     bob = await take(house, "i2")
-    refused = replace(missing, wait_key=None, waits_for=None, status="queued", trip=Trip("p#1", "auth", None, 0.0))
-    await house.writer.commit(park, "i2", bob.epoch, refused)
+    refused = replace(
+        missing, wait_key=None, waits_for=None, status="queued", trip=ProviderFailure("p#1", "auth", None, 0.0)
+    )
+    await house.writer.commit(requeue, "i2", bob.epoch, refused)
     assert house.reader.now(all_unasked, ("i1", "i2")) == {}
 
 
@@ -415,9 +414,9 @@ async def test_a_limit_that_holds_the_question_leaves_both_to_be_continued(house
     """Promise P27: exit 6; who asked is incomplete like what it asked for, not cancelled."""
     alice = await asked(house, limits=b'{"instructions":1}')
     assert await step(house, alice, 0) == "asked"
-    await house.writer.commit(park, "i1", 1, YIELDED)
+    await house.writer.commit(requeue, "i1", 1, YIELDED)
     over = judged(house)
-    assert isinstance(over, Verdict) and over.exit_code == 6
+    assert isinstance(over, RunCompletion) and over.exit_code == 6
     assert await house.writer.commit(end_run, 1)
     assert {state for state, *_ in rows(house).values()} == {"incomplete"}
     said = [one.text for one in house.reader.now(messages.channel, "review:main", 10)]
@@ -431,9 +430,9 @@ async def test_who_waits_for_what_is_gone_is_no_reason_to_go_on(house: House) ->
     await answers(house)
     stuck = "UPDATE instructions SET state = 'waiting', waits_for = 'answer', wait_key = 'i2' WHERE id = 1"
     await house.writer.commit(lambda tx: tx.conn.execute(stuck))
-    assert stands(house) == Standing("person", "answer")
+    assert stands(house) == Readiness("person", "answer")
     over = judged(house)
-    assert isinstance(over, Verdict) and over.exit_code == 1
+    assert isinstance(over, RunCompletion) and over.exit_code == 1
     await house.writer.commit(recover)
     assert rows(house)["i1"] == ("queued", None, None)
     assert len(notes(house)) == 1

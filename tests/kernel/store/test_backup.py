@@ -5,7 +5,7 @@ from pathlib import Path
 import apsw
 import trio
 
-from kernel.store.commits.close import close
+from kernel.store.transitions.close import close
 from tests.kernel.store.house import House, open_house
 
 BEFORE = 50

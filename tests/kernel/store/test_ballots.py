@@ -7,22 +7,22 @@ import pytest
 import trio
 
 from kernel.rule.draft import Author
-from kernel.store import ballots, old
-from kernel.store.commits.ballot import create, vote
-from kernel.store.commits.cancel import cancel
-from kernel.store.commits.clear import clear
-from kernel.store.commits.journal import journal
-from kernel.store.commits.reclock import Machine
-from kernel.store.commits.recover import recover
-from kernel.store.commits.stop_workflow import stop_workflow
-from kernel.store.commits.sweep_old import sweep_instructions
-from kernel.store.commits.tick import next_tick_ms
+from kernel.store import voting
 from kernel.store.database import MEMORY, open_database
+from kernel.store.transitions import retention
+from kernel.store.transitions.clock_correction import HostClock
+from kernel.store.transitions.close import cancel
+from kernel.store.transitions.due import next_due_ms
+from kernel.store.transitions.journal import journal
+from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.retention import clear, sweep_instructions
+from kernel.store.transitions.runs import stop_workflow
+from kernel.store.transitions.voting import create, vote
 from kernel.store.writer import Writer
-from protocol.ballot import BALLOT_STATES, BallotType, Method, TieBreaker, Why
 from protocol.errors import Refused
 from protocol.ipc import Entry
 from protocol.names import InstructionId
+from protocol.voting import BALLOT_STATES, BallotType, Method, TieBreaker, Why
 from tests.kernel.store.hall import MEMBERS, SPACE, STARVATION_MS, Hall, asked
 
 COUNT = {
@@ -189,7 +189,7 @@ def test_its_deadline_ends_it_though_a_voter_is_dead(hall: Hall) -> None:
     """P24: a stored row; the votes that were cast decide, and its creator is woken."""
     hall.create("alice", asked())
     hall.vote("bob", "p1", "b")
-    assert next_tick_ms(hall.database.writer(), STARVATION_MS) == hall.now_ms + 60_000
+    assert next_due_ms(hall.database.writer(), STARVATION_MS) == hall.now_ms + 60_000
     hall.advance(59.999)
     assert hall.ballot("p1").state == "open"
     hall.advance(0.001)
@@ -221,12 +221,12 @@ def test_a_deadline_that_came_while_no_kernel_ran_counts(hall: Hall) -> None:
 @pytest.mark.parametrize("by_ms", [-86_400_000, 86_400_000])
 def test_a_clock_that_was_set_meanwhile_moves_its_deadline_along(hall: Hall, by_ms: int) -> None:
     """P21, TF01, TF14: the wait stays as long as it was."""
-    hall.commit(recover, machine=Machine("boot", 0))
+    hall.commit(recover, machine=HostClock("boot", 0))
     hall.take_all()
     hall.create("alice", asked())
     hall.now_ms += by_ms + 20_000
-    hall.commit(recover, machine=Machine("boot", by_ms))
-    due_ms = next_tick_ms(hall.database.writer(), STARVATION_MS * 1000)
+    hall.commit(recover, machine=HostClock("boot", by_ms))
+    due_ms = next_due_ms(hall.database.writer(), STARVATION_MS * 1000)
     assert due_ms == hall.now_ms + 40_000
 
 
@@ -234,7 +234,7 @@ def test_a_clock_that_was_put_back_while_the_machine_was_off_begins_its_wait_ane
     """P24, TF01: nobody knows by how much; it does not stay open for the day that comes twice."""
     hall.create("alice", asked())
     hall.now_ms -= 86_400_000
-    hall.commit(recover, machine=Machine("another boot", 0))
+    hall.commit(recover, machine=HostClock("another boot", 0))
     hall.advance(59)
     assert hall.ballot("p1").state == "open"
     hall.advance(1)
@@ -317,9 +317,9 @@ def test_the_next_run_begins_with_none(hall: Hall) -> None:
     hall.create("alice", asked(name="release"))
     hall.commit(stop_workflow, SPACE, "stopped", 0)
     hall.begin()
-    assert ballots.in_space(hall.database.writer(), SPACE) == ()
+    assert voting.in_space(hall.database.writer(), SPACE) == ()
     assert hall.create("alice", asked(name="release")).ballot.state == "open"
-    everywhere = ballots.everywhere(hall.database.writer(), open_only=False)
+    everywhere = voting.everywhere(hall.database.writer(), open_only=False)
     assert [(one.id, one.state) for one in everywhere.proposals] == [("release", "open"), ("release", "cancelled")]
 
 
@@ -340,7 +340,7 @@ def test_too_many_open_ones_are_refused(hall: Hall) -> None:
     with pytest.raises(Refused, match="16 proposals are open"):
         hall.create("bob", asked())
     hall.commit(stop_workflow, SPACE, "stopped", 0)
-    states = {one.state for one in ballots.in_space(hall.database.writer(), SPACE)}
+    states = {one.state for one in voting.in_space(hall.database.writer(), SPACE)}
     assert states == {"cancelled"}
     assert hall.woken_by("resolved") == []
 
@@ -365,7 +365,7 @@ def test_a_call_that_is_made_again_is_answered_as_it_was(hall: Hall) -> None:
     assert hall.create("alice", asked(), "0.0:c") == put
     assert hall.vote("bob", "p1", "a", "0.0:v") == voted
     assert hall.cancel("alice", "p1", "0.1:x") == gone
-    assert [one.id for one in ballots.in_space(hall.database.writer(), SPACE)] == ["p1"]
+    assert [one.id for one in voting.in_space(hall.database.writer(), SPACE)] == ["p1"]
     assert hall.create("alice", asked(), "0.2:c").ballot.id == "p2"
 
 
@@ -418,7 +418,7 @@ def test_retention_keeps_what_was_voted_on(hall: Hall) -> None:
     for (number,) in hall.database.writer().execute("SELECT id FROM instructions").fetchall():
         hall.commit(cancel, f"i{number}")
     hall.now_ms += 31 * 86_400_000
-    hall.commit(sweep_instructions, old.instructions(hall.database.writer(), hall.now_ms), hall.now_ms)
+    hall.commit(sweep_instructions, retention.instructions(hall.database.writer(), hall.now_ms), hall.now_ms)
     assert hall.database.writer().execute("SELECT count(*) FROM effects").get == 0
     assert (hall.ballot("p1").winner, len(hall.ballot("p1").votes)) == ("a", 1)
 

@@ -1,12 +1,12 @@
 """A provider's trouble in the store: who waits, who may try, and in which order they go on."""
 
-from kernel.store import breakers, instructions
-from kernel.store.commits.close import close
-from kernel.store.commits.grant import grant_agent
-from kernel.store.commits.park import Parking, park
-from kernel.store.commits.roster import AgentSpec, put_agents
-from kernel.store.commits.tick import next_tick_ms, tick
-from kernel.store.commits.trip import Trip, answered
+from kernel.store import circuit_breakers, instructions
+from kernel.store.agents import AgentSpec, put_agents
+from kernel.store.circuit_breakers import ProviderFailure, answered
+from kernel.store.transitions.close import close
+from kernel.store.transitions.due import apply_due, next_due_ms
+from kernel.store.transitions.limits import grant_agent
+from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.names import AgentKey
 from tests.kernel.store.house import START_MS, House
 
@@ -15,10 +15,10 @@ ACCOUNT = "anthropic#aa"
 MODEL = f"{ACCOUNT}/m"
 
 
-def refused(retry_after_seconds: float | None = None, key: str = MODEL) -> Parking:
+def refused(retry_after_seconds: float | None = None, key: str = MODEL) -> Requeue:
     """How an attempt is booked that its provider sent away for its rate."""
-    failure = Trip(key, "rate_limited", retry_after_seconds, 0.0)
-    return Parking(
+    failure = ProviderFailure(key, "rate_limited", retry_after_seconds, 0.0)
+    return Requeue(
         status="waiting", outcome="rate_limited", cause="rate_limited", waits_for="provider", wait_key=key, trip=failure
     )
 
@@ -40,11 +40,11 @@ async def test_a_refusal_for_rate_holds_back_all_the_work_of_its_agent(house: Ho
     await house.said("dm:alice", "two")
     await house.said("dm:bob", "three")
     await house.take("i1")
-    await house.writer.commit(park, "i1", 1, refused(60.0))
+    await house.writer.commit(requeue, "i1", 1, refused(60.0))
     assert statuses(house, "i1", "i2") == ["waiting", "queued"]
     assert ready(house) == ["i3"]
-    assert house.reader.now(breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
-    assert house.reader.now(next_tick_ms, STARVATION_MS) == START_MS + 60_000
+    assert house.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
+    assert house.reader.now(next_due_ms, STARVATION_MS) == START_MS + 60_000
 
 
 async def test_one_tries_and_the_others_follow_when_it_is_answered(house: House) -> None:
@@ -54,24 +54,24 @@ async def test_one_tries_and_the_others_follow_when_it_is_answered(house: House)
     for number, name in enumerate(names, 1):
         await house.said(f"dm:{name}", "x")
         await house.take(f"i{number}")
-        await house.writer.commit(park, f"i{number}", 1, refused(10.0))
+        await house.writer.commit(requeue, f"i{number}", 1, refused(10.0))
     house.clock.now_ms += 9_999
-    await house.writer.commit(tick, STARVATION_MS)
+    await house.writer.commit(apply_due, STARVATION_MS)
     assert ready(house) == []
     house.clock.now_ms += 1
-    await house.writer.commit(tick, STARVATION_MS)
+    await house.writer.commit(apply_due, STARVATION_MS)
     assert ready(house) == ["i1"]
-    await house.writer.commit(tick, STARVATION_MS)
+    await house.writer.commit(apply_due, STARVATION_MS)
     assert statuses(house, "i1", "i2", "i3") == ["queued", "waiting", "waiting"]
     probe = await house.take("i1")
     assert probe.attempts == 1, "a wait is no attempt"
-    assert house.reader.now(breakers.closed_for, (ACCOUNT, MODEL), "alice") is None
-    assert house.reader.now(breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
+    assert house.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "alice") is None
+    assert house.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
     await house.writer.commit(answered, probe.agent, (MODEL,))
     assert ready(house) == ["i2"]
     house.clock.now_ms += 500
     assert ready(house) == ["i2", "i3"]
-    assert house.reader.now(breakers.breakers) == ()
+    assert house.reader.now(circuit_breakers.breakers) == ()
 
 
 async def test_a_probe_that_is_refused_again_makes_everybody_wait_longer(house: House) -> None:
@@ -79,14 +79,14 @@ async def test_a_probe_that_is_refused_again_makes_everybody_wait_longer(house: 
     await house.agents("alice")
     await house.said("dm:alice", "x")
     await house.take("i1")
-    await house.writer.commit(park, "i1", 1, refused())
-    first = house.reader.now(next_tick_ms, STARVATION_MS)
+    await house.writer.commit(requeue, "i1", 1, refused())
+    first = house.reader.now(next_due_ms, STARVATION_MS)
     assert first is not None
     house.clock.now_ms = first
-    await house.writer.commit(tick, STARVATION_MS)
+    await house.writer.commit(apply_due, STARVATION_MS)
     await house.take("i1")
-    await house.writer.commit(park, "i1", 2, refused())
-    second = house.reader.now(next_tick_ms, STARVATION_MS)
+    await house.writer.commit(requeue, "i1", 2, refused())
+    second = house.reader.now(next_due_ms, STARVATION_MS)
     assert second is not None and second - first > first - START_MS
     assert statuses(house, "i1") == ["waiting"]
 
@@ -97,12 +97,12 @@ async def test_a_probe_that_ends_without_an_answer_leaves_its_place_to_the_next(
     for number, name in enumerate(("alice", "bob"), 1):
         await house.said(f"dm:{name}", "x")
         await house.take(f"i{number}")
-        await house.writer.commit(park, f"i{number}", 1, refused(10.0))
+        await house.writer.commit(requeue, f"i{number}", 1, refused(10.0))
     house.clock.now_ms += 10_000
-    await house.writer.commit(tick, STARVATION_MS)
+    await house.writer.commit(apply_due, STARVATION_MS)
     await house.take("i1")
     await house.writer.commit(close, "i1", 2, status="cancelled", cause="cancelled")
-    await house.writer.commit(tick, STARVATION_MS)
+    await house.writer.commit(apply_due, STARVATION_MS)
     assert ready(house) == ["i2"]
 
 
@@ -111,19 +111,19 @@ async def test_credentials_that_are_refused_wait_for_a_person(house: House) -> N
     await house.agents("alice")
     await house.said("dm:alice", "x")
     await house.take("i1")
-    parking = Parking(
+    parking = Requeue(
         status="waiting",
         outcome="auth",
         cause="auth",
         waits_for="credentials",
         wait_key=ACCOUNT,
-        trip=Trip(ACCOUNT, "auth", None, 0.0),
+        trip=ProviderFailure(ACCOUNT, "auth", None, 0.0),
     )
-    await house.writer.commit(park, "i1", 1, parking)
+    await house.writer.commit(requeue, "i1", 1, parking)
     house.clock.now_ms += 10 * 86_400_000
-    await house.writer.commit(tick, STARVATION_MS)
+    await house.writer.commit(apply_due, STARVATION_MS)
     assert statuses(house, "i1") == ["waiting"]
-    assert house.reader.now(next_tick_ms, STARVATION_MS) is None
+    assert house.reader.now(next_due_ms, STARVATION_MS) is None
 
 
 async def test_a_wait_with_a_time_ends_by_itself(house: House) -> None:
@@ -132,11 +132,11 @@ async def test_a_wait_with_a_time_ends_by_itself(house: House) -> None:
     await house.said("dm:alice", "x")
     await house.take("i1")
     due = START_MS + 5_000
-    parking = Parking(status="waiting", outcome="over budget", waits_for="budget", not_before_ms=due)
-    await house.writer.commit(park, "i1", 1, parking)
-    assert house.reader.now(next_tick_ms, STARVATION_MS) == due
+    parking = Requeue(status="waiting", outcome="over budget", waits_for="budget", not_before_ms=due)
+    await house.writer.commit(requeue, "i1", 1, parking)
+    assert house.reader.now(next_due_ms, STARVATION_MS) == due
     house.clock.now_ms = due
-    await house.writer.commit(tick, STARVATION_MS)
+    await house.writer.commit(apply_due, STARVATION_MS)
     assert ready(house) == ["i1"]
 
 
@@ -144,9 +144,9 @@ async def test_work_that_waited_too_long_becomes_immediate(house: House) -> None
     """decisions.md: 5 minutes, as S0 says (fault TF04)."""
     space = await house.workflow("bob")
     await house.said(space, "x", to=("bob",))
-    assert house.reader.now(next_tick_ms, STARVATION_MS) == START_MS + STARVATION_MS
+    assert house.reader.now(next_due_ms, STARVATION_MS) == START_MS + STARVATION_MS
     house.clock.now_ms += STARVATION_MS
-    await house.writer.commit(tick, STARVATION_MS)
+    await house.writer.commit(apply_due, STARVATION_MS)
     (candidate,) = house.reader.now(instructions.ready, house.clock.now_ms, 10)
     assert candidate.lane == 0
     leased = await house.take("i1")
@@ -158,10 +158,10 @@ async def test_an_edited_definition_may_call_its_provider_again(house: House) ->
     await house.agents("alice")
     await house.said("dm:alice", "x")
     await house.take("i1")
-    parking = Parking(
+    parking = Requeue(
         status="waiting", outcome="auth", cause="auth", waits_for="credentials", wait_key="agent:alice", holds=True
     )
-    await house.writer.commit(park, "i1", 1, parking)
+    await house.writer.commit(requeue, "i1", 1, parking)
     assert ready(house) == []
     edited = AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/other"}')
     await house.writer.commit(put_agents, [edited])
@@ -175,16 +175,16 @@ async def test_an_agent_that_has_spent_its_budget_does_not_try_its_whole_queue(h
     await house.said("dm:alice", "two")
     await house.take("i1")
     until = START_MS + 60_000
-    parking = Parking(
+    parking = Requeue(
         status="waiting", outcome="over budget", waits_for="budget", not_before_ms=until, rests_until_ms=until
     )
-    await house.writer.commit(park, "i1", 1, parking)
+    await house.writer.commit(requeue, "i1", 1, parking)
     assert ready(house) == []
     await house.writer.commit(grant_agent, "alice")
     assert ready(house) == ["i1"]
     house.clock.now_ms += 1
     await house.take("i1")
-    await house.writer.commit(park, "i1", 2, parking)
+    await house.writer.commit(requeue, "i1", 2, parking)
     await house.writer.commit(
         put_agents, [AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/other"}')]
     )

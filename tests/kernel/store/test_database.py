@@ -9,7 +9,7 @@ import apsw
 import pytest
 import trio
 
-from kernel.policy.standing import AgentState
+from kernel.policy.agent_status import AgentState
 from kernel.rule.draft import Origin
 from kernel.store import database
 from kernel.store.database import migrations, open_database

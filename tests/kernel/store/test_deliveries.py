@@ -6,10 +6,10 @@ import apsw
 import pytest
 
 from kernel.rule.draft import Draft
-from kernel.store import deliveries, instructions, messages
-from kernel.store.commits.append import append
-from kernel.store.commits.close import close
+from kernel.store import instructions, messages
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import close
 from protocol.errors import Refused
 from protocol.message import TEXT_LIMIT_BYTES
 from tests.kernel.store.house import House
@@ -22,7 +22,7 @@ def rows(conn: apsw.Connection, question: str) -> list[tuple[object, ...]]:
 
 
 def inbox(house: House, agent: str, space: str) -> list[str]:
-    return [row.text for row in house.reader.now(deliveries.inbox, agent, space)]
+    return [row.text for row in house.reader.now(messages.inbox, agent, space)]
 
 
 async def flood(house: House, agent: str, count: int) -> None:
@@ -82,7 +82,7 @@ def work_of(conn: apsw.Connection) -> int:
         return False
 
     conn.set_progress_handler(step, 1)
-    deliveries.inbox(conn, "alice", "dm:alice")
+    messages.inbox(conn, "alice", "dm:alice")
     conn.set_progress_handler(None)
     return count
 

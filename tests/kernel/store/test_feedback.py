@@ -1,7 +1,7 @@
 """What was said about the work: kept, and told as far as one answer goes."""
 
 from kernel.store import feedback
-from kernel.store.commits.feedback import say_of_work
+from kernel.store.feedback import add_feedback
 from kernel.store.page import Page
 from tests.kernel.store.house import House
 
@@ -10,10 +10,10 @@ async def test_an_answer_has_the_newest_and_is_bounded(house: House) -> None:
     """P10: agents write as much of it as they like; one alone is told whatever its length."""
     half = feedback.LIMIT_CHARACTERS // 2
     for text in ("a" * half, "b" * half, "c" * half, "d"):
-        await house.writer.commit(say_of_work, text)
+        await house.writer.commit(add_feedback, text)
     assert _told(house, 1000) == ["c", "d"]
     assert _told(house, 2) == ["c", "d"]
-    await house.writer.commit(say_of_work, "e" * (feedback.LIMIT_CHARACTERS + 1))
+    await house.writer.commit(add_feedback, "e" * (feedback.LIMIT_CHARACTERS + 1))
     assert _told(house, 1000) == ["e"]
 
 

@@ -4,17 +4,17 @@ from typing import Final
 
 import pytest
 
-from kernel.store.commits.close import close
-from kernel.store.commits.journal import journal
-from kernel.store.commits.park import Parking, park
+from kernel.store.transitions.close import close
+from kernel.store.transitions.journal import journal
+from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.ipc import Entry
 from tests.kernel.store.house import House
 
 ENTRY: Final = Entry(k=0, kind="reply", stop_reason="tool_use")
 
 
-def put_back(outcome: str) -> Parking:
-    return Parking(status="yielded" if outcome == "yielded" else "queued", outcome=outcome)
+def put_back(outcome: str) -> Requeue:
+    return Requeue(status="yielded" if outcome == "yielded" else "queued", outcome=outcome)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ async def test_only_what_may_have_begun_is_in_doubt(house: House, outcomes: tupl
     if outcomes:
         await house.writer.commit(journal, "i1", leased.epoch, ENTRY)
     for outcome in outcomes:
-        await house.writer.commit(park, "i1", leased.epoch, put_back(outcome))
+        await house.writer.commit(requeue, "i1", leased.epoch, put_back(outcome))
         house.clock.now_ms += 60_000
         leased = await house.take("i1")
     assert leased.interrupted is interrupted
@@ -49,11 +49,11 @@ async def test_the_next_entry_ends_the_doubt(house: House) -> None:
     await house.agents("alice")
     await house.said("dm:alice", "work")
     first = await house.take("i1")
-    await house.writer.commit(park, "i1", first.epoch, put_back("crash"))
+    await house.writer.commit(requeue, "i1", first.epoch, put_back("crash"))
     house.clock.now_ms += 60_000
     second = await house.take("i1")
     await house.writer.commit(journal, "i1", second.epoch, ENTRY)
-    await house.writer.commit(park, "i1", second.epoch, put_back("yielded"))
+    await house.writer.commit(requeue, "i1", second.epoch, put_back("yielded"))
     house.clock.now_ms += 1
     assert (second.interrupted, (await house.take("i1")).interrupted) == (True, False)
 
@@ -68,11 +68,11 @@ async def test_what_a_message_goes_on_with_may_have_been_cut_off_in_a_call(house
     await house.said("dm:alice", "continue")
     leased = await house.take("i2")
     assert (leased.continues, leased.interrupted) == (1, True)
-    await house.writer.commit(park, "i2", leased.epoch, put_back("over budget"))
+    await house.writer.commit(requeue, "i2", leased.epoch, put_back("over budget"))
     house.clock.now_ms += 60_000
     leased = await house.take("i2")
     assert leased.interrupted is True
     await house.writer.commit(journal, "i2", leased.epoch, Entry(k=2, kind="tool"))
-    await house.writer.commit(park, "i2", leased.epoch, put_back("yielded"))
+    await house.writer.commit(requeue, "i2", leased.epoch, put_back("yielded"))
     house.clock.now_ms += 60_000
     assert (await house.take("i2")).interrupted is False

@@ -2,10 +2,9 @@
 
 import pytest
 
-from kernel.store import entries, spending, usage
-from kernel.store.commits.book_late import book_late
-from kernel.store.commits.cancel import cancel
-from kernel.store.commits.journal import journal
+from kernel.store import entries, spending
+from kernel.store.transitions.close import book_late, cancel
+from kernel.store.transitions.journal import journal
 from protocol.errors import Refused
 from protocol.instruction import Usage
 from protocol.ipc import Entry
@@ -27,7 +26,7 @@ async def test_what_a_cancelled_attempt_spent_counts_for_its_agent() -> None:
         with pytest.raises(Refused):
             await house.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
         assert house.reader.now(spending.of_agent, "alice", 0) == spending.Spent(2015, 0.5)
-        assert house.reader.now(usage.report).total.usage == SPENT
+        assert house.reader.now(spending.report).total.usage == SPENT
         assert house.reader.now(entries.of, one)[1] == TOLD_LATE
 
 
@@ -40,4 +39,4 @@ async def test_only_the_attempt_that_was_stopped_books_late() -> None:
         for epoch, k in ((leased.epoch, 0), (leased.epoch + 1, 0)):
             with pytest.raises(Refused):
                 await house.writer.commit(book_late, one, epoch, Entry(k=k, kind="session", usage=SPENT))
-        assert house.reader.now(usage.report).total.usage == Usage()
+        assert house.reader.now(spending.report).total.usage == Usage()

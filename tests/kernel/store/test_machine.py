@@ -8,9 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from hypothesis.strategies import integers
 
 from kernel.store import instructions
-from kernel.store.commits import lease as lease_module
-from kernel.store.commits import park as park_module
-from kernel.store.commits import tick as tick_module
+from kernel.store.transitions import due as tick_module
+from kernel.store.transitions import lease as lease_module
+from kernel.store.transitions import requeue as park_module
 from tests.kernel.store import soak
 from tests.kernel.store.machine import FileMachine, StoreMachine
 

@@ -10,14 +10,14 @@ import pytest
 import trio
 
 from kernel.rule.draft import Draft
-from kernel.store.commits.append import append
-from kernel.store.commits.close import close
-from kernel.store.commits.journal import journal
-from kernel.store.commits.lease import lease
-from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import Database, migrations, open_database
 from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import close
+from kernel.store.transitions.journal import journal
+from kernel.store.transitions.lease import lease
 from kernel.store.writer import Writer
 from protocol.errors import Refused
 from protocol.ipc import Entry

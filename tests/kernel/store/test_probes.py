@@ -4,24 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from kernel.policy.standing import Standing
-from kernel.store import breakers, instructions, standing
-from kernel.store.commits.cancel import cancel
-from kernel.store.commits.close import close
-from kernel.store.commits.limit import limit
-from kernel.store.commits.park import Parking, park
-from kernel.store.commits.pause import pause_agent, pause_workflow, reset_agent, resume_agent
-from kernel.store.commits.recover import recover
-from kernel.store.commits.roster import AgentSpec, put_agents
-from kernel.store.commits.tick import AGED, next_tick_ms, tick
-from kernel.store.commits.trip import Trip, answered, elsewhere
+from kernel.policy.agent_status import Readiness
+from kernel.store import circuit_breakers, instructions
+from kernel.store.agents import AgentSpec, put_agents
+from kernel.store.circuit_breakers import ProviderFailure, answered, move_probe
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.close import cancel, close
+from kernel.store.transitions.due import AGED, apply_due, next_due_ms
+from kernel.store.transitions.limits import limit
+from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.steering import pause_agent, pause_workflow, reset_agent, resume_agent
 from protocol.names import AgentKey
 from tests.kernel.store.house import House
 
 STARVATION_MS = 300_000_000
 KEY = "anthropic#aa/m"
-HELD_BACK = Parking(
+HELD_BACK = Requeue(
     status="waiting",
     outcome="held back",
     waits_for="provider",
@@ -33,9 +32,9 @@ HELD_BACK = Parking(
 """How admission puts back whom a breaker keeps from calling."""
 
 
-def refused(retry_after_seconds: float = 10.0) -> Parking:
-    failure = Trip(KEY, "rate_limited", retry_after_seconds, 0.0)
-    return Parking(
+def refused(retry_after_seconds: float = 10.0) -> Requeue:
+    failure = ProviderFailure(KEY, "rate_limited", retry_after_seconds, 0.0)
+    return Requeue(
         status="waiting", outcome="rate_limited", cause="rate_limited", waits_for="provider", wait_key=KEY, trip=failure
     )
 
@@ -49,17 +48,17 @@ async def both_wait(house: House, *, space: str | None = None) -> None:
     for number, name in enumerate(("alice", "bob"), 1):
         await (house.said(space, f"@{name} x") if space and number == 1 else house.said(f"dm:{name}", "x"))
         await house.take(f"i{number}")
-        await house.writer.commit(park, f"i{number}", 1, refused())
+        await house.writer.commit(requeue, f"i{number}", 1, refused())
     house.clock.now_ms += 10_000
 
 
 async def settle(house: House) -> None:
     """What the alarms do: whatever is due, and again."""
     for _ in range(8):
-        due_ms = house.reader.now(next_tick_ms, STARVATION_MS)
+        due_ms = house.reader.now(next_due_ms, STARVATION_MS)
         if due_ms is None or due_ms > house.clock.now_ms:
             return
-        await house.writer.commit(tick, STARVATION_MS)
+        await house.writer.commit(apply_due, STARVATION_MS)
     raise AssertionError("it never comes to rest")
 
 
@@ -84,7 +83,7 @@ async def test_who_is_paused_before_it_tried_leaves_its_place_to_the_next(house:
     await house.take("i2")
     await house.writer.commit(resume_agent, AgentKey("alice"))
     await settle(house)
-    assert house.reader.now(breakers.closed_for, (KEY,), "alice") is not None, "one at a time"
+    assert house.reader.now(circuit_breakers.closed_for, (KEY,), "alice") is not None, "one at a time"
 
 
 @pytest.mark.parametrize("how", ["paused", "limited"])
@@ -114,8 +113,8 @@ async def test_who_never_gets_its_turn_is_waited_for_a_minute(house: House) -> N
     house.clock.now_ms += 1
     await settle(house)
     assert ready(house) == ["i1", "i2"]
-    assert house.reader.now(breakers.closed_for, (KEY,), "alice") is not None, "one at a time"
-    assert house.reader.now(breakers.closed_for, (KEY,), "bob") is None
+    assert house.reader.now(circuit_breakers.closed_for, (KEY,), "alice") is not None, "one at a time"
+    assert house.reader.now(circuit_breakers.closed_for, (KEY,), "bob") is None
 
 
 async def test_who_is_trying_has_all_the_time_it_needs(house: House) -> None:
@@ -151,7 +150,7 @@ async def test_more_urgent_work_of_its_agent_tries_in_its_place_and_has_as_long(
     for number, (where, text) in enumerate(((space, "@alice x"), ("dm:bob", "x")), 1):
         await house.said(where, text)
         await house.take(f"i{number}")
-        await house.writer.commit(park, f"i{number}", 1, refused())
+        await house.writer.commit(requeue, f"i{number}", 1, refused())
     house.clock.now_ms += 10_000
     await settle(house)
     await house.said(space, "@alice also")
@@ -184,7 +183,7 @@ async def test_who_saw_a_breaker_that_has_been_closed_meanwhile_does_not_wait_fo
     await house.take("i1")
     await house.take("i3")
     await house.writer.commit(answered, AgentKey("alice"), (KEY,))
-    await house.writer.commit(park, "i3", 1, HELD_BACK)
+    await house.writer.commit(requeue, "i3", 1, HELD_BACK)
     house.clock.now_ms += 1_000
     await settle(house)
     assert "i3" in ready(house)
@@ -199,7 +198,7 @@ async def test_who_saw_a_breaker_that_is_still_shut_waits_for_it(house: House) -
     await house.agents("carol")
     await house.said("dm:carol", "x")
     await house.take("i3")
-    await house.writer.commit(park, "i3", 1, HELD_BACK)
+    await house.writer.commit(requeue, "i3", 1, HELD_BACK)
     await settle(house)
     assert ready(house) == ["i1"]
 
@@ -210,9 +209,9 @@ async def test_who_waits_follows_what_becomes_of_the_breaker(house: House) -> No
     await both_wait(house)
     await settle(house)
     await house.take("i1")
-    await house.writer.commit(park, "i1", 2, refused(500.0))
-    (bob,) = house.reader.now(standing.of, ["i2"], house.clock.now_ms).values()
-    assert bob == Standing("time", "provider", house.clock.now_ms + 500_000)
+    await house.writer.commit(requeue, "i1", 2, refused(500.0))
+    (bob,) = house.reader.now(instructions.of, ["i2"], house.clock.now_ms).values()
+    assert bob == Readiness("time", "provider", house.clock.now_ms + 500_000)
 
 
 async def test_who_waits_for_a_quota_waits_for_a_person_once_the_key_is_refused(house: House) -> None:
@@ -222,21 +221,23 @@ async def test_who_waits_for_a_quota_waits_for_a_person_once_the_key_is_refused(
         await house.said(f"dm:{name}", "x")
         await house.take(f"i{number}")
     account = "anthropic#aa"
-    sent_away = Parking(
+    sent_away = Requeue(
         status="waiting",
         outcome="quota",
         cause="quota",
         waits_for="quota",
         wait_key=account,
-        trip=Trip(account, "quota", 60.0, 0.0),
+        trip=ProviderFailure(account, "quota", 60.0, 0.0),
     )
-    await house.writer.commit(park, "i1", 1, sent_away)
-    not_known = replace(sent_away, cause="auth", waits_for="credentials", trip=Trip(account, "auth", None, 0.0))
-    await house.writer.commit(park, "i2", 1, not_known)
+    await house.writer.commit(requeue, "i1", 1, sent_away)
+    not_known = replace(
+        sent_away, cause="auth", waits_for="credentials", trip=ProviderFailure(account, "auth", None, 0.0)
+    )
+    await house.writer.commit(requeue, "i2", 1, not_known)
     house.clock.now_ms += 60_000
     await settle(house)
-    found = house.reader.now(standing.of, ["i1", "i2"], house.clock.now_ms)
-    assert set(found.values()) == {Standing("person", "credentials")}
+    found = house.reader.now(instructions.of, ["i1", "i2"], house.clock.now_ms)
+    assert set(found.values()) == {Readiness("person", "credentials")}
 
 
 async def test_what_rises_by_its_age_does_so_in_small_commits(house: House) -> None:
@@ -245,7 +246,7 @@ async def test_what_rises_by_its_age_does_so_in_small_commits(house: House) -> N
     for _ in range(AGED + 1):
         await house.said(space, "x", to=("bob",))
     house.clock.now_ms += STARVATION_MS
-    await house.writer.commit(tick, STARVATION_MS)
+    await house.writer.commit(apply_due, STARVATION_MS)
     assert len([one for one in house.told if one.data.get("lane") == "immediate"]) == AGED
     await settle(house)
     assert len([one for one in house.told if one.data.get("lane") == "immediate"]) == AGED + 1
@@ -257,7 +258,7 @@ async def test_an_answer_from_elsewhere_says_nothing_about_a_provider(house: Hou
     for number, name in enumerate(("alice", "bob"), 1):
         await house.said(f"dm:{name}", "x")
         await house.take(f"i{number}")
-        await house.writer.commit(park, f"i{number}", 1, refused(3600.0))
+        await house.writer.commit(requeue, f"i{number}", 1, refused(3600.0))
     due_ms = house.clock.now_ms + 3_600_000
     edited = AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"openai/other"}')
     await house.writer.commit(put_agents, [edited])
@@ -268,7 +269,7 @@ async def test_an_answer_from_elsewhere_says_nothing_about_a_provider(house: Hou
     await house.writer.commit(close, "i1", 2, status="done")
     await settle(house)
     assert ready(house) == []
-    assert house.reader.now(next_tick_ms, STARVATION_MS) == due_ms
+    assert house.reader.now(next_due_ms, STARVATION_MS) == due_ms
     house.clock.now_ms = due_ms
     await settle(house)
     assert ready(house) == ["i2"]
@@ -287,8 +288,8 @@ async def test_who_is_reset_may_ask_but_lets_nobody_else_go(house: House, queued
     await house.writer.commit(reset_agent, AgentKey("alice"))
     await settle(house)
     assert ready(house) == (["i3"] if queued else [])
-    assert (house.reader.now(breakers.closed_for, (KEY,), "alice") is None) is queued
-    assert house.reader.now(breakers.closed_for, (KEY,), "bob") is not None
+    assert (house.reader.now(circuit_breakers.closed_for, (KEY,), "alice") is None) is queued
+    assert house.reader.now(circuit_breakers.closed_for, (KEY,), "bob") is not None
 
 
 async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_be_tried(house: House) -> None:
@@ -296,18 +297,18 @@ async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_
     await house.agents("alice")
     await house.said("dm:alice", "x")
     await house.take("i1")
-    parking = Parking(
+    parking = Requeue(
         status="waiting",
         outcome="auth",
         cause="auth",
         waits_for="credentials",
         wait_key=KEY,
-        trip=Trip(KEY, "auth", None, 0.0),
+        trip=ProviderFailure(KEY, "auth", None, 0.0),
     )
-    await house.writer.commit(park, "i1", 1, parking)
+    await house.writer.commit(requeue, "i1", 1, parking)
     await house.writer.commit(cancel, "i1")
     await house.writer.commit(resume_agent, AgentKey("alice"))
-    assert house.reader.now(breakers.closed_for, (KEY,), "alice") is None
+    assert house.reader.now(circuit_breakers.closed_for, (KEY,), "alice") is None
 
 
 async def test_who_calls_somebody_else_instead_leaves_its_place_at_once(house: House) -> None:
@@ -316,9 +317,9 @@ async def test_who_calls_somebody_else_instead_leaves_its_place_at_once(house: H
     await both_wait(house)
     await settle(house)
     await house.take("i1")
-    await house.writer.commit(elsewhere, AgentKey("alice"), (KEY,))
+    await house.writer.commit(move_probe, AgentKey("alice"), (KEY,))
     assert ready(house) == []
-    await house.writer.commit(elsewhere, AgentKey("alice"), ("openai#bb", "openai#bb/other"))
+    await house.writer.commit(move_probe, AgentKey("alice"), ("openai#bb", "openai#bb/other"))
     assert ready(house) == ["i2"]
 
 
@@ -327,7 +328,7 @@ async def test_a_new_kernel_frees_who_waits_for_a_breaker_that_is_not_there(hous
     await house.agents("alice", "bob")
     await both_wait(house)
     await house.writer.commit(forget_breakers)
-    assert house.reader.now(next_tick_ms, STARVATION_MS) is None
+    assert house.reader.now(next_due_ms, STARVATION_MS) is None
     await house.writer.commit(recover)
     assert ready(house) == ["i1", "i2"]
 
@@ -343,8 +344,8 @@ async def test_two_who_need_both_breakers_do_not_take_turns_for_ever(house: Hous
     for number, (name, key, cause) in enumerate((("alice", account, "quota"), ("bob", KEY, "rate_limited")), 1):
         await house.said(f"dm:{name}", "x")
         await house.take(f"i{number}")
-        trouble = Trip(key, cause, 10.0, 0.0)  # type: ignore[arg-type]
-        await house.writer.commit(park, f"i{number}", 1, replace(refused(), wait_key=key, trip=trouble))
+        trouble = ProviderFailure(key, cause, 10.0, 0.0)  # type: ignore[arg-type]
+        await house.writer.commit(requeue, f"i{number}", 1, replace(refused(), wait_key=key, trip=trouble))
     house.clock.now_ms += 10_000
     let_in: list[str] = []
     for _ in range(6):
@@ -352,10 +353,10 @@ async def test_two_who_need_both_breakers_do_not_take_turns_for_ever(house: Hous
         for one in ready(house):
             house.clock.now_ms += 1
             leased = await house.take(one)
-            shut = house.reader.now(breakers.closed_for, (account, KEY), leased.agent)
+            shut = house.reader.now(circuit_breakers.closed_for, (account, KEY), leased.agent)
             if shut is None:
                 let_in.append(one)
             else:
                 held = replace(HELD_BACK, wait_key=shut.key, waits_for=shut.reason, not_before_ms=shut.open_until_ms)
-                await house.writer.commit(park, one, leased.epoch, held)
+                await house.writer.commit(requeue, one, leased.epoch, held)
     assert len(let_in) == 1

@@ -7,20 +7,20 @@ from typing import cast
 import apsw
 import pytest
 
-from kernel.policy.lifecycle import TRANSITIONS, Step
-from kernel.policy.verdict import Waits
+from kernel.policy.instruction_states import TRANSITIONS, Step
+from kernel.policy.run_completion import RunWaits
 from kernel.rule.draft import Author, Draft
-from kernel.store import agents, deliveries, entries, events, instructions, shown, workflows
-from kernel.store.commits.acknowledge import acknowledge
-from kernel.store.commits.append import append
-from kernel.store.commits.close import cancel, close, give_up
-from kernel.store.commits.journal import journal
-from kernel.store.commits.lease import lease
-from kernel.store.commits.park import Parking, park
-from kernel.store.commits.retry import retry
-from kernel.store.commits.roster import put_agents, remove_agent, set_agent_state
-from kernel.store.commits.trip import wake
+from kernel.store import agents, entries, feed, instruction_views, instructions, messages, workflows
+from kernel.store.agents import put_agents, remove_agent, set_agent_state
+from kernel.store.circuit_breakers import wake_waiters
+from kernel.store.messages import acknowledge
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import close, close_cancel, give_up
+from kernel.store.transitions.journal import journal
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.steering import retry
 from protocol.errors import Refused
 from protocol.instruction import STATUSES, Status, Usage
 from protocol.ipc import Entry
@@ -49,9 +49,9 @@ async def test_a_parked_instruction_keeps_its_place(house: House) -> None:
     for text in ("one", "two"):
         await house.said("dm:alice", text)
     await house.take("i1")
-    await house.writer.commit(park, "i1", 1, Parking(status="yielded", outcome="yielded", preempted=True))
+    await house.writer.commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded", preempted=True))
     assert ready(house) == ["i1"]
-    report = house.reader.now(shown.queue, "alice", house.clock.now_ms)
+    report = house.reader.now(instruction_views.queue, "alice", house.clock.now_ms)
     assert [(one.id, one.status, one.preempted) for one in report.instructions] == [
         ("i1", "yielded", 1),
         ("i2", "queued", 0),
@@ -65,7 +65,10 @@ async def test_what_waits_for_its_time_is_passed_over_until_then(house: House) -
     await house.take("i1")
     due = START_MS + 5000
     await house.writer.commit(
-        park, "i1", 1, Parking(status="queued", not_before_ms=due, outcome="network", cause="network", charge="attempt")
+        requeue,
+        "i1",
+        1,
+        Requeue(status="queued", not_before_ms=due, outcome="network", cause="network", charge="attempt"),
     )
     assert ready(house) == []
     assert house.reader.now(instructions.next_due_ms, house.clock.now_ms) == due
@@ -87,7 +90,7 @@ async def test_an_attempt_is_charged_where_it_belongs(
     await house.agents("alice")
     await house.said("dm:alice", "one")
     await house.take("i1")
-    await house.writer.commit(park, "i1", 1, Parking(status="queued", outcome=cause, cause=cause, charge=charge))  # type: ignore[arg-type]
+    await house.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome=cause, cause=cause, charge=charge))  # type: ignore[arg-type]
     house.clock.now_ms += 1
     again = await house.take("i1")
     assert (again.n, again.attempts, again.crashes) == expected
@@ -137,8 +140,8 @@ async def test_an_agent_acknowledges_only_what_reached_it_here(house: House) -> 
     author = Author(leased.instruction, leased.epoch)
     assert await house.writer.commit(acknowledge, author, [kickoff, 999]) == (kickoff,)
     assert await house.writer.commit(acknowledge, author, [kickoff]) == ()
-    assert house.reader.now(deliveries.inbox, "alice@review:main", space) == ()
-    assert len(house.reader.now(deliveries.inbox, "bob@review:main", space)) == 1
+    assert house.reader.now(messages.inbox, "alice@review:main", space) == ()
+    assert len(house.reader.now(messages.inbox, "bob@review:main", space)) == 1
 
 
 async def test_a_run_knows_when_it_is_quiet(house: House) -> None:
@@ -149,7 +152,7 @@ async def test_a_run_knows_when_it_is_quiet(house: House) -> None:
     await house.take("i1")
     await house.writer.commit(close, "i1", 1, status="failed", cause="auth")
     (progress,) = house.reader.now(workflows.running_runs, house.clock.now_ms)
-    assert (progress.waits, progress.failed, progress.limited) == (Waits(), 1, False)
+    assert (progress.waits, progress.failed, progress.limited) == (RunWaits(), 1, False)
 
 
 async def test_a_limit_is_told_once_and_marks_the_run(house: House) -> None:
@@ -219,7 +222,7 @@ async def test_an_answer_about_events_reads_messages_where_they_are(house: House
         lambda conn: conn.execute("SELECT count(*) FROM events WHERE instr(data, 'only once') > 0").fetchone() or (9,)
     )
     assert count == 0
-    assert any(one.data.get("text") == "only once" for one in house.reader.now(events.since, 0))
+    assert any(one.data.get("text") == "only once" for one in house.reader.now(feed.since, 0))
 
 
 async def test_putting_the_same_agents_again_leaves_their_state(house: House) -> None:
@@ -263,14 +266,14 @@ RESET = "DELETE FROM entries; DELETE FROM attempts; UPDATE instructions SET entr
 COMMITS: dict[Step, Callable[[Transaction], object]] = {
     "lease": lambda tx: lease(tx, "i1", b"t"),
     "entry": lambda tx: journal(tx, "i1", 1, Entry(k=0, kind="reply")),
-    "retry": lambda tx: park(tx, "i1", 1, Parking(status="queued", outcome="x", charge="attempt")),
-    "yield": lambda tx: park(tx, "i1", 1, Parking(status="yielded", outcome="x", charge="none")),
-    "wait": lambda tx: park(tx, "i1", 1, Parking(status="waiting", outcome="x", charge="none")),
+    "retry": lambda tx: requeue(tx, "i1", 1, Requeue(status="queued", outcome="x", charge="attempt")),
+    "yield": lambda tx: requeue(tx, "i1", 1, Requeue(status="yielded", outcome="x", charge="none")),
+    "wait": lambda tx: requeue(tx, "i1", 1, Requeue(status="waiting", outcome="x", charge="none")),
     "done": lambda tx: close(tx, "i1", 1, status="done"),
-    "resume": lambda tx: wake(tx, 1),
+    "resume": lambda tx: wake_waiters(tx, 1),
     "incomplete": lambda tx: give_up(tx, 1, 1, "budget"),
     "fail": lambda tx: close(tx, "i1", 1, status="failed"),
     "bury": lambda tx: close(tx, "i1", 1, status="dead"),
-    "cancel": lambda tx: cancel(tx, 1, 1),
+    "cancel": lambda tx: close_cancel(tx, 1, 1),
     "revive": lambda tx: retry(tx, "i1"),
 }

@@ -6,10 +6,10 @@ import apsw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.policy.verdict import Verdict, verdict
-from kernel.store.commits.end_run import end_run
+from kernel.policy.run_completion import RunCompletion, run_completion
 from kernel.store.database import open_database
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.runs import end_run
 from kernel.store.workflows import running_runs
 from protocol.instruction import ENDED, LIVE, Status, WaitReason
 
@@ -143,8 +143,8 @@ def test_a_run_ends_when_and_only_when_nothing_in_it_can_ever_go_on(
     helpless = any(one.needs_somebody() for one in pieces)  # nobody watches
     alive = alive or (bool(ends) and (due or not helpless) and (deadline_ms is None or deadline_ms > NOW_MS))
     [progress] = running_runs(conn, NOW_MS)
-    over = verdict(progress, NOW_MS)
-    assert isinstance(over, Verdict) != alive
+    over = run_completion(progress, NOW_MS)
+    assert isinstance(over, RunCompletion) != alive
     if isinstance(over, int):
         assert deadline_ms is None or NOW_MS + over <= deadline_ms
     with conn:

@@ -8,15 +8,15 @@ import pytest
 import trio
 
 from kernel.rule.draft import Author, Draft
-from kernel.store.commits.append import append
-from kernel.store.commits.approval import Call, ask
-from kernel.store.commits.ballot import vote
-from kernel.store.commits.close import close
-from kernel.store.commits.feedback import say_of_work
-from kernel.store.commits.lease import lease
-from kernel.store.commits.park import Parking, park
-from kernel.store.commits.quota import QuotaReached, tell_reached
-from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.store.agents import AgentSpec, put_agents
+from kernel.store.feedback import add_feedback
+from kernel.store.quotas import QuotaReached, tell_reached
+from kernel.store.transitions.append import append
+from kernel.store.transitions.approvals import Call, ask
+from kernel.store.transitions.close import close
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.voting import vote
 from protocol.errors import Refused
 from protocol.names import AgentKey
 from tests.kernel.store.house import House, open_house
@@ -70,8 +70,8 @@ async def test_neither_calls_at_once_nor_another_attempt_lift_a_quota(house: Hou
         for number in range(20):
             nursery.start_soon(one, number)
     assert len(refused) == 15
-    parking = Parking(status="queued", outcome="kernel_restart")
-    await house.writer.commit(park, author.instruction, author.epoch, parking)
+    parking = Requeue(status="queued", outcome="kernel_restart")
+    await house.writer.commit(requeue, author.instruction, author.epoch, parking)
     again = await house.writer.commit(lease, author.instruction, b"another token")
     assert again is not None
     with pytest.raises(QuotaReached):
@@ -90,9 +90,9 @@ async def test_a_call_that_is_made_again_counts_once(house: House) -> None:
 async def test_each_quota_is_counted_by_itself(house: House) -> None:
     """Feedback, approvals and bytes, whatever they came with."""
     author = await at_work(house, feedback=1, approvals=1, bytes=2000)
-    await house.writer.commit(say_of_work, "too slow", author)
+    await house.writer.commit(add_feedback, "too slow", author)
     with pytest.raises(QuotaReached, match="feedback"):
-        await house.writer.commit(say_of_work, "still", author)
+        await house.writer.commit(add_feedback, "still", author)
     call = Call(key="a", tool="bash", input=b"{}", why="", held=False)
     await house.writer.commit(ask, author, call, house.clock.now_ms + 1000)
     await house.writer.commit(ask, author, call, house.clock.now_ms + 1000)  # the same request

@@ -7,17 +7,16 @@ import apsw
 import pytest
 
 from kernel.rule.draft import Draft
-from kernel.store import breakers, events, instructions, messages, shown
-from kernel.store.commits.append import append
-from kernel.store.commits.boots import asked_to_stop
-from kernel.store.commits.journal import journal
-from kernel.store.commits.park import Parking, park
-from kernel.store.commits.reclock import Machine
-from kernel.store.commits.recover import Recovered, recover
-from kernel.store.commits.trip import Trip
+from kernel.store import circuit_breakers, feed, instruction_views, instructions, messages
+from kernel.store.circuit_breakers import ProviderFailure
 from kernel.store.database import Connection
-from kernel.store.requests import RequestKey
+from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import append
+from kernel.store.transitions.clock_correction import HostClock
+from kernel.store.transitions.journal import journal
+from kernel.store.transitions.recovery import Recovered, asked_to_stop, recover
+from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.ipc import Entry
 from protocol.names import InstructionId, instruction_id
 from tests.kernel.store.house import House
@@ -66,7 +65,7 @@ async def test_what_is_open_at_three_kernel_deaths_without_getting_further_is_gi
         await step(house, "i2", number + 1, number)
         recovered = await boot(house)
     assert (recovered.given_up, recovered.requeued, recovered.safe_mode) == (("i1",), ("i2",), False)
-    found = house.reader.now(shown.info, "i1", house.clock.now_ms)
+    found = house.reader.now(instruction_views.info, "i1", house.clock.now_ms)
     assert found is not None
     assert (found.status, found.error_class, found.cause) == ("dead", "crash", "suspect_kernel_crash")
     *_, notice = house.reader.now(messages.channel, "dm:alice")
@@ -163,8 +162,8 @@ async def test_what_waits_keeps_its_wait_and_a_clock_put_back_makes_it_no_longer
     await working(house, "alice", "bob")
     now = house.clock.now_ms
     for number in (1, 2):
-        parking = Parking(status="queued", outcome="network", cause="network", not_before_ms=now + 5000)
-        await house.writer.commit(park, f"i{number}", 1, parking)
+        parking = Requeue(status="queued", outcome="network", cause="network", not_before_ms=now + 5000)
+        await house.writer.commit(requeue, f"i{number}", 1, parking)
     await boot(house)
     due = asked("SELECT not_before_ms FROM instructions ORDER BY id")
     assert house.reader.now(due) == [(now + 5000,)] * 2
@@ -213,39 +212,39 @@ async def test_a_new_kernel_asks_once_more_where_only_a_person_could_help(
 ) -> None:
     """promises.md 4.3: the environment may have changed; the breaker is forgotten and its waiters go on."""
     await working(house, "alice")
-    failure = Trip("openai#1", cause, None, 0.0)  # type: ignore[arg-type]
-    parking = Parking(status="queued", outcome=cause, cause=cause, trip=failure)  # type: ignore[arg-type]
-    await house.writer.commit(park, "i1", 1, parking)
+    failure = ProviderFailure("openai#1", cause, None, 0.0)  # type: ignore[arg-type]
+    parking = Requeue(status="queued", outcome=cause, cause=cause, trip=failure)  # type: ignore[arg-type]
+    await house.writer.commit(requeue, "i1", 1, parking)
     assert status(house, "i1") == "waiting"
-    assert [one.reason for one in house.reader.now(breakers.breakers)] == [reason]
+    assert [one.reason for one in house.reader.now(circuit_breakers.breakers)] == [reason]
     await boot(house)
     assert status(house, "i1") == "queued"
-    assert house.reader.now(breakers.breakers) == ()
+    assert house.reader.now(circuit_breakers.breakers) == ()
     assert house.reader.now(asked("SELECT hold_key, hold_until_ms FROM agents")) == [(None, 0)]
 
 
 async def test_a_provider_that_said_when_is_left_alone_until_then(house: House) -> None:
     """Promise P12, fault TF14: Retry-After is a floor also for the next kernel; a probe that died is taken back."""
     await working(house, "alice")
-    failure = Trip("openai#1/m", "rate_limited", 60.0, 0.0)
+    failure = ProviderFailure("openai#1/m", "rate_limited", 60.0, 0.0)
     await house.writer.commit(
-        park, "i1", 1, Parking(status="queued", outcome="rate_limited", cause="rate_limited", trip=failure)
+        requeue, "i1", 1, Requeue(status="queued", outcome="rate_limited", cause="rate_limited", trip=failure)
     )
-    (before,) = house.reader.now(breakers.breakers)
+    (before,) = house.reader.now(circuit_breakers.breakers)
     await boot(house)
-    assert house.reader.now(breakers.breakers) == (before,)
+    assert house.reader.now(circuit_breakers.breakers) == (before,)
     assert status(house, "i1") == "waiting"
     await house.writer.commit(lambda tx: tx.conn.execute("UPDATE breakers SET state = 'half_open', probe = 1"))
     await boot(house)
-    assert [(one.state, one.probe) for one in house.reader.now(breakers.breakers)] == [("open", None)]
+    assert [(one.state, one.probe) for one in house.reader.now(circuit_breakers.breakers)] == [("open", None)]
 
 
 async def test_who_waits_for_an_answer_that_is_there_goes_on(house: House) -> None:
     """promises.md 4.7: the asked instruction ended and nobody told; one that is still open is waited for."""
     await working(house, "alice", "bob", "carol")
     for number, key in ((1, "i2"), (3, "i1")):
-        parking = Parking(status="waiting", outcome="asked", waits_for="answer", wait_key=key)
-        await house.writer.commit(park, f"i{number}", 1, parking)
+        parking = Requeue(status="waiting", outcome="asked", waits_for="answer", wait_key=key)
+        await house.writer.commit(requeue, f"i{number}", 1, parking)
     await house.writer.commit(journal, "i2", 1, Entry(k=0, kind="reply", text="42", stop_reason="end_turn"))
     recovered = await boot(house)
     assert recovered.closed == ("i2",)
@@ -264,7 +263,7 @@ async def test_work_of_a_paused_workflow_stays_paused(house: House) -> None:
 async def test_recovery_that_is_cut_short_leaves_all_as_it_was(house: House) -> None:
     """Issue point 8: it is one transaction; the next kernel does the same from the start."""
     await working(house, "alice", "bob")
-    before = house.reader.now(events.kept), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
+    before = house.reader.now(feed.kept), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
 
     def dies(tx: Transaction) -> None:
         recover(tx)
@@ -272,7 +271,7 @@ async def test_recovery_that_is_cut_short_leaves_all_as_it_was(house: House) -> 
 
     with pytest.raises(apsw.AbortError):
         await house.writer.commit(dies)
-    after = house.reader.now(events.kept), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
+    after = house.reader.now(feed.kept), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
     assert after == before
     assert (await boot(house)).requeued == ("i1", "i2")
 
@@ -288,11 +287,11 @@ async def test_a_clock_that_was_set_while_no_kernel_ran_changes_no_wait_and_no_w
     await house.take("i1")
     due = house.clock.now_ms + 60_000
     await house.writer.commit(
-        park, "i1", 1, Parking(status="queued", not_before_ms=due, outcome="network", cause="network")
+        requeue, "i1", 1, Requeue(status="queued", not_before_ms=due, outcome="network", cause="network")
     )
-    await house.writer.commit(recover, machine=Machine("boot", 1_000))
+    await house.writer.commit(recover, machine=HostClock("boot", 1_000))
     by_ms = days * 86_400_000
     house.clock.now_ms += by_ms
-    await house.writer.commit(recover, machine=Machine("boot", 1_000 + by_ms))
+    await house.writer.commit(recover, machine=HostClock("boot", 1_000 + by_ms))
     assert house.reader.now(instructions.next_due_ms, house.clock.now_ms) == due + by_ms
     assert await house.writer.commit(append, draft, request=key) == first

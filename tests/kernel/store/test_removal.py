@@ -7,18 +7,16 @@ import apsw
 import pytest
 
 from kernel.rule.draft import Draft
-from kernel.store import blobs, entries, events, instructions, messages, old, prompts
-from kernel.store.commits.append import append
-from kernel.store.commits.clear import clear, delete_agent
-from kernel.store.commits.close import close
-from kernel.store.commits.freeze import Freeze
-from kernel.store.commits.journal import journal
-from kernel.store.commits.lease import lease
-from kernel.store.commits.note import note
-from kernel.store.commits.roster import AgentSpec, put_agents
-from kernel.store.commits.sweep_old import sweep_events, sweep_instructions
-from kernel.store.prompts import FrozenPrompt
-from kernel.store.transaction import Transaction
+from kernel.store import blobs, entries, feed, instructions, messages
+from kernel.store.agents import AgentSpec, put_agents
+from kernel.store.entries import FrozenPrompt
+from kernel.store.transaction import Transaction, emit_log
+from kernel.store.transitions import retention
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import close
+from kernel.store.transitions.journal import PromptSnapshot, journal
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.retention import clear, delete_agent, sweep_events, sweep_instructions
 from protocol.errors import Refused
 from protocol.ipc import Entry, Turn
 from protocol.names import AgentKey
@@ -28,8 +26,8 @@ CANARY = "canary-7f3a9b"
 DAY_MS = 24 * 3600 * 1000
 
 
-def frozen(text: str) -> Freeze:
-    return Freeze(
+def frozen(text: str) -> PromptSnapshot:
+    return PromptSnapshot(
         FrozenPrompt(backend="mock", system=f"be {text}", messages=(Turn(role="user", text=text),), message=text)
     )
 
@@ -45,7 +43,7 @@ async def work(house: House, space: str, text: str, *, size: int = 1, to: tuple[
     )
     await house.writer.commit(journal, instruction, 1, Entry(k=1, kind="tool", text=body, name="t", call_id="c"))
     await house.writer.commit(
-        note, "worker.log", space=space, agent=leased.name, instruction=instruction, data={"text": body}
+        emit_log, "worker.log", space=space, agent=leased.name, instruction=instruction, data={"text": body}
     )
     await house.writer.commit(
         close, instruction, 1, status="incomplete", cause="max_steps", text=f"{text} said", stderr_tail=f"{text} cried"
@@ -71,8 +69,8 @@ async def test_what_is_cleared_is_in_no_byte_of_the_state(house: House, tmp_path
     kept = house.reader.now(messages.channel, "dm:bob")
     assert all(said.text and not said.cleared for said in kept)
     assert all(said.cleared and not said.text for said in house.reader.now(messages.channel, "dm:alice"))
-    assert house.reader.now(prompts.prompt_of, "i2") is not None
-    assert house.reader.now(prompts.prompt_of, "i1") is None
+    assert house.reader.now(entries.prompt_of, "i2") is not None
+    assert house.reader.now(entries.prompt_of, "i1") is None
 
 
 async def test_a_space_with_open_work_is_not_cleared(house: House) -> None:
@@ -117,18 +115,18 @@ async def test_old_work_loses_its_journal_and_keeps_its_record(house: House) -> 
     house.clock.now_ms += 31 * DAY_MS
     late = await work(house, "dm:alice", "late")
     before_ms = house.clock.now_ms - 30 * DAY_MS
-    assert house.reader.now(old.instructions, before_ms) == (1,)
+    assert house.reader.now(retention.instructions, before_ms) == (1,)
     assert await house.writer.commit(sweep_instructions, (1, 2), before_ms) == 2
     assert house.reader.now(entries.of, early) == ()
     assert len(house.reader.now(entries.of, late)) == 2
-    seqs = house.reader.now(old.events, before_ms, 0)
+    seqs = house.reader.now(retention.events, before_ms, 0)
     await house.writer.commit(sweep_events, seqs)
-    kept = house.reader.now(events.kept)
+    kept = house.reader.now(feed.kept)
     assert kept.oldest == seqs[-1] + 1
-    assert house.reader.now(events.since, 0)[0].seq == kept.oldest
+    assert house.reader.now(feed.since, 0)[0].seq == kept.oldest
     assert [result.status for result in house.reader.now(instructions.results, [early, late])] == ["incomplete"] * 2
     assert house.reader.now(messages.channel, "dm:alice")[0].text == "early asked"
-    unused = house.reader.now(old.blobs, house.clock.now_ms - 1)
+    unused = house.reader.now(retention.blobs, house.clock.now_ms - 1)
     assert unused
     assert not set(unused) & {row[0] for row in house.database.writer().execute("SELECT prefix FROM instructions")}
 
@@ -139,11 +137,11 @@ async def test_events_of_open_work_are_kept_and_the_gap_before_them_is_still_tol
     await house.said("dm:bob", "waits for ever")
     await work(house, "dm:alice", "early")
     house.clock.now_ms += 31 * DAY_MS
-    seqs = house.reader.now(old.events, house.clock.now_ms - DAY_MS, 0)
+    seqs = house.reader.now(retention.events, house.clock.now_ms - DAY_MS, 0)
     await house.writer.commit(sweep_events, seqs)
-    left = house.reader.now(events.since, 0)
+    left = house.reader.now(feed.since, 0)
     assert [(event.type, event.instruction) for event in left] == [("instruction.queued", "i1")]
-    assert house.reader.now(events.kept).oldest == seqs[-1] + 1
+    assert house.reader.now(feed.kept).oldest == seqs[-1] + 1
 
 
 async def test_a_body_is_kept_once(house: House) -> None:

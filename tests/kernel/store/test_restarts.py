@@ -1,16 +1,16 @@
 """The restart policy's memory: crashes are counted where they were made, and stored."""
 
 from kernel.store import agents, instructions
-from kernel.store.commits.park import Parking, park
+from kernel.store.transitions.requeue import Requeue, requeue
 from tests.kernel.store.house import House
 
-CRASH = Parking(status="queued", outcome="crash", cause="crash", charge="crash", exit="SIGKILL", crash_jitter=0.0)
+CRASH = Requeue(status="queued", outcome="crash", cause="crash", charge="crash", exit="SIGKILL", crash_jitter=0.0)
 
 
 async def crash(house: House, number: int, epoch: int) -> None:
     """One more worker of alice that dies."""
     await house.take(f"i{number}")
-    await house.writer.commit(park, f"i{number}", epoch, CRASH)
+    await house.writer.commit(requeue, f"i{number}", epoch, CRASH)
 
 
 async def test_an_agent_that_crashed_is_restarted_later_and_later(house: House) -> None:

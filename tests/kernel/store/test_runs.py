@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 from kernel.rule.draft import Draft, WorkflowStarted
-from kernel.store import agents, ballots, deliveries, finals, messages, workflows
-from kernel.store.commits.begin_workflow import Begun, begin_workflow
-from kernel.store.commits.close import close
-from kernel.store.commits.retry import retry
-from kernel.store.commits.stop_workflow import stop_workflow
-from kernel.store.commits.sweep_old import sweep_runs
+from kernel.store import agents, messages, run_outcomes, voting, workflows
+from kernel.store.transitions.close import close
+from kernel.store.transitions.retention import sweep_runs
+from kernel.store.transitions.runs import StartedRun, begin_workflow, stop_workflow
+from kernel.store.transitions.steering import retry
 from protocol.errors import Refused
 from protocol.names import inline_key, run_space
 from tests.kernel.store.house import House, member
@@ -18,7 +17,7 @@ from tests.kernel.store.house import House, member
 HERE = "review:main"
 
 
-async def begin(house: House, *names: str, continues: bool = False, **more: Any) -> Begun:
+async def begin(house: House, *names: str, continues: bool = False, **more: Any) -> StartedRun:
     """One more run of ``review:main`` with these members, all inline."""
     started = WorkflowStarted(
         name="review",
@@ -33,7 +32,7 @@ async def begin(house: House, *names: str, continues: bool = False, **more: Any)
     return await house.writer.commit(begin_workflow, draft, continues=continues)
 
 
-async def end(house: House, run: Begun) -> None:
+async def end(house: House, run: StartedRun) -> None:
     await house.writer.commit(stop_workflow, run.space, "done", 0)
 
 
@@ -51,9 +50,9 @@ async def test_a_second_run_begins_with_nothing_of_the_first(house: House) -> No
     assert [one.name for one in house.reader.now(agents.members, second.space)] == ["alice"]
     alice = house.reader.now(agents.members, second.space)[0].key
     assert alice == inline_key("alice", second.space), "its sessions, budget and approvals are found by that"
-    assert [row.text for row in house.reader.now(deliveries.inbox, alice, second.space)] == ["@alice go"]
-    assert house.reader.now(ballots.in_space, second.space) == ()
-    assert house.reader.now(finals.last_reply, second.run, None).seq == 0
+    assert [row.text for row in house.reader.now(messages.inbox, alice, second.space)] == ["@alice go"]
+    assert house.reader.now(voting.in_space, second.space) == ()
+    assert house.reader.now(run_outcomes.last_reply, second.run, None).seq == 0
 
 
 async def test_what_an_earlier_run_left_is_read_by_its_own_number(house: House) -> None:

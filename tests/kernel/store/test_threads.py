@@ -2,15 +2,14 @@
 
 import pytest
 
-from kernel.store import entries, prompts
-from kernel.store.commits.close import EndStatus, close
-from kernel.store.commits.entry_body import INLINE_BYTES
-from kernel.store.commits.freeze import Freeze
-from kernel.store.commits.go_on import go_on
-from kernel.store.commits.journal import journal
-from kernel.store.commits.lease import Leased
-from kernel.store.commits.park import Parking, park
-from kernel.store.prompts import FrozenPrompt
+from kernel.store import entries
+from kernel.store.blobs import INLINE_BYTES
+from kernel.store.entries import FrozenPrompt
+from kernel.store.transitions.append import go_on
+from kernel.store.transitions.close import EndStatus, close
+from kernel.store.transitions.journal import PromptSnapshot, journal
+from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.errors import Cause, Refused
 from protocol.instruction import Usage
 from protocol.ipc import Entry, ToolCall, Turn
@@ -47,7 +46,7 @@ async def left(
     (instruction,) = (await house.said(space, text, to=to)).instruction_ids
     leased = await house.take(instruction)
     for entry in made:
-        frozen = Freeze(PROMPT) if entry.k == leased.entries else None
+        frozen = PromptSnapshot(PROMPT) if entry.k == leased.entries else None
         await house.writer.commit(journal, instruction, leased.epoch, entry, first=leased.entries, frozen=frozen)
     await house.writer.commit(close, instruction, leased.epoch, status=status, cause=cause)
     return instruction
@@ -84,9 +83,9 @@ async def test_the_prompt_is_frozen_with_the_first_entry_and_its_system_text_is_
     first = await left(house, "one", reply(0))
     second = await left(house, "two", reply(0), status="done", cause=None)
     never = await left(house, "three", status="done", cause=None)
-    assert house.reader.now(prompts.prompt_of, first) == PROMPT
-    assert house.reader.now(prompts.prompt_of, second) == PROMPT
-    assert house.reader.now(prompts.prompt_of, never) is None
+    assert house.reader.now(entries.prompt_of, first) == PROMPT
+    assert house.reader.now(entries.prompt_of, second) == PROMPT
+    assert house.reader.now(entries.prompt_of, never) is None
     assert count(house, "blobs") == 2
 
 
@@ -101,8 +100,8 @@ async def test_the_word_continue_takes_up_what_was_left_incomplete(house: House)
     assert [(entry.k, entry.kind) for entry in thread] == [(0, "reply"), (1, "tool"), (2, "note")]
     assert (thread[1].text, thread[2].text) == (BIG, "Continue, but faster")
     assert (leased.entries, leased.carried_steps, leased.continues) == (3, 1, int(old[1:]))
-    assert house.reader.now(prompts.prompt_of, new) == PROMPT
-    assert house.reader.now(prompts.origin_text, new) == "count"
+    assert house.reader.now(entries.prompt_of, new) == PROMPT
+    assert house.reader.now(entries.origin_text, new) == "count"
     assert (usage(house, old), usage(house, new)) == (10, 0)
     await house.writer.commit(journal, new, 1, reply(3, "two", "end_turn"), first=3)
     assert usage(house, new) == 10
@@ -131,7 +130,7 @@ async def test_what_was_continued_can_be_continued_again(house: House) -> None:
     leased = await take_up(house, "continue")
     assert [entry.k for entry in house.reader.now(entries.of, leased.instruction)] == [0, 1, 2, 3, 4]
     assert (leased.carried_steps, leased.continues) == (3, int(again[1:]))
-    assert house.reader.now(prompts.origin_text, leased.instruction) == "count"
+    assert house.reader.now(entries.origin_text, leased.instruction) == "count"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +161,7 @@ async def test_work_without_a_journal_begins_anew_as_the_same_work(house: House)
     await left(house, "count", cause="total_timeout")
     leased = await take_up(house, "continue")
     assert (leased.continues, leased.entries) == (1, 0)
-    assert house.reader.now(prompts.origin_text, leased.instruction) == "count"
+    assert house.reader.now(entries.origin_text, leased.instruction) == "count"
 
 
 async def test_in_a_workspace_a_direct_message_continues_and_a_mention_does_not(house: House) -> None:
@@ -193,10 +192,15 @@ async def test_a_prompt_for_another_backend_sets_the_entries_aside(house: House)
     leased = await take_up(house, "continue")
     other = FrozenPrompt(backend="mock", message="go anew")
     await house.writer.commit(
-        journal, leased.instruction, 1, reply(3), first=leased.entries, frozen=Freeze(other, aside=leased.entries)
+        journal,
+        leased.instruction,
+        1,
+        reply(3),
+        first=leased.entries,
+        frozen=PromptSnapshot(other, aside=leased.entries),
     )
-    assert house.reader.now(prompts.prompt_of, leased.instruction) == other
-    first = house.reader.now(prompts.set_aside, leased.instruction)
+    assert house.reader.now(entries.prompt_of, leased.instruction) == other
+    first = house.reader.now(entries.set_aside, leased.instruction)
     assert [entry.k for entry in house.reader.now(entries.of, leased.instruction, first)] == [3]
     await house.writer.commit(close, leased.instruction, 1, status="incomplete", cause="max_steps")
     again = await take_up(house, "continue")
@@ -212,7 +216,7 @@ async def test_the_retry_after_an_overflow_is_shortened_and_not_concluded(house:
     await house.take(instruction)
     await house.writer.commit(journal, instruction, 1, reply(0, "so far", stop))
     await house.writer.commit(
-        park, instruction, 1, Parking(status="queued", outcome="context_overflow", charge="attempt", compact=True)
+        requeue, instruction, 1, Requeue(status="queued", outcome="context_overflow", charge="attempt", compact=True)
     )
     house.clock.now_ms += 1
     leased = await house.take(instruction)

@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import pytest
 
-from kernel.store import usage
-from kernel.store.commits.close import close
-from kernel.store.commits.journal import journal
-from kernel.store.commits.started import Beginning, started
+from kernel.store import spending
+from kernel.store.attempts import Beginning, started
 from kernel.store.instructions import counts
 from kernel.store.spending import of_agent, of_run
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.close import close
+from kernel.store.transitions.journal import journal
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import Entry
 from tests.kernel.store.house import House, open_house
@@ -59,7 +59,7 @@ async def test_the_same_work_is_counted_by_agent_by_workspace_and_by_model(house
     await work(house, "review:main", "c/gone", "done", priced, resumed="a/one")
     await work(house, "dm:alice", "", "done", Usage())
     await house.said("dm:alice", "later")
-    found = house.reader.now(usage.report)
+    found = house.reader.now(spending.report)
     alice, bob = found.rows
     assert (alice.key, bob.key) == ("alice", "bob@review:main")
     assert (alice.instructions, alice.failures, alice.steps, alice.unpriced) == (4, 1, 3, 1)
@@ -81,7 +81,7 @@ async def test_time_is_what_attempts_worked(house: House) -> None:
     await house.take(instruction)
     house.clock.now_ms += 1_500
     await house.writer.commit(close, instruction, 1, status="done", text="")
-    assert house.reader.now(usage.report).total.worked_seconds == 1.5
+    assert house.reader.now(spending.report).total.worked_seconds == 1.5
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ async def test_a_target_is_all_that_is_counted(house: House, asked: dict[str, An
     await house.workflow("bob")
     await work(house, "dm:alice", "a/one", "done", Usage())
     await work(house, "review:main", "a/one", "done", Usage())
-    found = house.reader.now(usage.report, **asked)
+    found = house.reader.now(spending.report, **asked)
     assert [row.key for row in found.rows] == keys
     assert found.total.instructions == len(keys)
 
@@ -114,7 +114,7 @@ async def test_thousands_of_workspaces_are_counted_in_one_pass(house: House) -> 
 
     await house.writer.commit(many)
     began = time.process_time()
-    found = house.reader.now(usage.report)
+    found = house.reader.now(spending.report)
     assert time.process_time() - began < 1.5
     assert (len(found.rows), len(found.workflows), found.total.instructions) == (10_000, 10_000, 10_000)
 
@@ -125,7 +125,7 @@ async def test_the_largest_numbers_add_up_to_the_largest(house: House) -> None:
     most = Usage(input_tokens=LARGEST, output_tokens=LARGEST, cache_read_tokens=LARGEST, cost_usd=float(LARGEST))
     for _ in range(3):
         await work(house, "review:main", "a/one", "done", most)
-    report = house.reader.now(usage.report)
+    report = house.reader.now(spending.report)
     assert report.total.usage == most
     assert report.rows[0].usage == most
     assert house.reader.now(counts, 1).usage == most

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from kernel.store import ballots
+from kernel.store import voting
 from kernel.store.database import open_database
-from protocol.ballot import BallotInfo
+from protocol.voting import BallotInfo
 from tests.kernel.store.faulty_disk import FaultyDisk
 from tests.kernel.store.hall import SPACE, Hall, asked
 
@@ -48,7 +48,7 @@ def disk_of_its_own() -> FaultyDisk:
 
 def outcome(hall: Hall) -> list[tuple[object, ...]]:
     """All that came of the votes, but for the times."""
-    return [_timeless(one) for one in ballots.in_space(hall.database.writer(), SPACE)]
+    return [_timeless(one) for one in voting.in_space(hall.database.writer(), SPACE)]
 
 
 def _timeless(one: BallotInfo) -> tuple[object, ...]:

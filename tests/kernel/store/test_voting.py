@@ -6,11 +6,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from kernel.rule.effects import BallotTie, Put
-from kernel.rule.proposals import ballot as ballot_rule
-from kernel.rule.view import PutToVote
-from kernel.store.commits import ballot as ballot_commits
-from kernel.store.commits import ballot_rows, tick
+from kernel.rule.effects import RecordTie, WriteRow
+from kernel.rule.rules import voting as ballot_rule
+from kernel.rule.view import ProposalView
+from kernel.store import voting
+from kernel.store.transitions import due
+from kernel.store.transitions import voting as ballot_commits
 from tests.kernel.store.voting_machine import VotingMachine
 
 _SETTINGS: Final = settings(
@@ -28,9 +29,9 @@ def test_any_sequence_of_votes_agrees_with_the_model() -> None:
 
 
 SABOTAGE: Final = {
-    "a deadline is forgotten": (tick, "NEXT", "FROM ballots AS v WHERE v.state = 'open'", "FROM ballots AS v WHERE 0"),
+    "a deadline is forgotten": (due, "NEXT", "FROM ballots AS v WHERE v.state = 'open'", "FROM ballots AS v WHERE 0"),
     "what is due stays open": (ballot_commits, "DUE", "expires_ms <= ?", "expires_ms <= ? - 1000000000"),
-    "the winner is lost": (ballot_rows, "END", "winner = :winner", "winner = NULLIF(:winner, :winner)"),
+    "the winner is lost": (voting, "END", "winner = :winner", "winner = NULLIF(:winner, :winner)"),
 }
 """Where, and what to put in the place of what."""
 
@@ -49,8 +50,8 @@ def test_a_store_that_breaks_the_promise_is_found_out(what: str, monkeypatch: py
 def test_a_rule_that_takes_a_second_vote_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """XF18: votes are final."""
 
-    def lenient(ballot: PutToVote, _voter: str, _now_ms: int) -> Put:
-        return Put(BallotTie(ballot=ballot.number))
+    def lenient(ballot: ProposalView, _voter: str, _now_ms: int) -> WriteRow:
+        return WriteRow(RecordTie(ballot=ballot.number))
 
     monkeypatch.setattr(ballot_rule, "_final", lenient)
     with pytest.raises(AssertionError):

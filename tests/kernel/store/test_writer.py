@@ -9,13 +9,13 @@ import trio
 import trio.testing
 
 from kernel.rule.draft import Draft
-from kernel.store import events, messages
-from kernel.store.commits.append import append
+from kernel.store import feed, messages
 from kernel.store.database import open_database
 from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import append
 from kernel.store.writer import Writer
 from protocol.errors import Refused
 from protocol.events import Event
@@ -99,7 +99,7 @@ async def test_a_job_that_fails_in_a_group_harms_no_other(house: House) -> None:
 
     await together(house, [bad, good, refused, good, bad])
     assert [one.text for one in house.reader.now(messages.channel, "dm:alice")] == ["good", "good"]
-    kept = house.reader.now(events.since, 0)
+    kept = house.reader.now(feed.since, 0)
     assert [one.seq for one in kept] == [one.seq for one in house.told]
 
 
@@ -134,7 +134,7 @@ async def test_events_are_published_after_the_commit_and_before_the_answer(house
     order: list[str] = []
 
     def see(told: Sequence[Event]) -> None:
-        stored = house.reader.now(events.kept).newest
+        stored = house.reader.now(feed.kept).newest
         order.append(f"published, stored {stored >= (told[-1].seq or 0)}")
 
     house.listeners.append(see)
@@ -163,7 +163,7 @@ async def test_a_full_disk_refuses_and_recovers(house: House) -> None:
     assert [one.text for one in house.reader.now(messages.channel, "dm:alice")] == ["before", "small", "small"]
     conn.execute("PRAGMA max_page_count = 1000000").fetchall()
     await house.said("dm:alice", "x" * 200_000)
-    assert [one.seq for one in house.reader.now(events.since, 0)] == [one.seq for one in house.told]
+    assert [one.seq for one in house.reader.now(feed.since, 0)] == [one.seq for one in house.told]
 
 
 async def test_whether_it_can_write_is_known_and_found_out_again_without_a_write(
@@ -303,8 +303,7 @@ async def test_a_disk_that_fails_after_it_was_full_answers_everybody_once(house:
 async def test_closing_answers_what_was_handed_in_and_refuses_the_rest(tmp_path: object) -> None:
     """Promise P1 at shutdown; the WAL is empty after a clean close."""
     database = open_database(f"{tmp_path}/store.db")
-    feed = Feed()
-    writer = Writer(database=database, clock_ms=lambda: 1, publish=feed.publish)
+    writer = Writer(database=database, clock_ms=lambda: 1, publish=Feed().publish)
     done: list[int] = []
     gate = Gate()
 
@@ -331,6 +330,6 @@ async def test_closing_answers_what_was_handed_in_and_refuses_the_rest(tmp_path:
                 await writer.commit(note, 9)
             assert caught.value.code == "stopping"
     assert sorted(done) == [0, 1, 2, 3, 4]
-    assert len(Reader(database=database).now(events.since, 0)) == 5
+    assert len(Reader(database=database).now(feed.since, 0)) == 5
     assert database.writer().execute("PRAGMA wal_checkpoint").fetchone() == (0, 0, 0)
     database.close()

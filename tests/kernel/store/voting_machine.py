@@ -11,15 +11,15 @@ from typing import Final
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kernel.policy.ballot import Ballot, Decided, Undecided, tally
-from kernel.store import ballots
-from kernel.store.commits.ballot import Proposed, Voted
-from kernel.store.commits.stop_workflow import stop_workflow
-from kernel.store.commits.tick import next_tick_ms
+from kernel.policy.voting import Decided, ProposalState, Undecided, tally
+from kernel.store import voting
 from kernel.store.database import MEMORY, Database, open_database
-from protocol.ballot import BallotInfo
+from kernel.store.transitions.due import next_due_ms
+from kernel.store.transitions.runs import stop_workflow
+from kernel.store.transitions.voting import Proposed, Voted
 from protocol.errors import Refused
 from protocol.message import USER
+from protocol.voting import BallotInfo
 from tests.kernel.store.hall import MEMBERS, SPACE, STARVATION_MS, Hall, asked
 
 RUN: Final = "SELECT max(id) FROM workflows"
@@ -37,7 +37,7 @@ class Paper:
 
     name: str
     run: int
-    counting: Ballot
+    counting: ProposalState
     creator: str
     votes: dict[str, str] = field(default_factory=dict)
     state: str = "open"
@@ -118,7 +118,7 @@ class VotingMachine(RuleBasedStateMachine):
         key = f"c{len(self.calls)}"
         put = self.hall.create(who, what, key)
         info = put.ballot
-        counting = Ballot(
+        counting = ProposalState(
             type=info.type,
             rule=info.resolution.type,
             options=tuple(one.id for one in info.options),
@@ -239,7 +239,7 @@ class VotingMachine(RuleBasedStateMachine):
     @invariant()
     def everything_is_as_the_model_says(self) -> None:
         """P24: one vote each, one resolution, the winner that the policy names; ended ones stay as they ended."""
-        found = {one.id: one for one in ballots.in_space(self.database.writer(), SPACE)} if self.papers else {}
+        found = {one.id: one for one in voting.in_space(self.database.writer(), SPACE)} if self.papers else {}
         mine = self.mine("open", "resolved", "expired", "cancelled")
         assert set(found) == {one.name for one in mine}
         for one in mine:
@@ -260,7 +260,7 @@ class VotingMachine(RuleBasedStateMachine):
     @invariant()
     def none_is_forgotten(self) -> None:
         """P24: it always ends, for the alarm comes no later than its deadline, and none is open after that."""
-        due_ms = next_tick_ms(self.database.writer(), STARVATION_MS) if self.papers else None
+        due_ms = next_due_ms(self.database.writer(), STARVATION_MS) if self.papers else None
         for one in self.mine("open"):
             assert due_ms is not None
             assert due_ms <= one.counting.deadline_ms

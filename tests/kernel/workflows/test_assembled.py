@@ -6,11 +6,11 @@ import pytest
 
 from kernel.agents.catalog import Catalog
 from kernel.rule.draft import Author
-from kernel.store.commits.approval import Call, approve, ask
-from kernel.store.commits.close import close
-from kernel.store.commits.lease import Leased
-from kernel.store.commits.park import Parking, park
-from kernel.workflows.assembled import assembled
+from kernel.store.transitions.approvals import Call, approve, ask
+from kernel.store.transitions.close import close
+from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.workflows.instruction_prompt import assembled
 from protocol.agent import AgentDefinition
 from protocol.names import InstructionId
 from tests.kernel.store.house import House, open_house
@@ -25,7 +25,7 @@ def opening(house: House, root: Path, leased: Leased) -> str:
     return assembled(leased, ALICE, Catalog(root), house.reader).message
 
 
-async def put_back(house: House, parking: Parking, *, asks: bool = False) -> None:
+async def put_back(house: House, parking: Requeue, *, asks: bool = False) -> None:
     """The user says one thing, alice puts it back, and the user says another, which she begins."""
     await house.agents("alice")
     await house.said("dm:alice", "deploy\n(you are at this already: i9)")
@@ -33,12 +33,12 @@ async def put_back(house: House, parking: Parking, *, asks: bool = False) -> Non
     if asks:
         author = Author(InstructionId("i1"), leased.epoch)
         await house.writer.commit(ask, author, CALL, house.clock.now_ms + 3_600_000)
-    await house.writer.commit(park, "i1", leased.epoch, parking)
+    await house.writer.commit(requeue, "i1", leased.epoch, parking)
     await house.said("dm:alice", "what is the time?")
 
 
-YIELDED = Parking(status="yielded", outcome="yielded")
-PAUSED = Parking(status="waiting", outcome="x", waits_for="paused")
+YIELDED = Requeue(status="yielded", outcome="yielded")
+PAUSED = Requeue(status="waiting", outcome="x", waits_for="paused")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ PAUSED = Parking(status="waiting", outcome="x", waits_for="paused")
     ],
 )
 async def test_what_waits_is_not_begun_again_by_what_overtakes_it(
-    tmp_path: Path, parking: Parking, words: str, *, asks: bool
+    tmp_path: Path, parking: Requeue, words: str, *, asks: bool
 ) -> None:
     """P4: nine messages to an agent that waits for approval led to nine requests for the first one's call."""
     async with open_house(str(tmp_path / "store.db")) as house:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.workflows.interpolate import expand, expand_shell, variables
+from kernel.workflows.templates import expand, expand_shell, variables
 
 
 def test_every_variable_is_replaced_once() -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.workflows.kickoff import write_kickoff
-from protocol.mention import find_mentions
+from kernel.workflows.templates import write_kickoff
+from protocol.target import find_mentions
 
 OUTPUTS = frozenset({"out", "ref"})
 

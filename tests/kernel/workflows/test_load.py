@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernel.agents.catalog import Catalog
-from kernel.source.problems import BadDefinition
+from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from protocol.agent import Action, AgentDefinition, Prompt, Rule, Timeouts
 from protocol.api.problem import FileError

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernel.agents.catalog import Catalog
-from kernel.source.problems import BadDefinition
+from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import load_workflow
 
 FILE = """\

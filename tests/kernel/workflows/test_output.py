@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kernel.workflows.answer import NotJson, read_output
-from kernel.workflows.fit import misfit
+from kernel.workflows.final_answer import NotJson, read_output
+from kernel.workflows.schema_check import misfit
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -13,16 +13,15 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import Untrusted
 from kernel.procs.exec import ExecLauncher
-from kernel.source.problems import BadDefinition
-from kernel.workflows.checkout import Checkout
+from kernel.source.diagnostics import BadDefinition
+from kernel.workflows.checkouts import Checkout, pin, pinned
 from kernel.workflows.git import Git
-from kernel.workflows.lock import pin, pinned
+from kernel.workflows.git_objects import BadObjects, GitObject, files_of, parse_objects
 from kernel.workflows.prepare import Prepared, StartAsked, prepare
 from kernel.workflows.remote import Remotes
-from kernel.workflows.snapshot import BadObjects, GitObject, files_of, parse_objects
 from protocol.errors import Refused
-from protocol.remote import parse_remote
-from protocol.trust import Consent
+from protocol.remote_ref import parse_remote
+from protocol.trust import Grant
 from tests.git_host import SERVED, GitHost, git_host
 
 REVIEW = """\
@@ -73,7 +72,7 @@ class Stage:
     async def fetch(self, name: str = NAME, *, update: bool = False) -> Checkout:
         return await self.remotes.checkout(name, update=update)
 
-    def prepared(self, checkout: Checkout, *consents: Consent, trusted: bool = False) -> Prepared:
+    def prepared(self, checkout: Checkout, *consents: Grant, trusted: bool = False) -> Prepared:
         asked = StartAsked(str(checkout.remote), trusted=trusted, checkout=checkout)
         return prepare(Catalog(self.root), asked, environ={}, kept=lambda: consents)
 
@@ -89,10 +88,10 @@ async def stage(tmp_path: Path, host: GitHost) -> AsyncGenerator[Stage]:
         nursery.cancel_scope.cancel()
 
 
-def consent(error: Untrusted) -> Consent:
+def consent(error: Untrusted) -> Grant:
     """What the user agrees to who agrees to all that was asked."""
     (want,) = error.wants
-    return Consent(subject=want.subject, demands=want.demands, digest=want.digest, at="")
+    return Grant(subject=want.subject, demands=want.demands, digest=want.digest, at="")
 
 
 async def test_a_remote_workflow_is_fetched_pinned_and_told_where_it_came_from(tmp_path: Path, host: GitHost) -> None:

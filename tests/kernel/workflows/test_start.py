@@ -12,9 +12,9 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.procs.exec import ExecLauncher
-from kernel.source.problems import BadDefinition
+from kernel.source.diagnostics import BadDefinition
 from kernel.store import messages, spending, workflows, worktrees
-from kernel.store.commits.begin_workflow import Begun
+from kernel.store.transitions.runs import StartedRun
 from kernel.workflows.member_definition import definition_for
 from kernel.workflows.prepare import Prepared, StartAsked, prepare
 from kernel.workflows.repository import Repository
@@ -72,7 +72,7 @@ class Stage:
     house: House
     launcher: ExecLauncher
 
-    async def start(self, prepared: Prepared, repository: Repository | None = None) -> Begun:
+    async def start(self, prepared: Prepared, repository: Repository | None = None) -> StartedRun:
         environ = {"PATH": "/usr/bin:/bin", "CANARY": "secret"}
         house = self.house
         return await start(

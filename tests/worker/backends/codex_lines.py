@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from protocol.instruction import Usage
+from worker.backends.backend import Event, Turn
+from worker.backends.codex_session import Count
 from worker.backends.codex_stream import Thread, parse
-from worker.backends.codex_tally import Count
-from worker.backends.program import Event, Turn
 
 Counted = Callable[[str], Count | None]
 

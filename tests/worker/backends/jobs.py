@@ -5,14 +5,14 @@ from typing import Any
 
 from protocol.ipc import Provider
 from tests.worker.fake_kernel import make_start
-from worker.backends.program import Job
+from worker.backends.backend import BackendJob
 
 KEY = "sk-secret"
 TOKEN = "token-of-the-attempt"
 PROVIDER = Provider(name="scripted", dialect="openai", base_url="http://127.0.0.1:9/v1", api_key=KEY)
 
 
-def make_job(backend: str, folder: Path, *, session: str | None = None, **changes: Any) -> Job:
+def make_job(backend: str, folder: Path, *, session: str | None = None, **changes: Any) -> BackendJob:
     """A job in ``folder``; ``changes`` are fields of its start frame."""
     places = {name: folder / name for name in ("project", "place", "home")}
     for path in places.values():
@@ -25,7 +25,7 @@ def make_job(backend: str, folder: Path, *, session: str | None = None, **change
         "token": TOKEN,
         "approval": "ask",
     }
-    return Job(
+    return BackendJob(
         start=make_start(**{**fields, **changes}),
         binary=f"/bin/{backend}",
         message="do it",

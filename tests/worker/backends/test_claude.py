@@ -15,8 +15,8 @@ from tests.worker.backends.bed import made
 from tests.worker.backends.subject import CLIS, Reply, Shell, Tell
 from tests.worker.backends.subject_claude import CLAUDE
 from tests.worker.fake_kernel import make_start
+from worker.backends.backend import ActivityChanged, BackendJob, Ended, Event, GiveUp, Spent, ToolEnded, Turn
 from worker.backends.claude import Claude
-from worker.backends.program import Doing, Ended, Event, Hopeless, Job, Spent, ToolEnded, Turn
 from worker.models.errors import Failed
 
 KEY = "sk-canary-4713"
@@ -30,7 +30,7 @@ INIT = {
 }
 
 
-def job(folder: Path, session: str | None = None, **changes: Any) -> Job:
+def job(folder: Path, session: str | None = None, **changes: Any) -> BackendJob:
     """A job in folders of its own."""
     for name in ("place", "home", "cwd"):
         (folder / name).mkdir(exist_ok=True)
@@ -44,7 +44,7 @@ def job(folder: Path, session: str | None = None, **changes: Any) -> Job:
         **changes,
     )
     env = {"PATH": "/usr/bin", "HOME": "/home/somebody", "XDG_CACHE_HOME": "/home/somebody/my cache"}
-    return Job(
+    return BackendJob(
         start=start,
         binary="/usr/bin/claude",
         message="do it",
@@ -175,7 +175,7 @@ def test_what_agents_below_it_spend_is_booked_and_no_step_of_its(tmp_path: Path)
     )
     assert Spent(Usage(input_tokens=7, output_tokens=4, cache_read_tokens=1)) in events
     assert [event.text for event in events if isinstance(event, Turn)] == [""]
-    assert [event.tool for event in events if isinstance(event, Doing)] == [True]
+    assert [event.tool for event in events if isinstance(event, ActivityChanged)] == [True]
 
 
 COMPLAINT = {"type": "assistant", "message": {"content": []}}
@@ -221,7 +221,7 @@ def test_a_key_that_is_refused_is_not_tried_for_minutes(tmp_path: Path) -> None:
     """facts, 2.7: the first sign of it is enough."""
     refused = {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "authentication_failed"}
     (event,) = heard(Claude(job(tmp_path)), refused)
-    assert isinstance(event, Hopeless) and event.why.cause == "auth"
+    assert isinstance(event, GiveUp) and event.why.cause == "auth"
 
 
 @pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")

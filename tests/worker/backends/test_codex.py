@@ -16,16 +16,16 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, Provider
 from tests.worker.backends.codex_lines import completed, turns
 from tests.worker.backends.jobs import KEY, PROVIDER, TOKEN, make_job, written
+from worker.backends.backend import BackendJob, Ended
+from worker.backends.codex import KEY as KEY_VARIABLE
+from worker.backends.codex import TOKEN as TOKEN_VARIABLE
 from worker.backends.codex import open as codex
-from worker.backends.codex_config import KEY as KEY_VARIABLE
-from worker.backends.codex_config import TOKEN as TOKEN_VARIABLE
-from worker.backends.program import Ended, Job
 from worker.models.errors import Failed
 
 WELL = Ended(code=0, signal=None, stderr="")
 
 
-def settings(job: Job) -> dict[str, Any]:
+def settings(job: BackendJob) -> dict[str, Any]:
     """The configuration that codex reads."""
     codex(job).launch()
     return tomllib.loads((job.home / "config.toml").read_text("utf-8"))

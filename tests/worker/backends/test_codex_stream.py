@@ -11,10 +11,18 @@ import pytest
 from protocol.errors import Cause
 from protocol.instruction import Usage
 from tests.worker.backends.codex_lines import command, completed, heard, turns
-from worker.backends.codex_record import why
+from worker.backends.backend import (
+    ActivityChanged,
+    DaemonConnected,
+    Event,
+    LastEvent,
+    SessionStarted,
+    Spent,
+    ToolEnded,
+    Turn,
+)
+from worker.backends.codex_session import Count, TokenCount, why
 from worker.backends.codex_stream import Thread, parse
-from worker.backends.codex_tally import Count, Tally
-from worker.backends.program import Doing, Event, Over, Reached, SessionIs, Spent, ToolEnded, Turn
 
 
 def test_calls_that_run_at_once_are_one_reply() -> None:
@@ -34,7 +42,7 @@ def test_calls_that_run_at_once_are_one_reply() -> None:
     assert [call.id for call in second.calls] == ["c"]
     assert (last.calls, last.usage) == ((), Usage(input_tokens=20, output_tokens=5, cache_read_tokens=10))
     assert [event.call_id for event in events if isinstance(event, ToolEnded)] == ["b", "a", "c"]
-    assert events[-1] == Over()
+    assert events[-1] == LastEvent()
 
 
 def test_a_tool_that_never_said_it_began_is_told_all_the_same() -> None:
@@ -54,12 +62,12 @@ def test_a_warning_is_no_failure_and_a_thought_no_reply() -> None:
         {"type": "error", "message": "Reconnecting... 1/5"},
         command("a", done=False),
     )
-    assert events == [Doing("tool command_execution", tool=True)]
+    assert events == [ActivityChanged("tool command_execution", tool=True)]
 
 
 def test_a_thread_that_begins_has_its_servers() -> None:
     """Measured: with a required server that does not come no thread begins."""
-    assert heard({"type": "thread.started", "thread_id": "t"}) == [SessionIs("t"), Reached()]
+    assert heard({"type": "thread.started", "thread_id": "t"}) == [SessionStarted("t"), DaemonConnected()]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +98,7 @@ def test_each_reply_is_booked_as_far_as_the_record_of_the_thread_counts_by_then(
     folder = tmp_path / "sessions/2026/11/21"
     folder.mkdir(parents=True)
     path = folder / "rollout-2026-11-21T10-00-00-t-1.jsonl"
-    thread = Thread(Usage(input_tokens=5, output_tokens=1), Tally(tmp_path).count)
+    thread = Thread(Usage(input_tokens=5, output_tokens=1), TokenCount(tmp_path).count)
 
     def told(*lines: dict[str, Any]) -> list[Event]:
         return [event for one in lines if (line := parse(json.dumps(one).encode())) for event in thread.take(line)]
@@ -115,8 +123,8 @@ def test_what_a_turn_that_failed_has_spent_is_booked(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "rollout-2026-11-21T10-00-00-t-1.jsonl").write_text(counted(read=25, cached=0, written=3))
     failed = {"type": "turn.failed", "error": {"message": "no"}}
-    events = heard({"type": "thread.started", "thread_id": "t-1"}, failed, counted=Tally(tmp_path).count)
-    assert events[2:] == [Spent(Usage(input_tokens=25, output_tokens=3)), Over()]
+    events = heard({"type": "thread.started", "thread_id": "t-1"}, failed, counted=TokenCount(tmp_path).count)
+    assert events[2:] == [Spent(Usage(input_tokens=25, output_tokens=3)), LastEvent()]
 
 
 def test_what_its_programs_put_in_place_of_a_record_is_neither_followed_nor_waited_for(tmp_path: Path) -> None:
@@ -126,7 +134,7 @@ def test_what_its_programs_put_in_place_of_a_record_is_neither_followed_nor_wait
     (tmp_path / "theirs").write_text(counted(read=25, cached=0, written=3))
     (folder / "rollout-1-t-1.jsonl").symlink_to(tmp_path / "theirs")
     os.mkfifo(folder / "rollout-2-t-1.jsonl")
-    assert Tally(tmp_path).count("t-1") is None
+    assert TokenCount(tmp_path).count("t-1") is None
 
 
 def test_a_record_that_is_one_endless_line_is_neither_kept_nor_read_again(tmp_path: Path) -> None:
@@ -137,7 +145,7 @@ def test_a_record_that_is_one_endless_line_is_neither_kept_nor_read_again(tmp_pa
     with path.open("wb") as file:
         for _ in range(32):
             file.write(b"x" * 1024 * 1024)
-    tally = Tally(tmp_path)
+    tally = TokenCount(tmp_path)
     tracemalloc.start()
     assert tally.count("t-1") is None
     peak = tracemalloc.get_traced_memory()[1]

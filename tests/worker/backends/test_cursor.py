@@ -11,10 +11,21 @@ from protocol.agent import Approval, McpServer
 from protocol.instruction import Usage
 from protocol.ipc import Json, Provider, ToolCall
 from tests.worker.fake_kernel import make_start
-from worker.backends.cursor import Cursor
+from worker.backends.backend import (
+    ActivityChanged,
+    BackendJob,
+    DaemonConnected,
+    Ended,
+    Event,
+    LastEvent,
+    ReplyText,
+    SessionStarted,
+    Spent,
+    ToolEnded,
+    Turn,
+)
+from worker.backends.cursor import Cursor, brought_in
 from worker.backends.cursor import open as cursor_program
-from worker.backends.cursor_project import brought_in
-from worker.backends.program import Doing, Ended, Event, Job, Over, Reached, Said, SessionIs, Spent, ToolEnded, Turn
 from worker.models.errors import Failed
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s1", "model": "Composer"}
@@ -33,11 +44,11 @@ def cursor(folder: Path, *, session: str | None = None, **start: Any) -> Cursor:
     return Cursor(cursor_job(folder, session=session, **start))
 
 
-def cursor_job(folder: Path, *, session: str | None = None, **start: Any) -> Job:
+def cursor_job(folder: Path, *, session: str | None = None, **start: Any) -> BackendJob:
     """What one attempt is made of."""
     fields = {"backend": "cursor", "model": "composer-2", "system": "You are Alice.", "cwd": str(folder)} | start
     provider = Provider(name="cursor", dialect="cursor", api_key="key_secret")
-    return Job(
+    return BackendJob(
         start=make_start(provider=provider, **fields),
         binary="/bin/cursor-agent",
         message="do it",
@@ -136,18 +147,18 @@ def test_a_run_is_replies_and_what_came_back(folder: Path) -> None:
         ToolCall(id="c2", name="shell", args=Json(b'{"command": "ls"}')),
     )
     assert events == [
-        SessionIs("s1"),
-        Doing("thinking"),
-        Said("I look."),
-        Doing("tool daemon-channel_send", tool=True),
-        Doing("tool shell", tool=True),
+        SessionStarted("s1"),
+        ActivityChanged("thinking"),
+        ReplyText("I look."),
+        ActivityChanged("tool daemon-channel_send", tool=True),
+        ActivityChanged("tool shell", tool=True),
         Turn(text="I look.", calls=calls),
-        Reached(),
+        DaemonConnected(),
         ToolEnded(call_id="c1", name="daemon-channel_send", text="said"),
         ToolEnded(call_id="c2", name="shell", text='{"reason": "no"}', is_error=True),
-        Said("Done."),
+        ReplyText("Done."),
         Turn(text="Done.", usage=Usage(input_tokens=100, output_tokens=20, cache_read_tokens=5, cache_write_tokens=7)),
-        Over(),
+        LastEvent(),
     ]
     assert program.conclude(WELL).text == "Done."
 
@@ -165,10 +176,10 @@ def test_older_and_newer_spellings_are_read(folder: Path) -> None:
         {"type": "tool_call", "subtype": "completed", **function},
         {"type": "result", "subtype": "success", "result": "ok", "inputTokens": 3, "outputTokens": 2},
     )
-    assert events[0] == Reached()
+    assert events[0] == DaemonConnected()
     assert isinstance(events[1], ToolEnded) and events[1].call_id == "c9"
-    assert events[2] == Doing("tool grep", tool=True)
-    assert events[-2:] == [Turn(text="ok", usage=Usage(input_tokens=3, output_tokens=2)), Over()]
+    assert events[2] == ActivityChanged("tool grep", tool=True)
+    assert events[-2:] == [Turn(text="ok", usage=Usage(input_tokens=3, output_tokens=2)), LastEvent()]
 
 
 def test_a_session_that_it_replaced_is_lost(folder: Path) -> None:
@@ -176,7 +187,7 @@ def test_a_session_that_it_replaced_is_lost(folder: Path) -> None:
     with pytest.raises(Failed) as caught:
         heard(cursor(folder, session="s0"), INIT)
     assert caught.value.cause == "session_lost"
-    assert heard(cursor(folder, session="s1"), INIT) == [SessionIs("s1")]
+    assert heard(cursor(folder, session="s1"), INIT) == [SessionStarted("s1")]
 
 
 def test_a_directory_that_is_not_trusted_is_no_success(folder: Path) -> None:
@@ -211,7 +222,7 @@ def test_a_failure_is_no_success_whatever_says_so(
 def test_what_a_failed_run_cost_is_booked(folder: Path) -> None:
     """Usage is counted once, also where there is no reply to book it with."""
     end = {"type": "result", "subtype": "error", "is_error": True, "usage": {"inputTokens": 4}}
-    assert heard(cursor(folder), end) == [Spent(Usage(input_tokens=4)), Over()]
+    assert heard(cursor(folder), end) == [Spent(Usage(input_tokens=4)), LastEvent()]
 
 
 @pytest.mark.parametrize("name", ["mcp.json", "hooks.json", "rules/always.mdc"])

@@ -16,30 +16,30 @@ from tests.worker.backends.jobs import KEY, PROVIDER, TOKEN, make_job, written
 from tests.worker.backends.subject import Refuse
 from tests.worker.backends.subject_opencode import OPENCODE
 from worker.backends import opencode_stream
-from worker.backends.opencode import open as opencode
-from worker.backends.opencode_project import code_in
-from worker.backends.opencode_stream import LOG, Replies, failed, parse
-from worker.backends.program import (
-    Doing,
+from worker.backends.backend import (
+    ActivityChanged,
+    BackendJob,
+    BackingOff,
+    DaemonConnected,
     Ended,
     Event,
-    Job,
+    LastEvent,
     Launch,
-    Over,
-    Pauses,
-    Reached,
-    Said,
-    SessionIs,
+    ReplyText,
+    SessionStarted,
     ToolEnded,
     Turn,
 )
-from worker.bridge import Pass
+from worker.backends.opencode import executable_config
+from worker.backends.opencode import open as opencode
+from worker.backends.opencode_stream import LOG, Replies, failed, parse
+from worker.mcp_bridge import BridgeConfig
 from worker.models.errors import Failed
 
 WELL = Ended(code=0, signal=None, stderr="")
 
 
-def settings(job: Job) -> dict[str, Any]:
+def settings(job: BackendJob) -> dict[str, Any]:
     """The configuration that opencode reads."""
     config: dict[str, Any] = json.loads(Path(opencode(job).launch().env["OPENCODE_CONFIG"]).read_text("utf-8"))
     return config
@@ -77,7 +77,7 @@ def test_key_and_token_are_files_of_the_attempt_and_nothing_else_has_them(tmp_pa
     assert TOKEN not in seen
     modes = {path.stat().st_mode & 0o777 for path in job.place.rglob("*")}
     assert modes == {0o600}
-    told = msgspec.json.decode((job.place / "daemon.json").read_bytes(), type=Pass)
+    told = msgspec.json.decode((job.place / "daemon.json").read_bytes(), type=BridgeConfig)
     assert (told.token, told.url) == (TOKEN, job.start.mcp.url)
     assert f"{{file:{job.place / 'provider.key'}}}" in json.dumps(settings(job))
 
@@ -150,13 +150,13 @@ def test_a_reply_is_whole_at_its_end_with_its_calls_and_what_came_of_them() -> N
     """program.py: the reply first, then its tools; cached input apart, and thinking is output."""
     events = heard(line("text", part={"text": "Let me."}), CALL, finish("tool-calls"), finish("stop"))
     session, said, turn, ended, last, over = events
-    assert (session, said) == (SessionIs("ses_1"), Said("Let me."))
+    assert (session, said) == (SessionStarted("ses_1"), ReplyText("Let me."))
     assert isinstance(turn, Turn)
     assert (turn.text, [call.id for call in turn.calls]) == ("Let me.", ["c1"])
     assert turn.usage == Usage(input_tokens=10, output_tokens=7, cache_read_tokens=4, cache_write_tokens=1)
     assert ended == ToolEnded(call_id="c1", name="bash", text="refused", is_error=True)
     assert isinstance(last, Turn)
-    assert over == Over()
+    assert over == LastEvent()
 
 
 @pytest.mark.parametrize(
@@ -216,10 +216,12 @@ def test_its_log_tells_that_it_asks_again(tmp_path: Path) -> None:
     """As 1.18.33 writes it: what it waits for is shown; where it does so for too long its provider has said so."""
     program = opencode(make_job("opencode", tmp_path))
     doing, pauses = program.read(LOGGED % (b"ERROR", REFUSED))
-    assert doing == Doing("waiting to ask the model again")
-    assert isinstance(pauses, Pauses)
+    assert doing == ActivityChanged("waiting to ask the model again")
+    assert isinstance(pauses, BackingOff)
     assert (pauses.why.cause, "today" in str(pauses.why)) == ("rate_limited", True)
-    assert list(program.read(LOGGED % (b"INFO", b'"llm runtime selected" llm.model=m'))) == [Doing("asking the model")]
+    assert list(program.read(LOGGED % (b"INFO", b'"llm runtime selected" llm.model=m'))) == [
+        ActivityChanged("asking the model")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -257,10 +259,10 @@ def test_it_is_connected_once_the_bridge_has_listed_its_tools(tmp_path: Path) ->
     job = make_job("opencode", tmp_path)
     program = opencode(job)
     program.launch()
-    assert Reached() not in list(program.read(finish("tool-calls")))
-    Path(msgspec.json.decode((job.place / "daemon.json").read_bytes(), type=Pass).mark).touch()
-    assert Reached() in list(program.read(finish("tool-calls")))
-    assert Reached() not in list(program.read(finish("stop")))
+    assert DaemonConnected() not in list(program.read(finish("tool-calls")))
+    Path(msgspec.json.decode((job.place / "daemon.json").read_bytes(), type=BridgeConfig).mark).touch()
+    assert DaemonConnected() in list(program.read(finish("tool-calls")))
+    assert DaemonConnected() not in list(program.read(finish("stop")))
 
 
 @pytest.mark.parametrize(
@@ -292,7 +294,7 @@ def test_what_is_not_the_projects_or_no_code_does_not_matter(tmp_path: Path) -> 
     (tmp_path / ".opencode/plugin/mine.js").touch()
     (project / ".opencode/agent").mkdir(parents=True)
     (project / "opencode.json").write_text('{"model": "x"}', "utf-8")
-    assert code_in(project) is None
+    assert executable_config(project) is None
 
 
 def test_its_own_servers_are_told_in_a_file_that_goes_with_the_attempt(tmp_path: Path) -> None:

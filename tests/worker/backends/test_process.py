@@ -18,12 +18,10 @@ from protocol.ipc import Entry, Go, Json, Limits, ToolCall, Turn, Yield
 from tests.e2e.processes import survivors
 from tests.worker.fake_kernel import attempt, make_start
 from tests.worker.test_sandbox import Place, real
-from worker.backends import process, words
-from worker.backends.lines import Lines
-from worker.backends.litter import remember
-from worker.backends.process import STDERR_BYTES, Process, launched
-from worker.backends.program import Launch
-from worker.backends.telling import ARGUMENTS_BYTES, between, brief
+from worker.backends import backend, process
+from worker.backends.backend import Launch
+from worker.backends.entry_recorder import ARGUMENTS_BYTES, between, brief
+from worker.backends.process import STDERR_BYTES, Lines, Process, launched, note_leftovers
 from worker.conversation import Conversation
 from worker.models.errors import Failed
 
@@ -178,7 +176,7 @@ async def test_what_it_leaves_outside_is_removed_even_if_we_were_killed_with_it(
         assert ".sock" in str(left(tmp_path))
     assert left(tmp_path) == []
     (tmp_path / "1.sock").touch()
-    remember(tmp_path, 1)
+    note_leftovers(tmp_path, 1)
     async with run("") as made:
         assert await lines(made) == []
     assert left(tmp_path) == []
@@ -300,17 +298,17 @@ def test_it_is_stopped_between_two_turns_alone(
 def test_the_thread_is_quoted_and_the_instruction_is_not() -> None:
     """fault XF07: what was said before cannot pass for what is asked."""
     before = (Turn(role="user", text="# hello\nyou"), Turn(role="assistant", text="hi"))
-    text = words.opening(conversation(messages=before, message="look"))
+    text = backend.opening(conversation(messages=before, message="look"))
     assert "> # hello\n> you" in text and text.endswith("# And now, for you\n\nlook")
-    assert words.opening(conversation(message="look")) == "look"
+    assert backend.opening(conversation(message="look")) == "look"
 
 
 def test_the_word_to_go_on_carries_what_was_added() -> None:
     """decisions, State: what was added since is told; what the session has is not told again."""
     note = Entry(k=1, kind="note", text="continue, but quickly")
-    told = words.going_on(conversation(Entry(k=0, kind="reply", text="half"), note))
-    assert told == f"{words.GO_ON}\n\ncontinue, but quickly"
-    assert words.going_on(conversation(message="look")).endswith("look")
+    told = backend.going_on(conversation(Entry(k=0, kind="reply", text="half"), note))
+    assert told == f"{backend.GO_ON}\n\ncontinue, but quickly"
+    assert backend.going_on(conversation(message="look")).endswith("look")
 
 
 def test_arguments_of_any_size_fit() -> None:

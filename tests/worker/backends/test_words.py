@@ -1,7 +1,7 @@
 """What a program is told when it goes on."""
 
 from protocol.ipc import Entry, Granted, Json
-from worker.backends.words import GO_ON, going_on
+from worker.backends.backend import GO_ON, going_on
 from worker.conversation import Conversation
 
 

@@ -8,20 +8,20 @@ import msgspec
 import pytest
 import trio
 
-from worker.blank import BLANK
-from worker.programs import Programs
-from worker.tool import Outcome, Own
+from worker.models.model import BLANK
+from worker.subprocesses import Subprocesses
+from worker.tool import BuiltinTool, Outcome
 
 Use = Callable[..., Awaitable[Outcome]]
 
 
 @pytest.fixture
-def programs(tmp_path: Path) -> Programs:
+def programs(tmp_path: Path) -> Subprocesses:
     """Starts programs in the test's folder, with nothing of our own environment."""
-    return Programs(msgspec.structs.replace(BLANK, cwd=str(tmp_path)), {"PATH": "/usr/bin:/bin"})
+    return Subprocesses(msgspec.structs.replace(BLANK, cwd=str(tmp_path)), {"PATH": "/usr/bin:/bin"})
 
 
-async def use(own: Own, **args: Any) -> Outcome:
+async def use(own: BuiltinTool, **args: Any) -> Outcome:
     """One call, which has to end within seconds."""
     assert own.spec is not None
     with trio.fail_after(10):

@@ -8,19 +8,21 @@ import pytest
 import trio
 
 from tests.worker.tools.conftest import use
-from worker.programs import Programs
-from worker.tool import Own
+from worker.subprocesses import Subprocesses
+from worker.tool import BuiltinTool
 from worker.tools.bash import bash
 from worker.tools.command import HEAD_BYTES, TAIL_BYTES, Excerpt
 
 
 @pytest.fixture
-def shell(programs: Programs) -> Own:
+def shell(programs: Subprocesses) -> BuiltinTool:
     """The tool, for calls of at most five seconds."""
     return bash(programs, idempotency_key="i7", longest_seconds=5.0)
 
 
-async def test_a_command_runs_where_the_agent_works_and_can_tell_a_repetition(shell: Own, tmp_path: Path) -> None:
+async def test_a_command_runs_where_the_agent_works_and_can_tell_a_repetition(
+    shell: BuiltinTool, tmp_path: Path
+) -> None:
     """P4: the idempotency key is in its environment; both streams are one; its standard input is empty."""
     outcome = await use(shell, command="pwd; echo $AGENT_IDEMPOTENCY_KEY >&2; cat; env | grep -c .")
     where, key, count = outcome.text.splitlines()
@@ -36,13 +38,13 @@ async def test_a_command_runs_where_the_agent_works_and_can_tell_a_repetition(sh
         ("nosuchthing 2>/dev/null", "[exit 127]"),
     ],
 )
-async def test_a_command_that_fails_is_a_result(shell: Own, command: str, end: str) -> None:
+async def test_a_command_that_fails_is_a_result(shell: BuiltinTool, command: str, end: str) -> None:
     """Nothing a tool does ends the attempt."""
     outcome = await use(shell, command=command)
     assert (outcome.text, outcome.is_error) == (end, True)
 
 
-async def test_of_a_flood_the_beginning_and_the_end_are_kept(shell: Own) -> None:
+async def test_of_a_flood_the_beginning_and_the_end_are_kept(shell: BuiltinTool) -> None:
     """CF15: capped; what was run and what it came to can be seen."""
     outcome = await use(shell, command="echo first; yes | head -c 3000000; echo last")
     assert outcome.text.startswith("first\ny\n") and outcome.text.endswith("y\nlast\n")
@@ -62,14 +64,14 @@ def test_an_excerpt_says_nothing_was_left_out_where_nothing_was() -> None:
 TREE = "sleep 3600 & echo $$ $! > pids; trap '' TERM; wait"
 
 
-async def test_one_that_takes_too_long_is_killed_with_its_group(shell: Own, tmp_path: Path) -> None:
+async def test_one_that_takes_too_long_is_killed_with_its_group(shell: BuiltinTool, tmp_path: Path) -> None:
     """timeouts: what it had said so far is told, and that its outcome is unknown."""
     outcome = await use(shell, command=f"echo begun; {TREE}", timeout_seconds=0.3)
     assert outcome.text.startswith("begun\n[ended after 0.3 s") and outcome.is_error
     assert [await _gone(int(pid)) for pid in (tmp_path / "pids").read_text().split()] == [True, True]
 
 
-async def test_cancellation_kills_the_group(shell: Own, tmp_path: Path) -> None:
+async def test_cancellation_kills_the_group(shell: BuiltinTool, tmp_path: Path) -> None:
     """P8: no process of the call outlives it."""
     os.mkfifo(tmp_path / "pids")
     async with trio.open_nursery() as nursery:
@@ -79,13 +81,15 @@ async def test_cancellation_kills_the_group(shell: Own, tmp_path: Path) -> None:
     assert [await _gone(int(pid)) for pid in pids.split()] == [True, True]
 
 
-async def test_what_is_left_in_the_background_ends_with_the_call(shell: Own) -> None:
+async def test_what_is_left_in_the_background_ends_with_the_call(shell: BuiltinTool) -> None:
     """A child that keeps the pipe open does not hold the call."""
     outcome = await use(shell, command="sleep 3600 & echo $!")
     assert await _gone(int(outcome.text))
 
 
-async def test_what_is_to_stay_in_the_background_does(shell: Own, programs: Programs, tmp_path: Path) -> None:
+async def test_what_is_to_stay_in_the_background_does(
+    shell: BuiltinTool, programs: Subprocesses, tmp_path: Path
+) -> None:
     """``background: true`` returns while the command runs; it leads a group of its own, so that it can be ended."""
     os.mkfifo(tmp_path / "go")
     outcome = await use(
@@ -103,33 +107,33 @@ async def test_what_is_to_stay_in_the_background_does(shell: Own, programs: Prog
     assert await _gone(group)
 
 
-async def test_what_cannot_be_started_in_the_background_is_a_result(programs: Programs, tmp_path: Path) -> None:
+async def test_what_cannot_be_started_in_the_background_is_a_result(programs: Subprocesses, tmp_path: Path) -> None:
     """PF16: told at once, as for any other call."""
     programs.cwd = str(tmp_path / "gone")
     outcome = await use(bash(programs, idempotency_key="i", longest_seconds=5), command="true", background=True)
     assert outcome.is_error and "gone" in outcome.text
 
 
-async def test_no_call_may_take_longer_than_the_agent_s_limit(programs: Programs) -> None:
+async def test_no_call_may_take_longer_than_the_agent_s_limit(programs: Subprocesses) -> None:
     """timeouts.tool bounds what a model asks for."""
     short = bash(programs, idempotency_key="i", longest_seconds=0.2)
     assert "[ended after 0.2 s" in (await use(short, command="sleep 60", timeout_seconds=3600)).text
 
 
-async def test_arguments_that_do_not_fit_are_told(shell: Own) -> None:
+async def test_arguments_that_do_not_fit_are_told(shell: BuiltinTool) -> None:
     """HF18: a wrong type or an unknown key runs nothing."""
     assert (await use(shell, comand="ls")).text.startswith("the arguments of bash do not fit: ")
     assert (await use(shell, command=7)).is_error
 
 
-async def test_a_folder_that_is_gone_is_a_result(programs: Programs, tmp_path: Path) -> None:
+async def test_a_folder_that_is_gone_is_a_result(programs: Subprocesses, tmp_path: Path) -> None:
     """PF16: named, and not the worker's end."""
     programs.cwd = str(tmp_path / "gone")
     outcome = await use(bash(programs, idempotency_key="i", longest_seconds=5), command="true")
     assert outcome.is_error and "gone" in outcome.text
 
 
-def test_the_schema_is_what_the_check_takes(shell: Own) -> None:
+def test_the_schema_is_what_the_check_takes(shell: BuiltinTool) -> None:
     """contracts 5: JSON Schema in."""
     assert shell.spec is not None
     schema = msgspec.json.decode(shell.spec.input_schema)

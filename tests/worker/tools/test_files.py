@@ -9,11 +9,10 @@ import pytest
 
 from tests.worker.tools.conftest import use
 from worker.tool import Outcome
-from worker.tools.content import LIMIT_BYTES
+from worker.tools.confined_files import LIMIT_BYTES, ConfinedDir, NotAllowed
+from worker.tools.directory_walk import LIMIT_DEPTH
 from worker.tools.files import FILES
-from worker.tools.pattern import BadPattern, Glob
-from worker.tools.place import NotAllowed, Place
-from worker.tools.walk import LIMIT_DEPTH
+from worker.tools.patterns import BadPattern, Glob
 
 SECRET = "nobody's business"
 
@@ -39,7 +38,7 @@ def root(tmp_path: Path) -> Path:
 
 async def do(root: Path, name: str, **args: Any) -> Outcome:
     """One call of the file tool ``name``; the state folder is hidden from it."""
-    place = Place(str(root), (str(root / "state"), str(root.parent / "elsewhere")))
+    place = ConfinedDir(str(root), (str(root / "state"), str(root.parent / "elsewhere")))
     return await use(next(tool for tool in FILES if tool.name == name).on(place), **args)
 
 
@@ -258,7 +257,7 @@ def test_globs_mean_what_people_expect(glob: str, yes: list[str], no: list[str])
 
 def test_a_worktree_below_a_hidden_folder_is_not_hidden(root: Path) -> None:
     """What lies in the state directory of the project may be where an agent works."""
-    inside = Place(str(root / "src"), (str(root),))
+    inside = ConfinedDir(str(root / "src"), (str(root),))
     assert inside.find("a.py") == ("a.py",)
     with pytest.raises(NotAllowed):
         inside.find("../image")

@@ -10,22 +10,22 @@ import pytest
 from protocol.agent import McpServer
 from protocol.tools import ProjectTool, filled, input_schema, placeholders
 from tests.worker.tools.conftest import use
-from worker import servers
-from worker.blank import BLANK
-from worker.programs import Programs
-from worker.tool import Own
+from worker import mcp_servers
+from worker.models.model import BLANK
+from worker.subprocesses import Subprocesses
+from worker.tool import BuiltinTool
 from worker.tools.project_tool import misfit, project_tool
 
 SCHEMA = {"path": "string", "limit": "integer?"}
 
 
-def tool(programs: Programs, **fields: object) -> Own:
+def tool(programs: Subprocesses, **fields: object) -> BuiltinTool:
     """A tool called count."""
     made = ProjectTool(description="Count", input=SCHEMA, **fields)  # type: ignore[arg-type]
     return project_tool("count", made, programs, idempotency_key="i7", longest_seconds=5.0)
 
 
-async def test_a_command_reads_its_arguments_and_its_words_hold_them(programs: Programs) -> None:
+async def test_a_command_reads_its_arguments_and_its_words_hold_them(programs: Subprocesses) -> None:
     """A value is one word whatever is in it: no shell reads it."""
     echo = tool(
         programs, command=("sh", "-c", 'cat; echo "$1|$2"; echo $AGENT_IDEMPOTENCY_KEY', "sh", "${path}", "${limit}")
@@ -35,7 +35,7 @@ async def test_a_command_reads_its_arguments_and_its_words_hold_them(programs: P
     assert (await use(echo, path="x")).text.splitlines()[1] == "x|"
 
 
-async def test_a_mock_runs_nothing(programs: Programs) -> None:
+async def test_a_mock_runs_nothing(programs: Subprocesses) -> None:
     """awk tool mock: a canned answer, with the same check of arguments."""
     canned = tool(programs, mock="42", command=("false",))
     assert (await use(canned, path="x")).text == "42"
@@ -47,18 +47,18 @@ async def test_a_script_that_is_not_what_was_trusted_is_not_run(tmp_path: Path) 
     (tmp_path / "run.sh").write_text("echo mine\n")
     trusted = hashlib.sha256(b"echo mine\n").hexdigest()
     start = msgspec.structs.replace(BLANK, cwd=str(tmp_path), pinned={"run.sh": trusted})
-    programs = Programs(start, {"PATH": "/usr/bin:/bin"})
+    programs = Subprocesses(start, {"PATH": "/usr/bin:/bin"})
     script = tool(programs, command=("sh", "run.sh"))
     assert (await use(script, path="x")).text == "mine\n"
     (tmp_path / "run.sh").write_text("touch owned\n")
     outcome = await use(script, path="x")
     assert outcome.is_error and "run.sh is not what was trusted" in outcome.text
-    async with servers.running({"s": McpServer(command="sh", args=("run.sh",))}, programs) as (server,):
+    async with mcp_servers.running({"s": McpServer(command="sh", args=("run.sh",))}, programs) as (server,):
         assert server.fault == "run.sh is not what was trusted"
     assert not (tmp_path / "owned").exists()
 
 
-async def test_one_that_cannot_be_started_is_a_result(programs: Programs) -> None:
+async def test_one_that_cannot_be_started_is_a_result(programs: Subprocesses) -> None:
     """PF16: the path is named."""
     outcome = await use(tool(programs, command=("/no/such/program",)), path="x")
     assert outcome.is_error and "/no/such/program" in outcome.text
@@ -95,7 +95,7 @@ def test_only_a_whole_word_is_replaced() -> None:
     assert filled(command, {"a": [1]}) == ["x", "[1]", "--b=${a}"]
 
 
-async def test_a_value_is_no_option(programs: Programs) -> None:
+async def test_a_value_is_no_option(programs: Subprocesses) -> None:
     """P19: nobody is asked before a read-only tool; a model must not reach options that nobody agreed to."""
     outcome = await use(tool(programs, command=("echo", "${path}")), path="--output=/etc/passwd")
     assert outcome.is_error and "path begins with -" in outcome.text and "--" in outcome.text
@@ -106,7 +106,7 @@ async def test_a_value_is_no_option(programs: Programs) -> None:
 async def test_a_script_that_was_not_there_when_it_was_trusted_is_not_run(tmp_path: Path) -> None:
     """P19: who writes the file that a command names would run what it likes; a pipe in its place holds nobody up."""
     start = msgspec.structs.replace(BLANK, cwd=str(tmp_path), pinned={"run.sh": "", "out": "", "was.sh": "0" * 64})
-    programs = Programs(start, {"PATH": "/usr/bin:/bin"})
+    programs = Subprocesses(start, {"PATH": "/usr/bin:/bin"})
     (tmp_path / "out").mkdir()
     assert programs.changed(("sh", "run.sh", "out")) is None
     (tmp_path / "run.sh").write_text("touch owned\n")

@@ -7,14 +7,14 @@ import pytest
 
 from protocol.tools import Skill
 from tests.worker.tools.conftest import use
-from worker.tool import Own
+from worker.tool import BuiltinTool
 from worker.tools.skill import skill
 
 TEXT = "---\nname: counting\ndescription: How to count\n---\n\n# Counting\nUse wc; see more/tables.md.\n"
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Own:
+def reader(tmp_path: Path) -> BuiltinTool:
     """The tool, for one skill."""
     folder = tmp_path / "counting"
     (folder / "more").mkdir(parents=True)
@@ -30,7 +30,7 @@ def reader(tmp_path: Path) -> Own:
     return skill((Skill(name="counting", description="How to\n count", folder=str(folder), files=trusted),))
 
 
-async def test_what_is_told_grows_with_what_is_asked(reader: Own, tmp_path: Path) -> None:
+async def test_what_is_told_grows_with_what_is_asked(reader: BuiltinTool, tmp_path: Path) -> None:
     """decisions: progressive disclosure."""
     assert reader.spec is not None and reader.read_only
     assert "- counting: How to count" in reader.spec.description and "wc" not in reader.spec.description
@@ -42,18 +42,18 @@ async def test_what_is_told_grows_with_what_is_asked(reader: Own, tmp_path: Path
 
 
 @pytest.mark.parametrize("file", ["../secret", "away/secret", "/etc/passwd", "none", "more"])
-async def test_nothing_outside_its_folder_is_read(reader: Own, file: str) -> None:
+async def test_nothing_outside_its_folder_is_read(reader: BuiltinTool, file: str) -> None:
     """XF05."""
     outcome = await use(reader, name="counting", file=file)
     assert outcome.is_error and outcome.text.startswith(f"{file}: ")
 
 
-async def test_an_unknown_one_is_told_with_those_there_are(reader: Own) -> None:
+async def test_an_unknown_one_is_told_with_those_there_are(reader: BuiltinTool) -> None:
     """So that the model can mend its call."""
     assert (await use(reader, name="cooking")).text == "there is no skill cooking; there are counting"
 
 
-async def test_only_what_was_trusted_is_read(reader: Own, tmp_path: Path) -> None:
+async def test_only_what_was_trusted_is_read(reader: BuiltinTool, tmp_path: Path) -> None:
     """P19: trust is for exactly its bytes, also where somebody writes them while an attempt lasts."""
     folder = tmp_path / "counting"
     assert "not what was trusted" in (await use(reader, name="counting", file="more/later")).text

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kernel.api.mcp.about import LISTED
-from kernel.store.commits.lease import lease
+from kernel.api.mcp.fast_path import LISTED
+from kernel.store.transitions.lease import lease
 from tests.kernel.api.house import House
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 

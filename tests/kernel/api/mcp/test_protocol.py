@@ -9,7 +9,7 @@ import trio
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from kernel.api.mcp import endpoint
-from kernel.api.mcp.calls import Calls, find
+from kernel.api.mcp.calls import ToolDispatcher, find
 from protocol.message import TEXT_LIMIT_BYTES
 from tests.kernel.api.house import House
 from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
@@ -249,7 +249,7 @@ async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: House)
 
     look = TOOLS["my_inbox"]
     stuck = Tool(name="stuck", description="", asks=look.asks, gives=look.gives, handler=hang)
-    calls = Calls(kernel.services)
+    calls = ToolDispatcher(kernel.services)
     answers = []
 
     async def run() -> None:

@@ -6,9 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.store.commits.close import close
-from kernel.store.commits.lease import lease
-from kernel.store.commits.park import Parking, park
+from kernel.store.transitions.close import close
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.requeue import Requeue, requeue
 from tests.kernel.api.client import Answer
 from tests.kernel.api.house import House
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
@@ -64,7 +64,7 @@ async def test_people_see_for_what_the_asker_waits(kernel: House) -> None:
     """contracts section 7: show and queue; once answered it is in its lane."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await asked(kernel, "bob")
-    await kernel.services.writer.commit(park, "i1", 1, Parking(status="yielded", outcome="yielded"))
+    await kernel.services.writer.commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded"))
     shown = (await kernel.ask("GET", "/instructions/i1")).json
     assert (shown["status"], shown["standing"], shown["waits_for"]) == ("waiting", "runnable", "answer")
     (row,) = (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]
@@ -92,10 +92,10 @@ async def test_who_is_waited_for_ends_the_wait_where_whom_it_asked_needs_a_perso
                 pass
         assert await commit(lease, "i1", hashlib.sha256(b"worker-token").digest()) is not None
         await call(kernel, "ask_agent", {"agent": "bob", "query": "how many?"})
-        await commit(park, "i1", 1, Parking(status="yielded", outcome="yielded"))
+        await commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded"))
         assert await commit(lease, "i2", b"2" * 32) is not None
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert answers == []
-        await commit(park, "i2", 1, Parking(status="waiting", outcome="over budget", waits_for="budget"))
+        await commit(requeue, "i2", 1, Requeue(status="waiting", outcome="over budget", waits_for="budget"))
     (result,) = answers[0].json["results"]
     assert (result["instruction_id"], result["status"], result["waits_for"]) == ("i1", "waiting", "budget")

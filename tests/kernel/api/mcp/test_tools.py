@@ -4,8 +4,8 @@ import msgspec
 import pytest
 import trio
 
-from kernel.store import deliveries
-from kernel.store.commits.roster import AgentSpec, put_agents
+from kernel.store import messages
+from kernel.store.agents import AgentSpec, put_agents
 from protocol.names import AgentKey
 from protocol.tools import OFFERED_TO, TO_MODEL
 from tests.kernel.api.house import House
@@ -106,7 +106,7 @@ async def test_no_part_of_a_channel_is_left_out_without_a_word(kernel: House) ->
 
 async def test_no_part_of_an_inbox_is_left_out_without_a_word(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """my_inbox says how many there are and where the rest begins."""
-    monkeypatch.setattr(deliveries, "LIMIT", 2)
+    monkeypatch.setattr(messages, "DELIVERIES_LIMIT", 2)
     await kernel.attempt(text="n0")
     for number in range(1, 4):
         await kernel.ask("POST", "/messages", {"to": "alice", "text": f"n{number}"})
@@ -178,12 +178,12 @@ async def test_no_other_field_makes_a_call_somebody_elses(kernel: House) -> None
 
 async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: House) -> None:
     """HF07: attempt k while k+1 runs; its token is refused at the door."""
-    from kernel.store.commits.lease import lease
-    from kernel.store.commits.park import Parking, park
+    from kernel.store.transitions.lease import lease
+    from kernel.store.transitions.requeue import Requeue, requeue
 
     instruction = await kernel.attempt(token="first")
     await kernel.services.writer.commit(
-        park, instruction, 1, Parking(status="queued", outcome="crash", charge="attempt")
+        requeue, instruction, 1, Requeue(status="queued", outcome="crash", charge="attempt")
     )
     assert await kernel.services.writer.commit(lease, instruction, b"2" * 32) is not None
     answer = await post(kernel, {}, "first")
@@ -192,7 +192,7 @@ async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: House) -> N
 
 async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: House) -> None:
     """HF06, HF21: fenced again inside the transaction; whole or absent."""
-    from kernel.api.mcp.calls import Calls, find
+    from kernel.api.mcp.calls import ToolDispatcher, find
     from kernel.api.mcp.tool import Caller
     from kernel.store.attempts import Identity
     from protocol.names import AgentName, InstructionId, SpaceId
@@ -203,7 +203,7 @@ async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: House) -> N
     identity = Identity(AgentKey(name), AgentName(name), SpaceId("dm:alice"), InstructionId(instruction), 1, True)
     tool = find("channel_send")
     assert tool is not None
-    answer = await Calls(kernel.services).call(tool, Caller(identity), {"message": "too late"})
+    answer = await ToolDispatcher(kernel.services).call(tool, Caller(identity), {"message": "too late"})
     assert answer.is_error
     assert msgspec.json.decode(answer.body)["code"] == "stale_attempt"
     assert "too late" not in [text for _, text in await said(kernel, "dm:alice")]

@@ -1,0 +1,129 @@
+"""The commands: one table that the parser, the help, did-you-mean, the shim's words and the docs page read."""
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from interface.cli.context import Context
+
+Configure = Callable[[argparse.ArgumentParser], None]
+Run = Callable[[Context], int]
+
+
+class Command(NamedTuple):
+    """One command."""
+
+    word: str
+    help: str
+    group: str
+    aliases: tuple[str, ...] = ()
+    takes_params: bool = False
+    """Whether words after ``--`` are taken as they are: parameters of a workflow, or ``after``."""
+    after: str = "parameters of the workflow"
+
+    file: str = ""
+    """Its module in interface.cli.commands, where that is not called like the word."""
+
+    def load(self) -> tuple[Configure, Run]:
+        """What declares its arguments, and what carries it out. Its module is imported only now."""
+        return load(f"interface.cli.commands.{self.file or self.word}", self.word)
+
+
+def load(module: str, word: str) -> tuple[Configure, Run]:
+    """``configure_WORD`` and ``run_WORD`` of ``module``."""
+    loaded, name = import_module(module), word.strip("_")
+    return getattr(loaded, f"configure_{name}"), getattr(loaded, f"run_{name}")
+
+
+COMMANDS: Final[tuple[Command, ...]] = (
+    Command("run", "run a workflow to its end and report", "Work", takes_params=True),
+    Command("send", "send a message; --wait for what comes of it", "Work"),
+    Command("ask", "send a message and stream the answer", "Work", file="send"),
+    Command("serve", "send a message and print the answer as JSON", "Work", file="send"),
+    Command("start", "start the kernel, or a workflow that stays", "Kernel", takes_params=True),
+    Command("stop", "stop workflows or agents, or everything", "Kernel", file="steer"),
+    Command("status", "say whether the kernel is up; starts nothing", "Kernel"),
+    Command("restart", "restart an agent's worker, or the kernel", "Kernel", file="steer"),
+    Command("reset", "give an agent work again, whatever kept it from it", "Steer", file="steer"),
+    Command("pause", "hold back the work of an agent or a workflow", "Steer", file="steer"),
+    Command("resume", "let paused work go on, or ask a provider again", "Steer", file="steer"),
+    Command("continue", "grant a workflow its limits, or an agent its budget, once more", "Steer", file="steer"),
+    Command("approve", "let a tool be called that waits for your approval", "Steer", file="approvals"),
+    Command("deny", "refuse it, or take back what was approved once for all", "Steer", file="approvals"),
+    Command("proposal", "see what agents vote on, vote too, or call a vote off", "Steer"),
+    Command("cancel", "take instructions back", "Steer", file="steer"),
+    Command("retry", "try again what failed or is dead", "Steer", file="steer"),
+    Command("clear", "remove what was said and done in a space, for good", "Steer", file="channel"),
+    Command("promote", "have an instruction done before those of other lanes", "Steer", file="steer"),
+    Command("ps", "list agents as processes", "Look"),
+    Command("top", "watch agents live (q quits)", "Look"),
+    Command("ls", "list agents", "Look", aliases=("list",)),
+    Command("peek", "show the latest messages of an agent or workflow", "Look", file="channel"),
+    Command("channel", "show the channel of a workflow", "Look"),
+    Command("inbox", "show what an agent has not handled", "Look", file="queue"),
+    Command("queue", "show what waits for an agent", "Look"),
+    Command("pending", "list what waits for your approval", "Look", file="approvals"),
+    Command("feedback", "see what agents say of the work itself, or add to it", "Look"),
+    Command("stats", "show what work took: tokens, money, time, and how it ended", "Look", file="status"),
+    Command("dead", "list instructions that failed for good", "Look", file="queue"),
+    Command("runs", "list runs of workflows, the newest first", "Look"),
+    Command("show", "show a run or an instruction", "Look", file="runs"),
+    Command("diff", "show what agents did in working trees of their own", "Look", file="runs"),
+    Command("logs", "show what workers and attempts did", "Look", file="events"),
+    Command("events", "show the kernel's events", "Look"),
+    Command("new", "make an agent that lives until the kernel stops", "Set up", file="ls"),
+    Command("agent", "create, change and delete agents; what they know, noted and have to do", "Set up"),
+    Command(
+        "tool",
+        "list, make and mock the tools that agents can have",
+        "Set up",
+        takes_params=True,
+        after="the command of a tool that is added",
+    ),
+    Command("skills", "list, import and update what agents can read up on", "Set up"),
+    Command("init", "write example files into this project", "Set up"),
+    Command("validate", "say everything that is wrong with the project's files", "Set up"),
+    Command("config", "show what a file comes to, and where each value is from", "Set up", file="validate"),
+    Command("schema", "print the JSON Schema of a file, for editors", "Set up", file="validate"),
+    Command("completion", "print a script that completes commands in your shell", "Set up"),
+    Command("trust", "keep to trust what files would run or reach", "Set up"),
+    Command("providers", "list model providers and whether their keys are set", "Set up"),
+    Command("backends", "list what can run an agent", "Set up", file="providers"),
+    Command("version", "print the version", "Set up"),
+    Command("help", "explain a command, or a topic: targets, exit-codes, environment", "Set up"),
+)
+
+HIDDEN: Final = (Command("_complete", "list what a word can be completed to", "", file="completion"),)
+"""What only our own shell scripts call: no help and no page names it."""
+
+
+def _by_word() -> dict[str, Command]:
+    words: dict[str, Command] = {}
+    for command in (*COMMANDS, *HIDDEN):
+        for word in (command.word, *command.aliases):
+            if word in words:
+                raise ValueError(f"two commands are called {word}")
+            words[word] = command
+    return words
+
+
+BY_WORD: Final = MappingProxyType(_by_word())
+
+
+_CLOSE: Final = 0.7
+"""How like a command a word is that may be a slip of it: statsu is status, and bogus is not logs."""
+
+
+def meant_command(word: str) -> str | None:
+    """The command of ours that ``word`` is a slip of: another case, swapped letters, or nearly all letters the same."""
+    from difflib import get_close_matches  # noqa: PLC0415  (10 ms, for slips only)
+
+    small = word.lower()
+    if small in BY_WORD:
+        return small
+    known = [command for command in BY_WORD if command[0] != "_"]
+    swapped = [command for command in known if sorted(command) == sorted(small)]  # strat is start, though as like stats
+    close = swapped or get_close_matches(small, known, n=1, cutoff=_CLOSE)
+    return close[0] if close else None

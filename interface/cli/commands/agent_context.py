@@ -1,0 +1,194 @@
+"""``awk agent memory``: what an agent knows, in YAML files of its context.
+
+``awk agent notes``: what an agent wrote down, a Markdown file each.
+
+``awk agent todo``: what an agent has to do, a Markdown checklist.
+
+What an agent knows.
+
+The notes of an agent.
+
+What an agent has to do.
+"""
+
+import argparse
+from collections.abc import Iterable
+from functools import partial
+
+import msgspec
+
+from interface.cli.commands.agent import answer, note_unread, place_of
+from interface.cli.context import Context
+from interface.cli.output import Screen, escape, one_line, table
+from interface.cli.subcommands import AgentArguments, name_argument, text_of
+from interface.context.agent_dir import AgentDir
+from interface.context.memory import StoredEntry, delete, find, set_, unknown
+from interface.context.notes import add_note, read_notes
+from interface.context.todo import Todos, change_todos, read_todos
+from interface.failure import Failure
+from protocol.agent_files import MemoryReport, MemoryRow, NoteRow, NotesReport, TodoReport, TodoRow
+from protocol.agent_memory import TIERS, VISIBILITIES, Note, matches, with_done, with_item, without
+
+
+def configure_memory(parser: argparse.ArgumentParser) -> None:
+    """NAME [get K | set K V | rm K | search Q]."""
+    name_argument(parser)
+    doings = AgentArguments(parser, "[get K | set K V | rm K | search Q]", "; set takes --tier and --visibility")
+    for word in ("get", "set", "rm"):
+        one = doings.add(word)
+        one.add_argument("key", metavar="K")
+        if word == "set":
+            one.add_argument("value", metavar="V", help="- reads it from standard input")
+            one.add_argument("--tier", choices=TIERS, help="how soon it comes to mind (default: working)")
+            one.add_argument("--visibility", choices=VISIBILITIES, help="who may see it (default: private)")
+    doings.add("search").add_argument("query", metavar="Q", help="words that all occur")
+
+
+def run_memory(context: Context) -> int:
+    """Show all of it, or do what was said."""
+    place = place_of(context, context.args.name)
+    match context.args.doing:
+        case "set":
+            kept = set_(
+                place,
+                context.args.key,
+                text_of(context, context.args.value).removesuffix("\n"),
+                context.args.tier,
+                context.args.visibility,
+            )
+            note_unread(context, "memory")
+            return answer(context, _report(place, [kept]), memory_lines)
+        case "rm":
+            delete(place, context.args.key)
+        case "get":
+            return _get(context, place, context.args.key)
+        case _:
+            pass
+    found = find(place)
+    query: str = getattr(context.args, "query", "")
+    shown = [kept for kept in found.kept if matches(kept.entry, query)]
+    return answer(context, _report(place, shown, found.skipped), memory_lines)
+
+
+def _get(context: Context, place: AgentDir, key: str) -> int:
+    found = find(place)
+    kept = next((kept for kept in found.kept if kept.entry.key == key), None)
+    if kept is None:
+        raise unknown(place.name, key)
+    return answer(context, _report(place, [kept], found.skipped), memory_lines, True)
+
+
+def _report(place: AgentDir, kept: Iterable[StoredEntry], skipped: tuple[str, ...] = ()) -> MemoryReport:
+    rows = tuple(
+        MemoryRow(
+            key=entry.key,
+            value=entry.value,
+            tier=entry.tier,
+            visibility=entry.visibility,
+            source=entry.source or None,
+            file=file,
+        )
+        for entry, file in kept
+    )
+    return MemoryReport(agent=place.name, entries=rows, skipped=skipped)
+
+
+def configure_notes(parser: argparse.ArgumentParser) -> None:
+    """NAME [add TEXT | show N]."""
+    name_argument(parser)
+    doings = AgentArguments(parser, "[add TEXT | show N]")
+    doings.add("add").add_argument("text", metavar="TEXT", help="- reads it from standard input")
+    doings.add("show").add_argument("number", metavar="N", type=int)
+
+
+def run_notes(context: Context) -> int:
+    """List the notes, or do what was said."""
+    place = place_of(context, context.args.name)
+    added: Note | None = None
+    if context.args.doing == "add":
+        added = add_note(place, text_of(context, context.args.text), context.clock.wall())
+        note_unread(context, "the note")
+    notes, skipped = read_notes(place)
+    rows = tuple(
+        NoteRow(n=n, file=note.file, date=note.date or None, title=note.title, text=note.text)
+        for n, note in enumerate(notes, 1)
+    )
+    if added is not None:
+        rows = tuple(row for row in rows if row.file == added.file)
+    elif context.args.doing == "show":
+        rows = (_chosen(rows, place.name, context.args.number),)
+    return answer(context, NotesReport(agent=place.name, notes=rows, skipped=skipped), notes_lines, context.args.doing)
+
+
+def _chosen(rows: tuple[NoteRow, ...], name: str, number: int) -> NoteRow:
+    if not 1 <= number <= len(rows):
+        raise Failure("not_found", f"{name} has no note {number}", f"there are {len(rows)}: awk agent notes {name}")
+    return rows[number - 1]
+
+
+def configure_todo(parser: argparse.ArgumentParser) -> None:
+    """NAME [add TEXT | done N | rm N]."""
+    name_argument(parser)
+    doings = AgentArguments(parser, "[add TEXT | done N | rm N]")
+    doings.add("add").add_argument("text", metavar="TEXT", help="- reads it from standard input")
+    doings.add("done").add_argument("number", metavar="N", type=int)
+    doings.add("rm").add_argument("number", metavar="N", type=int)
+
+
+def run_todo(context: Context) -> int:
+    """Do what was said, and show the list."""
+    place = place_of(context, context.args.name)
+    items, skipped = _done(context, place)
+    rows = tuple(TodoRow(n=n, text=item.text, done=item.done) for n, item in enumerate(items, 1))
+    return answer(context, TodoReport(agent=place.name, items=rows, skipped=skipped), todo_lines)
+
+
+def _done(context: Context, place: AgentDir) -> Todos:
+    match context.args.doing:
+        case "add":
+            changed = change_todos(place, partial(with_item, new=text_of(context, context.args.text)))
+            note_unread(context, "the list")
+            return changed
+        case "done":
+            return change_todos(place, partial(with_done, number=context.args.number))
+        case "rm":
+            return change_todos(place, partial(without, number=context.args.number))
+        case _:
+            return read_todos(place)
+
+
+def memory_lines(body: bytes, screen: Screen, alone: bool = False) -> list[str]:
+    """One line for each entry; with ``alone`` only the value of the one there is, as it stands."""
+    entries = msgspec.json.decode(body, type=MemoryReport).entries
+    if alone:
+        return [escape(entry.value) for entry in entries]
+    if not entries:
+        return ["nothing"]
+    return table(["KEY", "TIER", "SEEN BY", "VALUE"], [_row(entry) for entry in entries], screen)
+
+
+def _row(entry: MemoryRow) -> list[str]:
+    value = f"{entry.value} (from {entry.source})" if entry.source else entry.value
+    return [entry.key, entry.tier, entry.visibility, value]
+
+
+def notes_lines(body: bytes, screen: Screen, doing: str | None = None) -> list[str]:
+    """One line for each note; all of it where one was asked for."""
+    notes = msgspec.json.decode(body, type=NotesReport).notes
+    if doing == "show":
+        return [escape(note.text.rstrip("\n")) for note in notes]
+    if not notes:
+        return ["no notes"]
+    rows = [[str(note.n), note.date or "-", note.title, note.file] for note in notes]
+    return table(["N", "DATE", "TITLE", "FILE"], rows, screen, right=frozenset({"N"}))
+
+
+def todo_lines(body: bytes, screen: Screen) -> list[str]:
+    """One line for each item, with its number."""
+    items = msgspec.json.decode(body, type=TodoReport).items
+    return [_line(item, screen) for item in items] or ["nothing to do"]
+
+
+def _line(item: TodoRow, screen: Screen) -> str:
+    line = f"{item.n:>3}  [{'x' if item.done else ' '}] {one_line(item.text)}"
+    return screen.style(line, "dim") if item.done else line

@@ -1,0 +1,165 @@
+"""``awk agent create``: the file of a new agent, from flags, from an ephemeral agent, or from another tool's file.
+
+The text is judged by the loader before it is put in place: there is never half an agent.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interface import offline
+from interface.cli.commands.agent import agent_file_lines, running_kernel
+from interface.cli.commands.validate import header, write_schemas
+from interface.cli.context import Context
+from interface.cli.output import one_line
+from interface.client import Client, new_key, quoted
+from interface.context.agent_dir import AgentDir, agent_name, find_agent, open_agents, open_context
+from interface.definitions.agent_text import agent_text, completed, keys_of_definition, merged
+from interface.definitions.claude_file import translate
+from interface.failure import Failure, Unreachable
+from protocol.agent_files import AgentWritten
+from protocol.agent_layout import AGENT_SUFFIX, PARTS, agent_file
+from protocol.yaml_writer import Value
+
+_MARKDOWN = ".md"
+
+
+class _Source(NamedTuple):
+    """What the flags add to: keys, what to tell about them, and the ephemeral agent they are of."""
+
+    keys: dict[str, Value]
+    remarks: tuple[str, ...] = ()
+    ephemeral: str | None = None
+
+
+def configure_create(parser: argparse.ArgumentParser) -> None:
+    """NAME and what it is."""
+    parser.add_argument("name", metavar="NAME", help="its name")
+    parser.add_argument("-m", "--model", metavar="MODEL", help="provider/name, or an alias")
+    parser.add_argument("-b", "--backend", metavar="BACKEND", help="what runs it (default: sdk)")
+    prompt = parser.add_mutually_exclusive_group()
+    prompt.add_argument("-s", "--system", metavar="TEXT", help="its system prompt")
+    prompt.add_argument("--system-file", metavar="FILE", help="a file of the project that has its system prompt")
+    parser.add_argument("--role", metavar="R", help="what it is, in a few words")
+    parser.add_argument("--expertise", metavar="A,B", help="what it knows about")
+    parser.add_argument(
+        "--from", dest="source", metavar="AGENT|FILE.md", help="an agent made by new, or a file of .claude/agents"
+    )
+
+
+def run_create(context: Context) -> int:
+    """Write it, and print its path."""
+    root, name = context.project.root, agent_name(context.args.name)
+    client = running_kernel(context)
+    source = _source(context, client, name)
+    _check_free(client, name, source)
+    keys = completed(name, merged(source.keys, _given(context)))
+    if "model" not in keys and keys.get("backend") != "mock":
+        raise Failure("usage", "the model is missing", "name one: -m provider/name")
+    text = header(agent_file(name)) + agent_text(keys)
+    faults = offline.check_text(root, name, text, new=True)
+    if faults:
+        raise Failure("bad_definition", f"{faults[0].message}; nothing was written", faults[0].hint, places=faults)
+    place = _put(root, name, text)
+    write_schemas(context.environ, root)
+    remarks = (*source.remarks, *_prepare_context(place), *_let_go(client, source, place))
+    for remark in remarks:
+        context.out.note(f"note: {one_line(remark)}")
+    document = AgentWritten(agent=name, file=place.file, changed=True, remarks=remarks)
+    return context.answer(msgspec.json.encode(document), agent_file_lines)
+
+
+def _source(context: Context, client: Client | None, name: str) -> _Source:
+    asked: str | None = context.args.source
+    if asked is None:
+        return _Source({})
+    if asked.endswith(_MARKDOWN) or os.sep in asked:
+        keys, lost = translate(os.path.join(context.cwd, asked), name)
+        return _Source(keys, tuple(f"not taken over: {what}" for what in lost))
+    if client is None:
+        raise Failure("no_kernel", f"no kernel runs that could know the agent {asked}", "a file's name ends in .md")
+    info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
+    if not info["ephemeral"]:
+        raise Failure("usage", f"{asked} has a file already: {info['file']}", f"copy it to {agent_file(name)}")
+    return _Source(keys_of_definition(info["definition"]), ephemeral=asked)
+
+
+def _check_free(client: Client | None, name: str, source: _Source) -> None:
+    """Raise Failure (already_exists) where an agent made at run time has the name; files are the loader's to judge."""
+    if client is None or source.ephemeral == name:
+        return
+    rows: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
+    if any(row["name"] == name and row["ephemeral"] for row in rows):
+        text = f"there is an agent {name} already, which lives until the kernel stops"
+        raise Failure("already_exists", text, f"make it a file: agent create {name} --from {name}")
+
+
+def _given(context: Context) -> dict[str, Value]:
+    """What the flags say, as keys of the file."""
+    args = context.args
+    keys: dict[str, Value] = {key: getattr(args, key) for key in ("model", "backend") if getattr(args, key)}
+    if args.system is not None:
+        keys["prompt"] = {"system": args.system}
+    elif args.system_file is not None:
+        keys["prompt"] = {"system_file": _in_project(context, args.system_file)}
+    soul: Mapping[str, Value] = {
+        "role": args.role,
+        "expertise": [word.strip() for word in (args.expertise or "").split(",") if word.strip()],
+    }
+    said = {key: value for key, value in soul.items() if value}
+    return {**keys, "soul": said} if said else keys
+
+
+def _in_project(context: Context, named: str) -> str:
+    """A path as the user gave it, as seen from the project's root. Raises Failure (usage)."""
+    root = context.project.root
+    path = os.path.relpath(os.path.realpath(os.path.join(context.cwd or root, named)), root)
+    if path.startswith(os.pardir):
+        raise Failure("usage", f"{named} is outside the project at {root}", "keep the file in the project")
+    return path
+
+
+def _put(root: str, name: str, text: str) -> AgentDir:
+    """Put the file in place, whole, where there is none. Raises Failure."""
+    path = agent_file(name)
+    try:
+        with open_agents(root, make=True) as folder:
+            folder.create(f"{name}{AGENT_SUFFIX}", text)
+    except FileExistsError as error:
+        raise Failure("already_exists", f"{path} is there already", "take another name, or edit it") from error
+    except OSError as error:
+        raise Failure("failed", f"{path} cannot be written: {error.strerror or error}") from error
+    return find_agent(root, name)
+
+
+def _prepare_context(place: AgentDir) -> tuple[str, ...]:
+    """Make the context directory and what belongs in it; what is there already is the agent's from now on."""
+    there = os.path.isdir(os.path.join(place.root, place.directory))
+    try:
+        with open_context(place, make=True) as folder:
+            for name in PARTS:
+                folder.folder(name, make=True).close()
+    except (OSError, Failure) as error:
+        return (f"{place.directory}: {error}",)
+    return (f"{place.name} takes over what is in {place.directory}",) if there else ()
+
+
+def _let_go(client: Client | None, source: _Source, place: AgentDir) -> tuple[str, ...]:
+    """Let the ephemeral agent that the file was made from be that of the file, unless it has work; then it is kept."""
+    if source.ephemeral is None or client is None:
+        return ()
+    try:
+        if source.ephemeral == place.name:
+            client.delete(f"/agents/{quoted(source.ephemeral)}")
+        else:
+            client.post(f"/agents/{quoted(source.ephemeral)}/rename", {"to": place.name}, key=new_key())
+    except (Failure, Unreachable) as error:
+        why = f"{source.ephemeral} is kept, beside {place.name}: {error}"
+        return (why, f"once it is done: agent delete {source.ephemeral}")
+    if source.ephemeral == place.name:
+        return (f"{place.name} keeps its queue, and what was said to it",)
+    return (f"{source.ephemeral} is {place.name} now, with what was said to it",)

@@ -1,0 +1,114 @@
+"""A run as a stream of events that ends with its report, even where the kernel dies in the middle."""
+
+import json
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from interface.cli.context import Context
+from interface.cli.exits import Exit
+from interface.cli.trust_prompt import with_trust
+from interface.client import SILENCE_SECONDS, Client, Stream, new_key, quoted
+from interface.event_follow import CONNECTED, Follower
+from interface.failure import Failure, Unreachable
+from interface.sse import ServerEvent
+
+_SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
+    {Exit.TERMINATED: "?signal=TERM", Exit.HANGUP: "?signal=HUP", Exit.BROKEN_PIPE: "?signal=PIPE"}
+)
+"""What ended us, as the kernel is told; SIGINT goes without saying."""
+
+
+class Run:
+    """One workflow run. ``name`` is ``review:main`` and ``id`` ``r12``, once the kernel has accepted it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.name: str | None = None
+        self.id: str | None = None
+        self._last_id = ""
+
+    def begin(self, request: Mapping[str, object]) -> Iterator[ServerEvent]:
+        """``accepted``, the events, ``result``. Raises Failure where the kernel refuses or dies before it accepts."""
+        try:
+            with with_trust(self._context, request, self._open) as stream:
+                for event in stream:
+                    self._note(event)
+                    if event.type == "accepted":
+                        stream.wait_at_most(SILENCE_SECONDS)
+                    yield event
+                    if event.type == "result":
+                        return
+        except Unreachable as error:
+            if self.name is None:
+                hint = f"see whether it runs: {self._context.program} status"
+                raise Failure("no_kernel", f"the kernel went away before it accepted the run: {error}", hint) from error
+        if self.name is None:
+            raise Failure("no_kernel", "the kernel ended the stream before it accepted the run")
+        self._context.out.note("note: lost the kernel; the run goes on when it is back")
+        yield from self.resume(None)
+
+    def resume(self, deadline: float | None) -> Iterator[ServerEvent]:
+        """The events after the last one seen, and ``result``. Raises Expired after ``deadline`` (monotonic seconds)."""
+        assert self.name is not None
+        follower = Follower(
+            connect=self._context.returning_kernel,
+            query={"space": self.name},
+            clock=self._context.clock,
+            say=self._context.out.note,
+            deadline=deadline,
+            last_id=self._last_id,
+        )
+        for event in follower:
+            self._note(event)
+            if event.data:
+                yield event
+            if event.type == "workflow.stopped" or not event.data or event == CONNECTED:
+                report = self._ended_report(follower.client)
+                if report is not None:
+                    yield ServerEvent("result", report)
+                    return
+
+    def cancel(self, expected: str, exit_code: int) -> bool:
+        """Ask the kernel to stop the run, by the name it is ``expected`` to have where it was not yet accepted.
+
+        ``exit_code`` is what we end with, and its report has to say.
+
+        Returns whether there is, or was, a run to report.
+        """
+        accepted = self.name is not None
+        self.name = self.name or expected
+        workflow, _, tag = self.name.partition(":")
+        try:
+            query = _SIGNALS.get(exit_code, "")
+            self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}{query}")
+        except (Failure, Unreachable) as error:
+            early = not accepted and isinstance(error, Failure) and error.code == "workflow_not_running"
+            told = "had not begun, and will not" if early else f"was not stopped: {error}"
+            self._context.out.note(f"note: {self.name} {told}")
+            return accepted
+        return True
+
+    def report(self, client: Client) -> bytes:
+        """What the kernel has of it by now."""
+        assert self.name is not None
+        return client.get(f"/runs/{quoted(self.id or self.name)}")
+
+    def _open(self, request: Mapping[str, object]) -> Stream:
+        return self._context.started_kernel().stream("/run", request, key=new_key())
+
+    def _ended_report(self, client: Client | None) -> str | None:
+        """The report, if the run is over."""
+        assert client is not None
+        try:
+            body = self.report(client)
+        except Unreachable:
+            return None
+        return None if json.loads(body)["status"] == "running" else body.decode()
+
+    def _note(self, event: ServerEvent) -> None:
+        self._last_id = event.id or self._last_id
+        if event.type == "accepted":
+            accepted = json.loads(event.data)
+            self.name, self.id = str(accepted["run"]), accepted.get("id")
+            self._last_id = str(accepted.get("seq", ""))

@@ -1,0 +1,76 @@
+"""Asking a person whether files may do what they would: once, where somebody is there to answer (decisions, Trust).
+
+A request that the kernel refused as untrusted is sent again with the digests of exactly what was shown: where the
+files changed in between, it is refused again.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from interface.cli.context import Context
+from interface.cli.output import escape, one_line
+from interface.discovery import URL
+from interface.failure import Failure
+
+if TYPE_CHECKING:
+    from interface.cli.output import Screen
+
+T = TypeVar("T")
+Request = Mapping[str, object]
+
+_INDENT: Final = "    "
+
+
+def with_trust(context: Context, request: Request, ask: Callable[[Request], T]) -> T:
+    """What ``ask`` answers to ``request``; refused as untrusted, it is asked again with what a person agrees to.
+
+    Raises what ``ask`` raises; the refusal where nobody agrees, or nobody is there.
+    """
+    agreed: frozenset[str] = frozenset()
+    while True:
+        try:
+            return ask({**request, "agree": sorted(agreed)} if agreed else request)
+        except Failure as refused:
+            wanted = {str(want["digest"]) for want in refused.wants}
+            if refused.code != "untrusted" or not wanted or wanted <= agreed or not can_ask(context):
+                raise
+            if not _agrees(context, refused):
+                raise
+            agreed |= wanted
+
+
+def can_ask(context: Context) -> bool:
+    """Whether a person can read a question and answer it."""
+    return not context.out.unattended and context.stdin.isatty() and context.out.is_terminal
+
+
+def _agrees(context: Context, refused: Failure) -> bool:
+    """Show what is wanted, and ask. What is to be kept is written before anything is done with it."""
+    local = not context.environ.get(URL)  # the state of a kernel that is named there may be elsewhere
+    context.out.note("The project's files are not trusted yet. They would:")
+    for want in refused.wants:
+        context.out.notes(unit_lines(want, context.out.error_screen))
+    keep = ", a = yes, and keep it until they change" if local else ""
+    context.out.ask(f"Go on? [y = this time{keep}, N] ")
+    answer = context.stdin.readline().strip().lower()
+    if local and answer in {"a", "always"}:
+        from interface.trust_file import TrustFile  # noqa: PLC0415  (most commands keep nothing)
+
+        TrustFile(context.project).keep(refused.wants, context.clock.wall())
+        return True
+    return answer in {"y", "yes"}
+
+
+def unit_lines(want: Mapping[str, Any], screen: "Screen") -> list[str]:
+    """One unit: whose it is, and everything it demands, each as it is written; what is new of it is marked."""
+    before: list[str] = list(want.get("before", ()))
+    changed = " (changed since it was trusted)" if before else ""
+    head = f"  {one_line(str(want['subject']))}{changed}, digest {str(want['digest'])[:12]}"
+    return [screen.style(head, "bold"), *(line for one in want["demands"] for line in _demand(str(one), before))]
+
+
+def _demand(demand: str, before: list[str]) -> list[str]:
+    """Every line of it is indented: none can pass for a line of ours."""
+    mark = "  + " if before and demand not in before else _INDENT
+    first, *rest = escape(demand).split("\n")
+    return [f"{mark}{first}", *(f"{_INDENT}  {line}" for line in rest)]

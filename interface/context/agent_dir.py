@@ -1,0 +1,157 @@
+"""Where an agent is: its file, and the directory of its personal context, which stays inside the project (CF12)."""
+
+import os
+from typing import Final, NamedTuple, cast
+
+from interface.context.safe_dir import Folder, Unusable
+from interface.failure import Failure
+from interface.yaml_reading import NotYaml, read
+from protocol.agent_layout import (
+    AGENT_SUFFIX,
+    AGENTS,
+    GIT_IGNORE,
+    IGNORED,
+    MARK,
+    agent_file,
+    default_dir,
+    dir_fault,
+    mark_text,
+    marked_for,
+)
+from protocol.names import NameRejected, check_name
+
+KEY: Final = "context.dir"
+
+
+class AgentDir(NamedTuple):
+    """An agent of a project. ``file`` and ``directory`` are as seen from ``root``; the directory may not be there."""
+
+    root: str
+    name: str
+    file: str
+    directory: str
+
+
+def agent_name(text: str) -> str:
+    """``text`` as the name of an agent. Raises Failure (usage), which says the rule."""
+    try:
+        return check_name(text)
+    except NameRejected as error:
+        raise Failure("usage", str(error)) from error
+
+
+def find_agent(root: str, name: str) -> AgentDir:
+    """The agent ``name`` that has a file in ``.agents/``.
+
+    Raises Failure: usage (no name), unknown_agent, bad_definition (the file cannot be read, or its context.dir).
+    """
+    path = agent_file(agent_name(name))
+    try:
+        with open_agents(root) as folder:
+            text = folder.read(f"{name}{AGENT_SUFFIX}")
+    except FileNotFoundError:
+        raise Failure("unknown_agent", f"there is no agent {name!r}: {path} is not there", _known(root, name)) from None
+    except OSError as error:
+        raise Failure("bad_definition", str(error)) from error
+    return AgentDir(root, name, path, _directory(text, name))
+
+
+def open_agents(root: str, *, make: bool = False) -> Folder:
+    """The folder ``.agents`` of the project. Raises OSError; Unusable where it leads outside."""
+    path = os.path.join(root, AGENTS)
+    if make:
+        os.makedirs(path, exist_ok=True)
+    if not _is_inside(os.path.realpath(path), root):
+        raise Unusable(f"{AGENTS} leads outside the project")
+    return Folder.open(path, AGENTS)
+
+
+def open_context(place: AgentDir, *, make: bool = False) -> Folder:
+    """The context directory; with ``make`` it is made, and marked as ours.
+
+    Raises FileNotFoundError where there is none; Failure (bad_definition) where it cannot be the agent's.
+    """
+    path = os.path.join(place.root, place.directory)
+    real = os.path.realpath(path)
+    fault = "leads outside the project"
+    if not _is_inside(real, place.root) or (fault := dir_fault(os.path.relpath(real, place.root), place.name) or ""):
+        raise Failure("bad_definition", f"{place.file}: {KEY} {place.directory!r} {fault}")
+    made = make and _make(real)
+    folder = Folder.open(real, place.directory)
+    if made:
+        folder.write(GIT_IGNORE, IGNORED)
+        folder.write(MARK, mark_text(place.name))
+    owner = _owner(folder, place)
+    if owner != place.name and os.path.exists(os.path.join(place.root, agent_file(owner))):
+        folder.close()
+        raise Failure("bad_definition", f"{place.file}: {KEY} {place.directory!r} is {owner}'s", "give each its own")
+    return folder
+
+
+def unwritable(place: AgentDir, error: OSError) -> Failure:
+    """What could not be changed in the context directory, and why."""
+    if isinstance(error, Unusable):
+        return Failure("failed", str(error))
+    return Failure("failed", f"{place.directory} cannot be written: {error.strerror or error}")
+
+
+def is_marked(place: AgentDir) -> bool:
+    """Whether the context directory is there, and was made for this agent."""
+    try:
+        with open_context(place) as folder:
+            folder.read(MARK)
+            return _owner(folder, place) == place.name
+    except (OSError, Failure):
+        return False
+
+
+def _owner(folder: Folder, place: AgentDir) -> str:
+    """Whose mark a directory has; one at its agent's own place, or without a mark, is nobody else's."""
+    if os.path.normpath(place.directory) == default_dir(place.name):
+        return place.name
+    try:
+        return marked_for(folder.read(MARK))
+    except OSError:
+        return place.name
+
+
+def _make(path: str) -> bool:
+    """Make a directory. Returns whether it was not there before."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _directory(text: str, name: str) -> str:
+    """What the file says of ``context.dir``, else the default."""
+    try:
+        data = read(text)
+    except NotYaml as error:
+        raise Failure("bad_definition", f"{agent_file(name)} is no YAML: {error}", "mend it: awk validate") from error
+    context = cast("dict[str, object]", data).get("context") if isinstance(data, dict) else None
+    said = cast("dict[str, object]", context).get("dir", default_dir(name)) if isinstance(context, dict) else None
+    if said is None and not isinstance(context, dict):
+        return default_dir(name)
+    fault = dir_fault(said, name) if isinstance(said, str) else "is not a path"
+    if fault is not None or not isinstance(said, str):
+        raise Failure("bad_definition", f"{agent_file(name)}: {KEY} {str(said)[:200]!r} {fault}")
+    return os.path.normpath(said)
+
+
+def _is_inside(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _known(root: str, name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  (10 ms, for mistakes only)
+
+    try:
+        with open_agents(root) as folder:
+            names = [found.removesuffix(AGENT_SUFFIX) for found in folder.names(AGENT_SUFFIX)]
+    except OSError:
+        names = []
+    close = get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]}?" if close else f"agents here: {', '.join(names[:20]) or 'none'}"

@@ -1,0 +1,87 @@
+"""Waits until instructions have ended or only a person can let them go on, whatever happens to the kernel meanwhile.
+
+Level-triggered: their state is asked for after every connect and every ping; events only make it quicker.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from interface.event_follow import CONNECTED, Follower
+from interface.failure import Unreachable
+from interface.sse import PING, ServerEvent
+
+ENDED: Final = frozenset({"done", "incomplete", "failed", "dead", "cancelled"})
+"""As protocol.instruction.ENDED, which costs msgspec."""
+
+TURNS: Final = frozenset({"instruction.ended", "instruction.queued", "agent.changed", "approval.requested"})
+"""Events after which an instruction may have ended, or come to where only a person can help."""
+
+Result = dict[str, Any]
+"""One protocol.api.InstructionResult, as JSON."""
+
+
+def _silent(_event: ServerEvent) -> None:
+    pass
+
+
+class InstructionWait:
+    """The results of ``ids``, as they come in; ``results`` is good at any time, also after Expired.
+
+    ``attended``: somebody is there who may approve a call, so that is waited for as long as it may be given.
+    ``tell`` hears every event of work that is still waited for.
+    """
+
+    def __init__(
+        self, ids: Sequence[str], *, attended: bool = False, tell: Callable[[ServerEvent], None] = _silent
+    ) -> None:
+        self._ids = tuple(ids)
+        self._attended = attended
+        self._told = tell
+        self._ended: dict[str, Result] = {}
+
+    @property
+    def results(self) -> list[Result]:
+        """Those that go on no more by themselves, in the order of the ids."""
+        return [self._ended[name] for name in self._ids if name in self._ended]
+
+    @property
+    def open(self) -> list[str]:
+        """The others."""
+        return [name for name in self._ids if name not in self._ended]
+
+    def wait(self, follower: Follower) -> None:
+        """Until all have ended. Raises what the follower raises."""
+        for event in follower:
+            if event in (CONNECTED, PING) or event.type == "agent.changed":
+                self._ask(follower, self.open)
+            elif event.type in TURNS:
+                self._tell(event)
+                name = str(json.loads(event.data).get("instruction"))
+                self._ask(follower, [name] if name in self.open else [])
+            if not self.open:
+                return
+
+    def _tell(self, event: ServerEvent) -> None:
+        if str(json.loads(event.data).get("instruction")) in self.open:
+            self._told(event)
+
+    def _ask(self, follower: Follower, names: Sequence[str]) -> None:
+        assert follower.client is not None
+        for name in names:
+            try:
+                info = json.loads(follower.client.get(f"/instructions/{name}"))
+            except Unreachable:
+                return  # the stream breaks too, and the next connect asks again
+            asks = info.get("waits_for") == "approval" and not self._attended
+            held = info.get("standing") == "person" or (info.get("standing") == "time" and asks)
+            if held or info["status"] in ENDED:
+                self._ended[name] = {
+                    "instruction_id": name,
+                    **{key: info[key] for key in ("agent", "status", "text", "usage")},
+                    "cause": info.get("cause"),
+                    "waits_for": None,
+                    "unasked": info.get("unasked"),
+                    "attempts": info.get("tried", 0),
+                    **({"status": "waiting", "waits_for": info.get("waits_for")} if held else {}),
+                }

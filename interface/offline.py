@@ -1,0 +1,133 @@
+"""What the kernel's loader says of agents, without a kernel: who there is, and whether a text would be one.
+
+Asks the kernel's loader what files mean, without a kernel: ``kernel.inspect`` in a process of its own.
+
+It reads files and answers with one JSON document; what it refuses becomes a Failure, and so does its death.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from interface.failure import Failure, Place
+
+SECONDS: Final = 60.0
+"""How long it may take; it needs a fraction of one."""
+_TAIL_LINES: Final = 5
+_NOT_INHERITED: Final = ("PYTHON", "LD_", "DYLD_")
+"""Prefixes of variables that would steer its interpreter and its libraries."""
+
+
+def ask(
+    environ: Mapping[str, str] | None, verb: str, *words: str, given: bytes = b"", seconds: float = SECONDS
+) -> bytes:
+    """The document that ``verb`` answers ``words`` with; ``given`` is what it reads.
+
+    ``environ`` matters only for what says whether keys are set. Raises Failure.
+    """
+    done = _run(environ, (verb, *_texts(words)), given, seconds)
+    document = done.stdout
+    if document.startswith(b'{"schema":"awk/error'):
+        raise failure_of(json.loads(document))
+    if done.returncode not in (0, 78) or not document:
+        raise _died(done)
+    return document
+
+
+def failure_of(document: Mapping[str, Any]) -> Failure:
+    """A document of what was refused, as the Failure that it is."""
+    places = [place_of(error) for error in document.get("errors", ())]
+    return Failure(str(document["code"]), str(document["detail"]), document.get("hint"), places=places)
+
+
+def place_of(error: Mapping[str, Any]) -> Place:
+    """One mistake of a document."""
+    return Place(
+        path=str(error["path"]),
+        line=int(error["line"]),
+        column=int(error["column"]),
+        where=str(error["where"]),
+        message=str(error["message"]),
+        hint=error.get("hint"),
+        source=str(error.get("source", "")),
+    )
+
+
+def mistakes(root: str, files: Sequence[str]) -> tuple[Place, ...]:
+    """What is wrong with ``files`` of the project at ``root``; nothing where nobody can tell."""
+    try:
+        document = json.loads(ask(None, "validate", "--project", root, "--cwd", root, "--", *files))
+    except Failure:
+        return ()
+    return tuple(place_of(error) for file in document["files"] for error in file["errors"])
+
+
+def mistake(place: Place) -> Failure:
+    """One mistake by itself, in the words in which a start would be refused for it."""
+    text = f"{place.where}: {place.message}" if place.where else place.message
+    return Failure("bad_definition", text, places=[place])
+
+
+def _run(
+    environ: Mapping[str, str] | None, words: Sequence[str], given: bytes, seconds: float
+) -> "subprocess.CompletedProcess[bytes]":
+    variables = environ or {}
+    kept = {name: value for name, value in variables.items() if not name.startswith(_NOT_INHERITED)}
+    argv = [sys.executable, "-I", "-m", "kernel.inspect", *words]
+    try:
+        return subprocess.run(argv, env=kept, input=given, capture_output=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired as error:
+        text = f"the loader did not answer within {seconds:.0f} s"
+        raise Failure("failed", text, "is the machine very busy, or the project on a slow disk?") from error
+
+
+def _texts(words: Sequence[str]) -> Sequence[str]:
+    """``words`` as they are. Raises Failure (usage) for one that is no text."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise Failure("usage", f"{word!a} is not UTF-8 text") from error
+    return words
+
+
+def _died(done: "subprocess.CompletedProcess[bytes]") -> Failure:
+    how = f"with exit code {done.returncode}" if done.returncode >= 0 else f"by signal {-done.returncode}"
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()[-_TAIL_LINES:]
+    said = "".join(f"\n  | {line}" for line in lines)
+    return Failure("failed", f"the loader ended {how} and no answer{said}", "nothing was changed; try again")
+
+
+def agent_list(root: str) -> bytes:
+    """The agents of the project (protocol.api.AgentList). Raises Failure."""
+    return ask(None, "agents", "--project", root)
+
+
+def agent_info(environ: Mapping[str, str], root: str, name: str) -> bytes:
+    """One agent of the project (protocol.api.AgentInfo), as a kernel with ``environ`` would have it.
+
+    Raises Failure (unknown_agent, bad_definition).
+    """
+    return ask(environ, "agent", "--project", root, "--", name)
+
+
+def workflows_with(root: str, name: str) -> tuple[str, ...]:
+    """The files of those workflows that refer to the agent ``name``. Raises Failure."""
+    return tuple(json.loads(ask(None, "uses", "--project", root, "--", name))["workflows"])
+
+
+def backend_list(environ: Mapping[str, str]) -> bytes:
+    """What can run an agent, as far as ``environ`` says where it is (protocol.api.BackendList). Raises Failure."""
+    return ask(environ, "backends")
+
+
+def check_text(root: str, name: str, text: str, *, new: bool = False) -> tuple[Place, ...]:
+    """What would be wrong if ``text`` were the file of the agent ``name``. Raises Failure where it cannot be judged.
+
+    ``new``: there must be no agent of that name (already_exists).
+    """
+    flags = ["--new"] if new else []
+    answer = ask(None, "judge", "--project", root, *flags, "--", name, given=text.encode())
+    return tuple(place_of(error) for file in json.loads(answer)["files"] for error in file["errors"])

@@ -1,0 +1,195 @@
+"""What an agent brings along from files of the project: its program, skills, MCP servers, tools; and what that demands.
+
+Read anew for every attempt, once: what is judged is what is used.
+"""
+
+import hashlib
+import os
+import shlex
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from kernel.agents.mcp_servers import servers_of
+from kernel.agents.skills import FoundSkill, home_skills, skills_of
+from kernel.source.diagnostics import BadDefinition
+from kernel.source.files import FileMissing, read_bytes
+from protocol.agent import AgentDefinition, McpServer
+from protocol.backends import EXEC
+from protocol.project import ProjectDefinition
+from protocol.tools import ProjectTool, Skill, placeholders
+
+SKILLS: Final = "skills"
+"""The word in ``tools:``."""
+MAX_PROGRAM_BYTES: Final = 64 * 1024 * 1024
+MAX_VALUE: Final = 140
+"""Characters of a variable's value that are shown."""
+SHORT: Final = 16
+"""Characters of a digest that are shown."""
+
+
+class AgentResources(NamedTuple):
+    """What an agent brings along. ``demands`` is what of it needs trust, verbatim.
+
+    ``pinned`` has every file of the project that a command names, as it is named there, and the SHA-256 of its content;
+    ABSENT for a word that may name one, and names none yet: what comes there later was trusted by nobody.
+    """
+
+    servers: Mapping[str, McpServer] = MappingProxyType({})
+    tools: Mapping[str, ProjectTool] = MappingProxyType({})
+    skills: tuple[Skill, ...] = ()
+    demands: tuple[str, ...] = ()
+    pinned: Mapping[str, str] = MappingProxyType({})
+
+
+ABSENT: Final = ""
+KEYS: Final = frozenset({"skills", "mcp_servers"})
+"""Keys that name files. What is said of one is of the key; what is said of anything else is of the file named."""
+NOTHING: Final = AgentResources()
+
+
+def resources_of(definition: AgentDefinition, project: ProjectDefinition) -> bool:
+    """Whether there is anything to be read at all. Reads nothing."""
+    program = definition.backend == EXEC and definition.command
+    if program or definition.mcp_servers or definition.skills or SKILLS in definition.tools:
+        return True
+    return any(name in project.tools for name in definition.tools)
+
+
+def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> AgentResources:
+    """What ``definition`` brings along now. Blocks while it is read; may be called in a thread.
+
+    Raises BadDefinition for a file that is wrong, or gone.
+    """
+    if not resources_of(definition, project):
+        return NOTHING
+    tools = {name: project.tools[name] for name in definition.tools if name in project.tools}
+    program = definition.command if definition.backend == EXEC else ()
+    servers = servers_of(definition.mcp_servers, root)
+    skills = skills_of(definition.skills, root) if definition.skills else ()
+    if SKILLS in definition.tools and not definition.skills:
+        skills = home_skills(root)
+    commands = [tool.command for tool in tools.values() if tool.mock is None and tool.command]
+    commands += [(server.command or "", *server.args) for server in servers.values()]
+    commands += [program] if program else []
+    pinned = _pinned(commands, root)
+    found = (
+        *_of_program(program, pinned),
+        *_of_tools(tools, pinned),
+        *_of_servers(servers, pinned),
+        *_of_skills(skills),
+    )
+    return AgentResources(
+        servers=servers,
+        tools=tools,
+        skills=tuple(one.skill for one in skills),
+        demands=tuple(f"{definition.name} {demand}" for demand in found),
+        pinned=pinned,
+    )
+
+
+def matches_digest(path: Path, digest: str) -> bool:
+    """Whether ``path`` holds what ``digest`` is of; of ABSENT, whether nothing is there. Blocks while it is read."""
+    if digest == ABSENT:
+        return not os.path.lexists(path)
+    try:
+        return _sha256(read_bytes(path, path.name, MAX_PROGRAM_BYTES)) == digest
+    except (BadDefinition, FileMissing, OSError):
+        return False
+
+
+def _of_program(command: tuple[str, ...], pinned: Mapping[str, str]) -> Iterator[str]:
+    if command:
+        yield f"is run by: {_shown(command, pinned)}"
+
+
+def _of_tools(tools: Mapping[str, ProjectTool], pinned: Mapping[str, str]) -> Iterator[str]:
+    for name, tool in tools.items():
+        if tool.mock is None:
+            unasked = ", always unasked" if tool.read_only else ""
+            yield f"runs, as its tool {name}{unasked}: {_shown(tool.command, pinned)}"
+
+
+def _of_servers(servers: Mapping[str, McpServer], pinned: Mapping[str, str]) -> Iterator[str]:
+    for name, server in servers.items():
+        if server.url is None:
+            words = (server.command or "", *server.args)
+            yield f"runs the MCP server {name}: {_shown(words, pinned)}{_with(server.env, _value)}"
+        else:
+            yield f"sends what it likes to the MCP server {name} at {server.url}{_with(server.headers, _secret)}"
+
+
+def _of_skills(skills: Iterable[FoundSkill]) -> Iterator[str]:
+    for one in skills:
+        yield f"reads the skill {one.skill.name} in {one.path}, content sha256:{one.digest}"
+
+
+def _with(values: Mapping[str, str], show: Callable[[str], str]) -> str:
+    """Names, with what they are set to: variables of the user's by name."""
+    said = [f"{name}={value if '${' in value else show(value)}" for name, value in values.items()]
+    return f", with {', '.join(said)}" if said else ""
+
+
+def _value(value: str) -> str:
+    """As it is; of a long one its beginning, and the digest of all."""
+    cut = "" if len(value) <= MAX_VALUE else f"... ({_secret(value)})"
+    return f"{shlex.quote(value[:MAX_VALUE])}{cut}"
+
+
+def _secret(value: str) -> str:
+    """By its digest: most headers that are written out are keys."""
+    return _short(_sha256(value.encode()))
+
+
+def _shown(words: Iterable[str], pinned: Mapping[str, str]) -> str:
+    """A command line, with the digest of every file of the project in it: another content is another program."""
+    given = tuple(words)
+    files = "".join(f" ({word}: {_short(pinned[word])})" for word in given if pinned.get(word))
+    return f"{shlex.join(given)}{files}"
+
+
+def _pinned(commands: Iterable[Sequence[str]], root: Path) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for program, *arguments in commands:
+        digest = _digest_of_file(program, root)
+        if digest or (digest == ABSENT and os.sep in program):  # else it is looked for on the PATH
+            found[program] = digest
+        digests = ((word, _digest_of_file(word, root)) for word in arguments)
+        found |= {word: digest for word, digest in digests if digest is not None}
+    return found
+
+
+def _digest_of_file(word: str, root: Path) -> str | None:
+    """That of the file of the project which ``word`` names; None where it cannot name one. Raises BadDefinition."""
+    if not word or word.startswith(("-", "~")) or "\0" in word or placeholders((word,)):
+        return None
+    real_root = os.path.realpath(root)
+    real = os.path.realpath(os.path.join(real_root, word))
+    if os.path.commonpath([real_root, real]) != real_root:
+        return None  # no file of the project
+    try:
+        found = os.stat(real)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return _content(real, word, (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino))
+    except (FileNotFoundError, NotADirectoryError, FileMissing):
+        return ABSENT
+    except OSError:
+        return None  # no name of a file: most of such words are a line for a shell
+
+
+@lru_cache(maxsize=256)
+def _content(path: str, shown: str, _signature: tuple[int, ...]) -> str:
+    """The digest of a file. It is asked for with each message and each attempt, and may be of a large program."""
+    return _sha256(read_bytes(Path(path), shown, MAX_PROGRAM_BYTES))
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _short(digest: str) -> str:
+    return f"sha256:{digest[:SHORT]}"

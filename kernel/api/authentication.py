@@ -1,0 +1,70 @@
+"""Who asks: the person who holds the project's token, or one attempt of an agent. Only the bearer token tells.
+
+No other field of a request is ever believed (promise P6): not X-Agent-Id, not a session id, not the body. Nothing
+is remembered between requests, so a token is worthless the moment its attempt ends.
+"""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import Final
+
+from kernel.api.asgi import Fields
+from kernel.store import attempts
+from kernel.store.attempts import Identity
+from kernel.store.reader import Reader
+from protocol.errors import Refused
+
+ADMIN_NAME: Final = "admin"
+"""The holder of the project's token, as idempotency keys of the REST API and shares of what is scarce name it."""
+
+_SCHEME: Final = b"bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """The holder of the project's token: the command line, and what it is given to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A running attempt, as its token says."""
+
+    identity: Identity
+
+
+Principal = Admin | Worker
+ADMIN: Final = Admin()
+
+
+def holder_of(principal: Principal) -> str:
+    """Who holds the token, as one word: ``admin``, or the attempt (``i7-2``)."""
+    if isinstance(principal, Admin):
+        return ADMIN_NAME
+    return f"{principal.identity.instruction}-{principal.identity.epoch}"
+
+
+class Authenticator:
+    """Tells principals by their tokens. ``token`` is the admin's; those of attempts are in the store, hashed."""
+
+    def __init__(self, *, token: str, reader: Reader) -> None:
+        self._digest = hashlib.sha256(token.encode()).digest()
+        self._reader = reader
+
+    def identify(self, fields: Fields) -> Principal:
+        """Whose token the request carries. Raises Refused (unauthorized, stale_attempt).
+
+        What is compared are digests, so the time it takes says nothing about the token.
+        """
+        field = fields.get(b"authorization", b"")
+        if field[: len(_SCHEME)].lower() != _SCHEME:
+            raise Refused("unauthorized", "a bearer token is required", hint="see AGENT_WORKER_TOKEN and daemon.json")
+        digest = hashlib.sha256(field[len(_SCHEME) :].strip()).digest()
+        if hmac.compare_digest(digest, self._digest):
+            return ADMIN
+        identity = self._reader.now(attempts.identify, digest)
+        if identity is None:
+            raise Refused("unauthorized", "the bearer token is not known here")
+        if not identity.live:
+            raise Refused("stale_attempt", "this token belonged to an attempt that has ended")
+        return Worker(identity)

@@ -1,0 +1,131 @@
+"""From bytes to an answer: decode what the route asks for, call its handler, encode what it gives or refuses."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import msgspec
+import trio
+
+from kernel.api.asgi import Fields
+from kernel.api.authentication import ADMIN_NAME
+from kernel.api.context import Services
+from kernel.api.http.route import Request, Route, Stream
+from kernel.api.responses import Response, json_reply, problem_reply, refusal_of
+from kernel.fault_injection import fault_point
+from kernel.store.idempotency import RequestKey
+from protocol.api.messages import SendRequest
+from protocol.api.runs import RunRequest
+from protocol.errors import Refused
+from protocol.ndjson import reject_duplicate_keys
+
+ASKED: Final = "agent_worker.asked"
+"""Key of the ASGI scope under which the front leaves header fields and body for Quart."""
+KEY_LIMIT: Final = 200
+QUERY_FIELDS: Final = 32
+_NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class _Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a route is asked that asks for nothing: ``{}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawRequest:
+    """A request as it came: header fields, query string, whole body, variables of the path."""
+
+    fields: Fields
+    query_string: bytes
+    body: bytes
+    args: Mapping[str, str] = field(default_factory=lambda: _NO_ARGS)
+    client_port: int = 0
+    """Where it came from on our own machine; 0: not known."""
+
+
+async def dispatch(services: Services, route: Route, asked: RawRequest) -> Response | Stream:
+    """What ``route`` answers. Never raises but by cancellation: refusals and failures are answers too."""
+    try:
+        if route.method != "GET" and services.stopping():
+            raise Refused("stopping", "the kernel is stopping: it takes nothing new")
+        call = _decode(route, asked)
+        if route.people_only or _vouches(call.body):
+            await _check_person(services, asked)
+        result = await route.handler(services, call)
+    except Exception as error:  # noqa: BLE001 - the boundary: a handler that fails is answered
+        return problem_reply(refusal_of(error))
+    if route.method != "GET":
+        fault_point("api.answer")
+    if isinstance(result, msgspec.Struct):
+        return json_reply(result, route.status)
+    return result
+
+
+def _vouches(body: object) -> bool:
+    """Whether what is said makes a person answer for what will be run. (Other routes that can are for people alone.)"""
+    match body:
+        case SendRequest():
+            return body.trust or bool(body.agree)
+        case RunRequest(workflow=None, trust=False, agree=(), approve=None):
+            return False  # a message, as above
+        case RunRequest():
+            return True
+        case _:
+            return False
+
+
+async def _check_person(services: Services, asked: RawRequest) -> None:
+    """Raises Refused where a process of ours asks, whatever token it has. Takes ten milliseconds."""
+    if await trio.to_thread.run_sync(services.runs_client, asked.client_port):
+        raise Refused("forbidden", "this is for people: it was asked by a process that an agent started")
+
+
+def _decode(route: Route, asked: RawRequest) -> Request[Any]:
+    fields = asked.fields
+    body: msgspec.Struct | None = None
+    if route.asks is not None and route.body_optional and not asked.body:
+        body = route.asks()
+    elif route.asks is not None:
+        check_json(fields.get(b"content-type", b""))
+        body = _decoder(route.asks).decode(asked.body)
+        reject_duplicate_keys(asked.body)
+    elif asked.body and route.method != "GET":
+        _decoder(_Nothing).decode(asked.body)  # what nobody reads was meant to do something
+    return Request(
+        body=body,
+        args=asked.args,
+        query=_query(asked.query_string) if asked.query_string else _NO_ARGS,
+        last_event_id=fields[b"last-event-id"].decode("latin-1") if b"last-event-id" in fields else None,
+        request_key=_request_key(fields.get(b"idempotency-key"), route, asked) if route.method == "POST" else None,
+    )
+
+
+def check_json(content_type: bytes) -> None:
+    """Raise Refused unless the body is said to be JSON: a page can send every other type without asking first."""
+    if content_type.partition(b";")[0].strip().lower() != b"application/json":
+        raise Refused("unsupported_media_type", "the body must be application/json", hint="set Content-Type")
+
+
+@cache
+def _decoder(asks: type[msgspec.Struct]) -> msgspec.json.Decoder[msgspec.Struct]:
+    return msgspec.json.Decoder(asks)
+
+
+def _query(query_string: bytes) -> Mapping[str, str]:
+    try:
+        return dict(parse_qsl(query_string.decode("ascii"), keep_blank_values=True, max_num_fields=QUERY_FIELDS))
+    except ValueError as error:
+        raise Refused("bad_request", f"the query string cannot be read: {error}") from error
+
+
+def _request_key(key: bytes | None, route: Route, asked: RawRequest) -> RequestKey | None:
+    """The idempotency key, bound to the route and the body: the same key for something else is an error."""
+    if key is None:
+        return None
+    if not key or len(key) > KEY_LIMIT or not key.isascii():
+        raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
+    what = hashlib.sha256(b"%s %s\0%s" % (route.method.encode(), route.path.encode(), asked.body)).digest()
+    return RequestKey(ADMIN_NAME, key.decode(), what)

@@ -1,0 +1,225 @@
+"""The channel of the space an agent works in: say something, read what was said.
+
+What gets in an agent's way, said to the people who run it.
+
+An agent's inbox in the space it works in: what reached it and is not handled yet.
+
+A question to a colleague: asked here, and answered in the asker's conversation once the colleague has ended.
+
+Who works in the space.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from kernel.api.context import Services
+from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.rule.draft import Draft
+from kernel.store import agents, messages, run_outcomes
+from kernel.store.feedback import add_feedback
+from kernel.store.messages import acknowledge
+from kernel.store.page import Page
+from kernel.store.transitions.append import append
+from protocol.api.messages import InboxRow
+from protocol.errors import Refused
+from protocol.instruction import LARGEST
+from protocol.message import Message
+from protocol.names import message_id, number_of, place_of
+
+READ_LIMIT = 200
+
+
+class ChannelSendArguments(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of channel_send."""
+
+    message: Annotated[str, msgspec.Meta(min_length=1, description="What to say. @name wakes a colleague.")]
+
+
+class ChannelSendResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of it. ``not_woken`` were mentioned over the limit, or for another reason not woken."""
+
+    message_id: str
+    instruction_ids: tuple[str, ...]
+    not_woken: tuple[str, ...]
+
+
+class ChannelReadArguments(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of channel_read."""
+
+    since: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Only the first after this seq.")] | None = None
+    before: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Only the newest before this seq.")] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=READ_LIMIT, description="At most this many, the newest.")] = 50
+
+
+class ChannelReadResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of a space, oldest first, of ``total``.
+
+    ``next`` goes into ``since`` if that was given, else ``before``; null: that is all.
+    """
+
+    space: str
+    messages: tuple[Message, ...]
+    total: int
+    next: int | None
+
+
+async def channel_send(services: Services, caller: Caller, asked: ChannelSendArguments) -> ChannelSendResult:
+    """Append to the channel as the caller. A repeated call of the same key adds nothing."""
+    identity = caller.identity
+    draft = Draft(kind="said", space=identity.space, sender=identity.name, text=asked.message, author=caller.author)
+    appended = await services.writer.commit(append, draft, call_key=caller.call_key)
+    return ChannelSendResult(
+        message_id=appended.message_id, instruction_ids=appended.instruction_ids, not_woken=appended.not_woken
+    )
+
+
+async def channel_read(services: Services, caller: Caller, asked: ChannelReadArguments) -> ChannelReadResult:
+    """The newest messages of the channel, those ``before`` one, or the first after ``since``."""
+    if asked.since is not None and asked.before is not None:
+        raise Refused("bad_request", "since and before exclude each other")
+    space = caller.identity.space
+    if not services.reader.now(run_outcomes.expected_in, space).has_channel:
+        text = f"{place_of(space)} has no channel: its agents do not hear each other"
+        raise Refused("not_a_participant", text, "what is for you is in my_inbox")
+    said = messages.Said(space)
+    found = await services.reader.read(messages.page, said, asked.limit, since=asked.since, before=asked.before)
+    following = None if found.next is None else int(found.next)
+    return ChannelReadResult(space=place_of(space), messages=found.messages, total=found.total, next=following)
+
+
+LIMIT: Final = 20_000
+"""Characters."""
+
+
+class FeedbackSubmitArguments(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of feedback_submit."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=LIMIT, description="What was in your way, and when.")]
+
+
+class FeedbackSubmitResult(msgspec.Struct, frozen=True, kw_only=True):
+    """It is kept."""
+
+    id: str
+
+
+async def feedback_submit(services: Services, caller: Caller, asked: FeedbackSubmitArguments) -> FeedbackSubmitResult:
+    """Keep it. A repeated call of the same key adds nothing."""
+    row = await services.writer.commit(add_feedback, asked.text, caller.author, call_key=caller.call_key)
+    return FeedbackSubmitResult(id=row.id)
+
+
+class MyInboxArguments(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of my_inbox."""
+
+    after: (
+        Annotated[str, msgspec.Meta(description="Only what came after this message_id: next of an answer.")] | None
+    ) = None
+
+
+class MyInboxResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Deliveries that are not handled, oldest first, of ``total``. ``next`` goes into ``after``; null: that is all."""
+
+    deliveries: tuple[InboxRow, ...]
+    total: int
+    next: str | None
+
+
+class MyInboxAckArguments(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of my_inbox_ack."""
+
+    ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=200, description="message_id of what you handled")]
+
+
+class MyInboxAckResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Those that were open until now."""
+
+    acknowledged: tuple[str, ...]
+
+
+async def my_inbox(services: Services, caller: Caller, asked: MyInboxArguments) -> MyInboxResult:
+    """What waits for the caller in its space."""
+    identity = caller.identity
+    page = Page(messages.DELIVERIES_LIMIT, 0 if asked.after is None else _seq(asked.after))
+    found = services.reader.now(messages.inbox, identity.agent, identity.space, page.limit + 1, page.after or 0)
+    rows, following = page.cut(found, lambda row: row.message_id)
+    total = services.reader.now(messages.count, identity.agent, identity.space)
+    return MyInboxResult(deliveries=rows, total=total, next=following)
+
+
+async def my_inbox_ack(services: Services, caller: Caller, asked: MyInboxAckArguments) -> MyInboxAckResult:
+    """Mark exactly these as handled. Ids of others, or unknown ones, change nothing."""
+    acked = await services.writer.commit(acknowledge, caller.author, [_seq(text) for text in asked.ids])
+    return MyInboxAckResult(acknowledged=tuple(message_id(seq) for seq in acked))
+
+
+def _seq(text: str) -> int:
+    seq = number_of(text, "m")
+    if seq is None:
+        raise Refused("bad_request", f"{text[:40]!r} is not the id of a message", hint="ids look like m17")
+    return seq
+
+
+class AskAgentArguments(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of ask_agent."""
+
+    agent: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="Whom: a name of team_members.")]
+    query: Annotated[str, msgspec.Meta(min_length=1, description="All they need to know. It wakes nobody else.")]
+
+
+class AskAgentResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Who was asked, and the instruction it became. The answer is not in here."""
+
+    agent: str
+    instruction_id: str
+    message_id: str
+    note: str
+
+
+async def ask_agent(services: Services, caller: Caller, asked: AskAgentArguments) -> AskAgentResult:
+    """Give a colleague the question as work of their own. A repeated call of the same key asks nobody again."""
+    identity = caller.identity
+    name = asked.agent.removeprefix("@").lower()
+    draft = Draft(
+        kind="said",
+        space=identity.space,
+        sender=identity.name,
+        text=asked.query,
+        to=(name,),
+        mentions=(),
+        author=caller.author,
+        asks=True,
+    )
+    appended = await services.writer.commit(append, draft, call_key=caller.call_key)
+    (instruction,) = appended.instruction_ids
+    note = f"{name} is asked; the answer, or why there is none, follows as the next message to you"
+    return AskAgentResult(agent=name, instruction_id=instruction, message_id=appended.message_id, note=note)
+
+
+class TeamMembersArguments(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of team_members."""
+
+    include_status: bool = False
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One colleague. ``state`` is there when it was asked for."""
+
+    name: str
+    state: str | None = None
+
+
+class TeamMembersResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The members of a space, by name."""
+
+    space: str
+    members: tuple[Member, ...]
+
+
+async def team_members(services: Services, caller: Caller, asked: TeamMembersArguments) -> TeamMembersResult:
+    """The colleagues in the caller's space, the caller among them."""
+    space = caller.identity.space
+    rows = services.reader.now(agents.members, space)
+    found = tuple(Member(name=row.name, state=row.state if asked.include_status else None) for row in rows)
+    return TeamMembersResult(space=place_of(space), members=found)

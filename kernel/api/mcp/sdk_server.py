@@ -1,0 +1,66 @@
+"""Our tools on the MCP SDK's low-level server: every revision and every corner of the protocol is the SDK's.
+
+Importing this takes more than half a second: only the endpoint does, when a request needs it.
+"""
+
+from typing import Any
+
+import mcp_types as types
+import msgspec
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
+from kernel.api.mcp.calls import Answer, ToolDispatcher, call_key, find
+from kernel.api.mcp.fast_path import CALL_KEY, IDENTITY, INSTRUCTIONS, LISTED, NAME, listed
+from kernel.api.mcp.tool import Caller
+from kernel.store.attempts import Identity
+from protocol.tools import OFFERED_TO
+from protocol.version import VERSION
+
+Context = ServerRequestContext[Any, Any]
+
+
+def build_manager(calls: ToolDispatcher) -> StreamableHTTPSessionManager:
+    """The SDK's way of serving, without sessions. Enter its ``run`` before the first request."""
+    return StreamableHTTPSessionManager(build_server(calls), stateless=True, json_response=True)
+
+
+def build_server(calls: ToolDispatcher) -> "Server[Any]":
+    """A server of all tools. Who asks is in the scope of each request, and nowhere else."""
+    tools = {tool["name"]: types.Tool.model_validate(tool) for tool in LISTED}
+    schemas = {name: tool.input_schema for name, tool in tools.items()}
+
+    async def list_tools(context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        asked = listed(context.request.headers.get(OFFERED_TO))  # type: ignore[union-attr]
+        shown = [tools[tool["name"]] for tool in asked]
+        return types.ListToolsResult(tools=shown, ttl_ms=0, cache_scope="private")
+
+    async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = find(params.name)
+        if tool is None:
+            raise MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {params.name[:100]}")
+        identity: Identity = context.request.scope[IDENTITY]  # type: ignore[union-attr]
+        caller = Caller(identity, call_key((context.meta or {}).get(CALL_KEY)))
+        return _result(await calls.call(tool, caller, params.arguments or {}))
+
+    server: Server[Any] = Server(
+        NAME,
+        version=VERSION,
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        get_tool_input_schema=schemas.get,
+    )
+    server.middleware.clear()
+    return server
+
+
+def _result(answer: Answer) -> types.CallToolResult:
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=answer.text)],
+        structured_content=None if answer.words else msgspec.json.decode(answer.body),
+        is_error=answer.is_error,
+    )

@@ -1,0 +1,189 @@
+"""Votes in the workspace: put something to the vote, vote, see how it stands, take it back."""
+
+from typing import Annotated
+
+import msgspec
+
+from kernel.api.context import Services
+from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.rule.draft import ProposalTerms
+from kernel.store import voting
+from kernel.store.transitions.voting import Cancelled, Proposed, Voted, cancel_ballot, create, vote
+from protocol.errors import Refused
+from protocol.names import place_of
+from protocol.voting import (
+    DESCRIPTION_LIMIT,
+    LONGEST_SECONDS,
+    REASON_LIMIT,
+    SHORTEST_SECONDS,
+    TITLE_LIMIT,
+    USUAL_SECONDS,
+    BallotInfo,
+    BallotType,
+    Option,
+    Resolution,
+)
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="The id of the proposal: p1, ...")]
+Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT, description="Why; everybody reads it.")]
+
+
+class ProposalCreateArguments(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of team_proposal_create."""
+
+    type: Annotated[
+        BallotType,
+        msgspec.Meta(
+            description="election: of a member; decision: between options; approval: yes or no; "
+            "assignment: everybody takes one of the options."
+        ),
+    ]
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_LIMIT, description="What is voted on.")]
+    description: Annotated[str, msgspec.Meta(max_length=DESCRIPTION_LIMIT, description="All one needs to vote.")] = ""
+    options: Annotated[
+        tuple[Option, ...],
+        msgspec.Meta(description="Of a decision or an assignment. An election is between the members."),
+    ] = ()
+    resolution: Annotated[
+        Resolution,
+        msgspec.Meta(
+            description="plurality: most votes win; majority: more than half; unanimous: all alike. quorum: so many "
+            "members have to vote, all unless given. tie_breaker: without one nobody wins a tie."
+        ),
+    ] = Resolution()
+    binding: Annotated[bool, msgspec.Meta(description="Only of the approval that decides over your workflow.")] = False
+    timeout_seconds: (
+        Annotated[
+            float,
+            msgspec.Meta(
+                ge=SHORTEST_SECONDS,
+                le=LONGEST_SECONDS,
+                description=f"It ends then in any case: after {USUAL_SECONDS:g} unless given.",
+            ),
+        ]
+        | None
+    ) = None
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="A name for it; unset: p1, p2, ...")] | (
+        None
+    ) = None
+
+
+class VoteArguments(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of team_vote."""
+
+    proposal: Name
+    choice: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="The id of an option.")]
+    reason: Reason = ""
+
+
+class ProposalStatusArguments(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of team_proposal_status."""
+
+    proposal: Annotated[Name, msgspec.Meta(description="Its id; unset: all that are open.")] | None = None
+
+
+class ProposalCancelArguments(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of team_proposal_cancel."""
+
+    proposal: Name
+    reason: Reason = ""
+
+
+class ProposalCreateResult(msgspec.Struct, frozen=True, kw_only=True):
+    """It is put to the vote."""
+
+    proposal: BallotInfo
+    message_id: str
+    note: str
+
+
+class VoteResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How it stands with this vote. ``again``: the same vote was there before, and nothing was changed."""
+
+    proposal: BallotInfo
+    again: bool
+    message_id: str
+    """Of the vote; empty where it was there before."""
+    note: str
+
+
+class ProposalStatusResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What is put to the vote in a space."""
+
+    space: str
+    proposals: tuple[BallotInfo, ...]
+
+
+class ProposalCancelResult(msgspec.Struct, frozen=True, kw_only=True):
+    """It is cancelled."""
+
+    proposal: BallotInfo
+    message_id: str
+
+
+async def team_proposal_create(
+    services: Services, caller: Caller, asked: ProposalCreateArguments
+) -> ProposalCreateResult:
+    """Put something to the vote of all members. A repeated call of the same key adds nothing."""
+    ballot = ProposalTerms(
+        type=asked.type,
+        title=asked.title,
+        name=asked.id,
+        description=asked.description,
+        options=asked.options,
+        resolution=asked.resolution,
+        binding=asked.binding,
+        timeout_ms=None if asked.timeout_seconds is None else round(asked.timeout_seconds * 1000),
+    )
+    space = caller.identity.space
+    put: Proposed = await services.writer.commit(
+        create, space, ballot, author=caller.author, call_key=caller.call_key, salt=services.salt()
+    )
+    others = [name for name in put.ballot.electors if name != caller.identity.name]
+    asks = f"{', '.join(others)} are asked to vote; " if others else ""
+    own = "vote yourself too, with team_vote. " if caller.identity.name in put.ballot.electors else ""
+    note = f"{asks}{own}You are woken with what comes of it"
+    return ProposalCreateResult(proposal=put.ballot, message_id=put.message_id, note=note)
+
+
+async def team_vote(services: Services, caller: Caller, asked: VoteArguments) -> VoteResult:
+    """Vote as the caller. The same vote again changes nothing, another one is refused."""
+    space = caller.identity.space
+    voted: Voted = await services.writer.commit(
+        vote, space, asked.proposal, asked.choice, asked.reason, author=caller.author, call_key=caller.call_key
+    )
+    return VoteResult(proposal=voted.ballot, again=voted.again, message_id=voted.message_id, note=_note(voted.ballot))
+
+
+async def team_proposal_status(
+    services: Services, caller: Caller, asked: ProposalStatusArguments
+) -> ProposalStatusResult:
+    """One ballot, or all that are open."""
+    space = caller.identity.space
+    if asked.proposal is None:
+        found = services.reader.now(voting.in_space, space, open_only=True)
+        return ProposalStatusResult(space=place_of(space), proposals=found)
+    one = services.reader.now(voting.one, space, asked.proposal)
+    if one is None:
+        hint = "without an id team_proposal_status shows what is open"
+        raise Refused("not_found", f"there is no proposal {asked.proposal!r} in {place_of(space)}", hint)
+    return ProposalStatusResult(space=place_of(space), proposals=(one,))
+
+
+async def team_proposal_cancel(
+    services: Services, caller: Caller, asked: ProposalCancelArguments
+) -> ProposalCancelResult:
+    """Cancel what the caller put to the vote."""
+    space = caller.identity.space
+    cancelled: Cancelled = await services.writer.commit(
+        cancel_ballot, space, asked.proposal, asked.reason, author=caller.author, call_key=caller.call_key
+    )
+    return ProposalCancelResult(proposal=cancelled.ballot, message_id=cancelled.message_id)
+
+
+def _note(ballot: BallotInfo) -> str:
+    if ballot.state != "open":
+        return f"it is {ballot.state}: {f'{ballot.winner} wins' if ballot.winner else 'see counts'}"
+    if ballot.tied:
+        return f"a tie between {', '.join(ballot.tied)}: {ballot.creator} decides with another team_vote"
+    return f"votes so far: {len(ballot.votes)}; still to come: {', '.join(ballot.missing)}"

@@ -1,0 +1,136 @@
+"""Refusals as problem+json (RFC 9457): one mapping for every route and for what never reached one.
+
+One answer to one request, complete and in memory, and how it goes out.
+"""
+
+import logging
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from kernel.agents.trust import Untrusted
+from kernel.api.asgi import Receive, Send
+from kernel.source.diagnostics import BadDefinition
+from kernel.store.errors import StorageFailed
+from protocol.api.problem import Problem
+from protocol.errors import Refused
+from protocol.ndjson import DuplicateKey
+from protocol.text import encode_json
+
+JSON: Final = b"application/json"
+PROBLEM: Final = b"application/problem+json"
+
+COMMON: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+"""On every answer. There are no CORS headers, on purpose (promise P17)."""
+
+LINGER_BYTES: Final = 16 * 1024 * 1024
+LINGER_SECONDS: Final = 2.0
+"""How much of an unread body, and for how long, is thrown away, so that the client gets to read why it was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """Status, body and the headers beyond the common ones."""
+
+    status: int
+    body: bytes
+    content_type: bytes = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def json_reply(value: Any, status: int = 200) -> Response:
+    """``value`` (a Struct, or plain JSON data) as JSON."""
+    return Response(status, encode_json(value))
+
+
+def head_of(reply: Response) -> list[tuple[bytes, bytes]]:
+    """All header fields of ``reply``."""
+    return [
+        (b"content-type", reply.content_type),
+        (b"content-length", b"%d" % len(reply.body)),
+        *COMMON,
+        *reply.headers,
+    ]
+
+
+async def send_reply(reply: Response, send: Send) -> None:
+    """Send ``reply`` and end the response."""
+    await send({"type": "http.response.start", "status": reply.status, "headers": head_of(reply)})
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+async def send_and_drain(reply: Response, receive: Receive, send: Send) -> None:
+    """Send ``reply`` to a client that may still be sending its body.
+
+    Closing on unread bytes makes TCP reset the connection, and the client would never see the answer.
+    """
+    await send({"type": "http.response.start", "status": reply.status, "headers": head_of(reply)})
+    await send({"type": "http.response.body", "body": reply.body, "more_body": True})
+    drained = 0
+    with trio.move_on_after(LINGER_SECONDS):
+        while drained < LINGER_BYTES:
+            message = await receive()
+            drained += len(message.get("body", b""))
+            if not message.get("more_body", False):
+                break
+    await send({"type": "http.response.body", "body": b""})
+
+
+logger = logging.getLogger(__name__)
+
+INTERNAL: Final = Refused(
+    "internal", "the kernel failed to answer; nothing was changed", hint="see `awk logs` and report it"
+)
+
+_KNOWN: Final[tuple[tuple[type[Exception], Refused], ...]] = (
+    (UnicodeError, Refused("bad_request", "the body has text that is not Unicode (UTF-8, no lone surrogates)")),
+    (RecursionError, Refused("bad_request", "the body is nested too deeply")),
+    (
+        StorageFailed,
+        Refused(
+            "storage_failed",
+            "the kernel cannot write to its database any more, and ends",
+            "the end of kernel.log says why",
+        ),
+    ),
+)
+
+
+def problem_of(refused: Refused) -> Problem:
+    """The document that says why a request was refused."""
+    status = refused.meaning.http_status
+    return Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        code=refused.code,
+        detail=refused.text,
+        hint=refused.hint,
+        errors=refused.errors if isinstance(refused, BadDefinition) else (),
+        wants=refused.wants if isinstance(refused, Untrusted) else (),
+    )
+
+
+def problem_reply(refused: Refused, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
+    """The answer to a refused request."""
+    problem = problem_of(refused)
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        headers = (*headers, (b"www-authenticate", b"Bearer"))
+    return Response(problem.status, encode_json(problem), PROBLEM, headers)
+
+
+def refusal_of(error: Exception) -> Refused:
+    """The refusal that ``error`` amounts to. What is nobody's mistake but ours is logged and becomes ``internal``."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, msgspec.ValidationError | DuplicateKey):
+        return Refused("bad_request", f"the body does not fit: {error}")
+    if isinstance(error, msgspec.DecodeError):
+        return Refused("bad_request", f"the body is not JSON: {error}")
+    known = next((refused for kind, refused in _KNOWN if isinstance(error, kind)), None)
+    if known is not None:
+        return known
+    logger.error("request.failed", exc_info=error)
+    return INTERNAL

@@ -1,0 +1,210 @@
+"""Serves REST, SSE and MCP on one listening socket, from the first request to an end that is always bounded.
+
+The connections that are open: accepted, served in a task each, counted by who holds their token, and cut.
+
+Log lines that anybody who can connect can cause: one each, and few of them in a minute (promise P10).
+"""
+
+import errno
+import logging
+import resource
+import socket
+from functools import partial
+from typing import Final
+
+import trio
+from hypercorn.config import Config
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.utils import wrap_app
+
+from kernel.api.authentication import ADMIN_NAME, Authenticator
+from kernel.api.connection import Connection
+from kernel.api.context import Services
+from kernel.api.entry import ApiApp, OriginGuard
+from kernel.api.http.events import goodbye
+from kernel.api.lazy_app import LazyQuart
+from kernel.api.mcp.calls import ToolDispatcher
+from kernel.api.mcp.endpoint import Endpoint
+from kernel.policy.connections import STRANGER, Shares, gives_way, shares
+
+LINES: Final = 10
+SECONDS: Final = 60.0
+"""LINES in so long; what came beyond is counted, and the count goes with the next line."""
+
+
+class Complaints:
+    """One for all connections of a server."""
+
+    def __init__(self) -> None:
+        self._since = -SECONDS
+        self._lines = 0
+        self._unsaid = 0
+
+    def say(self, event: str, why: object) -> None:
+        """Log ``event`` with ``why``, which may hold what a client sent, or only count it."""
+        now = trio.current_time()
+        if now - self._since >= SECONDS:
+            self._since, self._lines = now, 0
+        if self._lines >= LINES:
+            self._unsaid += 1
+            return
+        self._lines += 1
+        unsaid, self._unsaid = self._unsaid, 0
+        logger.warning("%s %a%s", event, why, f" ({unsaid} more like this were not logged)" if unsaid else "")
+
+
+logger = logging.getLogger(__name__)
+
+KEEP_ALIVE_SECONDS: Final = 75.0
+HEADERS_LIMIT_BYTES: Final = 64 * 1024
+EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+EXHAUSTED_SECONDS: Final = 0.1
+"""What we wait before we accept again where there was nothing left to accept with."""
+
+
+class HttpServer:
+    """Serves connections to ``front``; ``limits`` bounds how many there are at once."""
+
+    def __init__(self, front: ApiApp, limits: Shares) -> None:
+        self._limits = limits
+        self._config = _hypercorn()
+        self._context = WorkerContext(None)
+        self._app = wrap_app(front, self._config.wsgi_max_body_size, "asgi")  # type: ignore[arg-type]
+        self._open: dict[str, dict[Connection, None]] = {}
+        """By holder of the token, oldest first."""
+        self._holder: dict[Connection, str] = {}
+        self._emptied = trio.Event()
+        self._complaints = Complaints()
+
+    async def accept(self, listener: trio.SocketListener, serving: trio.Nursery) -> None:
+        """Serve whoever connects in tasks of ``serving``, until cancelled."""
+        async with listener:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except OSError as error:
+                    if error.errno not in EXHAUSTED:
+                        raise
+                    self._complaints.say("connections.exhausted", error.strerror)
+                    self._give_way(STRANGER)
+                    await trio.sleep(EXHAUSTED_SECONDS)
+                else:
+                    serving.start_soon(self.serve, stream)
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Serve one connection to its end. What goes wrong in it stays in it."""
+        complain = partial(self._complaints.say, "request.malformed")
+        connection = Connection(self._app, self._config, self._context, stream, self._asked_by, complain)
+        self._put(connection, STRANGER)
+        try:
+            await connection.run()
+        except Exception:
+            logger.exception("connection.failed")
+        finally:
+            self._take_out(connection)
+            if not self._holder:
+                self._emptied.set()
+
+    async def empty(self, grace_seconds: float) -> None:
+        """Have everybody leave: the idle at once, the others when answered, for ``grace_seconds`` at most."""
+        await self._context.terminated.set()
+        for connection in tuple(self._holder):
+            connection.leave()
+        self._emptied = trio.Event()
+        with trio.move_on_after(grace_seconds):
+            while self._holder:
+                await self._emptied.wait()
+
+    def cut(self) -> None:
+        """Close every connection that is left, whatever it is doing."""
+        for connection in tuple(self._holder):
+            connection.abort()
+
+    def _asked_by(self, connection: Connection, holder: str) -> None:
+        if self._holder.get(connection, holder) != holder:
+            self._take_out(connection)
+            self._put(connection, holder)
+
+    def _put(self, connection: Connection, holder: str) -> None:
+        self._holder[connection] = holder
+        self._open.setdefault(holder, {})[connection] = None
+        counts = {one: len(connections) for one, connections in self._open.items()}
+        over = gives_way(counts, self._limits, ADMIN_NAME)
+        if over is not None:
+            self._give_way(over)
+
+    def _take_out(self, connection: Connection) -> None:
+        holder = self._holder.pop(connection, None)
+        if holder is not None:
+            theirs = self._open[holder]
+            del theirs[connection]
+            if not theirs:
+                del self._open[holder]
+
+    def _give_way(self, holder: str) -> None:
+        """Close the oldest connection of ``holder``; of those with a token, if it can be, one without a request."""
+        theirs = self._open.get(holder, {})
+        oldest = next((one for one in theirs if one.idle or holder == STRANGER), next(iter(theirs), None))
+        if oldest is not None:
+            self._take_out(oldest)
+            oldest.abort()
+
+
+def _hypercorn() -> Config:
+    config = Config()
+    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    config.keep_alive_max_requests = 10**9
+    config.h11_max_incomplete_size = HEADERS_LIMIT_BYTES
+    config.include_server_header = False
+    config.accesslog = None
+    config.errorlog = logging.getLogger("kernel.api.hypercorn")
+    return config
+
+
+GRACE_SECONDS: Final = 2.0
+"""What requests under way get when the server stops, before their connections are cut."""
+CALLS_GRACE_SECONDS: Final = 1.0
+"""What MCP calls get of it, before we answer in their place."""
+
+
+async def serve(
+    services: Services,
+    listener: socket.socket,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve on ``listener`` (bound and listening, taken over) until ``services.closing`` is set.
+
+    Returns within GRACE_SECONDS of that. Cancellation: connections are cut at once.
+    """
+    calls = ToolDispatcher(services)
+    endpoint = Endpoint(calls, services.reached)
+    front = ApiApp(
+        gate=OriginGuard(authorities(listener)),
+        doorman=Authenticator(token=services.token, reader=services.reader),
+        services=services,
+        mcp=endpoint,
+        rest=LazyQuart(services),
+    )
+    hall = HttpServer(front, shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+    async with endpoint.run(), trio.open_nursery() as serving:
+        try:
+            async with trio.open_nursery() as accepting:
+                door = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
+                accepting.start_soon(hall.accept, door, serving)
+                task_status.started()
+                await services.closing.wait()
+                accepting.cancel_scope.cancel()
+            services.feed.live(goodbye(services.now_ms()))
+            serving.start_soon(calls.fail_after, CALLS_GRACE_SECONDS)
+            await hall.empty(GRACE_SECONDS)
+            serving.cancel_scope.cancel()
+        finally:
+            hall.cut()
+
+
+def authorities(listener: socket.socket) -> frozenset[str]:
+    """What a request may name as its Host: this address, and localhost, with exactly this port."""
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return frozenset({f"{shown}:{port}", f"localhost:{port}"})

@@ -1,0 +1,98 @@
+"""``run --dry-run``: what would start, with nothing run, asked or written."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.providers import CauseError, calls_models, resolve, route
+from kernel.workflows.checkouts import Checkout
+from kernel.workflows.load import LoadedWorkflow, load_workflow
+from kernel.workflows.members import Member
+from kernel.workflows.params import parse_params
+from kernel.workflows.prepare import StartAsked, check_asked, credential_faults, workflow_demands
+from kernel.workflows.templates import expand
+from kernel.workflows.variables import ENV, FOLDER, environment_names, start_values
+from kernel.workflows.workspace import workplace
+from protocol.budget import RunBudget
+from protocol.errors import Refused
+from protocol.inspection import Plan, PlannedMember, PlannedStep
+from protocol.names import NameRejected, check_tag, workflow_space
+from protocol.target import find_mentions
+
+
+class _Known(dict[str, str]):
+    """Values of variables. One that is not known before something runs stays as it was written."""
+
+    def __missing__(self, name: str) -> str:
+        return f"${{{{ {name} }}}}"
+
+
+def plan(
+    root: Path,
+    workflow: str,
+    tag: str,
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    checkout: Checkout | None = None,
+    *,
+    max_usd: float | None = None,
+    exit_from: str | None = None,
+) -> Plan:
+    """What a run of ``workflow`` with the parameters ``words`` would start. ``checkout``: what it was fetched as.
+
+    ``max_usd`` and ``exit_from`` are checked as they would be: it is refused what the run would be for its files' sake.
+    Says which variables of ``environ`` are missing, and never what they hold. Raises Refused, BadDefinition.
+    """
+    try:
+        check_tag(tag)
+    except NameRejected as error:
+        raise Refused("bad_request", str(error)) from error
+    loaded = load_workflow(Catalog(root), workflow, checkout=checkout)
+    definition = loaded.definition
+    terms = definition.verdict_terms
+    params = parse_params(definition.params, words)
+    check_asked(loaded, StartAsked(workflow, tag=tag, mode="run", budget=RunBudget(usd=max_usd), exit_from=exit_from))
+    names = environment_names(definition)
+    written = _Known()
+    unknown = {name: written[f"{ENV}{name}"] for name in names}
+    folder = workplace(definition, tag, loaded.project).folder
+    place = {} if folder is None else {FOLDER: str(loaded.root / folder)}
+    values = _Known(start_values(definition, tag, params, unknown) | dict(loaded.source) | place)
+    steps = tuple(
+        PlannedStep(shell=expand(step.shell, values), bind=step.bind, timeout_seconds=step.timeout)
+        for step in definition.setup
+    )
+    unset = [f"${name} is not set" for name in names if name not in environ]
+    mentioned = find_mentions(definition.kickoff or "")
+    return Plan(
+        run=workflow_space(definition.name, tag),
+        path=loaded.path,
+        params=dict(params),
+        members=tuple(_member(one, loaded, environ) for one in loaded.members),
+        setup=steps,
+        kickoff=None if definition.kickoff is None else expand(definition.kickoff, values),
+        wakes=tuple(name for name in mentioned if name in definition.agents),
+        trust=tuple(workflow_demands(loaded)),
+        missing=(*unset, *credential_faults(loaded, environ)),
+        verdict=None if terms is None else terms.id,
+    )
+
+
+def _member(member: Member, loaded: LoadedWorkflow, environ: Mapping[str, str]) -> PlannedMember:
+    definition = member.definition
+    way = route(definition, loaded.project) if calls_models(definition) else None
+    try:
+        resolve(definition, loaded.project, environ)
+        ready = True
+    except CauseError:
+        ready = False
+    return PlannedMember(
+        name=member.name,
+        ref=None if member.ref is None else member.ref.ref,
+        backend=definition.backend,
+        model=definition.model if way is None else f"{way.name}/{way.model}",
+        provider=None if way is None else way.name,
+        base_url=None if way is None else way.base_url,
+        keys=() if way is None else way.keys,
+        ready=ready,
+    )

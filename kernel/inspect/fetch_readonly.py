@@ -1,0 +1,35 @@
+"""Workflows of other repositories for who only wants to look: fetched as a kernel would, and kept where it would.
+
+Nothing of what is fetched is run or believed, and nothing is pinned: that comes with the first run.
+"""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import trio
+
+from kernel.inspect.launcher import launching
+from kernel.workflows.checkouts import Checkout
+from kernel.workflows.remote import Remotes
+from protocol.errors import Refused
+from protocol.remote_ref import is_remote
+
+
+def fetched(root: Path, state: Path | None, asked: str, environ: Mapping[str, str]) -> Checkout | None:
+    """The files that ``asked`` names, in the state directory ``state``; None where it names something of the project.
+
+    Raises Refused (bad_request, fetch_failed), BadDefinition for a lock that is wrong.
+    """
+    if not is_remote(asked):
+        return None
+    if state is None:
+        raise Refused("bad_request", f"{asked[:100]} is not here", "say where to keep it: --state DIR")
+    return trio.run(_fetch, root, state, asked, environ)
+
+
+async def _fetch(root: Path, state: Path, asked: str, environ: Mapping[str, str]) -> Checkout:
+    with tempfile.TemporaryDirectory(prefix="awk-fetch-") as run_dir:
+        async with launching(Path(run_dir), environ) as launcher:
+            remotes = Remotes(state, root, launcher=launcher, environ=environ, own_bin=frozenset())
+            return await remotes.checkout(asked)

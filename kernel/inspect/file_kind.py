@@ -1,0 +1,57 @@
+"""Which sort of definition a file is, and how to name it: by where it lies, else by what it says."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from kernel.agents.catalog import AGENTS
+from kernel.agents.project import PROJECT_FILES
+from kernel.source.diagnostics import BadDefinition
+from kernel.source.files import FileMissing, read_tree
+from kernel.source.yaml_tree import ListNode, MapNode, Node
+from kernel.workflows.find import WORKFLOWS
+from protocol.inspection import Kind
+
+SUFFIXES: Final = (".yaml", ".yml")
+_FOLDERS: Final[dict[str, Kind]] = {AGENTS: "agent", WORKFLOWS: "workflow"}
+_OF_PROJECT: Final = frozenset({"providers", "workflows", "starvation", "retention"})
+
+
+def shown(root: Path, path: Path) -> str:
+    """How to name ``path``: as seen from the project's root where it lies inside, else whole."""
+    real_root, real = os.path.realpath(root), os.path.join(os.path.realpath(path.parent), path.name)
+    return os.path.relpath(real, real_root) if real.startswith(real_root + os.sep) else str(path)
+
+
+def kind_of(root: Path, name: str) -> Kind:
+    """What the file ``name`` (as ``shown``) is."""
+    by_place = place_kind(name)
+    if by_place is not None:
+        return by_place
+    try:
+        node, _ = read_tree(root / name, name)
+    except (BadDefinition, FileMissing):
+        return "agent"
+    return _by_content(node)
+
+
+def place_kind(name: str) -> Kind | None:
+    """What a file at this place of a project is; None where its place does not say."""
+    folder, file = os.path.split(name)
+    if not folder and file in PROJECT_FILES:
+        return "project"
+    return _FOLDERS.get(folder) if file.endswith(SUFFIXES) else None
+
+
+def is_path(asked: str) -> bool:
+    """Whether ``asked`` is a path rather than a name."""
+    return os.sep in asked or asked.endswith(SUFFIXES)
+
+
+def _by_content(node: Node) -> Kind:
+    if not isinstance(node, MapNode):
+        return "agent"
+    keys = {key.text for key, _ in node.entries}
+    if keys & _OF_PROJECT or isinstance(node.get("agents"), ListNode):
+        return "project"
+    return "workflow" if keys & {"agents", "kickoff", "setup", "params"} else "agent"

@@ -1,0 +1,107 @@
+"""What both launchers do alike: directory, pipes, order, and the keeper's first word."""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from kernel.fault_injection import fault_point
+from kernel.procs.attempt_dir import create
+from kernel.procs.directory_pool import DirectoryPool
+from kernel.procs.handle import Handle
+from kernel.procs.keeper_link import KeeperLink
+from kernel.procs.procfs import ProcessId
+from kernel.procs.spec import TRANSIENT, TRANSIENT_NAMES, KeeperLost, PipeEnds, SpawnTransient, Spec, open_pipes
+from protocol.ipc import Exited, Fork, Started
+
+Deliver = Callable[[Fork, PipeEnds], Awaitable[KeeperLink]]
+"""Give the order and the child's ends to a keeper, or to what becomes one. The ends are closed by the caller."""
+
+ANSWER_SECONDS: Final = 60.0
+"""For the first word of a keeper: a zygote that preloads every SDK on a slow machine takes a good part of it."""
+
+TAKE_BACK_SECONDS: Final = 1.0
+"""After a cancellation: for the keeper to end what it may have started. A zygote that still loads will not start it."""
+
+
+async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: DirectoryPool | None = None) -> Handle:
+    """Start what ``spec`` says, in a directory of ``spares`` if there is any. Raises SpawnTransient (nothing is left).
+
+    Cancellation ends what may have been started, and waits up to TAKE_BACK_SECONDS for that.
+    """
+    with ExitStack() as undo:
+        try:
+            cookie = secrets.token_hex(16)
+            directory = create(run_dir, spec.attempt, cookie, spares)
+            undo.callback(directory.remove)
+            ours, theirs = open_pipes()
+        except OSError as error:
+            if error.errno in TRANSIENT:
+                raise SpawnTransient(f"cannot start {spec.attempt}: {error.strerror}") from error
+            raise
+        streams = tuple(map(trio.lowlevel.FdStream, (ours.stdin, ours.stdout, ours.stderr)))
+        for stream in streams:
+            undo.callback(_close_now, stream)
+        order = Fork(
+            attempt=spec.attempt,
+            lock=directory.lock,
+            cookie=cookie,
+            argv=spec.argv,
+            cwd=spec.cwd,
+            env=spec.env,
+            sandbox=spec.sandbox,
+        )
+        fault_point("procs.order")
+        try:
+            link = await deliver(order, theirs)
+            undo.callback(link.close)
+        finally:
+            theirs.close()
+        try:
+            first = await _first_word(link, spec.attempt)
+        except trio.Cancelled:
+            with trio.move_on_after(TAKE_BACK_SECONDS, shield=True):
+                await link.hang_up()
+            raise
+        fault_point("procs.started")
+        undo.pop_all()
+    return Handle(
+        attempt=spec.attempt,
+        cookie=cookie,
+        pid=first.pid if isinstance(first, Started) else 0,
+        keeper_pid=first.keeper if isinstance(first, Started) else 0,
+        processes=_named(first),
+        streams=(streams[0], streams[1], streams[2]),
+        link=link,
+        directory=directory,
+        exited=first if isinstance(first, Exited) else None,
+    )
+
+
+async def _first_word(link: KeeperLink, attempt: str) -> Started | Exited:
+    try:
+        with trio.fail_after(ANSWER_SECONDS):
+            first = await link.receive()
+    except trio.TooSlowError as error:
+        raise SpawnTransient(f"cannot start {attempt}: no answer in {ANSWER_SECONDS:.0f} s") from error
+    if first is None:
+        raise KeeperLost(f"cannot start {attempt}: the keeper went away")
+    if isinstance(first, Exited) and (first.failed or "").partition(":")[0] in TRANSIENT_NAMES:
+        raise SpawnTransient(f"cannot start {attempt}: {first.failed}")
+    return first
+
+
+def _named(first: Started | Exited) -> tuple[ProcessId, ...]:
+    """Child and keeper, as the keeper itself names them; where there is no /proc, nobody could find them again."""
+    if isinstance(first, Exited):
+        return ()
+    named = (first.pid, first.pid_since), (first.keeper, first.keeper_since)
+    return tuple(ProcessId(pid, since) for pid, since in named if since)
+
+
+def _close_now(stream: trio.lowlevel.FdStream) -> None:
+    """Close without a checkpoint: this runs while an exception or a cancellation is on its way."""
+    stream.close()

@@ -1,0 +1,20 @@
+"""A proposal: logic as data. The kinds it listens to, and a pure decision."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernel.rule.draft import Fact
+from kernel.rule.effects import Effect
+from kernel.rule.view import View
+from protocol.message import MessageKind
+
+Decide = Callable[[Fact, View], tuple[Effect, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. ``decide`` may ask the view and must not change anything."""
+
+    name: str
+    kinds: frozenset[MessageKind]
+    decide: Decide

@@ -1,0 +1,168 @@
+"""A failure is told once, in the space the work came from, as the system's words and never the agent's.
+
+What a schedule wakes fails again and again while its cause lasts: that is told the first time only.
+
+What an agent says when its work is done becomes a reply in the space the work came from.
+
+Who hears a message, and who is woken by it.
+
+A message without a direct addressee and without a mention wakes nobody. Nobody wakes itself. Where a limit of the
+workflow holds, whoever would be woken gets the work all the same, but it waits until somebody continues the workflow.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from kernel.rule.assignment import (
+    assign,
+    check_recipient,
+    continues,
+    limit_reached,
+    limited,
+    no_channel,
+    not_running,
+    refusal,
+)
+from kernel.rule.draft import Draft, Fact, InstructionOutcome
+from kernel.rule.effects import Append, Deliver, Effect, Refuse
+from kernel.rule.rule import Rule
+from kernel.rule.view import View, Workspace
+from protocol.instruction import Status, WaitReason
+from protocol.message import SYSTEM, TEXT_LIMIT_BYTES, USER
+from protocol.names import AgentKey, AgentName, is_personal, place_of, split_space
+from protocol.target import find_mentions, limit_mentions
+
+NOTICES: Final[Mapping[Status, str]] = MappingProxyType(
+    {
+        "failed": "failed and is not tried again",
+        "dead": "was given up after its last attempt",
+        "incomplete": "stopped before it was complete",
+    }
+)
+"""How each end reads. One that is not listed is not announced."""
+
+
+def decide_failure(fact: Fact, view: View) -> tuple[Effect, ...]:
+    """Append the notice: who, which instruction, class and cause."""
+    outcome = fact.payload
+    if not isinstance(outcome, InstructionOutcome) or outcome.status not in NOTICES or _told(fact, outcome, view):
+        return ()
+    why = ": ".join(part for part in (outcome.error_class, outcome.cause) if part) or "cause unknown"
+    text = f"{outcome.instruction} of {fact.sender} {NOTICES[outcome.status]} ({why})"
+    return (Append(Draft(kind="system", space=fact.space, sender=SYSTEM, text=text)),)
+
+
+def _told(fact: Fact, outcome: InstructionOutcome, view: View) -> bool:
+    """Whether the wakeup before this one failed for the same cause."""
+    if fact.cause is None or outcome.cause is None:
+        return False
+    before = view.wakeup_before(fact.cause)
+    return before is not None and before.status in NOTICES and before.cause == outcome.cause
+
+
+FAILURE: Final = Rule(name="failure", kinds=frozenset({"done", "failed"}), decide=decide_failure)
+
+
+def decide_reply(fact: Fact, _view: View) -> tuple[Effect, ...]:
+    """Append the reply, unless the agent had nothing to say."""
+    if not isinstance(fact.payload, InstructionOutcome) or not fact.payload.text.strip():
+        return ()
+    return (Append(Draft(kind="reply", space=fact.space, sender=fact.sender, text=fact.payload.text)),)
+
+
+REPLY: Final = Rule(name="reply", kinds=frozenset({"done"}), decide=decide_reply)
+
+
+def decide_mentions(fact: Fact, view: View) -> tuple[Effect, ...]:
+    """Deliver and assign the message, or refuse it."""
+    if fact.kind == "said" and len(fact.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
+        return (_too_large(),)
+    if is_personal(fact.space):
+        return _personal(fact, view)
+    workspace = view.workspace(fact.space)
+    if workspace is None:
+        return (not_running(fact.space),)
+    return _workspace(fact, workspace, view)
+
+
+def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
+    """In a personal space only its agent is woken, and only by the user."""
+    if fact.asks:
+        return (check_recipient(fact.space),)
+    if fact.sender != USER:
+        return ()
+    name = split_space(fact.space)[1]
+    key = AgentKey(name)
+    if not view.agent_exists(key):
+        return (Refuse("unknown_agent", f"there is no agent {name!r}", "awk ls lists the agents"),)
+    return assign(key, name, "immediate", fact.hops, continues=continues(fact, key, view))
+
+
+def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ...]:
+    if fact.speaker is not None and not workspace.has_channel:
+        return () if fact.kind == "reply" else (no_channel(fact.space),)
+    direct: dict[AgentKey, str] = {}
+    for name in fact.to:
+        key = view.member(fact.space, name.lower())
+        if key is None:
+            return (_not_a_participant(name, fact.space, workspace, view),)
+        direct.setdefault(key, name.lower())
+    if fact.asks and (refused := refusal(fact, direct, view)) is not None:
+        return (refused,)
+    named = {key: name for key, name in _mentioned(fact, view).items() if key not in direct}
+    if not direct and not named:
+        return ()
+    woken, over = limit_mentions(named.values())
+    limit = limit_reached(fact, workspace, len(direct) + len(woken))
+    waits_for = None if limit is None else limit.waits_for
+    effects: list[Effect] = []
+    for key, name in direct.items():
+        effects.extend(_address(fact, key, name, view, waits_for))
+    for key, name in named.items():
+        effects.extend(
+            (Deliver(key, AgentName(name)),)
+            if name in over
+            else assign(key, name, "immediate", fact.hops, joins=True, waits_for=waits_for)
+        )
+    return (*effects, *(() if limit is None else limited(fact.space, workspace, limit)))
+
+
+def _address(fact: Fact, key: AgentKey, name: str, view: View, waits_for: WaitReason | None) -> tuple[Effect, ...]:
+    """Work for whom the message is for. One that asks is as urgent as its asker, who can do nothing meanwhile."""
+    if fact.asks:
+        return assign(key, name, "immediate", fact.hops, waits_for=waits_for, asked_by=fact.cause)
+    return assign(key, name, "normal", fact.hops, waits_for=waits_for, continues=continues(fact, key, view))
+
+
+def _mentioned(fact: Fact, view: View) -> dict[AgentKey, str]:
+    """Members mentioned, in order; not the speaker, nor, by its final reply, whom it addressed before or who asked."""
+    names = find_mentions(fact.text) if fact.mentions is None else fact.mentions
+    if not names:
+        return {}
+    silent = {fact.speaker}
+    if fact.kind == "reply" and fact.cause is not None:
+        silent |= {*view.addressed_by(fact.cause), *view.askers(fact.cause)[:1]}
+    found: dict[AgentKey, str] = {}
+    for name in names:
+        key = view.member(fact.space, name.lower())
+        if key is not None and key not in silent:
+            found.setdefault(key, name.lower())
+    return found
+
+
+def _too_large() -> Refuse:
+    hint = "put the text into a file and name that"
+    return Refuse("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", hint)
+
+
+def _not_a_participant(name: str, space: str, workspace: Workspace, view: View) -> Refuse:
+    members = ", ".join(view.member_names(space))
+    return Refuse(
+        "not_a_participant",
+        f"{name!r} is not a member of {place_of(space)} (members: {members})",
+        f"add it under agents: in {workspace.file}",
+    )
+
+
+ROUTING: Final = Rule(name="routing", kinds=frozenset({"kickoff", "said", "reply"}), decide=decide_mentions)

@@ -1,0 +1,151 @@
+"""A schedule that came wakes its agent: in the background, in the workspace it names if that runs, else at home.
+
+Home is the agent's personal space, or the workspace of the workflow whose file has the schedule. A workspace that a
+limit holds is left alone: work nobody asked for must not pile up there.
+
+A workflow's start and end: its row, its members, its kickoff.
+"""
+
+from typing import Final
+
+import msgspec
+
+from kernel.rule.draft import Draft, Fact, WakeupDue, WorkflowStarted, WorkflowStopped
+from kernel.rule.effects import (
+    Append,
+    Assign,
+    Deliver,
+    Effect,
+    EndRun,
+    LimitRun,
+    Refuse,
+    SetMembers,
+    StartRun,
+    WriteRow,
+)
+from kernel.rule.rule import Rule
+from kernel.rule.view import View
+from protocol.message import SYSTEM
+from protocol.names import AgentKey, AgentName, is_personal, place_of, split_space, workflow_space
+from protocol.workflow import RunLimits
+
+
+def decide_wakeup(fact: Fact, view: View) -> tuple[Effect, ...]:
+    """Wake the agent here, or where it would rather be."""
+    due = fact.payload
+    if not isinstance(due, WakeupDue):
+        return ()
+    elsewhere = None if due.workspace is None else _running(due.agent, due.workspace, view)
+    if elsewhere is not None and elsewhere != fact.space:
+        there = WakeupDue(agent=due.agent)
+        return (Append(Draft(kind="due", space=elsewhere, sender=fact.sender, text=fact.text, payload=there)),)
+    if is_personal(fact.space):
+        return _wake(due.agent, split_space(fact.space)[1], fact.hops) if view.agent_exists(due.agent) else ()
+    return _in_workspace(fact, due.agent, view)
+
+
+def _running(agent: AgentKey, wanted: str, view: View) -> str | None:
+    """The space that ``wanted`` means: without a tag any that runs with the agent in it, ``main`` first."""
+    workflow, _, tag = wanted.partition(":")
+    spaces = [seat.space for seat in view.seats(agent, workflow)]
+    return next((space for space in spaces if not tag or place_of(space) == workflow_space(workflow, tag)), None)
+
+
+def _in_workspace(fact: Fact, agent: AgentKey, view: View) -> tuple[Effect, ...]:
+    workspace = view.workspace(fact.space)
+    if workspace is None or workspace.limited:
+        return ()
+    name = next((seat.name for seat in view.seats(agent, workspace.name) if seat.space == fact.space), None)
+    if name is None:
+        return ()
+    if workspace.assigned >= workspace.instructions_limit:
+        target = f"@{workspace.name}:{workspace.tag}"
+        text = (
+            f"the limit of {workspace.instructions_limit} instructions is reached: schedules wake nobody until "
+            f"somebody continues it (awk continue {target})"
+        )
+        notice = Draft(kind="system", space=fact.space, sender=SYSTEM, text=text)
+        return (WriteRow(LimitRun(space=fact.space, by="instructions")), Append(notice))
+    return _wake(agent, name, fact.hops)
+
+
+def _wake(agent: AgentKey, name: str, hops: int) -> tuple[Effect, ...]:
+    return (Assign(agent, AgentName(name), "background", hops), Deliver(agent, AgentName(name)))
+
+
+WAKEUP: Final = Rule(name="wakeup", kinds=frozenset({"due"}), decide=decide_wakeup)
+
+
+class _Limited(msgspec.Struct, frozen=True):
+    limits: RunLimits = RunLimits()
+
+
+_definition: Final = msgspec.json.Decoder(_Limited)
+
+
+def decide_workflow(fact: Fact, view: View) -> tuple[Effect, ...]:
+    """Start or end the workflow of the fact's space; other status messages change nothing."""
+    match fact.payload:
+        case WorkflowStarted() as started:
+            return _begin(fact, started, view)
+        case WorkflowStopped() as stopped:
+            return _end(fact, stopped, view)
+        case _:
+            return ()
+
+
+def _begin(fact: Fact, started: WorkflowStarted, view: View) -> tuple[Effect, ...]:
+    if view.workspace(fact.space) is not None:
+        target = f"@{started.name}:{started.tag}"
+        return (
+            Refuse(
+                "already_running", f"{place_of(fact.space)} is already running", f"stop it first: awk stop {target}"
+            ),
+        )
+    limits = _definition.decode(started.definition).limits
+    begin = StartRun(
+        space=fact.space,
+        name=started.name,
+        tag=started.tag,
+        mode=started.mode,
+        file=started.file,
+        definition=started.definition,
+        params=started.params,
+        vouched=started.vouched,
+        deadline_ms=started.deadline_ms,
+        hops=limits.hops,
+        instructions=limits.instructions,
+        wall_time_ms=started.wall_time_ms,
+        budget_tokens=started.budget.tokens,
+        budget_usd=started.budget.usd,
+        workspace=started.workspace,
+        mirror=started.mirror,
+        bound=started.bound,
+        exit_from=started.exit_from,
+        approval=started.approval,
+        attended=started.attended,
+    )
+    return (WriteRow(begin), WriteRow(SetMembers(space=fact.space, members=started.members)), *_kickoff(fact, started))
+
+
+def _kickoff(fact: Fact, started: WorkflowStarted) -> tuple[Effect, ...]:
+    if not started.kickoff:
+        return ()
+    draft = Draft(
+        kind="kickoff",
+        space=fact.space,
+        sender=SYSTEM,
+        text=started.kickoff,
+        to=started.kickoff_to,
+        mentions=started.kickoff_mentions,
+    )
+    return (Append(draft),)
+
+
+def _end(fact: Fact, stopped: WorkflowStopped, view: View) -> tuple[Effect, ...]:
+    if view.workspace(fact.space) is None:
+        return (Refuse("workflow_not_running", f"{place_of(fact.space)} is not running"),)
+    return (WriteRow(EndRun(space=fact.space, status=stopped.status, exit_code=stopped.exit_code)),)
+
+
+WORKFLOW: Final = Rule(name="workflow", kinds=frozenset({"status"}), decide=decide_workflow)

@@ -1,0 +1,266 @@
+"""Money while it is spent: before every model call, whether there is enough left, and what the call may need reserved.
+
+What was spent is asked of the store; only reservations are kept here, one for each attempt under way. So a kernel
+that dies loses nothing but reservations, and with them the calls they were for.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+import trio
+
+from kernel.agents.prices import NO_PRICE_HINT, Rate, cost_usd, has_usd_limit, rate, script_has_prices
+from kernel.policy.budget import (
+    Account,
+    Allowance,
+    Call,
+    Exhausted,
+    Measure,
+    ScopeName,
+    lasts_ms,
+    next_call,
+    regained_ms,
+)
+from kernel.services.start_frame import CannotStart
+from kernel.store import spending
+from kernel.store.reader import Reader
+from kernel.store.spending import RunMoney, Spent
+from kernel.store.transitions.lease import Leased
+from protocol.agent import AgentDefinition
+from protocol.budget import RunBudget
+from protocol.instruction import Usage
+from protocol.ipc import Start
+
+BYTES_PER_TOKEN: Final = 4
+"""By which a prompt is guessed at before the provider has counted one."""
+_MOCK: Final = "mock"
+_UNPRICED: Final = "it has a limit in USD, and what it has used has no known price"
+
+
+@dataclass(slots=True)
+class _Open:
+    """An attempt under way. ``input_tokens`` is what its next call is guessed to send."""
+
+    leased: Leased
+    definition: AgentDefinition
+    provider: str
+    model: str
+    input_tokens: int
+    opened_ms: int
+    worked_ms: int
+    reserved: Allowance = field(default_factory=lambda: Allowance(None))
+    unpriced: bool = False
+    """It used tokens of which nobody knows the price."""
+
+    @property
+    def mocked(self) -> bool:
+        return self.provider == _MOCK
+
+
+class BudgetEnforcer:
+    """Says of every model call whether it may be made. One for the kernel."""
+
+    def __init__(self, *, reader: Reader, now_ms: Callable[[], int]) -> None:
+        self._reader = reader
+        self._now_ms = now_ms
+        self._open: dict[str, _Open] = {}
+        self._priced = trio.Event()
+        """Set once there is a call that has a price."""
+
+    async def run(self) -> None:
+        """Get the price list ready while the first worker that needs it waits for its model: off everybody's path."""
+        await self._priced.wait()
+        first = next((one for one in self._open.values() if not one.mocked), None)
+        if first is not None:
+            await trio.to_thread.run_sync(rate, first.provider, first.model)
+
+    async def ready(self, leased: Leased, definition: AgentDefinition, start: Start) -> None:
+        """See to it that prices are known where a limit is in USD. The first price takes 0.2 s, in a thread.
+
+        Raises CannotStart (invalid) for a model without a known price. Cancellation: nothing is left behind.
+        """
+        money = self._money(leased)
+        limits = RunBudget() if money is None else RunBudget(usd=money.budget_usd)
+        if not has_usd_limit(definition.budget, limits):
+            return
+        if _provider(start) == _MOCK:
+            known = script_has_prices(definition)
+        else:
+            known = await trio.to_thread.run_sync(rate, _provider(start), start.model) is not None
+        if not known:
+            named = definition.model or definition.backend
+            text = f"a budget in USD needs a price, and none is known for {named}: {NO_PRICE_HINT}"
+            raise CannotStart("invalid", text)
+
+    def open(self, leased: Leased, definition: AgentDefinition, start: Start) -> None:
+        """An attempt begins; ``start`` is what its worker will be told."""
+        self._open[leased.instruction] = _Open(
+            leased=leased,
+            definition=definition,
+            provider=_provider(start),
+            model=start.model,
+            input_tokens=_bytes(start) // BYTES_PER_TOKEN,
+            opened_ms=self._now_ms(),
+            worked_ms=self._reader.now(spending.worked_ms, leased.instruction),
+        )
+        if not self._open[leased.instruction].mocked:
+            self._priced.set()
+
+    def close(self, instruction: str) -> None:
+        """The attempt is over, if there was one: what was reserved for it is free."""
+        self._open.pop(instruction, None)
+
+    def allowance(self, instruction: str) -> Allowance | Exhausted:
+        """Whether the next model call may be made. What was reserved for the last one is given back first."""
+        attempt = self._open[instruction]
+        attempt.reserved = Allowance(None)
+        accounts = tuple(self._accounts(attempt))
+        counts_usd = any(one.measure == "usd" for one in accounts)
+        if counts_usd and attempt.unpriced:
+            return Exhausted("instruction", _UNPRICED, None)
+        decided = next_call(accounts, _call(attempt, counts_usd=counts_usd))
+        if isinstance(decided, Allowance):
+            attempt.reserved = decided
+        return decided
+
+    def priced(self, usage: Usage, instruction: str) -> Usage:
+        """``usage`` with what it cost, as far as that is known; a price that came with it stays."""
+        attempt = self._open.get(instruction)
+        if attempt is None:
+            return usage
+        attempt.input_tokens = usage.tokens
+        if usage.cost_usd is None and not attempt.mocked:
+            usage = msgspec.structs.replace(usage, cost_usd=cost_usd(attempt.provider, attempt.model, usage))
+        attempt.unpriced |= usage.cost_usd is None and attempt.input_tokens > 0
+        return usage
+
+    def seconds_left(self, instruction: str) -> float | None:
+        """How long the attempt may still work before a limit of time is reached; None where there is none."""
+        attempt = self._open[instruction]
+        fixed = (one.limit - one.used for one in self._times(attempt))
+        return min((*fixed, *self._lasting(attempt)), default=None)
+
+    def usd_left(self, instruction: str) -> float | None:
+        """What the attempt may spend yet, with what is reserved for its next call; None where nothing limits it."""
+        accounts = self._accounts(self._open[instruction])
+        return min((one.limit - one.used - one.reserved for one in accounts if one.measure == "usd"), default=None)
+
+    def _accounts(self, attempt: _Open) -> Iterator[Account]:
+        yield from self._times(attempt)
+        yield from self._of_instruction(attempt)
+        yield from self._of_agent(attempt)
+        yield from self._of_run(attempt)
+
+    def _times(self, attempt: _Open) -> Iterator[Account]:
+        now_ms = self._now_ms()
+        own = attempt.definition.budget.instruction.wall_time
+        if own is not None:
+            yield Account("instruction", "seconds", own, (attempt.worked_ms + now_ms - attempt.opened_ms) / 1000)
+        money = self._money(attempt.leased)
+        if money is not None and money.deadline_ms is not None and money.wall_time_ms is not None:
+            used_ms = money.wall_time_ms - (money.deadline_ms - now_ms)
+            yield Account("workflow", "seconds", money.wall_time_ms / 1000, used_ms / 1000)
+
+    def _of_instruction(self, attempt: _Open) -> Iterator[Account]:
+        own = attempt.definition.budget.instruction
+        if own.tokens is None and own.usd is None:
+            return
+        spent = self._reader.now(spending.of_instruction, attempt.leased.instruction)
+        yield from _limits("instruction", own.tokens, own.usd, spent, ())
+
+    def _of_agent(self, attempt: _Open) -> Iterator[Account]:
+        """An agent has one attempt at a time, so nobody else has reserved anything of its budget."""
+        own = attempt.definition.budget
+        if own.tokens is None and own.usd is None and own.wall_time is None:
+            return
+        spent = self._reader.now(spending.of_agent, attempt.leased.agent, self._since_ms(attempt))
+        accounts = list(_limits("agent", own.tokens, own.usd, spent, ()))
+        if own.wall_time is not None:
+            worked_ms = spent.worked_ms + self._live_ms(attempt)
+            accounts.append(Account("agent", "seconds", own.wall_time, worked_ms / 1000))
+        for account in accounts:
+            yield account if account.used < account.limit else self._regained(account, attempt)
+
+    def _regained(self, account: Account, attempt: _Open) -> Account:
+        minutes = self._reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
+        live = Spent(0, 0.0, self._live_ms(attempt))
+        amounts = tuple((end_ms, _AMOUNT[account.measure](one)) for end_ms, one in (*minutes, (self._now_ms(), live)))
+        until_ms = regained_ms(amounts, account.limit, _window_ms(attempt))
+        return Account(account.scope, account.measure, account.limit, account.used, until_ms=until_ms)
+
+    def _lasting(self, attempt: _Open) -> Iterator[float]:
+        """Until its agent has worked too much within the window, from which earlier work goes while it works."""
+        budget = attempt.definition.budget
+        if budget.wall_time is None or budget.wall_time >= budget.window:  # nobody works more than all the time
+            return
+        minutes = self._reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
+        worked = ((end_ms, spent.worked_ms) for end_ms, spent in minutes)
+        limit_ms = round(budget.wall_time * 1000) - self._live_ms(attempt)
+        yield lasts_ms(worked, limit_ms, _window_ms(attempt), self._now_ms()) / 1000
+
+    def _since_ms(self, attempt: _Open) -> int:
+        return self._now_ms() - _window_ms(attempt)
+
+    def _live_ms(self, attempt: _Open) -> int:
+        """How much of what is under way is in its agent's window."""
+        return min(self._now_ms() - attempt.opened_ms, _window_ms(attempt))
+
+    def _of_run(self, attempt: _Open) -> Iterator[Account]:
+        money = self._money(attempt.leased)
+        if money is None or (money.budget_tokens is None and money.budget_usd is None):
+            return
+        others = [
+            one.reserved for one in self._open.values() if one is not attempt and one.leased.run == attempt.leased.run
+        ]
+        scope: ScopeName = "run" if money.mode == "run" else "workflow"
+        spent = Spent(money.spent_tokens, money.spent_usd)
+        yield from _limits(scope, money.budget_tokens, money.budget_usd, spent, others)
+
+    def _money(self, leased: Leased) -> RunMoney | None:
+        return None if leased.run is None else self._reader.now(spending.of_run, leased.run)
+
+
+def _limits(
+    scope: ScopeName, tokens: int | None, usd: float | None, spent: Spent, others: Sequence[Allowance]
+) -> Iterator[Account]:
+    if tokens is not None:
+        yield Account(scope, "tokens", tokens, spent.tokens, sum(one.reserved_tokens for one in others))
+    if usd is not None:
+        yield Account(scope, "usd", usd, spent.usd, sum(one.reserved_usd for one in others))
+
+
+_AMOUNT: Final[Mapping[Measure, Callable[[Spent], float]]] = MappingProxyType(
+    {
+        "tokens": lambda spent: spent.tokens,
+        "usd": lambda spent: spent.usd,
+        "seconds": lambda spent: spent.worked_ms / 1000,
+    }
+)
+
+
+def _window_ms(attempt: _Open) -> int:
+    return round(attempt.definition.budget.window * 1000)
+
+
+def _call(attempt: _Open, *, counts_usd: bool) -> Call:
+    known: Rate | None = rate(attempt.provider, attempt.model) if counts_usd and not attempt.mocked else None
+    return Call(
+        input_tokens=attempt.input_tokens,
+        output_tokens=attempt.definition.max_tokens,
+        input_usd=None if known is None else known.input_usd,
+        output_usd=None if known is None else known.output_usd,
+    )
+
+
+def _provider(start: Start) -> str:
+    """Its name; ``mock`` for all that has no price, whatever it is called."""
+    return _MOCK if start.provider is None or start.provider.dialect == _MOCK else start.provider.name
+
+
+def _bytes(start: Start) -> int:
+    """How much the first call will send, about: what is the kernel's own in it counts little."""
+    said = sum(len(turn.text) for turn in start.messages) + len(start.system) + len(start.message)
+    return said + sum(len(entry.text) + len(bytes(entry.native)) for entry in start.entries)

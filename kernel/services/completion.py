@@ -1,0 +1,272 @@
+"""Books what came of an attempt: closed, or back to its lane, or waiting, as the policies say. One commit each.
+
+An attempt that is no longer its instruction's (cancelled, fenced by a newer epoch) books nothing.
+
+What became of an attempt: from its terminal frame and its exit to one ending. Pure.
+
+Only structured signals count (decisions.md, Failure): a result frame, an error frame, an exit code or signal.
+Exit 0 without a result is a failure of protocol, whatever the worker printed.
+
+Commits that must not be lost because the disk is full or the database is busy: they wait, and so does their work.
+
+Nothing else is retried here: what the rule refuses stays refused (faults SF03, SF11).
+"""
+
+import logging
+import math
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Concatenate, Final, Literal, ParamSpec, TypeVar
+
+import trio
+
+from kernel.policy.circuit_breaker import Endpoint, key_for
+from kernel.policy.retry import Again, Failure, GiveUp, History, Wait, decide, tries_left
+from kernel.store.circuit_breakers import ProviderFailure
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.close import EndStatus, close
+from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.requeue import Requeue, Retried, requeue
+from kernel.store.writer import Writer
+from protocol.agent import Retry
+from protocol.errors import BESIDE_THE_PROVIDER, CLASS_OF_CAUSE, Cause, Refused
+from protocol.instruction import Usage
+from protocol.ipc import Error, Exited, Result
+
+EndedAs = Literal["done", "incomplete", "yielded", "failed", "stopped"]
+"""``stopped``: we ended it; the text says whether it was cancelled or the kernel shuts down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an attempt ended, before policy decides what follows. ``text`` is the reply or the reason."""
+
+    ended_as: EndedAs
+    text: str
+    usage: Usage = Usage()
+    cause: Cause | None = None
+    retry_after_seconds: float | None = None
+    ours: bool = False
+    """Neither worker nor provider went wrong: nobody's restart budget pays for it, and no breaker counts it."""
+
+
+def of_result(result: Result) -> Ending:
+    """The ending a worker reported."""
+    return Ending(result.status, result.text, result.usage, result.cause)
+
+
+def of_error(error: Error) -> Ending:
+    """The ending of a failure the worker could name."""
+    status = f" (HTTP {error.http_status})" if error.http_status is not None else ""
+    ours = error.code in BESIDE_THE_PROVIDER
+    text = f"{error.text}{status}"
+    return Ending("failed", text, cause=error.cause, retry_after_seconds=error.retry_after, ours=ours)
+
+
+def of_exit(exited: Exited) -> Ending:
+    """The ending of a worker that left without a terminal frame."""
+    if exited.failed is not None:
+        return Ending("failed", f"the worker could not be started: {exited.failed}", cause="spawn_permanent")
+    if exited.exceeded is not None:
+        return Ending("failed", f"the worker was ended: {exited.exceeded}", cause="resource")
+    if exited.code == 0:
+        return Ending("failed", "the worker exited with 0 but sent no result", cause="protocol")
+    hint = " (nobody here sent it: perhaps the machine is short of memory)" if _is_foreign_kill(exited) else ""
+    return Ending("failed", f"the worker ended with {describe_exit(exited)} and sent no result{hint}", cause="crash")
+
+
+def _is_foreign_kill(exited: Exited) -> bool:
+    """SIGKILL that we did not send: what the system does to one that takes too much memory (fault PF04)."""
+    return exited.signal == signal.SIGKILL and not exited.killed
+
+
+def of_bug(error: Exception) -> Ending:
+    """The ending of an attempt in which the kernel itself went wrong: a crash, so it is tried once more."""
+    return Ending(
+        "failed",
+        f"the kernel failed in this attempt ({type(error).__name__}); see kernel.log",
+        cause="crash",
+        ours=True,
+    )
+
+
+def describe_exit(exited: Exited) -> str:
+    """``1``, or ``SIGKILL``: how a process table shows an exit."""
+    if exited.signal is None:
+        return str(exited.code) if exited.failed is None else exited.failed
+    try:
+        return signal.Signals(exited.signal).name
+    except ValueError:
+        return f"signal {exited.signal}"
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+PASSING: Final = frozenset({"busy", "storage_full"})
+"""Refusals that say nothing about the job: the same one can pass a moment later."""
+FIRST_PAUSE_SECONDS: Final = 0.1
+LONGEST_PAUSE_SECONDS: Final = 5.0
+
+
+async def commit_with_retry(
+    writer: Writer, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Commit ``job``, however long the store cannot take it. Raises Refused for any other reason.
+
+    Cancellation: the job was committed or it was not; ask the store.
+    """
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return await writer.commit(job, *args, **kwargs)
+        except Refused as refused:
+            if refused.code not in PASSING:
+                raise
+            logger.warning("store.refused %s: trying again in %.1f s", refused.code, pause)
+        await trio.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptResult:
+    """What is known of an attempt beside its ending. ``endpoint`` None: it never learned whom to call."""
+
+    retry: Retry = Retry()
+    endpoint: Endpoint | None = None
+    exited: Exited | None = None
+    stderr: str = ""
+    preempted: bool = False
+
+
+class Completer:
+    """The only way from an ending to the store. ``jitter`` is uniform in [0, 1)."""
+
+    def __init__(self, *, writer: Writer, now_ms: Callable[[], int], jitter: Callable[[], float]) -> None:
+        self._writer = writer
+        self._now_ms = now_ms
+        self._jitter = jitter
+        self._unstarted = 0
+        """Spawns in a row, of whatever work, that failed for want of resources: all of them wait the longer."""
+
+    async def settle(self, leased: Leased, ending: Ending, tried: AttemptResult) -> None:
+        """Book ``ending`` in one transaction. What was taken away meanwhile stays as it is."""
+        try:
+            match ending.ended_as:
+                case "incomplete" if ending.cause == "context_overflow":
+                    await self._after_failure(leased, ending, "context_overflow", tried)
+                case "done" | "incomplete":
+                    await self._close(leased, ending, ending.ended_as, tried)
+                case "yielded" | "stopped":
+                    await self.put_back(leased, _returned(ending, tried))
+                case "failed":
+                    await self._after_failure(leased, ending, ending.cause or "crash", tried)
+        except Refused as refused:
+            if refused.code != "stale_attempt":
+                raise
+            logger.info("attempt.fenced %s", leased.attempt)
+
+    async def put_back(self, leased: Leased, parking: Requeue) -> None:
+        """Back to its place in its lane, or to wait. Raises Refused (stale_attempt)."""
+        await commit_with_retry(self._writer, requeue, leased.instruction, leased.epoch, parking)
+
+    async def _after_failure(self, leased: Leased, ending: Ending, cause: Cause, tried: AttemptResult) -> None:
+        failure = Failure(cause, ending.retry_after_seconds)
+        decision = decide(failure, self._history(leased), tried.retry, self._jitter())
+        self._unstarted = self._unstarted + 1 if cause == "spawn_transient" else 0
+        trip = None if ending.ours else self._trip(failure, tried.endpoint)
+        if isinstance(decision, GiveUp):
+            await self._close(leased, ending, decision.status, tried, trip)
+            return
+        await self.put_back(leased, self._parking(leased, ending, cause, tried, decision, trip))
+
+    def _parking(
+        self,
+        leased: Leased,
+        ending: Ending,
+        cause: Cause,
+        tried: AttemptResult,
+        decision: Again | Wait,
+        trip: ProviderFailure | None,
+    ) -> Requeue:
+        delay = decision.delay_seconds
+        parking = Requeue(
+            status="queued",
+            outcome=cause,
+            cause=cause,
+            not_before_ms=0 if delay is None else self._now_ms() + math.ceil(delay * 1000),
+            exit=_exit_text(tried),
+            stderr_tail=tried.stderr or ending.text,
+            throttled=cause in ("rate_limited", "overloaded"),
+            crash_jitter=self._crash_jitter(ending),
+            trip=trip,
+        )
+        if isinstance(decision, Again):
+            retried = Retried(n=leased.n, left=tries_left(cause, self._history(leased), tried.retry), text=ending.text)
+            return replace(parking, charge=decision.charge, compact=decision.compact, retry=retried)
+        key = trip.key if trip else f"agent:{leased.agent}"
+        return replace(parking, status="waiting", waits_for=decision.reason, wait_key=key, holds=True)
+
+    async def _close(
+        self,
+        leased: Leased,
+        ending: Ending,
+        status: EndStatus,
+        tried: AttemptResult,
+        trip: ProviderFailure | None = None,
+    ) -> None:
+        await commit_with_retry(
+            self._writer,
+            close,
+            leased.instruction,
+            leased.epoch,
+            status=status,
+            text=ending.text,
+            cause=ending.cause,
+            outcome=ending.cause or status,
+            exit=_exit_text(tried),
+            stderr_tail=None if status == "done" else tried.stderr,
+            crash_jitter=self._crash_jitter(ending),
+            failure=trip,
+        )
+
+    def _history(self, leased: Leased) -> History:
+        since = leased.throttled_ms
+        seconds = (self._now_ms() - since) / 1000 if since else 0.0
+        return History(
+            attempts=leased.attempts,
+            crashes=leased.crashes,
+            throttled_seconds=seconds,
+            overloaded_seconds=seconds,
+            compacted=leased.compacted,
+            unstarted=self._unstarted,
+        )
+
+    def _trip(self, failure: Failure, endpoint: Endpoint | None) -> ProviderFailure | None:
+        key = None if endpoint is None else key_for(failure.cause, endpoint)
+        return None if key is None else ProviderFailure(key, failure.cause, failure.retry_after_seconds, self._jitter())
+
+    def _crash_jitter(self, ending: Ending) -> float | None:
+        """Set where the worker left without being asked to: its agent's restart budget pays for it."""
+        crashed = ending.ended_as == "failed" and CLASS_OF_CAUSE[ending.cause or "crash"] == "crash"
+        return self._jitter() if crashed and not ending.ours else None
+
+
+def _returned(ending: Ending, tried: AttemptResult) -> Requeue:
+    """Nothing went wrong: back to its place, at no charge."""
+    return Requeue(
+        status="yielded" if ending.ended_as == "yielded" else "queued",
+        outcome=ending.ended_as if ending.ended_as == "yielded" else ending.text,
+        exit=_exit_text(tried),
+        preempted=tried.preempted,
+        stderr_tail=tried.stderr or None,
+    )
+
+
+def _exit_text(tried: AttemptResult) -> str | None:
+    return describe_exit(tried.exited) if tried.exited else None

@@ -1,0 +1,56 @@
+"""How a kernel is asked to stop: by signal or by REST, once gently, twice at once."""
+
+import logging
+import signal
+from typing import Final
+
+import trio
+
+logger = logging.getLogger(__name__)
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+GRACE_SECONDS: Final = 10.0
+
+
+class ShutdownRequest:
+    """The request to stop: nothing new is taken from then on. ``closing`` is set once the attempts are gone."""
+
+    def __init__(self) -> None:
+        self.closing = trio.Event()
+        self._begun = trio.Event()
+        self._grace_seconds = GRACE_SECONDS
+        self._hurry = trio.Event()
+        self.by = "request"
+        """What asked first: a request, or the name of a signal."""
+
+    def ask(self, grace_seconds: float = GRACE_SECONDS, by: str = "request") -> None:
+        """Begin to stop. Asked again: hurry."""
+        if self._begun.is_set():
+            self._hurry.set()
+            return
+        self._grace_seconds = max(0.0, grace_seconds)
+        self.by = by
+        self._begun.set()
+
+    def begun(self) -> bool:
+        """Whether it was asked for."""
+        return self._begun.is_set()
+
+    async def asked(self) -> float:
+        """Wait for the request. Returns seconds of grace."""
+        await self._begun.wait()
+        return self._grace_seconds
+
+    async def hurried(self) -> None:
+        """Wait for the second request."""
+        await self._hurry.wait()
+
+
+async def stop_on_signals(stopping: ShutdownRequest) -> None:
+    """SIGTERM and SIGINT ask to stop; SIGHUP (a closed terminal) is none of our business (fault PF19)."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with trio.open_signal_receiver(*SIGNALS) as received:
+        async for number in received:
+            name = signal.Signals(number).name
+            logger.info("kernel.signal %s", name)
+            stopping.ask(by=name)

@@ -1,0 +1,304 @@
+"""What an attempt is told: today's definition, the provider and its key, the assembled prompt.
+
+Read again at each lease, so an edited file takes effect with the next attempt (fault CF18), but for the prompt: that
+is frozen with the first entry. Everything that can be wrong with it is found here, before a process is spent on it.
+
+How an attempt's conversation opens: with the prompt that its first entry answered, or with one made today.
+
+A prompt is frozen with the first durable entry, and every later attempt is told the same (contracts.md section 9).
+Entries that were made for another backend or dialect cannot be replayed, nor those of a program whose own session is
+lost or full: then it begins anew, with a ledger of what was done. It knows nothing of workers.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+import trio
+
+from kernel.agents.backends import command_of
+from kernel.agents.catalog import Catalog
+from kernel.agents.environment import worker_environment
+from kernel.agents.mcp_servers import filled
+from kernel.agents.preload import sdks_for
+from kernel.agents.prompt import Prompt, prior_work
+from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve
+from kernel.agents.resources import NOTHING, AgentResources, belongings, resources_of
+from kernel.agents.skills import told
+from kernel.agents.trust import Kept, agent_units, changed_text, missing_consent
+from kernel.policy.circuit_breaker import Endpoint
+from kernel.services.working_directory import AttemptPaths, WorkingDirectory, project_ground
+from kernel.store import approvals, entries
+from kernel.store.entries import FrozenPrompt
+from kernel.store.reader import Reader
+from kernel.store.transitions.journal import PromptSnapshot
+from kernel.store.transitions.lease import Leased
+from kernel.workflows.instruction_prompt import assembled
+from kernel.workflows.member_definition import definition_for
+from protocol.agent import AgentDefinition
+from protocol.backends import BACKENDS, CLIS
+from protocol.errors import Cause, Refused
+from protocol.ipc import Entry, Limits, McpAddress, Sandbox, Start
+from protocol.project import ProjectDefinition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstPrompt:
+    """A prompt and the entries that answer it. ``source_text`` is what mock rules match on.
+
+    ``first_k`` is the number that the first of them has; ``earlier_steps`` of them were another instruction's.
+    ``freeze`` is set where the prompt is to be kept with the first entry of this attempt.
+    """
+
+    prompt: FrozenPrompt
+    source_text: str
+    entries: tuple[Entry, ...] = ()
+    first_k: int = 0
+    earlier_steps: int = 0
+    freeze: PromptSnapshot | None = None
+
+
+def opening(
+    leased: Leased, backend: str, resolved: Resolved, reader: Reader, assemble: Callable[[], Prompt]
+) -> FirstPrompt:
+    """The opening of one attempt. ``assemble`` makes today's prompt; it is asked only where that is told."""
+    dialect = resolved.provider.dialect if resolved.provider else ""
+    kept = reader.now(entries.prompt_of, leased.instruction) if leased.entries else None
+    source = leased.source_text if leased.continues is None else reader.now(entries.origin_text, leased.instruction)
+    anew = leased.compacted and BACKENDS[backend].own_session
+    if kept is not None and (kept.backend, kept.dialect) == (backend, dialect) and (kept.anew or not anew):
+        return _resumed(leased, kept, reader)
+    done = reader.now(entries.of, leased.instruction) if kept is not None else ()
+    prompt = _frozen(assemble(), done, source, backend, dialect, resolved.model)
+    prompt = msgspec.structs.replace(prompt, anew=anew)
+    if kept is not None:
+        return FirstPrompt(
+            prompt=prompt,
+            source_text=source,
+            first_k=leased.entries,
+            freeze=PromptSnapshot(prompt, aside=leased.entries),
+        )
+    # Entries without a prompt: an older program wrote them. Today's prompt is the best there is.
+    written = reader.now(entries.of, leased.instruction) if leased.entries else ()
+    return FirstPrompt(
+        prompt=prompt,
+        source_text=source,
+        entries=written,
+        earlier_steps=leased.carried_steps,
+        freeze=PromptSnapshot(prompt),
+    )
+
+
+def _resumed(leased: Leased, kept: FrozenPrompt, reader: Reader) -> FirstPrompt:
+    first = reader.now(entries.set_aside, leased.instruction)
+    return FirstPrompt(
+        prompt=kept,
+        source_text=kept.source_text or kept.message,
+        entries=reader.now(entries.of, leased.instruction, first),
+        first_k=first,
+        earlier_steps=leased.carried_steps,
+    )
+
+
+def _frozen(made: Prompt, done: Sequence[Entry], source: str, backend: str, dialect: str, model: str) -> FrozenPrompt:
+    told = prior_work(done)
+    message = f"{made.message}\n\n{told}" if told else made.message
+    return FrozenPrompt(
+        backend=backend,
+        dialect=dialect,
+        model=model,
+        system=made.system,
+        messages=made.messages,
+        message=message,
+        source_text="" if source == message else source,
+        manifest=(*made.manifest, *([f"ledger: {len(done)} entries"] if told else [])),
+    )
+
+
+class CannotStart(Exception):
+    """An attempt cannot be made: its definition is gone or wrong, or a key is missing."""
+
+    def __init__(self, cause: Cause, text: str) -> None:
+        super().__init__(text)
+        self.cause: Cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class StartFrame:
+    """All that an attempt needs to start, and what its prompt was made of."""
+
+    definition: AgentDefinition
+    start: Start
+    manifest: tuple[str, ...]
+    sdks: frozenset[str]
+    """What the worker will import."""
+    endpoint: Endpoint
+    """Whom its model calls go to, as breakers know it."""
+    freeze: PromptSnapshot | None = None
+    """What is to be kept with its first entry."""
+    beside: str = ""
+    """The project's folder, where the agent works in another."""
+
+
+class StartFrameBuilder:
+    """Makes briefings. ``own_bin``: directories that workers must not find our commands in."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        reader: Reader,
+        environ: Mapping[str, str],
+        own_bin: frozenset[str],
+        url: str,
+        trusted: bool,
+        folders: AttemptPaths,
+        kept: Kept = tuple,
+        ground: Callable[[Leased], WorkingDirectory] | None = None,
+        confine: Callable[
+            [AgentDefinition, WorkingDirectory, Start], Sandbox | None
+        ] = lambda _definition, _ground, _start: None,
+    ) -> None:
+        """``ground``: where an attempt works; in the project unless given. ``confine`` may raise CauseError."""
+        self._ground = ground or project_ground(catalog.root)
+        self._confine = confine
+        self._folders = folders
+        self._catalog = catalog
+        self._reader = reader
+        self._environ = environ
+        self._own_bin = own_bin
+        self._url = url
+        self._trusted = trusted
+        self._kept = kept
+
+    async def prepare(self, leased: Leased, token: str) -> StartFrame:
+        """The briefing of one attempt. Raises CannotStart. What an agent brings along is read in a thread."""
+        try:
+            definition = definition_for(leased.agent, leased.space, self._catalog, self._reader)
+            project = self._catalog.kept_project()
+            own = NOTHING
+            if resources_of(definition, project):
+                own = await trio.to_thread.run_sync(belongings, definition, project, self._catalog.root)
+            return self._brief(leased, token, definition, project, own)
+        except Refused as refused:
+            hint = f" ({refused.hint})" if refused.hint else ""
+            raise CannotStart("definition_missing", f"{refused.text}{hint}") from refused
+        except ModelRejected as rejected:
+            raise CannotStart("definition_missing", f"{rejected.message} ({rejected.hint})") from rejected
+        except CauseError as error:
+            raise CannotStart(error.cause, error.text) from error
+
+    def _brief(
+        self, leased: Leased, token: str, definition: AgentDefinition, project: ProjectDefinition, own: AgentResources
+    ) -> StartFrame:
+        self._check_trust(leased, definition, project, own)
+        resolved = resolve(definition, project, self._environ)
+        opened = opening(
+            leased, definition.backend, resolved, self._reader, partial(self._assemble, leased, definition)
+        )
+        prompt = opened.prompt
+        env = worker_environment(self._environ, definition.env, self._own_bin)
+        ground = self._ground(leased)
+        start = Start(
+            instruction=leased.instruction,
+            attempt=leased.attempt,
+            epoch=leased.epoch,
+            agent=leased.name,
+            space=leased.space,
+            backend=definition.backend,
+            model=resolved.model,
+            provider=resolved.provider,
+            system=_system(prompt.system, definition, own),
+            messages=prompt.messages,
+            message=prompt.message,
+            entries=opened.entries,
+            limits=_limits(definition),
+            mcp=McpAddress(url=self._url),
+            token=token,
+            cwd=ground.cwd,
+            env=env,
+            idempotency_key=leased.instruction,
+            mock=definition.mock,
+            source_text=opened.source_text if definition.mock else "",
+            earlier_steps=opened.earlier_steps,
+            first_k=opened.first_k,
+            compact=leased.compacted,
+            interrupted=leased.interrupted,
+            tools=definition.tools,
+            project_tools=dict(own.tools),
+            pinned=dict(own.pinned),
+            skills=own.skills,
+            mcp_servers=filled(own.servers, self._environ),
+            read_only=definition.read_only,
+            approval=leased.approval or definition.approval,
+            granted=self._reader.now(approvals.granted, leased.instruction) if leased.entries else (),
+            command=command_of(definition, self._catalog.root, env["PATH"]),
+            attempt_dir=self._folders.attempt(leased),
+            session_dir=self._folders.session(leased, definition),
+            hidden=self._folders.hidden,
+        )
+        start = _spoken(start, definition, self._confine(definition, ground, start))
+        sdks = sdks_for((definition,), project)
+        root = str(self._catalog.root)
+        return StartFrame(
+            definition,
+            start,
+            prompt.manifest,
+            sdks,
+            _endpoint(leased, resolved),
+            opened.freeze,
+            beside="" if ground.top == root else root,
+        )
+
+    def _assemble(self, leased: Leased, definition: AgentDefinition) -> Prompt:
+        """Today's prompt."""
+        return assembled(leased, definition, self._catalog, self._reader)
+
+    def _check_trust(
+        self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition, own: AgentResources
+    ) -> None:
+        """What was edited since somebody vouched for it is not vouched for, nor what was taken back (promise P19)."""
+        if self._trusted:
+            return
+        found = (one for one in agent_units(definition, project, own) if not leased.vouched.issuperset(one.demands))
+        wants = missing_consent(found, self._kept)
+        if wants:
+            said = "changed since they were trusted" if leased.vouched or wants[0].before else "are not trusted"
+            raise CannotStart("untrusted", f"the files {said}: {changed_text(wants)[:500]}")
+
+
+def _spoken(start: Start, definition: AgentDefinition, sandbox: Sandbox | None) -> Start:
+    """``start`` with its sandbox, and what the agent's file says of how its model thinks and speaks."""
+    return msgspec.structs.replace(
+        start,
+        sandbox=sandbox,
+        effort=definition.effort,
+        thinking_tokens=None if definition.thinking is None else definition.thinking.budget_tokens,
+        temperature=definition.temperature,
+    )
+
+
+def _limits(definition: AgentDefinition) -> Limits:
+    return Limits(
+        max_steps=definition.max_steps,
+        max_tokens=definition.max_tokens,
+        tool_seconds=definition.timeouts.tool,
+        idle_seconds=definition.timeouts.idle,
+    )
+
+
+def _system(text: str, definition: AgentDefinition, own: AgentResources) -> str:
+    """Our own loop has a tool for skills. Other programs read files, and are told where."""
+    more = told(own.skills) if definition.backend in CLIS else ""
+    return "\n\n".join(part for part in (text, more) if part)
+
+
+def _endpoint(leased: Leased, resolved: Resolved) -> Endpoint:
+    """What calls no provider that we know of shares it with nobody: a failure that a script plays is its agent's."""
+    provider = resolved.provider
+    if provider is None or provider.dialect == MOCK:
+        return Endpoint(f"mock-{leased.agent}", "none", resolved.model)
+    credential = hashlib.sha256(provider.api_key.encode()).hexdigest()[:8] if provider.api_key else "none"
+    return Endpoint(provider.name, credential, resolved.model)

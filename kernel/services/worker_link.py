@@ -1,0 +1,203 @@
+"""The kernel's end of a worker's stdio: frames in, frames out, a bounded tail of stderr.
+
+No queue between pipe and store: a slow commit throttles the worker. What is not a frame is noise for the log.
+
+What a worker says before it is durable, for those who watch: gathered, so that nobody is flooded (fault IF15).
+
+The first word goes out at once; what follows within WINDOW_SECONDS goes out together, at the end of that time or before
+the next entry. Of one window at most WINDOW_CHARACTERS are kept: what is more is counted, and told as ``lagged``. The
+whole text comes with the entry, so nothing is lost but the sight of it being written.
+
+Notices an agent that has a working tree of its own and names files of the project itself: they are not its copy.
+
+It is told, never prevented: a path in an argument may be read, written or only talked about. ``sandbox: on`` prevents.
+"""
+
+import re
+import signal
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
+
+import trio
+
+from kernel.procs.handle import Handle
+from protocol.ipc import COUNTS, Delta, Entry, KernelFrame, Progress, WorkerFrame
+from protocol.ndjson import FrameReader, Noise, encode
+
+WRITE_DEADLINE_SECONDS: Final = 30.0
+"""A worker that does not read its input for this long is hung (fault IF10)."""
+DROPPED_PAUSE_SECONDS: Final = 0.01
+"""After a chunk that held nothing: who writes blank lines, or a line without end, is read slower (fault IF15)."""
+STDERR_TAIL_BYTES: Final = 64 * 1024
+
+
+class WorkerNotReading(Exception):
+    """The worker did not read what it was sent within the deadline, or closed its input."""
+
+
+class Link:
+    """Frames to and from one worker."""
+
+    def __init__(self, handle: Handle, working: Callable[[], AbstractContextManager[None]] = nullcontext[None]) -> None:
+        """``working``: a block of it is around whatever the kernel does with what the worker said."""
+        self._handle = handle
+        self.working = working
+        self._reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame, counts=COUNTS)
+        self._arrived: deque[WorkerFrame | Noise] = deque()
+        self._sending = trio.Lock()
+
+    async def send(self, frame: KernelFrame) -> None:
+        """Write one frame. Raises WorkerDeaf. Cancellation may leave half a frame: only stop the worker then."""
+        try:
+            with trio.move_on_after(WRITE_DEADLINE_SECONDS):
+                await self._send(encode(frame))
+                return
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise WorkerNotReading(f"the worker does not read its input ({type(error).__name__})") from error
+        raise WorkerNotReading(f"the worker does not read its input (for {WRITE_DEADLINE_SECONDS:g} s)")
+
+    async def _send(self, data: bytes) -> None:
+        """One after the other. Who is alone does not wait for a turn, which costs one of the loop's."""
+        try:
+            self._sending.acquire_nowait()
+        except trio.WouldBlock:
+            await self._sending.acquire()
+        try:
+            await self._handle.stdin.send_all(data)
+        finally:
+            self._sending.release()
+
+    def at_hand(self) -> WorkerFrame | Noise | None:
+        """The next thing the worker says, if it has come already."""
+        return self._arrived.popleft() if self._arrived else None
+
+    async def receive(self) -> WorkerFrame | Noise | None:
+        """The next thing the worker says; None once it closed its output. Cancellation loses nothing."""
+        while not self._arrived:
+            chunk = await self._handle.stdout.receive_some()
+            if not chunk:
+                return self._fragment()
+            with self.working():
+                self._arrived.extend(self._reader.feed(bytes(chunk)))
+            if not self._arrived and not self._reader.pending:
+                await trio.sleep(DROPPED_PAUSE_SECONDS)
+        return self._arrived.popleft()
+
+    async def ask_for_dump(self) -> None:
+        """Have the worker write to its stderr where each of its threads stands. It need not be able to hear."""
+        await self._handle.signal(signal.SIGUSR1)
+
+    def _fragment(self) -> WorkerFrame | Noise | None:
+        """What was left when the output ended, once: a whole frame, though nothing ends its line, or a part of one."""
+        rest, self._reader = self._reader.pending, self._reader.another()
+        if not rest:
+            return None
+        (last,) = self._reader.another().feed(rest + b"\n")
+        return Noise("ended in the middle of a line", last.text) if isinstance(last, Noise) else last
+
+
+class Tail:
+    """The last bytes of a stream that is always drained: an unread pipe would block the worker for ever."""
+
+    def __init__(self, limit_bytes: int = STDERR_TAIL_BYTES) -> None:
+        self._limit = limit_bytes
+        self._kept = bytearray()
+        self.ended = trio.Event()
+
+    async def drain(self, stream: trio.abc.ReceiveStream) -> None:
+        """Read ``stream`` to its end."""
+        async for chunk in stream:
+            self._kept += chunk
+            if len(self._kept) > 2 * self._limit:
+                del self._kept[: -self._limit]
+        self.ended.set()
+
+    @property
+    def text(self) -> str:
+        """The tail as text."""
+        return bytes(self._kept[-self._limit :]).decode("utf-8", "replace")
+
+
+WINDOW_SECONDS: Final = 0.1
+WINDOW_CHARACTERS: Final = 64 * 1024
+
+Told = Mapping[str, str | int]
+Begin = Callable[[Callable[[], Awaitable[None]]], None]
+"""Starts a task, as a nursery does."""
+
+
+class DeltaBatch:
+    """Of one attempt. ``hear`` and ``flush`` are called by whoever listens to the worker."""
+
+    def __init__(self, tell: Callable[[str, Told], None], begin: Begin) -> None:
+        """``tell`` gets ``progress{what}`` and ``delta{text, lagged?}``; a task is begun where some have to wait."""
+        self._tell = tell
+        self._begin = begin
+        self._timed = False
+        """There is a task that will let go what is gathered."""
+        self._texts: list[str] = []
+        self._characters = 0
+        self._dropped = 0
+        self._doing: str | None = None
+        self._open_at = 0.0
+        """When the next may go out."""
+
+    def hear(self, frame: Delta | Progress) -> None:
+        """Take what the worker said."""
+        if isinstance(frame, Progress):
+            self._doing = frame.what
+        elif self._characters + len(frame.text) > WINDOW_CHARACTERS:
+            self._dropped += 1
+        else:
+            self._texts.append(frame.text)
+            self._characters += len(frame.text)
+        if trio.current_time() >= self._open_at:
+            self.flush()
+        elif not self._timed:
+            self._timed = True
+            self._begin(self._let_go)
+
+    def flush(self) -> None:
+        """Let go what was gathered: before anything durable of the same worker is told, and at its end."""
+        lagged: Told = {"lagged": self._dropped} if self._dropped else {}
+        if self._texts or lagged:
+            self._tell("delta", {"text": "".join(self._texts), **lagged})
+        if self._doing is not None:
+            self._tell("progress", {"what": self._doing})
+        self._texts, self._characters, self._dropped, self._doing = [], 0, 0, None
+        self._open_at = trio.current_time() + WINDOW_SECONDS
+
+    async def _let_go(self) -> None:
+        """Let go what was gathered, once its window has passed."""
+        while self._texts or self._dropped or self._doing is not None:
+            if trio.current_time() >= self._open_at:
+                self.flush()
+            else:
+                await trio.sleep_until(self._open_at)
+        self._timed = False
+
+
+_END: Final = r"""(?:/[^\s"'\\`;|&<>(){}\[\],:]*)?(?![\w.-])"""
+
+
+class PathWarnings:
+    """Of one attempt. ``project`` is the folder that is not its own; "": it works nowhere else."""
+
+    def __init__(self, project: str, cwd: str) -> None:
+        self._pattern = re.compile(f"(?<![\\w./-]){re.escape(project)}{_END}") if project else None
+        self._cwd = cwd
+        self._told: set[str] = set()
+
+    def of(self, entry: Entry) -> tuple[str, ...]:
+        """What to warn of in the calls of ``entry``; of each path once."""
+        found: list[str] = []
+        if self._pattern is None:
+            return ()
+        for call in entry.calls:
+            for path in self._pattern.findall(bytes(call.args).decode("utf-8", "replace")):
+                if path not in self._told and not path.startswith(self._cwd):
+                    self._told.add(path)
+                    found.append(f"{call.name} names {path[:300]}, which is in the project and not in {self._cwd}")
+        return tuple(found)

@@ -1,0 +1,317 @@
+"""Questions about breakers: which providers are being left alone. A breaker that has no row is closed.
+
+A person says that an agent may ask its provider again: what held it back lets it go.
+
+A provider's breaker: it trips, is probed, and closes; whom it held goes on.
+
+``trip`` and ``give_back`` are part of the commit that books an attempt's end; ``probe`` and ``shut`` are jobs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import apsw
+import msgspec
+
+from kernel.policy import circuit_breaker as policy
+from kernel.policy.circuit_breaker import Breaker, State
+from kernel.store.transaction import Transaction, optional_rfc3339
+from kernel.store.waits import keep_paused
+from protocol.errors import Cause
+from protocol.instruction import LANES, WaitReason
+from protocol.names import AgentKey, InstructionId, instruction_id, name_of
+
+ONE: Final = "SELECT key, reason, state, open_until_ms, opens, failures, probe FROM breakers WHERE key = ?"
+
+_failures: Final = msgspec.json.Decoder(tuple[int, ...])
+
+
+def breaker(conn: apsw.Connection, key: str) -> Breaker | None:
+    """The breaker of ``key``, if it ever failed since it was last closed."""
+    row = conn.execute(ONE, (key,)).fetchone()
+    return None if row is None else _of(row)
+
+
+ALL: Final = "SELECT key, reason, state, open_until_ms, opens, failures, probe FROM breakers ORDER BY key"
+
+
+def breakers(conn: apsw.Connection) -> tuple[Breaker, ...]:
+    """Every breaker that is not simply closed: a handful."""
+    return tuple(_of(row) for row in conn.execute(ALL))
+
+
+PROBER: Final = """
+SELECT i.agent FROM breakers AS b CROSS JOIN instructions AS i ON i.id = b.probe
+WHERE b.key = ? AND b.state = 'half_open'
+"""
+
+
+def closed_for(conn: apsw.Connection, keys: tuple[str, ...], agent: str) -> Breaker | None:
+    """The first breaker among ``keys`` that keeps ``agent`` from calling; None: it may. A prober's agent may."""
+    for key in keys:
+        found = breaker(conn, key)
+        if found is None or found.state == "closed":
+            continue
+        row = conn.execute(PROBER, (key,)).fetchone()
+        if row is None or row[0] != agent:
+            return found
+    return None
+
+
+PROBED_BY: Final = """
+SELECT b.key FROM breakers AS b CROSS JOIN instructions AS i ON i.id = b.probe
+WHERE b.state = 'half_open' AND i.agent = ?
+"""
+
+
+def probed_by(conn: apsw.Connection, agent: str) -> tuple[str, ...]:
+    """The breakers that ``agent`` is trying whether they can be closed."""
+    return tuple(str(key) for (key,) in conn.execute(PROBED_BY, (agent,)))
+
+
+def _of(row: object) -> Breaker:
+    key, reason, state, until, opens, failures, probe = cast(
+        "tuple[str, WaitReason, State, int, int, bytes, int | None]", row
+    )
+    return Breaker(
+        key=key,
+        reason=reason,
+        state=state,
+        open_until_ms=until,
+        opens=opens,
+        failures=_failures.decode(failures),
+        probe=probe,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderFailure:
+    """What a provider did to an attempt. ``jitter`` is uniform in [0, 1)."""
+
+    key: str
+    cause: Cause
+    retry_after_seconds: float | None
+    jitter: float
+
+
+PUT: Final = """
+INSERT INTO breakers (key, reason, state, open_until_ms, opens, failures, probe, changed_ms)
+VALUES (:key, :reason, :state, :open_until_ms, :opens, :failures, :probe, :now)
+ON CONFLICT (key) DO UPDATE SET reason = :reason, state = :state, open_until_ms = :open_until_ms, opens = :opens,
+  failures = :failures, probe = :probe, changed_ms = :now
+"""
+
+
+# Who waits for it waits as long as it is open now, and for the same reason: a person, or a time that still comes.
+FOLLOW: Final = (
+    """
+UPDATE instructions SET waits_for = :reason, parked_ms = :now,
+  not_before_ms = CASE :until WHEN 0 THEN 0 ELSE max(not_before_ms, :until) END
+WHERE state = 'waiting' AND wait_key = :key
+  AND (waits_for IS NOT :reason OR not_before_ms < :until OR (:until = 0 AND not_before_ms > 0))
+""",
+    """
+UPDATE agents SET hold_reason = :reason, hold_until_ms = :until
+WHERE hold_key = :key AND (hold_reason IS NOT :reason OR hold_until_ms <> :until)
+""",
+)
+
+
+def record_failure(tx: Transaction, failure: ProviderFailure) -> Breaker:
+    """Count a failure against the breaker. Returns it as it is now, open or not."""
+    old = breaker(tx.conn, failure.key)
+    new = policy.failed(old, failure.key, failure.cause, failure.retry_after_seconds, tx.now_ms, failure.jitter)
+    _put(tx, new)
+    return new
+
+
+HOLD: Final = """
+UPDATE agents SET hold_key = :key, hold_reason = :reason, hold_until_ms = :until
+WHERE key = :agent AND (hold_key IS NOT :key OR hold_until_ms <> :until)
+RETURNING key
+"""
+
+
+def hold(tx: Transaction, agent: AgentKey, key: str, reason: WaitReason, until_ms: int) -> None:
+    """Lease nothing of ``agent`` until what ``key`` names lets it go; ``until_ms`` 0: nobody knows when."""
+    row = tx.conn.execute(HOLD, {"agent": agent, "key": key, "reason": reason, "until": until_ms}).fetchone()
+    if row is not None:
+        data = {"state": "waiting", "reason": reason, "until": optional_rfc3339(until_ms)}
+        tx.emit("agent.changed", agent=name_of(agent), data=data)
+
+
+# Whose agent is given no work could not try: they come last.
+NEXT_WAITER: Final = """
+SELECT i.id, i.agent FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent
+WHERE i.state = 'waiting' AND i.wait_key = ? ORDER BY coalesce(a.state, '') <> 'active', i.lane, i.id LIMIT 1
+"""
+
+
+ABOVE: Final = "SELECT 1 FROM breakers WHERE state <> 'closed' AND key || '/' = substr(?, 1, length(key) + 1) LIMIT 1"
+
+
+def probe(tx: Transaction, key: str) -> None:
+    """Let the first that waits for ``key`` try whether the provider answers again. Nobody waits: it is closed.
+
+    A model is not tried while its account is shut: nobody who may try the one could pass the other, and two who were
+    given one of them each would send each other back for ever.
+    """
+    found = breaker(tx.conn, key)
+    if found is None or found.state != "open" or tx.conn.execute(ABOVE, (key,)).fetchone() is not None:
+        return
+    row = tx.conn.execute(NEXT_WAITER, (key,)).fetchone()
+    if row is None:
+        close(tx, key)
+        return
+    number, agent = row
+    _put(tx, policy.probing(found, number))
+    wake_waiters(tx, number)
+    _let_go(tx, agent, tx.now_ms)
+
+
+WAITERS: Final = """
+SELECT id, agent FROM instructions WHERE state = 'waiting' AND wait_key = ? ORDER BY lane, id
+"""
+HELD: Final = "SELECT key FROM agents WHERE hold_key = ? ORDER BY key"
+DELETE: Final = "DELETE FROM breakers WHERE key = ?"
+
+
+def close(tx: Transaction, key: str) -> None:
+    """The provider answers: close the breaker, and let those go on that it held, one agent after the other."""
+    tx.conn.execute(DELETE, (key,))
+    waiters = cast("list[tuple[int, str]]", tx.conn.execute(WAITERS, (key,)).fetchall())
+    order = dict.fromkeys(agent for _number, agent in waiters)
+    order.update(dict.fromkeys(str(agent) for (agent,) in tx.conn.execute(HELD, (key,)).fetchall()))
+    for number, _agent in waiters:
+        wake_waiters(tx, number)
+    for agent, at_ms in zip(order, policy.release_times(len(order), tx.now_ms), strict=True):
+        _let_go(tx, AgentKey(agent), at_ms)
+
+
+TRIP_LET_GO: Final = """
+UPDATE agents SET hold_key = NULL, hold_reason = NULL, hold_until_ms = 0, resume_at_ms = max(resume_at_ms, :at)
+WHERE key = :agent
+"""
+
+
+def _let_go(tx: Transaction, agent: AgentKey, at_ms: int) -> None:
+    tx.conn.execute(TRIP_LET_GO, {"agent": agent, "at": at_ms if at_ms > tx.now_ms else 0})
+    tx.emit("agent.changed", agent=name_of(agent), data={"state": "active", "reason": None})
+
+
+WAKE: Final = """
+UPDATE instructions SET state = 'queued', waits_for = NULL, wait_key = NULL,
+  not_before_ms = CASE WHEN waits_for = 'paused' THEN not_before_ms ELSE 0 END
+WHERE id = ? AND state = 'waiting' RETURNING name, space, lane
+"""
+
+
+def wake_waiters(tx: Transaction, number: int) -> bool:
+    """What ``number`` waited for is there: back to its place in its lane. False: it does not wait.
+
+    Where its workflow is paused it waits for that from now on, and probes nothing.
+    """
+    row = tx.conn.execute(WAKE, (number,)).fetchone()
+    if row is None:
+        return False
+    if keep_paused(tx, number):
+        release_probe(tx, number)
+        return True
+    name, space, lane = row
+    data = {"status": "queued", "lane": LANES[lane], "not_before": None}
+    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
+    return True
+
+
+def release_probe(tx: Transaction, number: int) -> None:
+    """A probe ended without an answer from the provider: the next one may try at once."""
+    for found in breakers(tx.conn):
+        if found.probe == number:
+            _put(tx, policy.abandoned(found, number, tx.now_ms))
+
+
+def answered(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
+    """The provider behind ``keys`` answered ``agent``: close what it was probing of them."""
+    for key in probed_by(tx.conn, agent):
+        if key in keys:
+            close(tx, key)
+
+
+def move_probe(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
+    """``agent`` is about to call the provider behind ``keys``: what it was to try beside that, another may."""
+    for key in probed_by(tx.conn, agent):
+        found = None if key in keys else breaker(tx.conn, key)
+        if found is None or found.probe is None:
+            continue
+        free = policy.abandoned(found, found.probe, tx.now_ms)
+        _put(tx, free)
+        if free.open_until_ms <= tx.now_ms:
+            probe(tx, key)
+
+
+def _put(tx: Transaction, one: Breaker) -> None:
+    values = {
+        "key": one.key,
+        "reason": one.reason,
+        "state": one.state,
+        "open_until_ms": one.open_until_ms,
+        "opens": one.opens,
+        "failures": msgspec.json.encode(one.failures),
+        "probe": one.probe,
+        "now": tx.now_ms,
+    }
+    tx.conn.execute(PUT, values)
+    if one.state == "open":
+        for statement in FOLLOW:
+            tx.conn.execute(
+                statement, {"key": one.key, "reason": one.reason, "until": one.open_until_ms, "now": tx.now_ms}
+            )
+
+
+KEYS: Final = """
+SELECT hold_key FROM agents WHERE key = :agent AND hold_key IS NOT NULL
+UNION
+SELECT wait_key FROM instructions
+WHERE agent = :agent AND state = 'waiting' AND waits_for IN ('provider', 'quota', 'credentials')
+  AND wait_key IS NOT NULL
+"""
+
+WAITING: Final = """
+SELECT id, wait_key FROM instructions
+WHERE agent = ? AND state = 'waiting' AND waits_for IN ('provider', 'quota', 'credentials') ORDER BY lane, id
+"""
+
+# Others that wait for the same go on waiting until this one has been answered: one probe, no herd.
+TRY: Final = """
+UPDATE breakers SET state = 'half_open', probe = :id, changed_ms = :now WHERE key = :key AND state <> 'closed'
+"""
+
+LET_GO: Final = "UPDATE agents SET hold_key = NULL, hold_reason = NULL, hold_until_ms = 0 WHERE key = ?"
+
+
+FIRST_LANED: Final = """
+SELECT i.id FROM instructions AS i INDEXED BY instructions_queue
+WHERE i.state IN ('queued', 'yielded') AND i.agent = ? ORDER BY i.lane, i.id LIMIT 1
+"""
+
+
+def release_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
+    """Let ``agent`` ask its provider again, first of all that wait for it. Returns its instructions that go on."""
+    keys = [str(key) for (key,) in tx.conn.execute(KEYS, {"agent": agent}).fetchall()]
+    waiting = cast("list[tuple[int, str | None]]", tx.conn.execute(WAITING, (agent,)).fetchall())
+    for key in keys:
+        first = next((number for number, wait_key in waiting if wait_key == key), _first_laned(tx, agent))
+        if first is not None:
+            tx.conn.execute(TRY, {"key": key, "id": first, "now": tx.now_ms})
+        elif (found := breaker(tx.conn, key)) is None or found.open_until_ms == 0:
+            close(tx, key)  # nothing is there to be tried, and no time would ever open it
+    for number, _key in waiting:
+        wake_waiters(tx, number)
+    tx.conn.execute(LET_GO, (agent,))
+    return tuple(instruction_id(number) for number, _key in waiting)
+
+
+def _first_laned(tx: Transaction, agent: AgentKey) -> int | None:
+    row = tx.conn.execute(FIRST_LANED, (agent,)).fetchone()
+    return None if row is None else int(str(row[0]))

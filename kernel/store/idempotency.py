@@ -1,0 +1,168 @@
+"""The ledger of effects: a call made again is answered as it was the first time (P4). Part of commits, never a job.
+
+A call without a key is given one (commits/unkeyed.py), and so is one whose key names a sending of it, not the call.
+
+Calls whose client names none: the same once more after an interruption is the same call (P4). Part of the ledger.
+
+A program that is resumed was cut between a call and its result, and asks for the same again under another name. Such a
+repeat is answered as it was, once: where it says the same as a call of an *earlier* attempt whose result was in no
+entry. A result that was in one has been seen, and what is asked for after that is meant.
+
+Idempotency: what a request was answered, so that a retry of it is answered the same and changes nothing.
+"""
+
+import hashlib
+import re
+from typing import Final, cast
+
+import apsw
+import msgspec
+
+from kernel.rule.draft import Author
+from kernel.store.entries import of
+from kernel.store.fence import Held
+from kernel.store.transaction import Transaction
+from protocol.errors import Refused
+from protocol.tools import SENDING
+
+_MARK: Final = "~"
+"""No key of a worker begins with it."""
+_encode: Final = msgspec.json.Encoder().encode
+
+Words = tuple[object, ...]
+"""All that a call says, whatever can be JSON: two that say the same are the same call."""
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """What a call was answered, as far as its result shows in an entry."""
+
+    message_id: str
+
+
+class UnkeyedCall(msgspec.Struct, frozen=True):
+    """The key that a call is given, and what it was answered where it had been made before."""
+
+    key: str
+    result: bytes | None = None
+    sending: str | None = None
+    """The key of this sending of it, by which it is answered the same too."""
+
+
+ALIKE: Final = """
+SELECT call_key, result FROM effects WHERE instruction = :id AND call_key BETWEEN :said || ':' AND :said || ';'
+"""
+
+TAKE_OVER: Final = "UPDATE effects SET call_key = :key WHERE instruction = :id AND call_key = :old"
+
+
+def find_unkeyed(tx: Transaction, author: Author, held: Held, words: Words) -> UnkeyedCall:
+    """What is known of a call that says ``words``. One that had been made before is this attempt's from now on."""
+    said = f"{_MARK}{hashlib.sha256(_encode(words)).hexdigest()[:32]}"
+    rows = tx.conn.execute(ALIKE, {"id": held.number, "said": said}).fetchall()
+    alike = {str(key): cast("bytes", result) for key, result in rows}
+    number = max((_place(one)[1] + 1 for one in alike), default=0)
+    key = f"{said}:{author.epoch}.{number}"
+    earlier = sorted((one for one in alike if _place(one)[0] < author.epoch), key=_place)
+    shown = _shown(tx, author) if earlier else ""
+    for one in earlier:
+        if not _is_in(shown, alike[one]):
+            tx.conn.execute(TAKE_OVER, {"key": key, "id": held.number, "old": one})
+            return UnkeyedCall(key, alike[one])
+    return UnkeyedCall(key)
+
+
+def _place(key: str) -> tuple[int, int]:
+    """The attempt that a call belongs to, and its number there."""
+    epoch, _, number = key.rpartition(":")[2].partition(".")
+    return int(epoch), int(number)
+
+
+def _shown(tx: Transaction, author: Author) -> str:
+    """All that tools gave so far, as far as it is durable."""
+    return "\n".join(entry.text for entry in of(tx.conn, author.instruction) if entry.kind == "tool")
+
+
+def _is_in(shown: str, result: bytes) -> bool:
+    known = msgspec.json.decode(result, type=_Known)
+    return re.search(rf"\b{re.escape(known.message_id)}\b", shown) is not None
+
+
+LEDGER: Final = "SELECT result FROM effects WHERE instruction = ? AND call_key = ?"
+
+INSERT_EFFECT: Final = "INSERT INTO effects (instruction, call_key, result) VALUES (?, ?, ?)"
+
+
+def find(tx: Transaction, author: Author, held: Held, words: Words, call_key: str | None) -> UnkeyedCall:
+    """The call of ``author`` that says ``words``: its key, and its result if it was made before."""
+    row = None if call_key is None else tx.conn.execute(LEDGER, (held.number, call_key)).fetchone()
+    if call_key is not None and (row is not None or not call_key.startswith(SENDING)):
+        return UnkeyedCall(call_key, None if row is None else bytes(row[0]))
+    found = find_unkeyed(tx, author, held, words)
+    if call_key is None:
+        return found
+    if found.result is not None:
+        _insert(tx, held, call_key, found.result)  # for it may be sent again
+    return msgspec.structs.replace(found, sending=call_key)
+
+
+def record(tx: Transaction, held: Held, call: UnkeyedCall, result: bytes) -> None:
+    """Keep what the call was answered: JSON with the ``message_id`` that a model is shown with it."""
+    _insert(tx, held, call.key, result)
+    if call.sending is not None:
+        _insert(tx, held, call.sending, result)
+
+
+def _insert(tx: Transaction, held: Held, key: str, result: bytes) -> None:
+    tx.conn.execute(INSERT_EFFECT, (held.number, key, result))
+
+
+KEPT_MS: Final = 24 * 3600 * 1000
+"""How long an answer is replayed."""
+
+
+class RequestKey(msgspec.Struct, frozen=True):
+    """A client's ``Idempotency-Key``, scoped to who asked, with the hash of what was asked."""
+
+    principal: str
+    key: str
+    body_hash: bytes
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """An answer that was given."""
+
+    status: int
+    response: bytes
+
+
+RECALL: Final = """
+SELECT body_hash, status, response FROM idempotency WHERE principal = ? AND key = ? AND at_ms > ?
+"""
+
+
+def find_response(conn: apsw.Connection, request: RequestKey, now_ms: int) -> Recorded | None:
+    """The answer that was recorded for the request. Raises Refused (key_reused) if it was another request's."""
+    row = conn.execute(RECALL, (request.principal, request.key, now_ms - KEPT_MS)).fetchone()
+    if row is None:
+        return None
+    if row[0] != request.body_hash:
+        raise Refused("key_reused", "this Idempotency-Key was used for another request", "use a new key")
+    return Recorded(row[1], row[2])
+
+
+REMEMBER: Final = """
+INSERT INTO idempotency (principal, key, body_hash, status, response, at_ms) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (principal, key) DO UPDATE SET
+  body_hash = excluded.body_hash, status = excluded.status, response = excluded.response, at_ms = excluded.at_ms
+"""
+
+# Each answer that is added takes with it a few that are too old, so the table never needs a sweep.
+FORGET: Final = """
+DELETE FROM idempotency WHERE rowid IN (SELECT rowid FROM idempotency WHERE at_ms <= ? ORDER BY at_ms LIMIT 4)
+"""
+
+
+def record_response(tx: Transaction, request: RequestKey, response: bytes, status: int = 200) -> None:
+    """Record an answer in the transaction that makes it true."""
+    tx.conn.execute(FORGET, (tx.now_ms - KEPT_MS,))
+    tx.conn.execute(REMEMBER, (request.principal, request.key, request.body_hash, status, response, tx.now_ms))

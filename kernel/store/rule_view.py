@@ -1,0 +1,165 @@
+"""The view of proposals, answered on the writer's own connection inside the open transaction."""
+
+from typing import Final
+
+import apsw
+
+from kernel.policy.approvals import Rule
+from kernel.rule.view import EndedInstruction, Membership, PendingApproval, ProposalView, Workspace
+from kernel.store import voting
+from protocol.names import DEFAULT_TAG, AgentKey
+
+
+class TransactionView:
+    """Implements kernel.rule.view.View. Every question is one indexed, limited statement."""
+
+    __slots__ = ("_conn",)
+
+    def __init__(self, conn: apsw.Connection) -> None:
+        self._conn = conn
+
+    def agent_exists(self, key: AgentKey) -> bool:
+        """See View."""
+        return self._conn.execute(AGENT_EXISTS, (key,)).fetchone() is not None
+
+    def workspace(self, space: str) -> Workspace | None:
+        """See View."""
+        row = self._conn.execute(WORKSPACE, (space,)).fetchone()
+        return None if row is None else Workspace(*row)
+
+    def member(self, space: str, name: str) -> AgentKey | None:
+        """See View."""
+        row = self._conn.execute(MEMBER, (space, name)).fetchone()
+        return None if row is None else AgentKey(row[0])
+
+    def member_names(self, space: str) -> tuple[str, ...]:
+        """See View."""
+        return tuple(row[0] for row in self._conn.execute(MEMBER_NAMES, (space,)))
+
+    def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
+        """See View."""
+        return frozenset(AgentKey(row[0]) for row in self._conn.execute(ADDRESSED_BY, (instruction,)))
+
+    def incomplete(self, space: str, agent: AgentKey) -> int | None:
+        """See View."""
+        row = self._conn.execute(INCOMPLETE, (agent, space)).fetchone()
+        return None if row is None else int(row[0])
+
+    def request(self, approval: int) -> PendingApproval | None:
+        """See View."""
+        row = self._conn.execute(REQUEST, (approval,)).fetchone()
+        if row is None:
+            return None
+        agent, tool, given, *decision = row
+        return PendingApproval(AgentKey(agent), tool, bytes(given).decode(), *decision)
+
+    def open_requests(self, agent: AgentKey | None, tool: str) -> tuple[tuple[int, str], ...]:
+        """See View."""
+        rows = self._conn.execute(OPEN_REQUESTS, {"agent": agent, "tool": tool})
+        return tuple((int(number), bytes(given).decode()) for number, given in rows)
+
+    def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
+        """See View."""
+        return tuple(Rule(*row) for row in self._conn.execute(APPROVAL_RULES, (tool, agent)))
+
+    def askers(self, instruction: int) -> tuple[AgentKey, ...]:
+        """See View."""
+        return tuple(AgentKey(row[0]) for row in self._conn.execute(ASKERS, (instruction,)))
+
+    def wakeup_before(self, instruction: int) -> EndedInstruction | None:
+        """See View."""
+        row = self._conn.execute(WAKEUP_BEFORE, (instruction,)).fetchone()
+        return None if row is None else EndedInstruction(*row)
+
+    def seats(self, agent: AgentKey, workflow: str) -> tuple[Membership, ...]:
+        """See View."""
+        return tuple(Membership(*row) for row in self._conn.execute(SEATS, (agent, workflow, DEFAULT_TAG)))
+
+    def roster(self, space: str) -> tuple[tuple[AgentKey, str], ...]:
+        """See View."""
+        return tuple((AgentKey(agent), name) for agent, name in self._conn.execute(ROSTER, (space,)))
+
+    def ballot(self, space: str, name: str) -> ProposalView | None:
+        """See View."""
+        return voting.open_proposals(self._conn, space, name)
+
+    def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
+        """See View."""
+        return tuple(row[0] for row in self._conn.execute(BALLOT_NAMES, {"space": space, "open": only_open}))
+
+
+AGENT_EXISTS: Final = "SELECT 1 FROM agents WHERE key = ? AND home_space IS NULL"
+
+WORKSPACE: Final = """
+SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode, workspace <> 'none',
+  attended = 1
+FROM workflows WHERE space = ? AND state = 'running'
+"""
+
+MEMBER: Final = "SELECT agent FROM members WHERE space = ? AND name = ?"
+
+MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LIMIT 64"
+
+ROSTER: Final = "SELECT agent, name FROM members WHERE space = ? ORDER BY name LIMIT 256"
+
+BALLOT_NAMES: Final = """
+SELECT name FROM ballots WHERE (state = 'open' OR NOT :open)
+  AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+ORDER BY id DESC LIMIT 64
+"""
+
+ADDRESSED_BY: Final = """
+SELECT d.agent FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq
+WHERE m.cause = ? AND m.kind = 'said' LIMIT 256
+"""
+
+REQUEST: Final = """
+SELECT a.agent, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END, a.state, a.decided_by,
+  a.reason
+FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob WHERE a.id = ?
+"""
+
+OPEN_REQUESTS: Final = """
+SELECT a.id, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END
+FROM approvals AS a INDEXED BY approvals_open LEFT JOIN blobs AS b ON b.hash = a.blob
+WHERE a.state = 'open' AND a.tool = :tool AND (:agent IS NULL OR a.agent = :agent) ORDER BY a.id LIMIT 256
+"""
+
+APPROVAL_RULES: Final = """
+SELECT id, pattern FROM approval_rules WHERE tool = ? AND (agent IS NULL OR agent = ?) ORDER BY id LIMIT 256
+"""
+
+ASKERS: Final = """
+WITH RECURSIVE asking (id, agent, far) AS (
+  SELECT a.id, a.agent, 1 FROM instructions AS i CROSS JOIN instructions AS a ON a.id = i.asked_by
+  WHERE i.id = ? AND i.told = 0 AND a.ended_ms IS NULL
+  UNION ALL
+  SELECT a.id, a.agent, asking.far + 1 FROM asking
+  CROSS JOIN instructions AS i ON i.id = asking.id CROSS JOIN instructions AS a ON a.id = i.asked_by
+  WHERE i.told = 0 AND a.ended_ms IS NULL AND asking.far < 256
+)
+SELECT agent FROM asking ORDER BY far
+"""
+
+WAKEUP_BEFORE: Final = """
+SELECT past.state, past.cause FROM (
+  SELECT p.state, p.cause, p.message, p.ended_ms, p.id FROM instructions AS own
+  CROSS JOIN messages AS why ON why.seq = own.message AND why.kind = 'due'
+  CROSS JOIN instructions AS p INDEXED BY instructions_ended
+    ON p.agent = own.agent AND p.space = own.space AND p.ended_ms IS NOT NULL AND p.id <> own.id
+  WHERE own.id = ? ORDER BY p.ended_ms DESC, p.id DESC LIMIT 256) AS past
+CROSS JOIN messages AS m ON m.seq = past.message AND m.kind = 'due'
+ORDER BY past.ended_ms DESC, past.id DESC LIMIT 1
+"""
+
+SEATS: Final = """
+SELECT w.space, m.name FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
+WHERE m.agent = ? AND w.name = ? ORDER BY w.tag <> ?, w.tag LIMIT 64
+"""
+
+INCOMPLETE: Final = """
+SELECT last.id FROM (
+  SELECT id, state FROM instructions INDEXED BY instructions_ended
+  WHERE agent = ? AND space = ? AND ended_ms IS NOT NULL ORDER BY ended_ms DESC, id DESC LIMIT 1) AS last
+WHERE last.state = 'incomplete' AND NOT EXISTS (SELECT 1 FROM instructions AS i WHERE i.continues = last.id)
+"""

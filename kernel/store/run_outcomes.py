@@ -1,0 +1,88 @@
+"""Questions about how a run is to come out: what was expected of it when it began, and what was said last."""
+
+from typing import Final, NamedTuple
+
+import apsw
+import msgspec
+
+from kernel.policy.run_completion import ExitChoice
+from protocol.workflow import VerdictTerms
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """What a run was started with: whose work counts (None: everybody's), and the shape of its answer as JSON.
+
+    ``has_channel``: its agents hear each other. ``verdict``: the vote that decides over it.
+    """
+
+    has_channel: bool = True
+    exit_from: str | None = None
+    schema: bytes | None = None
+    verdict: VerdictTerms | None = None
+
+
+class Reply(NamedTuple):
+    """The last final answer of a run; ``seq`` 0 and no text where there is none."""
+
+    seq: int
+    text: str
+
+
+_NONE: Final = msgspec.Raw(b"null")
+
+
+class _Shaped(msgspec.Struct, frozen=True):
+    output_schema: msgspec.Raw = _NONE
+    verdict: str | VerdictTerms | None = None
+
+
+_shaped: Final = msgspec.json.Decoder(_Shaped)
+
+EXPECTED: Final = "SELECT workspace <> 'none', exit_from, definition FROM workflows WHERE id = ?"
+EXPECTED_IN: Final = """
+SELECT workspace <> 'none', exit_from, definition FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1
+"""
+
+
+def expected(conn: apsw.Connection, run: int) -> Expected:
+    """What is expected of ``run``."""
+    return _expected(conn.execute(EXPECTED, (run,)).fetchone())
+
+
+def expected_in(conn: apsw.Connection, space: str) -> Expected:
+    """What is expected of the run of ``space`` that was started last."""
+    return _expected(conn.execute(EXPECTED_IN, (space,)).fetchone())
+
+
+def _expected(row: tuple[int, str | None, bytes] | None) -> Expected:
+    if row is None:
+        return Expected()
+    shaped = _shaped.decode(row[2])
+    schema = None if shaped.output_schema == _NONE else bytes(shaped.output_schema)
+    terms = VerdictTerms(id=shaped.verdict) if isinstance(shaped.verdict, str) else shaped.verdict
+    return Expected(bool(row[0]), row[1], schema, terms)
+
+
+LAST_REPLY: Final = """
+SELECT seq, text FROM messages
+WHERE run = :run AND kind NOT IN ('approval', 'due', 'done', 'failed') AND kind = 'reply'
+  AND (:sender IS NULL OR sender = :sender)
+ORDER BY seq DESC LIMIT 1
+"""
+
+
+def last_reply(conn: apsw.Connection, run: int, sender: str | None) -> Reply:
+    """The final answer of ``run``: the last one of ``sender``, or of anybody."""
+    row = conn.execute(LAST_REPLY, {"run": run, "sender": sender}).fetchone()
+    return Reply(0, "") if row is None else Reply(*row)
+
+
+LAST_WORK: Final = """
+SELECT state, cause, ended_ms IS NOT NULL FROM instructions WHERE run = ? AND name = ? ORDER BY id DESC LIMIT 1
+"""
+
+
+def chosen(conn: apsw.Connection, run: int, name: str) -> ExitChoice:
+    """How the last work of the agent called ``name`` stands in ``run``."""
+    row = conn.execute(LAST_WORK, (run, name)).fetchone()
+    return ExitChoice(name) if row is None else ExitChoice(name, row[0], row[1], bool(row[2]))

@@ -1,0 +1,123 @@
+"""Append a message, and all that follows from it.
+
+A person has an agent go on with work it left incomplete: as if they had said so to it, wherever that was.
+"""
+
+from typing import Final
+
+import msgspec
+
+from kernel.rule.draft import Author, Draft, Fact
+from kernel.store import idempotency
+from kernel.store.fence import Held, held
+from kernel.store.idempotency import RequestKey, find, find_response, record_response
+from kernel.store.quotas import use
+from kernel.store.rule_view import TransactionView
+from kernel.store.transaction import Transaction
+from kernel.store.transitions import apply_effects
+from protocol.errors import Refused
+from protocol.message import USER
+from protocol.names import AgentKey, InstructionId, MessageId, message_id, place_of
+
+
+class Appended(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an append: the message, whom it woke, and who was mentioned or addressed but not woken."""
+
+    seq: int
+    message_id: MessageId
+    instruction_ids: tuple[InstructionId, ...] = ()
+    not_woken: tuple[str, ...] = ()
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decoder: Final = msgspec.json.Decoder(Appended)
+
+
+def append(
+    tx: Transaction, draft: Draft, *, call_key: str | None = None, request: RequestKey | None = None
+) -> Appended:
+    """Append ``draft`` and evaluate it; on refusal nothing is kept.
+
+    A draft with an author is fenced. ``call_key`` (with an author) and ``request`` make it happen once: the second
+    time the recorded answer comes back (commits/ledger.py). Raises Refused (stale_attempt, forbidden, key_reused, and
+    those of proposals).
+    """
+    author = None if draft.author is None else _speaker(tx, draft.author, draft)
+    if request is not None and (recorded := find_response(tx.conn, request, tx.now_ms)) is not None:
+        return _decoder.decode(recorded.response)
+    if author is None or draft.author is None:
+        appended = _append(tx, draft, None)
+    else:
+        appended = _append_once(tx, draft, draft.author, author, call_key)
+    if request is not None:
+        record_response(tx, request, _encode(appended), status=202)
+    return appended
+
+
+def _append_once(tx: Transaction, draft: Draft, author: Author, speaker: Held, call_key: str | None) -> Appended:
+    """What an agent says, once for its call: what was said before is answered as it was then."""
+    words = (draft.kind, draft.text, draft.to, draft.asks)
+    known = find(tx, author, speaker, words, call_key)
+    if known.result is not None:
+        return _decoder.decode(known.result)
+    use(tx, speaker, messages=1, text=draft.text)
+    appended = _append(tx, draft, speaker)
+    if appended.instruction_ids:
+        use(tx, speaker, instructions=len(appended.instruction_ids))
+    idempotency.record(tx, speaker, known, _encode(appended))
+    return appended
+
+
+def _append(tx: Transaction, draft: Draft, author: Held | None) -> Appended:
+    hops = 0 if author is None else author.hops + 1
+    fact = Fact(
+        kind=draft.kind,
+        space=draft.space,
+        sender=draft.sender,
+        text=draft.text,
+        to=draft.to,
+        mentions=draft.mentions,
+        hops=hops if draft.hops is None else draft.hops,
+        cause=None if author is None else author.number,
+        speaker=None if author is None else author.agent,
+        payload=draft.payload,
+        vouched=draft.vouched,
+        asks=draft.asks,
+    )
+    recorder = apply_effects.record(tx, fact)
+    return Appended(
+        seq=recorder.first_seq,
+        message_id=message_id(recorder.first_seq),
+        instruction_ids=tuple(recorder.instructions),
+        not_woken=tuple(recorder.not_woken),
+    )
+
+
+def _speaker(tx: Transaction, author: Author, draft: Draft) -> Held:
+    """The instruction that speaks. It speaks as its own agent, in its own space, and as nobody else."""
+    instruction = held(tx.conn, author.instruction, author.epoch)
+    if draft.sender != instruction.name or draft.space != instruction.space:
+        raise Refused("forbidden", f"{instruction.name} may not speak as {draft.sender} in {place_of(draft.space)}")
+    return instruction
+
+
+WORD: Final = "continue"
+
+# Its own space, and those of running workflows it is in.
+SPACES: Final = """
+SELECT 'dm:' || a.key, a.name FROM agents AS a WHERE a.key = :agent AND a.home_space IS NULL
+UNION ALL
+SELECT m.space, m.name FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
+WHERE m.agent = :agent
+"""
+
+
+def go_on(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
+    """Take up what ``agent`` ended last and incomplete, in each of its spaces. Returns the new instructions."""
+    view = TransactionView(tx.conn)
+    made: list[InstructionId] = []
+    for space, name in tx.conn.execute(SPACES, {"agent": agent}).fetchall():
+        if view.incomplete(str(space), agent) is not None:
+            draft = Draft(kind="said", space=str(space), sender=USER, text=WORD, to=(str(name),))
+            made += append(tx, draft).instruction_ids
+    return tuple(made)

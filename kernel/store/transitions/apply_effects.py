@@ -1,0 +1,317 @@
+"""The sink of an evaluation: messages and effects become rows of the open transaction."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kernel.rule.draft import Fact, MemberSpec
+from kernel.rule.effects import (
+    ApprovalDecision,
+    ApprovalRequest,
+    ApprovalRule,
+    Assign,
+    Deliver,
+    EndProposal,
+    EndRun,
+    LimitRun,
+    OpenProposal,
+    RecordTie,
+    RecordVote,
+    Row,
+    SetMembers,
+    StartRun,
+    WriteRow,
+)
+from kernel.rule.evaluate import CORE_TABLE, evaluate
+from kernel.store.agents import AgentSpec, put_agent
+from kernel.store.approvals import put_decision, put_request, put_rule
+from kernel.store.rule_view import TransactionView
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.threads import continue_thread, inherit_questions
+from kernel.store.voting import put_ballot_row
+from protocol.agent import QUEUE_LIMIT
+from protocol.errors import Refused
+from protocol.instruction import LANES, WaitReason
+from protocol.message import FACT_KINDS, Message
+from protocol.names import AgentKey, InstructionId, instruction_id, is_personal, place_of
+
+Values = dict[str, str | int | bytes | None]
+"""Bindings of a statement, by name."""
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Run(NamedTuple):
+    """The run a space belongs to, if any."""
+
+    number: int | None
+    paused: bool
+
+
+_NO_RUN: Final = _Run(None, paused=False)
+JOINED_BYTES: Final = 128 * 1024
+JOINED_MESSAGES: Final = 20
+"""So much may be made one instruction; what comes then makes another."""
+
+
+class EffectWriter:
+    """Writes what one evaluation decides, and remembers what its caller is told."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self.first_seq = 0
+        self.instructions: list[InstructionId] = []
+        self.not_woken: list[str] = []
+        self._tx = tx
+
+    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> None:
+        """One message, its effects, and the events that tell of them."""
+        deliveries: list[Deliver] = []
+        assigns: list[Assign] = []
+        for effect in effects:
+            if type(effect) is Deliver:
+                deliveries.append(effect)
+            elif type(effect) is Assign:
+                assigns.append(effect)
+            else:
+                self._put(effect.row)
+        run = self._run_of(fact.space)
+        seq = self._message(fact, run.number, deliveries)
+        self.first_seq = self.first_seq or seq
+        assigned: dict[AgentKey, int] = {}
+        for one in assigns:
+            if fact.kind not in BOUNDED or self._has_room(fact, one):
+                assigned[one.agent] = self._assign(seq, fact, run, one)
+        for delivery in deliveries:
+            instruction = assigned.get(delivery.agent)
+            if instruction is None:
+                self.not_woken.append(delivery.name)
+            self._tx.write(INSERT_DELIVERY, (seq, delivery.agent, delivery.name, fact.space, instruction))
+
+    def _message(self, fact: Fact, run: int | None, deliveries: Iterable[Deliver]) -> int:
+        tx = self._tx
+        to = tuple([one.name for one in deliveries])
+        row = (fact.kind, fact.space, fact.sender, " ".join(to), fact.text, fact.hops, fact.cause, run, tx.now_ms)
+        tx.write(INSERT_MESSAGE, row)
+        seq = tx.conn.last_insert_rowid()
+        if fact.kind not in FACT_KINDS:
+            message = Message(
+                seq=seq,
+                kind=fact.kind,
+                space=place_of(fact.space),
+                sender=fact.sender,
+                to=to,
+                text=fact.text,
+                at=tx.now,
+                hops=fact.hops,
+                instruction=None if fact.cause is None else instruction_id(fact.cause),
+            )
+            tx.emit_message(message, fact.space, fact.cause)
+        return seq
+
+    def _has_room(self, fact: Fact, assign: Assign) -> bool:
+        """Whether one more may wait for the agent. Raises Refused (queue_full) where its sender can be told."""
+        conn, values = self._tx.conn, {"agent": assign.agent, "usual": QUEUE_LIMIT}
+        span, most = conn.execute(SPAN, values).fetchone() or (0, QUEUE_LIMIT)
+        if span is None or span < most:
+            return True
+        waiting = int(conn.execute(WAITING, values).get)
+        if waiting < most:
+            return True
+        if fact.kind == "reply":
+            return False
+        text = f"{waiting:,} instructions wait for {assign.name} already, and no more may (limits.queue: {most:,})"
+        hint = "nothing was sent; wait until some are done, or cancel some (awk queue, awk cancel)"
+        raise Refused("queue_full", text, hint)
+
+    def _assign(self, seq: int, fact: Fact, run: _Run, assign: Assign) -> int:
+        waits_for: WaitReason | None = assign.waits_for or ("paused" if run.paused else None)
+        number = self._join(fact, run, assign) if assign.joins and waits_for is None else None
+        if number is None:
+            number = self._insert(seq, fact, run, assign, waits_for)
+        if assign.continues is not None and continue_thread(self._tx, number, assign.continues, fact.text):
+            inherit_questions(self._tx, number, assign.continues)
+        self.instructions.append(instruction_id(number))
+        return number
+
+    def _join(self, fact: Fact, run: _Run, assign: Assign) -> int | None:
+        """The instruction of earlier mentions that this one joins, if there is one that still waits for its lease."""
+        values: Values = {
+            "agent": assign.agent,
+            "space": fact.space,
+            "run": run.number,
+            "lane": LANES.index(assign.lane),
+            "hops": assign.hops,
+            "vouched": _vouched(fact),
+            "size": len(fact.text.encode("utf-8", "replace")),
+            "bytes": JOINED_BYTES,
+            "most": JOINED_MESSAGES,
+        }
+        row = self._tx.conn.execute(JOIN, values).fetchone()
+        return None if row is None else int(row[0])
+
+    def _insert(self, seq: int, fact: Fact, run: _Run, assign: Assign, waits_for: WaitReason | None) -> int:
+        tx = self._tx
+        status = "waiting" if waits_for else "queued"
+        row = (
+            assign.agent,
+            assign.name,
+            fact.space,
+            run.number,
+            LANES.index(assign.lane),
+            status,
+            waits_for,
+            seq,
+            assign.hops,
+            tx.now_ms,
+            _vouched(fact),
+            assign.joins,
+            assign.asked_by,
+        )
+        tx.write(INSERT_INSTRUCTION, row)
+        number = tx.conn.last_insert_rowid()
+        if run.number is not None:
+            tx.write(COUNT_ASSIGNED, (run.number,))
+        data = {"status": status, "lane": assign.lane, "not_before": None, "waits_for": waits_for}
+        tx.emit("instruction.queued", space=fact.space, agent=assign.name, instruction=number, data=data)
+        return number
+
+    def _run_of(self, space: str) -> _Run:
+        if is_personal(space):
+            return _NO_RUN
+        row = self._tx.conn.execute(LATEST_RUN, (space,)).fetchone()
+        return _NO_RUN if row is None else _Run(int(row[0]), bool(row[1]))
+
+    def _put(self, row: Row) -> None:
+        match row:
+            case StartRun():
+                self._begin(row)
+            case SetMembers():
+                self._roster(row)
+            case EndRun():
+                self._end(row)
+            case LimitRun():
+                self._limit(row)
+            case ApprovalRequest():
+                put_request(self._tx, row)
+            case ApprovalDecision():
+                put_decision(self._tx, row)
+            case ApprovalRule():
+                put_rule(self._tx, row)
+            case OpenProposal() | RecordVote() | RecordTie() | EndProposal():
+                put_ballot_row(self._tx, row)
+
+    def _limit(self, row: LimitRun) -> None:
+        self._tx.conn.execute(LIMIT_RUN, (row.by, row.space))
+        data = {"run": place_of(row.space), "state": "waiting", "reason": row.by}
+        self._tx.emit("workflow.changed", space=row.space, data=data)
+
+    def _begin(self, row: StartRun) -> None:
+        values = msgspec.structs.asdict(row) | {
+            "params": _encode(row.params),
+            "vouched": _encode(row.vouched),
+            "now": self._tx.now_ms,
+        }
+        self._tx.conn.execute(INSERT_WORKFLOW, values)
+
+    def _roster(self, roster: SetMembers) -> None:
+        tx = self._tx
+        tx.conn.execute(DELETE_MEMBERS, (roster.space,))
+        for member in roster.members:
+            put_agent(tx, _agent_of(member, roster.space))
+            tx.conn.execute(INSERT_MEMBER, (roster.space, member.name, member.key))
+        names = [member.name for member in roster.members]
+        tx.emit("workflow.started", space=roster.space, data={"run": place_of(roster.space), "members": names})
+
+    def _end(self, row: EndRun) -> None:
+        self._tx.conn.execute(STOP_WORKFLOW, (row.status, row.exit_code, self._tx.now_ms, row.space))
+        data = {"run": place_of(row.space), "status": row.status, "exit_code": row.exit_code}
+        self._tx.emit("workflow.stopped", space=row.space, data=data)
+
+
+def record(tx: Transaction, fact: Fact) -> EffectWriter:
+    """Evaluate ``fact`` with the core proposals and write all that follows. Raises Refused."""
+    recorder = EffectWriter(tx)
+    evaluate(fact, CORE_TABLE, TransactionView(tx.conn), recorder)
+    return recorder
+
+
+def _vouched(fact: Fact) -> bytes | None:
+    return _encode(fact.vouched) if fact.vouched else None
+
+
+def _agent_of(member: MemberSpec, space: str) -> AgentSpec:
+    home = space if member.origin == "inline" else None
+    return AgentSpec(key=AgentKey(member.key), origin=member.origin, home_space=home, definition=member.definition)
+
+
+INSERT_MESSAGE: Final = """
+INSERT INTO messages (kind, space, sender, addressed, text, hops, cause, run, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+INSERT_DELIVERY: Final = """
+INSERT INTO deliveries (message, agent, name, space, state, instruction) VALUES (?, ?, ?, ?, 'queued', ?)
+"""
+
+INSERT_INSTRUCTION: Final = """
+INSERT INTO instructions
+  (agent, name, space, run, lane, state, waits_for, message, hops, enqueued_ms, vouched, by_mention, asked_by)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+JOIN: Final = """
+UPDATE instructions SET hops = max(hops, :hops) WHERE id = (
+  SELECT i.id FROM instructions AS i INDEXED BY instructions_joining
+  WHERE i.agent = :agent AND i.space = :space AND i.lane = :lane AND i.state = 'queued' AND i.by_mention = 1
+    AND i.epoch = 0 AND i.run IS :run AND i.vouched IS :vouched
+  ORDER BY i.id DESC LIMIT 1)
+AND (SELECT count(*) < :most AND coalesce(sum(octet_length(m.text)), 0) + :size <= :bytes
+  FROM deliveries AS d CROSS JOIN messages AS m ON m.seq = d.message WHERE d.instruction = instructions.id)
+RETURNING id
+"""
+
+COUNT_ASSIGNED: Final = "UPDATE workflows SET assigned = assigned + 1 WHERE id = ?"
+
+BOUNDED: Final = frozenset({"said", "kickoff", "reply"})
+"""What an agent or a person says. What the kernel has to say of itself is bounded where it comes from."""
+
+# How many instructions of all agents there are since the oldest that waits for this one: no fewer than wait for it. So
+# a queue is counted only where it may be full.
+SPAN: Final = """
+SELECT (SELECT max(id) FROM instructions) + 1 - (SELECT min(oldest) FROM (
+    SELECT (SELECT min(q.id) FROM instructions AS q
+      WHERE q.agent = :agent AND q.lane = lanes.column1 AND q.state IN ('queued', 'yielded')) AS oldest
+    FROM (VALUES (0), (1), (2)) AS lanes
+    UNION ALL
+    SELECT (SELECT min(q.id) FROM instructions AS q
+      WHERE q.agent = :agent AND q.lane = lanes.column1 AND q.state = 'waiting')
+    FROM (VALUES (0), (1), (2)) AS lanes)),
+  coalesce((SELECT a.queue_limit FROM agents AS a WHERE a.key = :agent), :usual)
+"""
+
+WAITING: Final = """
+SELECT (SELECT count(*) FROM instructions AS q WHERE q.agent = :agent AND q.state IN ('queued', 'yielded'))
+  + (SELECT count(*) FROM instructions AS q WHERE q.agent = :agent AND q.state = 'waiting') WHERE :usual > 0
+"""
+
+LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
+
+INSERT_WORKFLOW: Final = """
+INSERT INTO workflows
+  (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms, hops_limit,
+  instructions_limit, wall_time_ms, budget_tokens, budget_usd, workspace, mirror, bound, exit_from,
+  approval, attended)
+VALUES
+  (:name, :tag, :space, :mode, :file, :definition, :params, :vouched, 'running', :now, :deadline_ms, :hops,
+  :instructions, :wall_time_ms, :budget_tokens, :budget_usd, :workspace, :mirror, :bound, :exit_from,
+  :approval, :attended)
+"""
+
+DELETE_MEMBERS: Final = "DELETE FROM members WHERE space = ?"
+
+INSERT_MEMBER: Final = "INSERT INTO members (space, name, agent) VALUES (?, ?, ?)"
+
+STOP_WORKFLOW: Final = """
+UPDATE workflows SET state = 'stopped', status = ?, exit_code = ?, ended_ms = ? WHERE space = ? AND state = 'running'
+"""
+
+LIMIT_RUN: Final = "UPDATE workflows SET limited = 1, limited_by = ? WHERE space = ? AND state = 'running'"

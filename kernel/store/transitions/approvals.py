@@ -1,0 +1,247 @@
+"""Requests for approval: asked by an attempt, decided by a person, given up when their time is over."""
+
+import hashlib
+from typing import Final, cast
+
+import msgspec
+
+from kernel.policy.approvals import State
+from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Author, Draft, Fact
+from kernel.store.approvals import Named, keep_up, tell_request
+from kernel.store.fence import Held, held
+from kernel.store.quotas import use
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import append
+from kernel.store.transitions.apply_effects import record
+from protocol.errors import Refused
+from protocol.message import SYSTEM, USER
+from protocol.names import ApprovalId, approval_id, name_of, number_of, rule_id
+
+TOO_LATE: Final = "nobody approved it in time"
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that needs an approval. ``key`` names it; None: its client names no calls. ``input`` is canonical JSON.
+
+    ``held``: it is kept waiting until somebody has decided.
+    """
+
+    key: str | None
+    tool: str
+    input: bytes
+    why: str = ""
+    held: bool = False
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A request as it is now."""
+
+    number: int
+    state: State
+    reason: str
+    first: bool = False
+    """What it is about has not begun: nobody who asked has learned its decision before, nor broke off unasked."""
+
+    @property
+    def id(self) -> ApprovalId:
+        """Its name outside."""
+        return approval_id(self.number)
+
+
+# By its key; else one that nobody has learned the decision of, and whose own call waits no more: a worker that was
+# ended meanwhile asks again by another key. A decision belongs to the call that waits for it until that has it.
+FIND: Final = """
+SELECT id, state, reason, epoch FROM approvals
+WHERE instruction = :instruction AND tool = :tool AND digest = :digest
+  AND (call_key = :key OR (told = 0 AND NOT (held = 1 AND epoch = :epoch)))
+ORDER BY call_key IS NOT :key, id LIMIT 1
+"""
+
+NEWEST: Final = "SELECT id, state, reason, epoch FROM approvals WHERE instruction = ? ORDER BY id DESC LIMIT 1"
+
+TAKE_OVER: Final = """
+UPDATE approvals SET call_key = :key, epoch = :epoch, held = :held WHERE id = :id RETURNING expires_ms
+"""
+
+
+def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
+    """What became of the request for ``call``, which is made where there is none: asked twice, it is the same one.
+
+    ``expires_ms`` counts for a new one. Raises Refused (stale_attempt, quota_reached).
+    """
+    instruction = held(tx.conn, author.instruction, author.epoch)
+    digest = hashlib.sha256(call.input).digest()
+    values = {
+        "instruction": instruction.number,
+        "tool": call.tool,
+        "digest": digest,
+        "key": call.key,
+        "epoch": author.epoch,
+    }
+    row = found = tx.conn.execute(FIND, values).fetchone()
+    if row is None:
+        _record(tx, instruction, author, call, digest, expires_ms)
+        row = tx.conn.execute(NEWEST, (instruction.number,)).fetchone()
+        assert row is not None, "it was just written"
+        use(tx, instruction, approvals=int(row[1] == "open"), text=call.input + call.why.encode("utf-8", "replace"))
+    *seen, asker = row
+    asked = Asked(*seen)
+    holds = call.held and asked.state == "open"
+    taken = {"id": asked.number, "key": call.key, "epoch": author.epoch, "held": holds}
+    (until_ms,) = cast("tuple[int]", tx.conn.execute(TAKE_OVER, taken).fetchone())
+    keep_up(tx, instruction.number)
+    if holds and found is not None:  # nothing is new but that its work stands still again
+        one = Named(instruction.number, instruction.name, instruction.space, call.tool)
+        tell_request(tx, asked.number, one, until_ms)
+    return _told(tx, asked, instruction, asker)
+
+
+def _record(tx: Transaction, instruction: Held, author: Author, call: Call, digest: bytes, expires_ms: int) -> None:
+    payload = ApprovalAsked(
+        epoch=author.epoch,
+        call_key=call.key,
+        tool=call.tool,
+        input=call.input,
+        digest=digest,
+        expires_ms=expires_ms,
+        held=call.held,
+        why=call.why,
+    )
+    fact = Fact(
+        kind="approval",
+        space=instruction.space,
+        sender=instruction.name,
+        cause=instruction.number,
+        speaker=instruction.agent,
+        payload=payload,
+    )
+    record(tx, fact)
+
+
+ONE: Final = "SELECT id, state, reason FROM approvals WHERE id = ?"
+
+TOLD: Final = "UPDATE approvals SET told = 1 WHERE id = ? AND told = 0 RETURNING 1"
+
+
+def learn(tx: Transaction, author: Author, approval: int) -> Asked:
+    """What became of the request whose call is kept waiting. Raises Refused (stale_attempt)."""
+    instruction = held(tx.conn, author.instruction, author.epoch)
+    row = tx.conn.execute(ONE, (approval,)).fetchone()
+    assert row is not None, "an approval is kept as long as its work goes on"
+    return _told(tx, Asked(*row), instruction, author.epoch)
+
+
+# An attempt may have begun the call if it broke off since the last entry (as kernel.store.transitions.lease tells a
+# worker), but for the one that asked last: that found the request open. One that did not ask may have been allowed to.
+BEGUN: Final = """
+SELECT 1 FROM instructions AS i WHERE i.id = :instruction AND (
+  (i.continues IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM entries AS own WHERE own.instruction = i.id AND own.epoch > 0))
+  OR EXISTS (
+    SELECT 1 FROM attempts AS p WHERE p.instruction = i.id AND p.epoch < i.epoch AND p.epoch <> :asker
+      AND p.epoch >= coalesce(
+        (SELECT e.epoch FROM entries AS e WHERE e.instruction = i.id ORDER BY e.k DESC LIMIT 1), 0)
+      AND p.outcome NOT IN ('yielded', 'held back', 'over budget')))
+"""
+
+
+def _told(tx: Transaction, asked: Asked, instruction: Held, asker: int) -> Asked:
+    """Its decision is used up with this, if it has one. ``asker``: the attempt that asked for it last, until now."""
+    if asked.state == "open":
+        return asked
+    unheard = tx.conn.execute(TOLD, (asked.number,)).fetchone() is not None
+    begun = tx.conn.execute(BEGUN, {"instruction": instruction.number, "asker": asker}).fetchone() is not None
+    return msgspec.structs.replace(asked, first=unheard and not begun)
+
+
+USED_UP: Final = "UPDATE approvals SET told = 1 WHERE instruction = ? AND tool = ? AND digest = ? AND call_key = ?"
+
+
+def allow(tx: Transaction, author: Author, call: Call) -> None:
+    """``call`` may be made by now without anybody's leave: a request of its own shows no more that it has not begun.
+
+    Raises Refused (stale_attempt).
+    """
+    instruction = held(tx.conn, author.instruction, author.epoch)
+    digest = hashlib.sha256(call.input).digest()
+    tx.conn.execute(USED_UP, (instruction.number, call.tool, digest, call.key))
+
+
+LET_GO: Final = "UPDATE approvals SET held = 0 WHERE id = ? AND held = 1 AND epoch = ? RETURNING instruction"
+
+
+def let_go(tx: Transaction, author: Author, approval: int) -> None:
+    """The call is not kept waiting any more, whatever becomes of its request."""
+    row = tx.conn.execute(LET_GO, (approval, author.epoch)).fetchone()
+    if row is not None:
+        keep_up(tx, int(row[0]))
+
+
+def approve(
+    tx: Transaction, approval: str, *, reason: str = "", always: str | None = None, everybody: bool = False
+) -> tuple[ApprovalId, ...]:
+    """A person agrees. ``always``: and to every other call of the tool whose whole input has this pattern.
+
+    ``everybody``: whichever agent makes it. Returns which others that waited are granted with it. Raises Refused:
+    not_found; conflict where it is decided otherwise, or is no longer open; bad_request for a pattern that the request
+    itself does not have.
+    """
+    decided = ApprovalDecided(
+        approval=_number(approval), decision="granted", by=USER, reason=reason, always=always, everybody=everybody
+    )
+    expire(tx)  # though no alarm has come yet
+    waited = cast("list[tuple[int]]", [] if always is None else tx.conn.execute(OTHERS, (decided.approval,)).fetchall())
+    _decide(tx, decided)
+    return tuple(approval_id(number) for (number,) in waited if _is_granted(tx, number))
+
+
+OTHERS: Final = "SELECT id FROM approvals WHERE state = 'open' AND id <> ? ORDER BY id"
+
+
+def _is_granted(tx: Transaction, number: int) -> bool:
+    row = tx.conn.execute(ONE, (number,)).fetchone()
+    return row is not None and row[1] == "granted"
+
+
+def deny(tx: Transaction, approval: str, *, reason: str = "") -> None:
+    """A person does not agree. Raises Refused: not_found; conflict where it is decided otherwise."""
+    _decide(tx, ApprovalDecided(approval=_number(approval), decision="denied", by=USER, reason=reason))
+
+
+EXPIRED: Final = "SELECT id FROM approvals WHERE state = 'open' AND expires_ms <= ? ORDER BY expires_ms, id"
+
+
+def expire(tx: Transaction) -> None:
+    """Refuse what nobody decided in time."""
+    for (number,) in cast("list[tuple[int]]", tx.conn.execute(EXPIRED, (tx.now_ms,)).fetchall()):
+        _decide(tx, ApprovalDecided(approval=number, decision="expired", by=SYSTEM, reason=TOO_LATE))
+
+
+SPACE: Final = "SELECT space FROM approvals WHERE id = ?"
+
+
+def _decide(tx: Transaction, decided: ApprovalDecided) -> None:
+    row = tx.conn.execute(SPACE, (decided.approval,)).fetchone()
+    space = "" if row is None else str(row[0])  # then it is refused
+    append(tx, Draft(kind="approval", space=space, sender=decided.by, payload=decided))
+
+
+DELETE_RULE: Final = "DELETE FROM approval_rules WHERE id = ? RETURNING agent, tool"
+
+
+def drop_rule(tx: Transaction, rule: str) -> None:
+    """Ask again about what a standing rule grants. Raises Refused (not_found)."""
+    number = number_of(rule, "r") or 0
+    row = tx.conn.execute(DELETE_RULE, (number,)).fetchone()
+    if row is None:
+        raise Refused("not_found", f"there is no standing rule {rule[:40]!r}", "awk pending --rules lists them")
+    agent, tool = row
+    data = {"id": rule_id(number), "tool": tool, "state": "taken back"}
+    tx.emit("approval.rule", agent=None if agent is None else name_of(agent), data=data)
+
+
+def _number(approval: str) -> int:
+    number = number_of(approval, "a")
+    if number is None:
+        raise Refused("not_found", f"there is no request {approval[:40]!r}", "ids look like a3: awk pending lists them")
+    return number

@@ -1,0 +1,148 @@
+"""Sets right what an earlier kernel stored, where its clock was set differently from ours. Part of recovery.
+
+Where the machine has not been booted since, it is known by how much: every time that still matters moves along, so a
+clock that was set while no kernel ran changes no wait, no floor and no window (promises P2, P12, P21). Otherwise only
+a clock that was put back can be noticed: what waits keeps its wait (fault TF14) but begins it anew (fault TF01).
+What has ended keeps its stamps, for they are shown; ``skipped`` says how they are to be read (kernel.policy.retention).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from kernel.policy.retention import unseen
+from kernel.store.transaction import Transaction
+
+LONGEST_BACKOFF_MS: Final = 30_000
+"""No restart of an agent is put off longer."""
+
+NEWEST: Final = "SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1"
+
+WAITS: Final = """
+UPDATE instructions SET not_before_ms = :now + max(not_before_ms - parked_ms, 0), parked_ms = :now
+WHERE state IN ('queued', 'yielded', 'waiting') AND not_before_ms > 0 AND parked_ms > :now
+"""
+AGES: Final = """
+UPDATE instructions SET enqueued_ms = :now
+WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') AND enqueued_ms > :now
+"""
+BREAKERS: Final = """
+UPDATE breakers SET open_until_ms = :now + max(open_until_ms - changed_ms, 0), changed_ms = :now
+WHERE open_until_ms > 0 AND changed_ms > :now
+"""
+HOLDS: Final = """
+UPDATE agents SET hold_until_ms = coalesce((SELECT open_until_ms FROM breakers WHERE key = hold_key), hold_until_ms)
+WHERE hold_key IS NOT NULL AND hold_until_ms > 0
+"""
+BACKOFFS: Final = """
+UPDATE agents SET resume_at_ms = min(resume_at_ms, :now + :longest), crashed_ms = min(crashed_ms, :now)
+WHERE resume_at_ms > :now OR crashed_ms > :now
+"""
+CRASHES: Final = "UPDATE crashes SET at_ms = :now WHERE at_ms > :now"
+DEADLINES: Final = """
+UPDATE workflows SET deadline_ms = :now + (deadline_ms - started_ms), started_ms = :now
+WHERE state = 'running' AND deadline_ms IS NOT NULL AND started_ms > :now
+"""
+INTERVALS: Final = """
+UPDATE timers SET next_ms = :now + period_ms WHERE period_ms IS NOT NULL AND next_ms > :now + period_ms
+"""
+APPROVALS: Final = """
+UPDATE approvals SET expires_ms = :now + (expires_ms - requested_ms), requested_ms = :now,
+  waits_ms = CASE WHEN waits_ms > 0 THEN :now + (expires_ms - requested_ms) ELSE 0 END
+WHERE state = 'open' AND requested_ms > :now
+"""
+BALLOTS: Final = """
+UPDATE ballots SET expires_ms = :now + (expires_ms - created_ms), created_ms = :now
+WHERE state = 'open' AND created_ms > :now
+"""
+ALL: Final = (WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVALS, APPROVALS, BALLOTS)
+
+
+@dataclass(frozen=True, slots=True)
+class HostClock:
+    """How a kernel's time relates to its machine: which boot of it, and what the kernel's time was then."""
+
+    boot_id: str
+    offset_ms: int
+
+
+LAST: Final = "SELECT machine, offset_ms FROM boots ORDER BY id DESC LIMIT 1"
+
+DRIFT_MS: Final = 1000
+"""Less than this is how clocks are."""
+
+MOVED: Final = (
+    """
+UPDATE instructions SET not_before_ms = CASE WHEN not_before_ms > 0 THEN not_before_ms + :by ELSE 0 END,
+  parked_ms = CASE WHEN parked_ms > 0 THEN parked_ms + :by ELSE 0 END, enqueued_ms = enqueued_ms + :by,
+  throttled_ms = CASE WHEN throttled_ms > 0 THEN throttled_ms + :by ELSE 0 END
+WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+""",
+    """
+UPDATE breakers SET open_until_ms = CASE WHEN open_until_ms > 0 THEN open_until_ms + :by ELSE 0 END,
+  changed_ms = changed_ms + :by
+""",
+    """
+UPDATE agents SET hold_until_ms = CASE WHEN hold_until_ms > 0 THEN hold_until_ms + :by ELSE 0 END,
+  resume_at_ms = CASE WHEN resume_at_ms > 0 THEN resume_at_ms + :by ELSE 0 END,
+  crashed_ms = CASE WHEN crashed_ms > 0 THEN crashed_ms + :by ELSE 0 END
+WHERE hold_until_ms > 0 OR resume_at_ms > 0 OR crashed_ms > 0
+""",
+    "UPDATE crashes SET at_ms = at_ms + :by",
+    "UPDATE workflows SET deadline_ms = deadline_ms + :by WHERE state = 'running' AND deadline_ms IS NOT NULL",
+    "UPDATE timers SET next_ms = next_ms + :by WHERE period_ms IS NOT NULL",
+    """
+UPDATE approvals SET expires_ms = expires_ms + :by, requested_ms = requested_ms + :by,
+  waits_ms = CASE WHEN waits_ms > 0 THEN waits_ms + :by ELSE 0 END
+WHERE state = 'open'
+""",
+    "UPDATE ballots SET expires_ms = expires_ms + :by, created_ms = created_ms + :by WHERE state = 'open'",
+    "UPDATE idempotency SET at_ms = at_ms + :by",
+    # In two steps, for each row must have a place of its own all the time.
+    "UPDATE spending SET minute = -(minute + :by / 60000)",
+    "UPDATE spending SET minute = -minute",
+)
+
+
+def correct_clock(tx: Transaction, machine: HostClock | None = None) -> bool:
+    """Bring what is stored in line with the time of the kernel that takes over. False: there was nothing to do."""
+    by_ms = _set_by(tx, machine)
+    return _put_back(tx) if by_ms is None else _moved(tx, by_ms)
+
+
+def skipped(tx: Transaction, machine: HostClock | None = None) -> int:
+    """By how much the clock of the kernel that takes over is ahead of what is known to have passed; or behind.
+
+    To be asked before anything is told: an event is the last sign of life.
+    """
+    by_ms = _set_by(tx, machine)
+    if by_ms is not None:
+        return by_ms if abs(by_ms) >= DRIFT_MS else 0
+    row = tx.conn.execute(NEWEST).fetchone()
+    return 0 if row is None else unseen(int(row[0]), tx.now_ms)
+
+
+def _set_by(tx: Transaction, machine: HostClock | None) -> int | None:
+    """By how much the clock was set since the last kernel; None where the machine was booted since."""
+    row = tx.conn.execute(LAST).fetchone()
+    if machine is None or not machine.boot_id or row is None or row[0] != machine.boot_id:
+        return None
+    return machine.offset_ms - int(str(row[1]))
+
+
+def _moved(tx: Transaction, by_ms: int) -> bool:
+    if abs(by_ms) < DRIFT_MS:
+        return False
+    for statement in MOVED:
+        tx.conn.execute(statement, {"by": by_ms})
+    return True
+
+
+def _put_back(tx: Transaction) -> bool:
+    """Bring times that lie ahead back to now. False: the clock has not been put back since the last event."""
+    row = tx.conn.execute(NEWEST).fetchone()
+    if row is None or int(row[0]) <= tx.now_ms:
+        return False
+    for statement in ALL:
+        tx.conn.execute(statement, {"now": tx.now_ms})
+    tx.conn.execute(BACKOFFS, {"now": tx.now_ms, "longest": LONGEST_BACKOFF_MS})
+    return True

@@ -1,0 +1,279 @@
+"""A person takes an instruction back.
+
+End an instruction: its attempt, its deliveries, its cost, and the message that tells of it. One transaction.
+
+What a clean stop ends: agents that were made at run time, and what was asked of them (contracts.md section 3).
+
+Book what an attempt spent of which its kernel learns after somebody took its instruction back: nothing is free.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, cast
+
+import msgspec
+
+from kernel.rule.draft import Fact, InstructionOutcome
+from kernel.store.agents import charge_crash
+from kernel.store.approvals import drop_requests
+from kernel.store.attempts import Ending, end_attempt
+from kernel.store.blobs import store_body
+from kernel.store.circuit_breakers import ProviderFailure, hold, record_failure, release_probe
+from kernel.store.fence import stale
+from kernel.store.instructions import find
+from kernel.store.quotas import forget_quotas
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.apply_effects import record
+from kernel.store.transitions.journal import INSERT_ENTRY
+from kernel.store.transitions.limits import spend
+from kernel.store.transitions.threads import answer
+from protocol.errors import CLASS_OF_CAUSE, Cause, Refused
+from protocol.instruction import LARGEST, Usage
+from protocol.ipc import Entry
+from protocol.message import MessageKind
+from protocol.names import InstructionId, instruction_id, number_of
+
+EndStatus = Literal["done", "incomplete", "failed", "dead", "cancelled"]
+_NO_USAGE: Final = Usage()
+
+
+class _End(msgspec.Struct, frozen=True):
+    kind: MessageKind
+    delivery: Literal["acked", "dead"]
+
+
+ENDS: Final[Mapping[EndStatus, _End]] = MappingProxyType(
+    {
+        "done": _End("done", "acked"),
+        "incomplete": _End("done", "acked"),
+        "failed": _End("failed", "dead"),
+        "dead": _End("failed", "dead"),
+        "cancelled": _End("failed", "dead"),
+    }
+)
+"""What each end appends, and what becomes of the deliveries that caused the work."""
+
+
+class Closed(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of closing: the sequence number of its message, and whom the reply woke."""
+
+    seq: int
+    instruction_ids: tuple[InstructionId, ...] = ()
+
+
+class Closing(msgspec.Struct, frozen=True, kw_only=True):
+    """How an instruction ends. ``usage`` is what its entries have not booked."""
+
+    status: EndStatus
+    text: str = ""
+    usage: Usage = _NO_USAGE
+    cause: Cause | None = None
+    crash_jitter: float | None = None
+    """Set where the worker left unasked: uniform in [0, 1)."""
+    failure: ProviderFailure | None = None
+    """Set where the provider failed."""
+
+
+def close(
+    tx: Transaction,
+    instruction: str,
+    epoch: int,
+    *,
+    status: EndStatus,
+    text: str = "",
+    usage: Usage = _NO_USAGE,
+    cause: Cause | None = None,
+    outcome: str | None = None,
+    exit: str | None = None,
+    stderr_tail: str | None = None,
+    crash_jitter: float | None = None,
+    failure: ProviderFailure | None = None,
+) -> Closed:
+    """End the instruction that ``epoch`` holds. Raises Refused (stale_attempt)."""
+    number = number_of(instruction, "i")
+    conclusion = Closing(status=status, text=text, usage=usage, cause=cause, crash_jitter=crash_jitter, failure=failure)
+    ending = Ending(outcome or status, exit, stderr_tail)
+    closed = None if number is None else _conclude(tx, number, epoch, conclusion, ending)
+    if closed is None:
+        raise stale(instruction, epoch)
+    return closed
+
+
+def close_cancel(tx: Transaction, number: int, epoch: int) -> Closed | None:
+    """End an instruction that has not ended, whether an attempt holds it or not. None: it moved meanwhile."""
+    conclusion = Closing(status="cancelled", cause="cancelled")
+    return _conclude(tx, number, epoch, conclusion, Ending("cancelled"), any_open=True)
+
+
+def give_up(tx: Transaction, number: int, epoch: int, cause: Literal["budget", "limit"]) -> Closed | None:
+    """End an instruction that money, or another limit, holds back; thread kept. None: it moved meanwhile."""
+    conclusion = Closing(status="incomplete", cause=cause)
+    return _conclude(tx, number, epoch, conclusion, Ending(cause), any_open=True)
+
+
+END: Final = """
+UPDATE instructions SET state = :status, result_text = :text, cause = :cause, error_class = :class, ended_ms = :now,
+  waits_for = NULL, wait_key = NULL, not_before_ms = 0,
+  input_tokens = min(input_tokens + :input, :largest), output_tokens = min(output_tokens + :output, :largest),
+  cache_read_tokens = min(cache_read_tokens + :cache, :largest),
+  cache_write_tokens = min(cache_write_tokens + :cached, :largest),
+  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END
+WHERE id = :id AND epoch = :epoch
+  AND (state IN ('leased', 'running') OR (:any_open AND state IN ('queued', 'yielded', 'waiting')))
+RETURNING agent, name, space, run, hops, asked_by, attempts + crashes,
+  input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
+"""
+
+END_DELIVERY: Final = """
+UPDATE deliveries SET state = ? WHERE instruction = ? AND state IN ('queued', 'leased', 'injected')
+"""
+
+BOOK: Final = """
+UPDATE agents SET input_tokens = min(input_tokens + :input, :largest),
+  output_tokens = min(output_tokens + :output, :largest),
+  cache_read_tokens = min(cache_read_tokens + :cache, :largest),
+  cache_write_tokens = min(cache_write_tokens + :cached, :largest),
+  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END,
+  last_exit = coalesce(:exit, last_exit), last_event_ms = :now, stepped = stepped OR :worked
+WHERE key = :agent
+"""
+
+
+def _conclude(
+    tx: Transaction, number: int, epoch: int, conclusion: Closing, ending: Ending, *, any_open: bool = False
+) -> Closed | None:
+    error_class = None if conclusion.cause is None else CLASS_OF_CAUSE[conclusion.cause]
+    values = {
+        "id": number,
+        "epoch": epoch,
+        "status": conclusion.status,
+        "text": conclusion.text,
+        "cause": conclusion.cause,
+        "class": error_class,
+        "now": tx.now_ms,
+        "any_open": any_open,
+        **amounts_of(conclusion.usage),
+    }
+    row = tx.conn.execute(END, values).fetchone()
+    if row is None:
+        return None
+    agent, name, space, run, hops, asked_by, attempts, *amounts = row
+    forget_quotas(tx, number)
+    total = _usage(*amounts)
+    spend(tx, agent=agent, run=run, usage=conclusion.usage)
+    end = ENDS[conclusion.status]
+    tx.conn.execute(END_DELIVERY, (end.delivery, number))
+    end_attempt(tx, number, epoch, name, space, ending)
+    release_probe(tx, number)
+    drop_requests(tx, number, conclusion.status)
+    worked = conclusion.status in ("done", "incomplete")
+    tx.conn.execute(
+        BOOK, {"agent": agent, "exit": ending.exit, "now": tx.now_ms, "worked": worked, **amounts_of(total)}
+    )
+    if conclusion.crash_jitter is not None:
+        charge_crash(tx, agent, conclusion.crash_jitter)
+    if conclusion.failure is not None:
+        breaker = record_failure(tx, conclusion.failure)
+        if breaker.state != "closed":
+            hold(tx, agent, breaker.key, breaker.reason, breaker.open_until_ms)
+    data = {
+        "status": conclusion.status,
+        "class": error_class,
+        "cause": conclusion.cause,
+        "text": conclusion.text,
+        "usage": msgspec.to_builtins(total),
+        "attempts": attempts,
+    }
+    outcome = InstructionOutcome(
+        instruction=instruction_id(number),
+        status=conclusion.status,
+        text=conclusion.text,
+        cause=conclusion.cause,
+        error_class=error_class,
+    )
+    fact = Fact(kind=end.kind, space=space, sender=name, hops=hops + 1, cause=number, speaker=agent, payload=outcome)
+    recorder = record(tx, fact)
+    if asked_by is not None:
+        answer(tx, asked_by)
+    # Last, so that who waits for the end has seen what was said.
+    tx.emit("instruction.ended", space=space, agent=name, instruction=number, data=data)
+    return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))
+
+
+def amounts_of(usage: Usage) -> dict[str, int | float | None]:
+    """The parameters by which a statement adds ``usage``."""
+    return {
+        "input": usage.input_tokens,
+        "output": usage.output_tokens,
+        "cache": usage.cache_read_tokens,
+        "cached": usage.cache_write_tokens,
+        "cost": usage.cost_usd,
+        "largest": LARGEST,
+    }
+
+
+def _usage(
+    input_tokens: int, output_tokens: int, cache_read_tokens: int, cache_write_tokens: int, cost_usd: float | None
+) -> Usage:
+    return Usage(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cache_read_tokens=cache_read_tokens,
+        cache_write_tokens=cache_write_tokens,
+        cost_usd=cost_usd,
+    )
+
+
+def cancel(tx: Transaction, instruction: str) -> None:
+    """End an instruction in whatever open state it is; a worker that has it is stopped by its kernel.
+
+    Raises Refused: not_found; conflict where it has ended, saying how.
+    """
+    found = find(tx.conn, instruction)
+    if close_cancel(tx, found.number, found.epoch) is None:
+        why = f" ({found.cause})" if found.cause and found.cause != found.state else ""
+        raise Refused("conflict", f"{instruction} has ended: {found.state}{why}", f"see it: awk show {instruction}")
+
+
+OPEN: Final = """
+SELECT i.id, i.epoch FROM instructions AS i CROSS JOIN agents AS a ON a.key = i.agent
+WHERE a.origin = 'ephemeral' AND i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY i.id
+"""
+DELETE: Final = "DELETE FROM agents WHERE origin = 'ephemeral' RETURNING key"
+
+
+def end_ephemeral(tx: Transaction) -> tuple[str, ...]:
+    """Cancel the open work of ephemeral agents and forget them. Returns their names."""
+    for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(OPEN).fetchall()):
+        close_cancel(tx, number, epoch)
+    names = tuple(str(key) for (key,) in tx.conn.execute(DELETE).fetchall())
+    for name in names:
+        tx.emit("agent.changed", agent=name, data={"state": "deleted", "reason": "the kernel was stopped"})
+    return names
+
+
+_encode: Final = msgspec.json.Encoder().encode
+
+# Only of the attempt that was stopped: a new one has another epoch.
+ADVANCE: Final = """
+UPDATE instructions SET entries = entries + 1, input_tokens = input_tokens + :input,
+  output_tokens = output_tokens + :output,
+  cache_read_tokens = cache_read_tokens + :cache, cache_write_tokens = cache_write_tokens + :cached,
+  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END
+WHERE id = :id AND epoch = :epoch AND entries = :k AND state = 'cancelled'
+RETURNING agent, run
+"""
+
+
+def book_late(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> None:
+    """Keep ``entry``, the next of a cancelled instruction, and book its usage. Raises Refused (stale_attempt)."""
+    number = number_of(instruction, "i")
+    assert entry.usage is not None, "there is something to book"
+    values = {"id": number, "epoch": epoch, "k": entry.k, **amounts_of(entry.usage)}
+    row = tx.conn.execute(ADVANCE, values).fetchone()
+    if row is None:
+        raise stale(instruction, epoch)
+    agent, run = row
+    tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *store_body(tx, _encode(entry)), tx.now_ms))
+    spend(tx, agent=agent, run=run, usage=entry.usage)
+    tx.conn.execute(BOOK, {"agent": agent, "exit": None, "now": tx.now_ms, "worked": False, **amounts_of(entry.usage)})

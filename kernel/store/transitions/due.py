@@ -1,0 +1,97 @@
+"""What time alone changes: waits that are over, breakers that may be tried, what has waited too long for its turn or
+for an approval, votes whose time is up.
+"""
+
+from typing import Final, cast
+
+import apsw
+
+from kernel.policy.circuit_breaker import HALF_OPEN_MS
+from kernel.store.circuit_breakers import probe, release_probe, wake_waiters
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.approvals import expire
+from kernel.store.transitions.voting import expire_ballots
+
+AGED: Final = 500
+"""So many rise in one commit: a hundred thousand that came together must not keep others from writing."""
+AGE: Final = """
+UPDATE instructions SET lane = 0, promoted = 1
+WHERE id IN (SELECT i.id FROM instructions AS i
+  WHERE i.state IN ('queued', 'yielded') AND i.lane > 0 AND i.enqueued_ms <= ? ORDER BY i.enqueued_ms, i.id LIMIT ?)
+RETURNING id, name, space, state
+"""
+
+OVER: Final = """
+SELECT id FROM instructions INDEXED BY instructions_timed
+WHERE state = 'waiting' AND not_before_ms > 0 AND not_before_ms <= ? AND wait_key IS NULL AND waits_for <> 'paused'
+ORDER BY lane, id
+"""
+
+# Breakers that are half open, and when the place of the one that may try is free for another. Left out: its agent
+# tries, or nobody is there who could instead. Work that cannot be leased leaves its place at once, what merely was not
+# in time.
+PLACES: Final = """
+SELECT b.probe, CASE WHEN EXISTS (SELECT 1 FROM instructions AS i
+    CROSS JOIN agents AS a ON a.key = i.agent AND a.state = 'active' AND a.hold_key IS NULL
+    WHERE i.id = b.probe AND i.state IN ('queued', 'yielded')) THEN b.changed_ms + :patience ELSE 1 END
+FROM breakers AS b WHERE b.state = 'half_open'
+  AND NOT EXISTS (SELECT 1 FROM instructions AS i
+    CROSS JOIN instructions AS live ON live.agent = i.agent AND live.state IN ('leased', 'running')
+    CROSS JOIN attempts AS t ON t.instruction = live.id AND t.epoch = live.epoch AND t.started_ms >= b.changed_ms
+    WHERE i.id = b.probe)
+  AND (EXISTS (SELECT 1 FROM instructions AS w CROSS JOIN agents AS a ON a.key = w.agent AND a.state = 'active'
+      WHERE w.state = 'waiting' AND w.wait_key = b.key)
+    OR EXISTS (SELECT 1 FROM agents AS h WHERE h.hold_key = b.key AND h.state = 'active'))
+"""
+
+
+def _places(conn: apsw.Connection) -> list[tuple[int, int]]:
+    return cast("list[tuple[int, int]]", conn.execute(PLACES, {"patience": HALF_OPEN_MS}).fetchall())
+
+
+# An account comes before its models, which are not tried while it is shut.
+PROBE: Final = """
+SELECT b.key FROM breakers AS b WHERE b.state = 'open' AND b.open_until_ms > 0 AND b.open_until_ms <= ?
+  AND NOT EXISTS (SELECT 1 FROM breakers AS a
+    WHERE a.state <> 'closed' AND a.key || '/' = substr(b.key, 1, length(a.key) + 1))
+ORDER BY b.key
+"""
+
+
+def apply_due(tx: Transaction, starvation_ms: int) -> None:
+    """Do what is due at the transaction's time, much of it in several calls. Nothing due: nothing is written."""
+    aged = tx.conn.execute(AGE, (tx.now_ms - starvation_ms, AGED)).fetchall()
+    for number, name, space, state in cast("list[tuple[int, str, str, str]]", aged):
+        data = {"status": state, "lane": "immediate", "not_before": None}
+        tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
+    for (number,) in cast("list[tuple[int]]", tx.conn.execute(OVER, (tx.now_ms,)).fetchall()):
+        wake_waiters(tx, number)
+    for number, free_ms in _places(tx.conn):
+        if free_ms <= tx.now_ms:
+            release_probe(tx, number)
+    for (key,) in tx.conn.execute(PROBE, (tx.now_ms,)).fetchall():
+        probe(tx, str(key))
+    expire(tx)
+    expire_ballots(tx)
+
+
+NEXT: Final = """
+SELECT min(
+  coalesce((SELECT min(i.enqueued_ms) + :starvation FROM instructions AS i INDEXED BY instructions_aging
+    WHERE i.state IN ('queued', 'yielded') AND i.lane > 0), :never),
+  coalesce((SELECT min(i.not_before_ms) FROM instructions AS i INDEXED BY instructions_timed
+    WHERE i.state = 'waiting' AND i.not_before_ms > 0 AND i.wait_key IS NULL AND i.waits_for <> 'paused'), :never),
+  coalesce((SELECT min(b.open_until_ms) FROM breakers AS b WHERE b.state = 'open' AND b.open_until_ms > 0
+    AND NOT EXISTS (SELECT 1 FROM breakers AS a
+      WHERE a.state <> 'closed' AND a.key || '/' = substr(b.key, 1, length(a.key) + 1))), :never),
+  coalesce((SELECT min(p.expires_ms) FROM approvals AS p WHERE p.state = 'open'), :never),
+  coalesce((SELECT min(v.expires_ms) FROM ballots AS v WHERE v.state = 'open'), :never))
+"""
+NEVER: Final = 2**62
+
+
+def next_due_ms(conn: apsw.Connection, starvation_ms: int) -> int | None:
+    """When ``tick`` has something to do next; None: not before something else happens."""
+    row = conn.execute(NEXT, {"starvation": starvation_ms, "never": NEVER}).fetchone()
+    due_ms = min((NEVER if row is None else int(row[0]), *(free_ms for _probe, free_ms in _places(conn))))
+    return None if due_ms == NEVER else due_ms

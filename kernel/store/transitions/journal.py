@@ -1,0 +1,173 @@
+"""Keep the prompt that an instruction's first entry answers. Part of that entry's commit, never a job of its own.
+
+Make one entry of an attempt durable, and see in the same moment whether something presses behind it.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import msgspec
+
+from kernel.store.attempts import Beginning, started, tell_started
+from kernel.store.blobs import put, store_body
+from kernel.store.entries import FrozenPrompt
+from kernel.store.fence import held, stale
+from kernel.store.quotas import use
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.limits import spend
+from kernel.store.transitions.threads import ASK_AGENT
+from protocol.errors import Refused
+from protocol.instruction import LARGEST, Usage
+from protocol.ipc import Entry
+from protocol.names import number_of
+from protocol.text import encode_json
+
+FREEZE: Final = """
+UPDATE instructions SET prefix = :prefix, aside = :aside,
+  carried_steps = CASE WHEN :aside > aside THEN 0 ELSE carried_steps END
+WHERE id = :id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSnapshot:
+    """What to keep with the first entry of an attempt. Entries before ``aside`` belong to another prompt."""
+
+    prompt: FrozenPrompt
+    aside: int = 0
+
+
+def save_prompt(tx: Transaction, number: int, frozen: PromptSnapshot) -> None:
+    """Every later attempt of the instruction is told this prompt."""
+    prompt = frozen.prompt
+    part = put(tx, prompt.system.encode()) if prompt.system else None
+    prefix = put(tx, encode_json(msgspec.structs.replace(prompt, system="")), part=part)
+    tx.conn.execute(FREEZE, {"id": number, "prefix": prefix, "aside": frozen.aside})
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_NO_USAGE: Final = Usage()
+
+# The guard, the place and the cost in one statement: zero rows mean fenced, or not the next entry.
+ADVANCE: Final = """
+UPDATE instructions SET state = 'running', entries = entries + 1, steps = steps + :step,
+  input_tokens = min(input_tokens + :input, :largest), output_tokens = min(output_tokens + :output, :largest),
+  cache_read_tokens = min(cache_read_tokens + :cache, :largest),
+  cache_write_tokens = min(cache_write_tokens + :cached, :largest),
+  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END,
+  throttled_ms = 0
+WHERE id = :id AND epoch = :epoch AND entries = :k AND state IN ('leased', 'running')
+RETURNING agent, name, space, run, lane, steps
+"""
+
+INSERT_ENTRY: Final = """
+INSERT INTO entries (instruction, k, epoch, kind, body, blob, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+
+INJECTED: Final = "UPDATE deliveries SET state = 'injected' WHERE instruction = ? AND state = 'leased'"
+
+Pressing = Literal["urgent", "paused", "asked"]
+"""Why an attempt should make room: work of its agent in a more urgent lane, somebody paused it, or it waits itself."""
+
+
+def journal(
+    tx: Transaction,
+    instruction: str,
+    epoch: int,
+    entry: Entry,
+    *,
+    first: int = 0,
+    frozen: PromptSnapshot | None = None,
+    beginning: Beginning | None = None,
+    metered: bool = False,
+) -> Pressing | None:
+    """Write entry ``entry.k`` and book its usage. The same entry again changes nothing. Returns what presses.
+
+    ``first`` is the first entry of this attempt: with it ``frozen`` is kept, the prompt that it answers.
+    ``beginning`` is set where nobody has told yet that the worker runs. ``metered``: what is written counts for the
+    instruction's quota of bytes.
+    Raises Refused (stale_attempt; conflict where k is not the next or holds another body; quota_reached).
+    """
+    number = number_of(instruction, "i")
+    usage = entry.usage or _NO_USAGE
+    values = {
+        "id": number,
+        "epoch": epoch,
+        "k": entry.k,
+        "step": entry.kind == "reply",
+        "input": usage.input_tokens,
+        "output": usage.output_tokens,
+        "cache": usage.cache_read_tokens,
+        "cached": usage.cache_write_tokens,
+        "cost": usage.cost_usd,
+        "largest": LARGEST,
+    }
+    row = tx.conn.execute(ADVANCE, values).fetchone()
+    if row is None:
+        _check_repeated(tx, instruction, epoch, entry)
+        if beginning is not None:
+            started(tx, instruction, epoch, beginning)
+        return None
+    agent, name, space, run, lane, steps = row
+    if beginning is not None and number is not None:
+        tell_started(tx, number, epoch, name, space, beginning)
+    body = _encode(entry)
+    if metered:
+        use(tx, held(tx.conn, instruction, epoch), text=body)
+    tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *store_body(tx, body), tx.now_ms))
+    if entry.k == first:
+        tx.conn.execute(INJECTED, (number,))
+        if frozen is not None and number is not None:
+            save_prompt(tx, number, frozen)
+    data = {"k": entry.k, "kind": entry.kind, "step": steps, "name": entry.name}
+    if entry.is_error:
+        data |= {"is_error": True, "refused": entry.refused}
+    tx.emit("instruction.step", space=space, agent=name, instruction=number, data=data)
+    spend(tx, agent=agent, run=run, usage=usage)
+    if entry.last:
+        return None
+    return "asked" if _asks(tx, number, entry) else _pressing(tx, agent, run, lane)
+
+
+ASKS: Final = "SELECT 1 FROM instructions INDEXED BY instructions_asked WHERE asked_by = ? AND told = 0 LIMIT 1"
+
+
+def _asks(tx: Transaction, number: int | None, entry: Entry) -> bool:
+    """Whether it has just asked somebody. Looked up for that tool alone, so that others pay nothing for it."""
+    asked = entry.kind == "tool" and entry.name == ASK_AGENT
+    return asked and tx.conn.execute(ASKS, (number,)).fetchone() is not None
+
+
+PRESSING: Final = """
+SELECT (SELECT 1 FROM instructions AS i INDEXED BY instructions_queue
+    WHERE i.state IN ('queued', 'yielded') AND i.agent = :agent AND i.lane < :lane AND i.not_before_ms <= :now LIMIT 1),
+  (SELECT a.state <> 'active' FROM agents AS a WHERE a.key = :agent),
+  (SELECT w.paused FROM workflows AS w WHERE w.id = :run)
+"""
+
+
+def _pressing(tx: Transaction, agent: str, run: int | None, lane: int) -> Pressing | None:
+    urgent, idle, paused = tx.conn.execute(
+        PRESSING, {"agent": agent, "lane": lane, "now": tx.now_ms, "run": run}
+    ).fetchone() or (None, None, None)
+    return "paused" if idle or paused else "urgent" if urgent else None
+
+
+STORED: Final = """
+SELECT i.entries, CASE WHEN e.blob IS NULL THEN e.body ELSE b.body END
+FROM instructions AS i LEFT JOIN entries AS e ON e.instruction = i.id AND e.k = :k
+  LEFT JOIN blobs AS b ON b.hash = e.blob
+WHERE i.id = :id AND i.epoch = :epoch AND i.state IN ('leased', 'running')
+"""
+
+
+def _check_repeated(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> None:
+    values = {"id": number_of(instruction, "i"), "epoch": epoch, "k": entry.k}
+    row = tx.conn.execute(STORED, values).fetchone()
+    if row is None:
+        raise stale(instruction, epoch)
+    entries, body = row
+    if body is None:
+        raise Refused("conflict", f"entry {entry.k} of {instruction} is out of order: the next is {entries}")
+    if body != _encode(entry):
+        raise Refused("conflict", f"entry {entry.k} of {instruction} is already written, with another body")

@@ -1,0 +1,159 @@
+"""Grant limits once more, to a running workflow or to an agent: what they held back goes on.
+
+A limit of a running workflow is reached by what was done, not by what was said: it is told, and its queue waits.
+
+Book what a model call cost with everybody who has a budget: the agent's minutes, and the run it belongs to.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, Literal, cast
+
+from kernel.rule.draft import Draft
+from kernel.store.spending import KEPT_MINUTES, MINUTE_MS
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import append
+from protocol.errors import Refused
+from protocol.instruction import LANES, LARGEST, Usage, WaitReason
+from protocol.message import SYSTEM
+from protocol.names import InstructionId, instruction_id, place_of
+
+GRANT: Final = """
+UPDATE workflows SET limited = 0, limited_by = NULL, assigned = 0, spent_tokens = 0, spent_usd = 0,
+  deadline_ms = CASE WHEN wall_time_ms IS NULL THEN deadline_ms ELSE :now + wall_time_ms END
+WHERE space = :space AND state = 'running' RETURNING id
+"""
+
+# What a person continues is a new cause: the chain that had become too long begins anew.
+RELEASE_SPACE: Final = """
+UPDATE instructions SET state = 'queued', hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END,
+  waits_for = NULL, wait_key = NULL, not_before_ms = 0
+WHERE space = :space AND state = 'waiting' AND waits_for IN ('hops', 'budget') RETURNING id, name, space, lane
+"""
+
+FORGET: Final = "DELETE FROM spending WHERE agent = ?"
+RESTED: Final = "UPDATE agents SET resume_at_ms = 0 WHERE key = ?"
+
+RELEASE_AGENT: Final = """
+UPDATE instructions SET state = 'queued', hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END,
+  waits_for = NULL, wait_key = NULL, not_before_ms = 0
+WHERE agent = :agent AND state = 'waiting' AND waits_for IN ('hops', 'budget') RETURNING id, name, space, lane
+"""
+
+
+def grant(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
+    """Let the workflow in ``space`` go on under the same limits as before. Returns what may begin now.
+
+    Raises Refused (workflow_not_running).
+    """
+    values = {"space": space, "now": tx.now_ms}
+    if tx.conn.execute(GRANT, values).fetchone() is None:
+        hint = f"start it: awk start {space.partition(':')[0][:32]}"
+        raise Refused("workflow_not_running", f"workflow {place_of(space)[:100]} is not running", hint)
+    return _released(tx, tx.conn.execute(RELEASE_SPACE, values).fetchall())
+
+
+def grant_agent(tx: Transaction, agent: str) -> tuple[InstructionId, ...]:
+    """Let an agent spend its budget once more, as if its window began now. Returns what may begin now.
+
+    Where a workflow's own limit holds as well, its work there waits again with its next lease.
+    """
+    tx.conn.execute(FORGET, (agent,))
+    tx.conn.execute(RESTED, (agent,))
+    return _released(tx, tx.conn.execute(RELEASE_AGENT, {"agent": agent}).fetchall())
+
+
+def _released(tx: Transaction, rows: object) -> tuple[InstructionId, ...]:
+    released = sorted(cast("list[tuple[int, str, str, int]]", rows))
+    for number, name, space, lane in released:
+        data = {"status": "queued", "lane": LANES[lane], "not_before": None, "waits_for": None}
+        tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
+    return tuple(instruction_id(number) for number, *_rest in released)
+
+
+By = Literal["budget", "wall_time"]
+
+LIMIT: Final = """
+UPDATE workflows SET limited = 1, limited_by = :by WHERE id = :run AND state = 'running' AND limited_by IS NOT :by
+RETURNING space, name, tag, mode, budget_tokens, budget_usd, spent_tokens, spent_usd, wall_time_ms
+"""
+
+HOLD: Final = """
+UPDATE instructions SET state = 'waiting', waits_for = :reason, wait_key = NULL, not_before_ms = 0, parked_ms = :now
+WHERE space = :space AND state IN ('queued', 'yielded') RETURNING id, name, lane
+"""
+
+
+def limit(tx: Transaction, run: int, by: By) -> bool:
+    """Hold the workflow until somebody continues it. False: it is held already, or does not run.
+
+    Attempts under way are told with their next entry.
+    """
+    row = tx.conn.execute(LIMIT, {"by": by, "run": run}).fetchone()
+    if row is None:
+        return False
+    space, name, tag, mode, *amounts = row
+    hint = "" if mode == "run" else f"; nothing goes on until somebody continues it (awk continue @{name}:{tag})"
+    append(tx, Draft(kind="system", space=space, sender=SYSTEM, text=f"{_TEXTS[by](*amounts)}{hint}"))
+    tx.emit("workflow.changed", space=space, data={"run": place_of(space), "state": "waiting", "reason": by})
+    reason = _REASONS[by]
+    held = tx.conn.execute(HOLD, {"space": space, "now": tx.now_ms, "reason": reason}).fetchall()
+    for number, agent, lane in cast("list[tuple[int, str, int]]", held):
+        data = {"status": "waiting", "lane": LANES[lane], "not_before": None, "waits_for": reason}
+        tx.emit("instruction.queued", space=space, agent=agent, instruction=number, data=data)
+    return True
+
+
+def _budget(tokens: int | None, usd: float | None, spent_tokens: int, spent_usd: float, _wall: int | None) -> str:
+    of_tokens = "" if tokens is None else f"{spent_tokens:,} of {tokens:,} tokens"
+    of_usd = "" if usd is None else f"{spent_usd:.4g} of {usd:.4g} USD"
+    return f"the budget is used up: {' and '.join(part for part in (of_tokens, of_usd) if part)}"
+
+
+def _wall_time(_t: int | None, _u: float | None, _st: int, _su: float, wall_ms: int | None) -> str:
+    return f"its wall time of {(wall_ms or 0) / 1000:g} s is over"
+
+
+_REASONS: Final[Mapping[By, WaitReason]] = MappingProxyType({"budget": "budget", "wall_time": "hops"})
+"""What the work that is held back waits for: money, or any other limit."""
+
+_TEXTS: Final[Mapping[By, Callable[[int | None, float | None, int, float, int | None], str]]] = MappingProxyType(
+    {"budget": _budget, "wall_time": _wall_time}
+)
+
+
+BOOK: Final = """
+INSERT INTO spending (agent, minute, tokens, usd) VALUES (:agent, :minute, :tokens, :usd)
+ON CONFLICT (agent, minute) DO UPDATE SET tokens = min(tokens + excluded.tokens, :largest),
+  usd = min(usd + excluded.usd, :largest)
+"""
+
+# Each minute that is added takes with it a few that are too old, so the table needs no sweep.
+SPEND_FORGET: Final = """
+DELETE FROM spending WHERE agent = :agent AND minute IN (
+  SELECT minute FROM spending WHERE agent = :agent AND minute < :oldest ORDER BY minute LIMIT 4)
+"""
+
+BOOK_RUN: Final = """
+UPDATE workflows SET spent_tokens = min(spent_tokens + :tokens, :largest),
+  spent_usd = min(spent_usd + :usd, :largest) WHERE id = :run
+RETURNING limited_by IS NULL OR limited_by IN ('hops', 'instructions'),
+  spent_tokens >= budget_tokens OR spent_usd >= budget_usd
+"""
+
+
+def spend(tx: Transaction, *, agent: str, run: int | None, usage: Usage) -> None:
+    """Add ``usage`` to what ``agent`` and ``run`` have spent. A run whose budget that uses up is limited at once."""
+    tokens = min(usage.tokens, LARGEST)
+    if not tokens and not usage.cost_usd:
+        return
+    minute = tx.now_ms // MINUTE_MS
+    usd = usage.cost_usd or 0.0
+    values = {"agent": agent, "minute": minute, "tokens": tokens, "usd": usd, "run": run, "largest": LARGEST}
+    tx.conn.execute(BOOK, values)
+    tx.conn.execute(SPEND_FORGET, {"agent": agent, "oldest": minute - KEPT_MINUTES})
+    if run is None:
+        return
+    free, used_up = tx.conn.execute(BOOK_RUN, values).fetchone() or (False, False)
+    if free and used_up:
+        limit(tx, run, "budget")

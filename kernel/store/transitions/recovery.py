@@ -1,0 +1,286 @@
+"""The log of starts: that a kernel took over, that it was asked to stop, and whether those before it kept dying.
+
+What a new kernel does first: nothing that the last one had begun is lost, and nothing runs twice.
+
+One transaction: a kernel that dies in it leaves everything as it was, for the next one to do the same (promises 4.7).
+Run it only when no worker of the last kernel is left (every keeper's lock was taken).
+
+What only the last kernel knew, or a new one may know better: probes, credentials, answers. Part of recovery.
+
+A refused credential or an empty account is asked once more: whoever starts a kernel may have changed its environment.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+import msgspec
+
+from kernel.fault_injection import fault_point
+from kernel.policy.restart import LOOP_BOOTS, BootFailures, PastBoot, in_boot_loop, with_failure
+from kernel.store import circuit_breakers
+from kernel.store.circuit_breakers import wake_waiters
+from kernel.store.entries import of
+from kernel.store.transaction import Transaction
+from kernel.store.transitions import close as transitions_close
+from kernel.store.transitions.clock_correction import HostClock, correct_clock, skipped
+from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.threads import answer
+from protocol.ipc import Entry
+from protocol.names import InstructionId, instruction_id
+
+LAST: Final = "SELECT at_ms, stopped_ms IS NOT NULL, progress_seq FROM boots ORDER BY id DESC LIMIT ?"
+
+PROGRESS: Final = """
+SELECT 1 FROM events WHERE seq > ? AND type IN ('instruction.step', 'instruction.ended') LIMIT 1
+"""
+
+
+def died(tx: Transaction) -> bool:
+    """Whether the kernel before us ended without being asked to."""
+    row = tx.conn.execute(LAST, (1,)).fetchone()
+    return row is not None and not row[1]
+
+
+def in_a_loop(tx: Transaction) -> bool:
+    """Whether the last kernels died one after the other and none got anything done."""
+    rows = cast("list[tuple[int, int, int]]", tx.conn.execute(LAST, (LOOP_BOOTS,)).fetchall())
+    if not in_boot_loop([PastBoot(at, bool(clean)) for at, clean, _seq in rows], tx.now_ms):
+        return False
+    return tx.conn.execute(PROGRESS, (rows[-1][2],)).fetchone() is None
+
+
+INSERT: Final = """
+INSERT INTO boots (pid, version, at_ms, requeued, safe, machine, offset_ms, skipped_ms, progress_seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT max(seq) FROM events), 0))
+"""
+
+
+LAST_PID: Final = "SELECT pid FROM boots ORDER BY id DESC LIMIT 1"
+
+
+def took_over(
+    tx: Transaction,
+    *,
+    pid: int,
+    version: str,
+    requeued: int,
+    safe: bool,
+    machine: HostClock | None = None,
+    skipped_ms: int = 0,
+    working: Sequence[str] | None = None,
+) -> None:
+    """Write down that this kernel runs. What it has done so far counts for those before it.
+
+    ``working`` is what the one before was at when it died, if it did: who killed a kernel is among them, or nobody
+    of ours (fault PF24).
+    """
+    data: dict[str, object] = {"pid": pid, "version": version, "requeued": requeued, "safe_mode": safe}
+    if working is not None:
+        (last,) = cast("tuple[int]", tx.conn.execute(LAST_PID).fetchone())
+        data["died"] = {"pid": last, "working": list(working)}
+    tx.emit("kernel.started", data=data)
+    boot_id, offset_ms = (None, None) if machine is None else (machine.boot_id, machine.offset_ms)
+    tx.conn.execute(INSERT, (pid, version, tx.now_ms, requeued, safe, boot_id, offset_ms, skipped_ms))
+
+
+STOPPED: Final = """
+UPDATE boots SET stopped_ms = ? WHERE id = (SELECT max(id) FROM boots) AND stopped_ms IS NULL
+"""
+
+
+def asked_to_stop(tx: Transaction, by: str = "request", *, wanted: bool = True) -> None:
+    """However it ends now, it is no death: somebody wanted it to end. ``by``: a request, or the name of a signal.
+
+    Where it ends because it cannot go on, nobody ``wanted`` that: then it is a death, after which more may follow.
+    """
+    tx.emit("kernel.stopping", data={"by": by})
+    if wanted:
+        tx.conn.execute(STOPPED, (tx.now_ms,))
+
+
+TOUCH: Final = "UPDATE boots SET version = version WHERE id = (SELECT max(id) FROM boots)"
+
+
+def touch(tx: Transaction) -> None:
+    """Write something and change nothing: whether the disk takes it is the answer."""
+    tx.conn.execute(TOUCH)
+
+
+# Whoever was trying is in its lane again, or has ended: nobody would ever report.
+STOP_PROBES: Final = "UPDATE breakers SET state = 'open', probe = NULL WHERE state = 'half_open'"
+
+WITHOUT_TIME: Final = """
+SELECT key FROM breakers WHERE reason IN ('credentials', 'quota') AND open_until_ms = 0 ORDER BY key
+"""
+
+# Whom a breaker holds is let go with it; these have lost theirs, and nobody would ever come back to them.
+STRANDED: Final = """
+SELECT id FROM instructions INDEXED BY instructions_waiting
+WHERE state = 'waiting' AND waits_for IN ('provider', 'credentials', 'quota')
+  AND NOT EXISTS (SELECT 1 FROM breakers AS b WHERE b.key = instructions.wait_key AND b.state <> 'closed')
+ORDER BY id
+"""
+FORGET_HOLDS: Final = """
+UPDATE agents SET hold_key = NULL, hold_reason = NULL, hold_until_ms = 0
+WHERE hold_key IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM breakers AS b WHERE b.key = agents.hold_key AND b.state <> 'closed')
+"""
+
+ANSWERED: Final = """
+SELECT i.id FROM instructions AS i INDEXED BY instructions_waiting
+CROSS JOIN instructions AS asked ON asked.id = CAST(substr(i.wait_key, 2) AS INTEGER)
+WHERE i.state = 'waiting' AND i.waits_for = 'answer'
+  AND asked.state IN ('done', 'incomplete', 'failed', 'dead', 'cancelled')
+ORDER BY i.id
+"""
+
+PAUSE: Final = """
+UPDATE instructions SET state = 'waiting', waits_for = 'paused', wait_key = NULL
+WHERE state IN ('queued', 'yielded')
+  AND space IN (SELECT w.space FROM workflows AS w WHERE w.paused AND w.state = 'running')
+"""
+
+
+def reset_volatile(tx: Transaction) -> None:
+    """Let go on what need not wait any more; what a person has paused stays so."""
+    tx.conn.execute(STOP_PROBES)
+    for (key,) in tx.conn.execute(WITHOUT_TIME).fetchall():
+        circuit_breakers.close(tx, str(key))
+    for question, let_go in ((STRANDED, wake_waiters), (ANSWERED, answer)):
+        for (number,) in cast("list[tuple[int]]", tx.conn.execute(question).fetchall()):
+            let_go(tx, number)
+    tx.conn.execute(FORGET_HOLDS)
+    tx.conn.execute(PAUSE)
+
+
+FINAL_STOPS: Final = frozenset({"end_turn", "stop_sequence", "stop"})
+"""Stop reasons after which a model has said all it wanted to say."""
+POISONOUS: Final = "the kernel died three times while it was at work for this, which had not got any further"
+_REQUEUED: Final = Requeue(status="queued", outcome="kernel_restart", cause="kernel_restart")
+
+
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+    """What was open: put back into its lane; closed because its last reply was durable; or given up.
+
+    ``safe_mode``: kernels have died one after the other without getting anything done, so this one does no work.
+    """
+
+    requeued: tuple[InstructionId, ...] = ()
+    closed: tuple[InstructionId, ...] = ()
+    given_up: tuple[InstructionId, ...] = ()
+    safe_mode: bool = False
+
+
+def recover(
+    tx: Transaction,
+    *,
+    pid: int = 0,
+    version: str = "",
+    machine: HostClock | None = None,
+    in_flight: Collection[InstructionId] | None = None,
+) -> Recovered:
+    """Take over from a kernel that is gone. No attempt is charged for its death.
+
+    It counts against those instructions that it was at work for itself (``in_flight``); None: nobody knows, so against
+    all that were open.
+    """
+    skipped_ms = skipped(tx, machine)
+    correct_clock(tx, machine)
+    fault_point("recover.reclocked")
+    looping = in_a_loop(tx)
+    left = _Left(tx, counts=died(tx), in_flight=in_flight)
+    left.settle()
+    fault_point("recover.settled")
+    reset_volatile(tx)
+    fault_point("recover.reopened")
+    safe_mode = looping and not left.given_up  # who is given up is what they died of: without it, try again
+    working = (*left.requeued, *left.closed, *left.given_up) if left.counts else None
+    requeued = len(left.requeued)
+    took_over(
+        tx,
+        pid=pid,
+        version=version,
+        requeued=requeued,
+        safe=safe_mode,
+        machine=machine,
+        skipped_ms=skipped_ms,
+        working=working,
+    )
+    return Recovered(
+        requeued=tuple(left.requeued),
+        closed=tuple(left.closed),
+        given_up=tuple(left.given_up),
+        safe_mode=safe_mode,
+    )
+
+
+LIVE: Final = """
+SELECT id, epoch, kernel_deaths, progress_mark,
+  entries + (SELECT count(*) FROM effects AS e WHERE e.instruction = instructions.id)
+FROM instructions INDEXED BY one_live WHERE state IN ('leased', 'running') ORDER BY id
+"""
+
+SET_DEATHS: Final = "UPDATE instructions SET kernel_deaths = ?, progress_mark = ? WHERE id = ?"
+
+
+@dataclass
+class _Left:
+    """What the last kernel was working on, one by one. ``counts``: it died of itself."""
+
+    tx: Transaction
+    counts: bool
+    in_flight: Collection[InstructionId] | None
+    requeued: list[InstructionId] = field(default_factory=list)
+    closed: list[InstructionId] = field(default_factory=list)
+    given_up: list[InstructionId] = field(default_factory=list)
+
+    def settle(self) -> None:
+        rows = self.tx.conn.execute(LIVE).fetchall()
+        for number, epoch, count, mark, progress in cast("list[tuple[int, int, int, int, int]]", rows):
+            deaths = BootFailures(count, mark)
+            instruction = instruction_id(number)
+            charged = self.counts and (self.in_flight is None or instruction in self.in_flight)
+            if charged:
+                deaths = with_failure(deaths, progress)
+                self.tx.conn.execute(SET_DEATHS, (deaths.count, deaths.mark, number))
+            self._settle(instruction, epoch, poisonous=charged and deaths.poisonous)
+
+    def _settle(self, instruction: InstructionId, epoch: int, *, poisonous: bool) -> None:
+        tx = self.tx
+        text = _final_text(_entries(tx, instruction))
+        if text is not None:
+            transitions_close.close(tx, instruction, epoch, status="done", text=text, outcome="kernel_restart")
+            self.closed.append(instruction)
+        elif poisonous:
+            transitions_close.close(
+                tx,
+                instruction,
+                epoch,
+                status="dead",
+                text=POISONOUS,
+                cause="suspect_kernel_crash",
+                outcome="kernel_restart",
+            )
+            self.given_up.append(instruction)
+        else:
+            requeue(tx, instruction, epoch, _REQUEUED)
+            self.requeued.append(instruction)
+
+
+def _entries(tx: Transaction, instruction: InstructionId) -> tuple[Entry, ...]:
+    """What is durable of it. What another version of this program wrote must not keep a kernel from starting."""
+    try:
+        return of(tx.conn, instruction)
+    except msgspec.MsgspecError:
+        return ()
+
+
+def _final_text(entries: tuple[Entry, ...]) -> str | None:
+    """The result, if the last entry is a reply that ends the work; else None."""
+    if not entries:
+        return None
+    last = entries[-1]
+    if last.kind != "reply" or last.calls or last.stop_reason not in FINAL_STOPS:
+        return None
+    return next((one.text for one in reversed(entries) if one.kind == "reply" and one.text), "")

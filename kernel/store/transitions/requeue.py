@@ -1,0 +1,209 @@
+"""Put an instruction back: to be tried again, to go on later, or to wait."""
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from kernel.policy.scheduling import lane_after
+from kernel.store.agents import charge_crash
+from kernel.store.approvals import awaited
+from kernel.store.attempts import Ending, end_attempt
+from kernel.store.circuit_breakers import ProviderFailure, breaker, hold, record_failure, release_probe
+from kernel.store.fence import stale
+from kernel.store.transaction import Transaction, optional_rfc3339
+from kernel.store.transitions.threads import compact, take_answers
+from protocol.errors import CLASS_OF_CAUSE, Cause
+from protocol.instruction import LANES, WaitReason
+from protocol.names import number_of
+
+TOLD_CHARACTERS: Final = 500
+"""Of why an attempt failed, in the event that another follows; all of it is in the attempt."""
+Charge = Literal["attempt", "crash", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeue:
+    """How an instruction goes back.
+
+    ``not_before_ms`` is the kernel's time, 0 for at once (a waiting one: nobody knows when). ``charge`` says what the
+    attempt counts as. ``holds``: its agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set where the
+    worker left unasked, ``trip`` where its provider failed; either may hold it back longer. ``seen_shut``: a look at
+    the breaker ``wait_key`` is the only reason; where that has been closed since, nothing is waited for.
+    """
+
+    status: Literal["queued", "yielded", "waiting"]
+    outcome: str
+    not_before_ms: int = 0
+    charge: Charge = "none"
+    cause: Cause | None = None
+    exit: str | None = None
+    stderr_tail: str | None = None
+    waits_for: WaitReason | None = None
+    wait_key: str | None = None
+    holds: bool = False
+    rests_until_ms: int = 0
+    """Set where nothing else of its agent could be done before either: its queue is not even looked at until then."""
+    preempted: bool = False
+    compact: bool = False
+    throttled: bool = False
+    crash_jitter: float | None = None
+    trip: ProviderFailure | None = None
+    seen_shut: bool = False
+    retry: "Retried | None" = None
+    """Set where an attempt failed and another one follows: what people are told of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried:
+    """The attempt ``n`` failed with ``text``; ``left`` more may follow (None: they are not counted)."""
+
+    n: int
+    left: int | None
+    text: str
+
+
+# The lease has charged an attempt: a crash is charged as a crash instead, and what is not charged is given back.
+PARK: Final = """
+UPDATE instructions SET state = :status, not_before_ms = :not_before, parked_ms = :now, cause = :cause,
+  error_class = :class, waits_for = :waits_for, wait_key = :wait_key,
+  attempts = attempts - :refund, crashes = crashes + :crash, preempted = preempted + :preempted,
+  promoted = promoted AND NOT :preempted, compacted = compacted OR :compact,
+  throttled_ms = CASE WHEN NOT :throttled THEN throttled_ms WHEN throttled_ms > 0 THEN throttled_ms ELSE :now END
+WHERE id = :id AND epoch = :epoch AND state IN ('leased', 'running')
+RETURNING agent, name, space, lane, preempted
+"""
+
+REST: Final = "UPDATE agents SET resume_at_ms = max(resume_at_ms, ?) WHERE key = ?"
+
+LAST_EXIT: Final = "UPDATE agents SET last_exit = ?, last_event_ms = ? WHERE key = ?"
+
+SET_LANE: Final = "UPDATE instructions SET lane = ?, promoted = 1 WHERE id = ?"
+
+
+def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> None:
+    """End the attempt and return its instruction to its place in its lane (order is by lane, then id).
+
+    What it has asked others for it waits for first. Raises Refused (stale_attempt).
+    """
+    number = number_of(instruction, "i")
+    parking = _paused(tx, number, _held(tx, number, _asking(tx, number, _tripped(tx, _looked_at_again(tx, parking)))))
+    row = tx.conn.execute(PARK, _values(number, epoch, parking, tx.now_ms)).fetchone()
+    if row is None or number is None:
+        raise stale(instruction, epoch)
+    agent, name, space, lane, preempted = row
+    lane = _aged(tx, number, lane, preempted)
+    end_attempt(tx, number, epoch, name, space, Ending(parking.outcome, parking.exit, parking.stderr_tail))
+    release_probe(tx, number)
+    if parking.compact:
+        compact(tx, number)
+    if parking.rests_until_ms:
+        tx.conn.execute(REST, (parking.rests_until_ms, agent))
+    if parking.exit is not None:
+        tx.conn.execute(LAST_EXIT, (parking.exit, tx.now_ms, agent))
+    if parking.wait_key is not None and parking.waits_for is not None and parking.holds:
+        hold(tx, agent, parking.wait_key, parking.waits_for, parking.not_before_ms)
+    if parking.crash_jitter is not None:
+        charge_crash(tx, agent, parking.crash_jitter)
+    data = {
+        "status": parking.status,
+        "lane": LANES[lane],
+        "not_before": optional_rfc3339(parking.not_before_ms),
+        "waits_for": parking.waits_for,
+        **_told_of_retry(parking),
+    }
+    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
+
+
+def _told_of_retry(parking: Requeue) -> dict[str, object]:
+    retry = parking.retry
+    if retry is None:
+        return {}
+    tries = None if retry.left is None else retry.n + retry.left
+    return {"n": retry.n, "tries": tries, "cause": parking.cause, "text": retry.text[:TOLD_CHARACTERS]}
+
+
+def _looked_at_again(tx: Transaction, parking: Requeue) -> Requeue:
+    """The parking of one that found a breaker shut: if it was closed since, nobody would ever wake it."""
+    found = breaker(tx.conn, parking.wait_key) if parking.seen_shut and parking.wait_key is not None else None
+    if not parking.seen_shut or (found is not None and found.state != "closed"):
+        return parking
+    return replace(parking, status="queued", waits_for=None, wait_key=None, not_before_ms=0, holds=False)
+
+
+def _tripped(tx: Transaction, parking: Requeue) -> Requeue:
+    """The parking once its provider's breaker has counted the failure: where that is open, it waits for it."""
+    if parking.trip is None:
+        return parking
+    tripped = record_failure(tx, parking.trip)
+    if tripped.state == "closed":
+        return parking
+    until_ms = max(parking.not_before_ms, tripped.open_until_ms) if tripped.open_until_ms else 0
+    return replace(
+        parking,
+        status="waiting",
+        waits_for=tripped.reason,
+        wait_key=tripped.key,
+        not_before_ms=until_ms,
+        holds=True,
+    )
+
+
+def _asking(tx: Transaction, number: int | None, parking: Requeue) -> Requeue:
+    """The parking of one that asked another agent: it waits for the answer, or has it as a note already."""
+    still_open = None if number is None else take_answers(tx, number)
+    if still_open is None or parking.status == "waiting":
+        return parking
+    return replace(parking, status="waiting", waits_for="answer", wait_key=still_open, not_before_ms=0)
+
+
+def _held(tx: Transaction, number: int | None, parking: Requeue) -> Requeue:
+    """The parking of one that needs an approval before it can go on: until that is decided it holds no worker."""
+    if number is None or parking.status == "waiting" or parking.not_before_ms:
+        return parking
+    found = awaited(tx, number)
+    if found is None:
+        return parking
+    return replace(
+        parking, status="waiting", waits_for="approval", wait_key=found.approval, not_before_ms=found.waits_ms
+    )
+
+
+PAUSED: Final = """
+SELECT w.paused FROM instructions AS i CROSS JOIN workflows AS w ON w.id = i.run WHERE i.id = ?
+"""
+
+
+def _paused(tx: Transaction, number: int | None, parking: Requeue) -> Requeue:
+    """The parking of one whose workflow was paused: it waits for that to end."""
+    if parking.status == "waiting":
+        return parking
+    row = tx.conn.execute(PAUSED, (number,)).fetchone()
+    return replace(parking, status="waiting", waits_for="paused") if row is not None and row[0] else parking
+
+
+def _values(
+    number: int | None, epoch: int, parking: Requeue, now_ms: int
+) -> dict[str, str | int | float | bytes | None]:
+    return {
+        "id": number,
+        "epoch": epoch,
+        "now": now_ms,
+        "status": parking.status,
+        "not_before": parking.not_before_ms,
+        "cause": parking.cause,
+        "class": None if parking.cause is None else CLASS_OF_CAUSE[parking.cause],
+        "waits_for": parking.waits_for,
+        "wait_key": parking.wait_key,
+        "refund": parking.charge != "attempt",
+        "crash": parking.charge == "crash",
+        "preempted": parking.preempted,
+        "compact": parking.compact,
+        "throttled": parking.throttled,
+    }
+
+
+def _aged(tx: Transaction, number: int, lane: int, preempted: int) -> int:
+    """The lane it goes on in: who was sent away too often moves up."""
+    better = lane_after(lane, preempted)
+    if better != lane:
+        tx.conn.execute(SET_LANE, (better, number))
+    return better

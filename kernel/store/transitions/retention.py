@@ -1,0 +1,436 @@
+"""A person has what was said and done in spaces removed, or an agent deleted with all of it.
+
+Remove what is kept no longer, a little at a time: each of these is one small commit, so that others get their turn.
+
+What was said to an agent directly stays, and so does what tells of its instructions: status, cost, attempts. Of a run
+nothing stays: its row goes first, so that nobody goes on with it, and then what is left in its space.
+
+Remove what was said and done in spaces: texts, journals, prompts, effects. Part of a commit, never a job itself.
+
+What stays tells that something was there: messages with their kind and number, instructions with their status and
+cost, events without their words. It reads the log from end to end, so it takes as long as the log is.
+
+Questions about what is older than it is kept.
+
+They read whole tables: ask in a thread. What is found may change before it is removed (commits/sweep_old.py).
+
+Questions about workflows whose words are kept only as long as they run (``workspace: {provider: memory}``).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, cast
+
+import apsw
+
+from kernel.policy.retention import ClockJump
+from kernel.store.agents import remove_agent
+from kernel.store.mirrors import mark_redo
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.voting import cancel_open, expire_ballots
+from protocol.api.agents import Cleared
+from protocol.errors import Refused
+from protocol.names import AgentKey, personal_space, place_of
+
+ROWS: Final = 500
+"""What one commit removes at most; the journal of one instruction is removed in one piece."""
+
+STILL_OLD: Final = "SELECT 1 FROM instructions WHERE id = ? AND ended_ms < ?"
+ENTRIES: Final = "DELETE FROM entries WHERE instruction = ?"
+EFFECTS: Final = "DELETE FROM effects WHERE instruction = ?"
+APPROVALS: Final = "DELETE FROM approvals WHERE instruction = ?"
+COMPLAINTS: Final = "UPDATE attempts SET stderr_tail = NULL WHERE instruction = ? AND stderr_tail IS NOT NULL"
+FORGET: Final = "UPDATE instructions SET entries = 0, aside = 0, carried_steps = 0, prefix = NULL WHERE id = ?"
+
+
+def sweep_instructions(tx: Transaction, numbers: Sequence[int], before_ms: int) -> int:
+    """Remove what was done in the first of these that ended before, but for its cost. Returns how many that were."""
+    rows = 0
+    for done, number in enumerate(numbers):
+        if rows >= ROWS:
+            return done
+        if tx.conn.execute(STILL_OLD, (number, before_ms)).fetchone() is None:
+            continue  # somebody had it tried again
+        for statement in (ENTRIES, EFFECTS, APPROVALS, COMPLAINTS, FORGET):
+            tx.conn.execute(statement, (number,))
+            rows += tx.conn.changes()
+    return len(numbers)
+
+
+EVENT: Final = "DELETE FROM events WHERE seq = ?"
+MISSING: Final = "UPDATE kept SET events = max(events, ?) WHERE id = 1"
+
+
+def sweep_events(tx: Transaction, seqs: Sequence[int]) -> None:
+    """Remove these events, and remember up to where some are missing. At most ROWS, in order."""
+    tx.conn.executemany(EVENT, [(seq,) for seq in seqs])
+    tx.conn.execute(MISSING, (seqs[-1],))
+
+
+DROP_RUNS: Final = """
+DELETE FROM workflows WHERE space = :space AND NOT EXISTS (
+  SELECT 1 FROM workflows AS w WHERE w.space = :space AND (w.state = 'running' OR w.bound OR w.ended_ms >= :before))
+RETURNING 1
+"""
+VOTES: Final = "DELETE FROM votes WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space = ?)"
+ELECTORS: Final = "DELETE FROM electors WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space = ?)"
+BALLOTS: Final = "DELETE FROM ballots WHERE space = ?"
+TREES: Final = "DELETE FROM worktrees WHERE space = ?"
+MEMBERS: Final = "DELETE FROM members WHERE space = ?"
+REDO: Final = "DELETE FROM mirrors WHERE space = ?"
+SPENT: Final = "DELETE FROM spending WHERE agent IN (SELECT a.key FROM agents AS a WHERE a.home_space = ?)"
+RULES: Final = "DELETE FROM approval_rules WHERE agent IN (SELECT a.key FROM agents AS a WHERE a.home_space = ?)"
+INLINE: Final = "DELETE FROM agents WHERE home_space = ? AND origin = 'inline'"
+OF_RUNS: Final = (VOTES, ELECTORS, BALLOTS, TREES, MEMBERS, REDO, SPENT, RULES, INLINE)
+
+
+def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
+    """Remove the runs of the first of these spaces, if all ended before, and who lived there. Returns how many spaces
+    were looked at."""
+    rows = 0
+    for done, space in enumerate(spaces):
+        if rows >= ROWS:
+            return done
+        dropped = tx.conn.execute(DROP_RUNS, {"space": space, "before": before_ms}).fetchall()
+        if not dropped:
+            continue  # somebody goes on with it
+        rows += len(dropped)
+        for statement in OF_RUNS:
+            tx.conn.execute(statement, (space,))
+            rows += tx.conn.changes()
+    return len(spaces)
+
+
+DELIVERIES: Final = "DELETE FROM deliveries WHERE message = ?"
+MESSAGE: Final = "DELETE FROM messages WHERE seq = ?"
+
+
+def sweep_messages(tx: Transaction, seqs: Sequence[int]) -> None:
+    """Remove these messages of removed runs, and whom they reached. At most ROWS."""
+    for statement in (DELIVERIES, MESSAGE):
+        tx.conn.executemany(statement, [(seq,) for seq in seqs])
+
+
+ATTEMPTS: Final = "DELETE FROM attempts WHERE instruction = ?"
+INSTRUCTION: Final = "DELETE FROM instructions WHERE id = ?"
+
+
+def sweep_left(tx: Transaction, numbers: Sequence[int]) -> None:
+    """Remove these instructions of removed runs. At most ROWS."""
+    for statement in (ENTRIES, EFFECTS, APPROVALS, ATTEMPTS, INSTRUCTION):
+        tx.conn.executemany(statement, [(number,) for number in numbers])
+
+
+BLOB: Final = "DELETE FROM blobs WHERE hash = ? AND put_ms < ?"
+
+
+def sweep_blobs(tx: Transaction, hashes: Sequence[bytes], before_ms: int) -> None:
+    """Remove these blobs, unless they were put since ``before_ms``. At most ROWS."""
+    tx.conn.executemany(BLOB, [(digest, before_ms) for digest in hashes])
+
+
+ANSWERS: Final = """
+DELETE FROM idempotency WHERE rowid IN (SELECT rowid FROM idempotency WHERE at_ms < ? ORDER BY at_ms LIMIT ?)
+"""
+
+
+def sweep_answers(tx: Transaction, before_ms: int) -> int:
+    """Remove answers that are replayed no longer; how many."""
+    tx.conn.execute(ANSWERS, (before_ms, ROWS))
+    return tx.conn.changes()
+
+
+FEEDBACK: Final = "DELETE FROM feedback WHERE rowid IN (SELECT id FROM feedback WHERE at_ms < ? ORDER BY id LIMIT ?)"
+
+
+def sweep_feedback(tx: Transaction, before_ms: int) -> int:
+    """Remove what was said about the work before that time; how much."""
+    tx.conn.execute(FEEDBACK, (before_ms, ROWS))
+    return tx.conn.changes()
+
+
+CRASHES: Final = "DELETE FROM crashes WHERE rowid IN (SELECT rowid FROM crashes WHERE at_ms < ? LIMIT ?)"
+
+
+def sweep_crashes(tx: Transaction, before_ms: int) -> int:
+    """Remove crashes that no restart budget counts any more; how many."""
+    tx.conn.execute(CRASHES, (before_ms, ROWS))
+    return tx.conn.changes()
+
+
+WORDS: Final = """
+UPDATE messages SET text = '', cleared = 1
+WHERE space IN (SELECT value FROM cleared) AND cleared = 0 AND text <> ''
+"""
+
+# What entries and prompts refer to, before they are gone.
+REFERRED: Final = """
+SELECT e.blob FROM instructions AS i CROSS JOIN entries AS e ON e.instruction = i.id
+WHERE i.space IN (SELECT value FROM cleared) AND e.blob IS NOT NULL
+UNION SELECT i.prefix FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared) AND i.prefix IS NOT NULL
+UNION SELECT p.blob FROM approvals AS p WHERE p.space IN (SELECT value FROM cleared) AND p.blob IS NOT NULL
+UNION SELECT b.part FROM instructions AS i CROSS JOIN blobs AS b ON b.hash = i.prefix
+WHERE i.space IN (SELECT value FROM cleared) AND b.part IS NOT NULL
+"""
+
+WIPE_ENTRIES: Final = """
+DELETE FROM entries
+WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
+"""
+WIPE_EFFECTS: Final = """
+DELETE FROM effects
+WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
+"""
+WIPE_APPROVALS: Final = "DELETE FROM approvals WHERE space IN (SELECT value FROM cleared)"
+WIPE_FEEDBACK: Final = "DELETE FROM feedback WHERE space IN (SELECT value FROM cleared)"
+WIPE_VOTES: Final = (
+    "DELETE FROM votes WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space IN (SELECT value FROM cleared))"
+)
+WIPE_ELECTORS: Final = (
+    "DELETE FROM electors WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space IN (SELECT value FROM cleared))"
+)
+WIPE_BALLOTS: Final = "DELETE FROM ballots WHERE space IN (SELECT value FROM cleared)"
+WIPE_COMPLAINTS: Final = """
+UPDATE attempts SET stderr_tail = NULL
+WHERE stderr_tail IS NOT NULL
+  AND instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
+"""
+
+RESULTS: Final = """
+UPDATE instructions SET result_text = '', manifest = NULL, prefix = NULL, vouched = NULL, entries = 0, aside = 0,
+  carried_steps = 0
+WHERE space IN (SELECT value FROM cleared)
+"""
+
+PARAMS: Final = "UPDATE workflows SET params = x'7b7d' WHERE space IN (SELECT value FROM cleared)"
+
+EVENTS: Final = """
+UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL, '$.id', '',
+  '$.winner', NULL) AS BLOB)
+WHERE space IN (SELECT value FROM cleared) AND data IS NOT NULL
+  AND type IN ('instruction.ended', 'attempt.ended', 'worker.log', 'proposal.opened', 'proposal.ended')
+"""
+
+# What a request was answered is kept to be answered again; of a document about this space only its shape is.
+WIPE_ANSWERS: Final = """
+UPDATE idempotency SET response = CAST(json_replace(CAST(response AS TEXT), '$.text', '', '$.steps', json('[]'),
+  '$.input', NULL, '$.reason', '', '$.decision_reason', '', '$.title', '', '$.description', '',
+  '$.options', json('[]'), '$.votes', json('[]'), '$.counts', json('{}'), '$.tied', json('[]'), '$.winner', NULL,
+  '$.assigned', json('{}'),
+  CASE json_extract(CAST(response AS TEXT), '$.schema') WHEN 'awk/proposal/1' THEN '$.id' ELSE '$.text' END, '')
+  AS BLOB)
+WHERE json_valid(CAST(response AS TEXT)) AND json_extract(CAST(response AS TEXT), '$.space') IN (
+  SELECT CASE instr(value, '#') WHEN 0 THEN value ELSE substr(value, 1, instr(value, '#') - 1) END FROM cleared)
+"""
+
+WIPE_BLOB: Final = """
+DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
+  AND hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
+  AND hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
+  AND hash NOT IN (SELECT p.blob FROM approvals AS p WHERE p.blob IS NOT NULL)
+  AND hash NOT IN (SELECT b.part FROM blobs AS b WHERE b.part IS NOT NULL)
+"""
+
+OF_SPACE: Final = (
+    WIPE_ENTRIES, WIPE_EFFECTS, WIPE_APPROVALS, WIPE_FEEDBACK, WIPE_VOTES, WIPE_ELECTORS, WIPE_BALLOTS,
+    WIPE_COMPLAINTS, PARAMS, EVENTS, WIPE_ANSWERS,
+)  # fmt: skip
+
+MAKE_LISTS: Final = """
+CREATE TEMP TABLE IF NOT EXISTS wiped (value BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TEMP TABLE IF NOT EXISTS cleared (value TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+ADD_TO_LIST: Final = "INSERT INTO wiped (value) VALUES (?)"
+ADD_SPACE: Final = "INSERT OR IGNORE INTO cleared (value) VALUES (?)"
+EMPTY_LISTS: Final = "DELETE FROM wiped; DELETE FROM cleared"
+
+
+class Erased(NamedTuple):
+    """How many messages and instructions lost their words."""
+
+    messages: int
+    instructions: int
+
+
+def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
+    """Remove the words of ``spaces``. Once the transaction is committed no byte of them is left in the database."""
+    conn = tx.conn
+    conn.execute(MAKE_LISTS).fetchall()
+    conn.executemany(ADD_SPACE, [(space,) for space in spaces])
+    referred = conn.execute(REFERRED).fetchall()
+    conn.execute(WORDS)
+    messages = conn.changes()
+    for statement in OF_SPACE:
+        conn.execute(statement)
+    conn.execute(RESULTS)
+    instructions = conn.changes()
+    conn.executemany(ADD_TO_LIST, referred)
+    # Prompts first: what only they needed is needed by nobody then.
+    conn.execute(WIPE_BLOB)
+    conn.execute(WIPE_BLOB)
+    conn.execute(EMPTY_LISTS).fetchall()
+    tx.forget()
+    return Erased(messages, instructions)
+
+
+OPEN: Final = """
+SELECT count(*) FROM instructions
+WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+"""
+
+
+def clear(tx: Transaction, space: str, *more: str) -> Cleared:
+    """Remove the words of ``space``, and of ``more`` with the same name; what is put to the vote there is cancelled.
+
+    Raises Refused (conflict) while something there has not ended.
+    """
+    spaces = (space, *more)
+    expire_ballots(tx)  # it may wake somebody
+    count = sum(int(tx.conn.execute(OPEN, (one,)).get) for one in spaces)
+    if count:
+        raise Refused(
+            "conflict",
+            f"{count} instructions in {place_of(space)} have not ended",
+            "wait for them, or end them first: awk cancel ID",
+        )
+    for one in spaces:
+        cancel_open(tx, one, "what was said here is removed")
+    wiped = erase(tx, spaces)
+    for one in spaces:
+        mark_redo(tx, one)
+    tx.emit("space.cleared", space=space, data={"messages": wiped.messages, "instructions": wiped.instructions})
+    return Cleared(space=place_of(space), messages=wiped.messages, instructions=wiped.instructions)
+
+
+def delete_agent(tx: Transaction, key: AgentKey) -> None:
+    """Forget an agent that has nothing to do, and what was said to it. Raises Refused (unknown_agent, conflict).
+
+    One that was forgotten before, when its file went, may have left words behind.
+    """
+    try:
+        remove_agent(tx, key)
+    except Refused as refused:
+        if refused.code != "unknown_agent" or not erase(tx, [personal_space(key)]).messages:
+            raise
+        return
+    erase(tx, [personal_space(key)])
+    mark_redo(tx, personal_space(key))
+
+
+BATCH: Final = 20_000
+"""Rows in one answer at most; who got that many asks again."""
+
+SKIPS: Final = "SELECT at_ms, skipped_ms FROM boots WHERE skipped_ms <> 0 ORDER BY id DESC LIMIT 100"
+
+
+def skips(conn: apsw.Connection) -> tuple[ClockJump, ...]:
+    """When kernels took over whose clocks had been set, or whose machines had been off for long: the last of them."""
+    return tuple(ClockJump(at_ms, by_ms) for at_ms, by_ms in cast("list[tuple[int, int]]", list(conn.execute(SKIPS))))
+
+
+INSTRUCTIONS: Final = """
+SELECT i.id FROM instructions AS i
+WHERE i.ended_ms < :before AND (i.entries > 0 OR i.prefix IS NOT NULL
+  OR EXISTS (SELECT 1 FROM effects AS f WHERE f.instruction = i.id)
+  OR EXISTS (SELECT 1 FROM approvals AS p WHERE p.instruction = i.id)
+  OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.instruction = i.id AND a.stderr_tail IS NOT NULL))
+ORDER BY i.id LIMIT :limit
+"""
+
+
+def instructions(conn: apsw.Connection, before_ms: int) -> tuple[int, ...]:
+    """Instructions that ended before and of which something is left that is kept no longer."""
+    return _numbers(conn, INSTRUCTIONS, {"before": before_ms, "limit": BATCH})
+
+
+OLD_EVENTS: Final = """
+SELECT e.seq FROM events AS e LEFT JOIN instructions AS i ON i.id = e.instruction
+WHERE e.seq > :after AND e.at_ms < :before AND (i.id IS NULL OR i.ended_ms < :before)
+ORDER BY e.seq LIMIT :limit
+"""
+
+
+def events(conn: apsw.Connection, before_ms: int, after: int) -> tuple[int, ...]:
+    """Events after seq ``after`` from before that time, without those of work that ended later or not at all."""
+    return _numbers(conn, OLD_EVENTS, {"before": before_ms, "after": after, "limit": BATCH})
+
+
+WORKPLACES: Final = """
+SELECT DISTINCT i.agent, i.space FROM instructions AS i WHERE i.ended_ms IS NULL OR i.ended_ms >= :before
+"""
+
+
+def workplaces(conn: apsw.Connection, before_ms: int) -> frozenset[tuple[str, str]]:
+    """Who (agent key) has work where (space) that has not ended, or ended since: the opposite of what is old."""
+    return frozenset(cast("tuple[str, str]", row) for row in conn.execute(WORKPLACES, {"before": before_ms}))
+
+
+# Also of those that share a space with a newer one all are kept, and what is bound, or has a working tree left.
+RUNS: Final = """
+SELECT w.space FROM workflows AS w
+GROUP BY w.space HAVING max(w.state = 'running') = 0 AND max(w.bound) = 0 AND max(w.ended_ms) < :before
+  AND NOT EXISTS (SELECT 1 FROM worktrees AS t WHERE t.space = w.space AND t.state <> 'gone')
+LIMIT :limit
+"""
+
+
+def runs(conn: apsw.Connection, before_ms: int) -> tuple[str, ...]:
+    """Spaces whose runs have all ended before that time."""
+    rows = conn.execute(RUNS, {"before": before_ms, "limit": BATCH}).fetchall()
+    return tuple(cast("str", row[0]) for row in rows)
+
+
+# The space of a run is begun by its row, and never again once that is gone.
+LEFT_MESSAGES: Final = """
+SELECT m.seq FROM messages AS m
+WHERE m.space NOT BETWEEN 'dm:' AND 'dm;' AND m.space NOT IN (SELECT w.space FROM workflows AS w) LIMIT :limit
+"""
+LEFT_INSTRUCTIONS: Final = """
+SELECT i.id FROM instructions AS i WHERE i.ended_ms IS NOT NULL
+  AND i.space NOT BETWEEN 'dm:' AND 'dm;' AND i.space NOT IN (SELECT w.space FROM workflows AS w) LIMIT :limit
+"""
+
+
+def messages_left(conn: apsw.Connection) -> tuple[int, ...]:
+    """Messages of runs that are removed."""
+    return _numbers(conn, LEFT_MESSAGES, {"limit": BATCH})
+
+
+def instructions_left(conn: apsw.Connection) -> tuple[int, ...]:
+    """Instructions of runs that are removed."""
+    return _numbers(conn, LEFT_INSTRUCTIONS, {"limit": BATCH})
+
+
+BLOBS: Final = """
+SELECT hash FROM blobs AS b WHERE b.put_ms < :before
+  AND b.hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
+  AND b.hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
+  AND b.hash NOT IN (SELECT a.blob FROM approvals AS a WHERE a.blob IS NOT NULL)
+  AND b.hash NOT IN (SELECT p.part FROM blobs AS p WHERE p.part IS NOT NULL)
+LIMIT :limit
+"""
+
+
+def blobs(conn: apsw.Connection, before_ms: int) -> tuple[bytes, ...]:
+    """Blobs that nobody refers to and that were not put since ``before_ms``."""
+    rows = conn.execute(BLOBS, {"before": before_ms, "limit": BATCH}).fetchall()
+    return tuple(cast("bytes", row[0]) for row in rows)
+
+
+def _numbers(conn: apsw.Connection, question: str, values: dict[str, int]) -> tuple[int, ...]:
+    return tuple(cast("int", row[0]) for row in conn.execute(question, values))
+
+
+# A space that runs again keeps its words until that has ended too.
+WITH_WORDS: Final = """
+SELECT w.space, max(w.ended_ms) FROM workflows AS w INDEXED BY workflows_memory
+WHERE w.workspace = 'memory' AND w.state = 'stopped'
+  AND EXISTS (SELECT 1 FROM messages AS m
+    WHERE m.run = w.id AND m.kind NOT IN ('approval', 'due', 'done', 'failed') AND m.cleared = 0 AND m.text <> '')
+  AND NOT EXISTS (SELECT 1 FROM workflows AS r WHERE r.space = w.space AND r.state = 'running')
+GROUP BY w.space ORDER BY 2 LIMIT 100
+"""
+
+
+def ended(conn: apsw.Connection) -> tuple[tuple[str, int], ...]:
+    """Spaces of such workflows that have ended with their words still there, and when; the first ones first."""
+    return tuple(conn.execute(WITH_WORDS))

@@ -1,0 +1,232 @@
+"""Start a workflow, once for each Idempotency-Key: its row, its members, its kickoff and the recorded answer.
+
+End a run that is over: the verdict and the end are one transaction, so nothing can be said in between.
+
+End a workflow: it is stopped, and nothing in its space stays open.
+"""
+
+from typing import Final, Literal, NamedTuple, cast
+
+import apsw
+import msgspec
+
+from kernel.policy.run_completion import RunCompletion, exit_by_agent, exit_by_output, exit_by_verdict, run_completion
+from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted, WorkflowStopped
+from kernel.store import agents, run_outcomes, voting, workflows
+from kernel.store.circuit_breakers import release_agent
+from kernel.store.feed import kept
+from kernel.store.idempotency import RequestKey, find_response, record_response
+from kernel.store.mirrors import mark_redo
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import close_cancel, give_up
+from kernel.store.transitions.voting import expire_ballots
+from kernel.store.transitions.worktrees import TreePlan, plan_worktrees
+from kernel.store.workflows import running_runs
+from protocol.message import SYSTEM
+from protocol.names import (
+    AgentKey,
+    AttemptId,
+    InstructionId,
+    SpaceId,
+    attempt_id,
+    inline_key,
+    instruction_id,
+    place_of,
+    run_space,
+    workflow_space,
+)
+
+
+class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow that was started. Its events come after the one with the number ``after``."""
+
+    run: int
+    name: str
+    tag: str
+    space: str
+    mode: Literal["start", "run"]
+    members: tuple[str, ...]
+    started_ms: int
+    after: int
+    message_id: str
+
+    @property
+    def place(self) -> SpaceId:
+        """What people call its space."""
+        return workflow_space(self.name, self.tag)
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decoder: Final = msgspec.json.Decoder(StartedRun)
+
+
+# A person who starts it has perhaps just seen to what they wait for: one of them may try.
+HELD_MEMBERS: Final = """
+SELECT m.agent FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent
+WHERE m.space = ? AND a.hold_key IS NOT NULL AND a.hold_until_ms = 0
+"""
+
+
+def begun_before(conn: apsw.Connection, request: RequestKey, now_ms: int) -> StartedRun | None:
+    """What the same request started earlier. Raises Refused (key_reused) if the key was another request's."""
+    recorded = find_response(conn, request, now_ms)
+    return None if recorded is None else _decoder.decode(recorded.response)
+
+
+def begin_workflow(
+    tx: Transaction,
+    draft: Draft,
+    request: RequestKey | None = None,
+    trees: TreePlan | None = None,
+    *,
+    continues: bool = False,
+) -> StartedRun:
+    """Append ``draft``, whose payload says what starts. The second time its ``request`` is only answered.
+
+    It begins a space of its own at the draft's place; one that ``continues``, or that is bound as the
+    one before was, goes on in that one's space.
+
+    Raises Refused (already_running, key_reused, and those of proposals).
+    """
+    if request is not None and (before := begun_before(tx.conn, request, tx.now_ms)) is not None:
+        return before
+    after = kept(tx.conn).newest
+    started = draft.payload
+    assert isinstance(started, WorkflowStarted), started
+    draft, begins = _in_its_space(tx.conn, draft, started, continues=continues)
+    appended = append(tx, draft)
+    for (agent,) in tx.conn.execute(HELD_MEMBERS, (draft.space,)).fetchall():
+        release_agent(tx, AgentKey(str(agent)))
+    record = workflows.by_space(tx.conn, draft.space)
+    assert record is not None, draft.space
+    members = agents.members(tx.conn, record.space)
+    if begins and started.mirror is not None:
+        mark_redo(tx, record.space)  # its files hold what was said in earlier runs
+    if trees is not None:
+        plan_worktrees(tx, record.id, record.space, trees, {member.name: member.key for member in members})
+    begun = StartedRun(
+        run=record.id,
+        name=record.name,
+        tag=record.tag,
+        space=record.space,
+        mode=record.mode,
+        members=tuple(member.name for member in members),
+        started_ms=record.started_ms,
+        after=after,
+        message_id=appended.message_id,
+    )
+    if request is not None:
+        record_response(tx, request, _encode(begun), status=201)
+    return begun
+
+
+def _in_its_space(
+    conn: apsw.Connection, draft: Draft, started: WorkflowStarted, *, continues: bool
+) -> tuple[Draft, bool]:
+    """``draft`` said in the space of the run that it starts, to members that live there; and whether that is new.
+
+    Where one runs already it is said there, and refused by the rule.
+    """
+    before = workflows.newest_at(conn, draft.space)
+    goes_on = before is not None and (
+        before.state == "running" or continues or (started.bound and workflows.bound(conn, before.id))
+    )
+    space = before.space if before is not None and goes_on else run_space(draft.space, workflows.next_run(conn))
+    members = tuple(_living_in(member, space) for member in started.members)
+    said_there = msgspec.structs.replace(draft, space=space, payload=msgspec.structs.replace(started, members=members))
+    return said_there, not goes_on
+
+
+def _living_in(member: MemberSpec, space: SpaceId) -> MemberSpec:
+    if member.origin != "inline":
+        return member
+    return msgspec.structs.replace(member, key=inline_key(member.name, space))
+
+
+class Stopped(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stop ended. The workers of ``live`` still run until their kernel ends them; they can write no more.
+
+    ``incomplete``: a limit of the workflow, or a budget, had held them back, or whom they had asked.
+    """
+
+    cancelled: tuple[InstructionId, ...]
+    incomplete: tuple[InstructionId, ...]
+    live: tuple[AttemptId, ...]
+
+
+class _Open(NamedTuple):
+    number: int
+    epoch: int
+    live: bool
+    limit: Literal["budget", "limit"] | None
+    """What holds it back for good."""
+    asked: int | None
+    """The instruction whose answer it waits for."""
+
+
+OPEN: Final = """
+SELECT id, epoch, state IN ('leased', 'running'),
+  CASE WHEN state = 'waiting' THEN CASE waits_for WHEN 'budget' THEN 'budget' WHEN 'hops' THEN 'limit' END END,
+  CASE waits_for WHEN 'answer' THEN CAST(substr(wait_key, 2) AS INTEGER) END
+FROM instructions
+WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id
+"""
+
+
+def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reason: str = "") -> Stopped:
+    """Stop the workflow that runs in ``space``. Raises Refused (workflow_not_running)."""
+    text = f"{place_of(space)} ended: {reason or status}"
+    payload = WorkflowStopped(status=status, exit_code=exit_code, reason=reason)
+    expire_ballots(tx, over=space)  # the rest is called off
+    append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text, payload=payload))
+    rows = [_Open(*cast("_Open", row)) for row in tx.conn.execute(OPEN, (space,)).fetchall()]
+    held_back = _held_back(rows)
+    for one in rows:
+        limit = held_back.get(one.number)
+        if limit is None:
+            close_cancel(tx, one.number, one.epoch)
+        else:
+            give_up(tx, one.number, one.epoch, limit)
+    return Stopped(
+        cancelled=tuple(instruction_id(one.number) for one in rows if one.number not in held_back),
+        incomplete=tuple(instruction_id(one.number) for one in rows if one.number in held_back),
+        live=tuple(attempt_id(instruction_id(one.number), one.epoch) for one in rows if one.live),
+    )
+
+
+def _held_back(rows: list[_Open]) -> dict[int, Literal["budget", "limit"]]:
+    """What a limit holds back, and what waits for an answer of that. What was asked is newer than who asked."""
+    held: dict[int, Literal["budget", "limit"]] = {}
+    for one in reversed(rows):
+        limit = one.limit or held.get(one.asked or 0)
+        if limit is not None:
+            held[one.number] = limit
+    return held
+
+
+class RunJudgement(NamedTuple):
+    """Whether the answer with the number ``seq`` fits the shape that the run's answer must have: why not, or None."""
+
+    seq: int
+    misfit: str | None
+
+
+def end_run(tx: Transaction, run: int, judged: RunJudgement | None = None) -> bool:
+    """End ``run`` if it still runs and is over now. False: it goes on, or ended meanwhile, or another answer came."""
+    progress = next(iter(running_runs(tx.conn, tx.now_ms, run)), None)
+    over = None if progress is None else run_completion(progress, tx.now_ms)
+    if progress is None or not isinstance(over, RunCompletion):
+        return False
+    expected = run_outcomes.expected(tx.conn, run)
+    if expected.exit_from is not None:
+        over = exit_by_agent(over, run_outcomes.chosen(tx.conn, run, expected.exit_from))
+    if expected.schema is not None:
+        if judged is None or judged.seq != run_outcomes.last_reply(tx.conn, run, expected.exit_from).seq:
+            return False
+        over = exit_by_output(over, judged.misfit)
+    expire_ballots(tx, over=progress.space)  # though no alarm has come yet: what was decided in time counts
+    if expected.verdict is not None:
+        over = exit_by_verdict(over, voting.of_run(tx.conn, run, expected.verdict.id))
+    stop_workflow(tx, progress.space, over.status, over.exit_code, over.reason)
+    return True

@@ -1,0 +1,316 @@
+"""A person holds work back, and lets it go on: of one agent, or of a whole workflow.
+
+A person has an instruction done before the others.
+
+A person looks at what was given up: it is tried again, or listed no more.
+
+A person makes an agent of run time one with a file: it goes on under the file's name, with what was said to it.
+"""
+
+from typing import Final, cast
+
+from kernel.policy.agent_status import AgentState
+from kernel.store.agents import AgentSpec, put_agent, remove_agent, set_agent_state
+from kernel.store.approvals import unbind
+from kernel.store.circuit_breakers import release_agent, wake_waiters
+from kernel.store.instructions import Found, find
+from kernel.store.mirrors import mark_redo
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import go_on
+from kernel.store.transitions.limits import grant, grant_agent
+from kernel.store.transitions.threads import forget_questions, keep_asking
+from kernel.store.waits import keep_paused
+from protocol.errors import Refused
+from protocol.instruction import LANES, LIVE
+from protocol.names import AgentKey, InstructionId, is_personal, number_of, personal_space, place_of
+
+STATE: Final = "SELECT state, reason FROM agents WHERE key = ?"
+
+
+def pause_agent(tx: Transaction, agent: AgentKey) -> None:
+    """Lease nothing of ``agent`` any more; what runs gives way after its next entry. Paused already: no change.
+
+    Raises Refused: unknown_agent; conflict where it is stopped or in error, which keeps its work back too.
+    """
+    state = _state(tx, agent)
+    if state == "active":
+        set_agent_state(tx, agent, "paused")
+    elif state != "paused":
+        raise Refused("conflict", f"{agent} does no work anyway: it is in state {state}", f"see: awk queue {agent}")
+
+
+def resume_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
+    """Give a paused or stopped agent work again; one that was neither may ask again a provider that held it back.
+
+    A time that its provider had named is kept (promise P12): ``reset`` is for those who know better.
+    Returns its instructions that had waited for that. Raises Refused: unknown_agent; conflict where it is in error.
+    """
+    state = _state(tx, agent)
+    if state == "error":
+        raise Refused("conflict", f"{agent} is in state error, not paused", f"clear it: awk reset {agent}")
+    if state != "active":
+        set_agent_state(tx, agent, "active")
+    timed = tx.conn.execute(TIMED, (agent,)).fetchone() is not None
+    return () if timed else release_agent(tx, agent)
+
+
+TIMED: Final = "SELECT 1 FROM agents WHERE key = ? AND hold_key IS NOT NULL AND hold_until_ms > 0"
+
+
+def stop_agent(tx: Transaction, agent: AgentKey) -> None:
+    """Lease nothing of ``agent`` until it is resumed or reset; the dispatcher ends what runs.
+
+    Raises Refused (unknown_agent).
+    """
+    if _state(tx, agent) != "stopped":
+        set_agent_state(tx, agent, "stopped")
+
+
+CLEAR: Final = """
+UPDATE agents SET state = 'active', reason = NULL, crash_streak = 0, crashed_ms = 0, stepped = 0, resume_at_ms = 0
+WHERE key = ?
+"""
+FORGET_CRASHES: Final = "DELETE FROM crashes WHERE agent = ?"
+DUE: Final = "UPDATE instructions SET not_before_ms = 0 WHERE agent = ? AND state IN ('queued', 'yielded')"
+
+
+def reset_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
+    """Give ``agent`` work again at once, whatever kept it from it: error, crashes, backoff, a pause, a provider.
+
+    Returns its instructions that had waited for a provider. Raises Refused (unknown_agent).
+    """
+    _state(tx, agent)
+    tx.conn.execute(CLEAR, (agent,))
+    tx.conn.execute(FORGET_CRASHES, (agent,))
+    tx.conn.execute(DUE, (agent,))
+    set_agent_state(tx, agent, "active")
+    return release_agent(tx, agent)
+
+
+def _state(tx: Transaction, agent: AgentKey) -> AgentState:
+    row = tx.conn.execute(STATE, (agent,)).fetchone()
+    if row is None:
+        raise Refused("unknown_agent", f"there is no agent {agent!r}", "awk ls lists the agents")
+    return cast(AgentState, row[0])
+
+
+SET_PAUSED: Final = "UPDATE workflows SET paused = ? WHERE space = ? AND state = 'running' AND paused <> ? RETURNING id"
+RUNS: Final = "SELECT 1 FROM workflows WHERE space = ? AND state = 'running'"
+# What the index of a space's open instructions says comes first, so that it is used.
+LANED: Final = """
+SELECT id FROM instructions WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+  AND state IN ('queued', 'yielded') ORDER BY id
+"""
+KEPT: Final = """
+SELECT id FROM instructions WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+  AND state = 'waiting' AND waits_for = 'paused' ORDER BY id
+"""
+
+
+def pause_workflow(tx: Transaction, space: str) -> None:
+    """Have all work of ``space`` wait; what runs there gives way after its next entry. Paused already: no change.
+
+    A time that a queued one had been waiting for is forgotten. Raises Refused (workflow_not_running).
+    """
+    if _set_paused(tx, space, paused=True):
+        for number in _numbers(tx, LANED, space):
+            keep_paused(tx, number)
+
+
+def resume_workflow(tx: Transaction, space: str) -> None:
+    """Let the work of ``space`` go on that waited for this. Raises Refused (workflow_not_running)."""
+    if _set_paused(tx, space, paused=False):
+        for number in _numbers(tx, KEPT, space):
+            wake_waiters(tx, number)
+
+
+def continue_workflow(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
+    """Give ``space`` its limits once more: what waits for hops or a budget goes on. Returns those instructions.
+
+    A paused workflow stays paused. Raises Refused (workflow_not_running).
+    """
+    granted = _kept(tx, grant(tx, space))
+    _tell(tx, space, "running", "continued")
+    return granted
+
+
+def continue_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
+    """Give ``agent`` its own budget once more: what waits for that goes on, and what it left incomplete is taken up.
+
+    Returns those instructions. Where the budget of their workflow is used up too they will wait again.
+    Raises Refused (unknown_agent).
+    """
+    _state(tx, agent)
+    return (*_kept(tx, grant_agent(tx, agent)), *go_on(tx, agent))
+
+
+def _kept(tx: Transaction, granted: tuple[InstructionId, ...]) -> tuple[InstructionId, ...]:
+    """What a limit let go, held back again where its workflow is paused."""
+    for one in granted:
+        keep_paused(tx, number_of(one, "i") or 0)
+    return granted
+
+
+def _set_paused(tx: Transaction, space: str, *, paused: bool) -> bool:
+    """Whether that is a change."""
+    if tx.conn.execute(SET_PAUSED, (paused, space, paused)).fetchone() is None:
+        if tx.conn.execute(RUNS, (space,)).fetchone() is None:
+            name = space.partition(":")[0][:32]
+            raise Refused(
+                "workflow_not_running",
+                f"workflow {place_of(space)[:100]} is not running",
+                f"start it: awk start {name}",
+            )
+        return False
+    _tell(tx, space, "paused" if paused else "running", None)
+    return True
+
+
+def _tell(tx: Transaction, space: str, state: str, reason: str | None) -> None:
+    tx.emit("workflow.changed", space=space, data={"run": place_of(space), "state": state, "reason": reason})
+
+
+def _numbers(tx: Transaction, statement: str, whose: str) -> list[int]:
+    return [number for (number,) in cast("list[tuple[int]]", tx.conn.execute(statement, (whose,)).fetchall())]
+
+
+PROMOTE: Final = """
+UPDATE instructions SET lane = 0, promoted = 1 WHERE id = ? AND state IN ('queued', 'yielded', 'waiting')
+RETURNING state
+"""
+
+
+def promote(tx: Transaction, instruction: str) -> None:
+    """Move an instruction to the most urgent lane, where it makes a step before anything preempts it.
+
+    One that waits goes on waiting, and is first afterwards. Raises Refused: not_found, conflict (it runs, or ended).
+    """
+    found = find(tx.conn, instruction)
+    row = tx.conn.execute(PROMOTE, (found.number,)).fetchone()
+    if row is None:
+        raise _too_late(found, instruction)
+    data = {"status": row[0], "lane": LANES[0], "not_before": None}
+    tx.emit("instruction.queued", space=found.space, agent=found.name, instruction=found.number, data=data)
+
+
+def _too_late(found: Found, instruction: str) -> Refused:
+    if found.state in LIVE:
+        return Refused("conflict", f"{instruction} runs already", f"see it: awk show {instruction}")
+    hint = f"run it again: awk retry {instruction}" if found.state in ("failed", "dead") else None
+    return Refused("conflict", f"{instruction} has ended: {found.state}", hint)
+
+
+# Its age counts from now: what failed last week is not starved. It belongs to the run that is there today.
+RETRY: Final = """
+UPDATE instructions SET state = 'queued', attempts = 0, crashes = 0, throttled_ms = 0, kernel_deaths = 0,
+  progress_mark = -1, promoted = 0, preempted = 0, not_before_ms = 0, waits_for = NULL, wait_key = NULL,
+  enqueued_ms = :now, ended_ms = NULL, cause = NULL, error_class = NULL, result_text = '', dismissed = 0,
+  run = (SELECT w.id FROM workflows AS w WHERE w.space = instructions.space AND w.state = 'running')
+WHERE id = :id AND state IN ('failed', 'dead')
+RETURNING lane
+"""
+
+REVIVE: Final = "UPDATE deliveries SET state = 'queued' WHERE instruction = ? AND state = 'dead'"
+
+FORGET_ENTRIES: Final = "DELETE FROM entries WHERE instruction = ?"
+FORGET_EFFECTS: Final = "DELETE FROM effects WHERE instruction = ?"
+START_AFRESH: Final = """
+UPDATE instructions SET entries = 0, steps = 0, prefix = NULL, aside = 0, manifest = NULL, carried_steps = 0,
+  compacted = 0
+WHERE id = ?
+"""
+
+CLEARED: Final = """
+SELECT 1 FROM instructions AS i CROSS JOIN messages AS m ON m.seq = i.message WHERE i.id = ? AND m.cleared = 1
+"""
+
+AGENT_THERE: Final = "SELECT 1 FROM agents WHERE key = ?"
+MEMBER_NOW: Final = """
+SELECT 1 FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
+WHERE m.space = ? AND m.agent = ?
+"""
+
+
+def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
+    """Put a failed or dead instruction back into its lane, as if never tried. It goes on after its last entry.
+
+    ``fresh``: it begins again, and what its calls did may happen once more. Raises Refused: not_found; conflict in
+    any other state; unknown_agent, workflow_not_running and not_a_participant where nobody could do it.
+    """
+    found = find(tx.conn, instruction)
+    if found.state not in ("failed", "dead"):
+        raise _not_given_up(found, instruction)
+    _check_place(tx, found)
+    if tx.conn.execute(CLEARED, (found.number,)).fetchone() is not None:
+        raise Refused("conflict", f"what {instruction} was asked to do has been cleared", "send the message again")
+    tx.conn.execute(RETRY, {"id": found.number, "now": tx.now_ms}).fetchall()
+    tx.conn.execute(REVIVE, (found.number,))
+    unbind(tx, found.number, everything=fresh)
+    if fresh:
+        tx.conn.execute(FORGET_ENTRIES, (found.number,))
+        tx.conn.execute(FORGET_EFFECTS, (found.number,))
+        tx.conn.execute(START_AFRESH, (found.number,))
+        forget_questions(tx, found.number)
+    if not keep_asking(tx, found.number) and not keep_paused(tx, found.number):
+        data = {"status": "queued", "lane": LANES[found.lane], "not_before": None}
+        tx.emit("instruction.queued", space=found.space, agent=found.name, instruction=found.number, data=data)
+
+
+DISMISS: Final = "UPDATE instructions SET dismissed = 1 WHERE state IN ('failed', 'dead') AND dismissed = 0"
+
+
+def dismiss(tx: Transaction) -> int:
+    """List what is given up by now no more; it can still be shown, and tried again. Returns how many that were."""
+    tx.conn.execute(DISMISS)
+    return tx.conn.changes()
+
+
+def _not_given_up(found: Found, instruction: str) -> Refused:
+    hints = {
+        "incomplete": f'go on with it: awk send {found.name} "continue"',
+        "done": "send the message again to have it done again",
+        "cancelled": "send the message again",
+    }
+    hint = hints.get(found.state, f"see it: awk show {instruction}")
+    return Refused("conflict", f"{instruction} is {found.state}; retry takes what failed or is dead", hint)
+
+
+def _check_place(tx: Transaction, found: Found) -> None:
+    """Work never runs detached from its workflow (fault TF08), nor for an agent that is gone."""
+    if tx.conn.execute(AGENT_THERE, (found.agent,)).fetchone() is None:
+        raise Refused("unknown_agent", f"the agent {found.name} is gone", "awk ls lists the agents")
+    if is_personal(found.space) or tx.conn.execute(MEMBER_NOW, (found.space, found.agent)).fetchone() is not None:
+        return
+    name = found.space.partition(":")[0]
+    text = f"{found.name} is in no workflow {place_of(found.space)} now"
+    raise Refused("workflow_not_running", text, f"start it: awk start {name}")
+
+
+MESSAGES: Final = """
+UPDATE messages SET space = :there, sender = CASE sender WHEN :old THEN :new ELSE sender END,
+  addressed = CASE addressed WHEN :old THEN :new ELSE addressed END
+WHERE space = :here
+"""
+DELIVERIES: Final = (
+    "UPDATE deliveries SET agent = :new, name = :new, space = :there WHERE agent = :old AND space = :here"
+)
+INSTRUCTIONS: Final = """
+UPDATE instructions SET agent = :new, name = :new, space = :there WHERE agent = :old AND space = :here
+"""
+APPROVALS: Final = "UPDATE approvals SET agent = :new, name = :new, space = :there WHERE agent = :old AND space = :here"
+SPENDING: Final = "UPDATE OR REPLACE spending SET agent = :new WHERE agent = :old"
+FEEDBACK: Final = "UPDATE feedback SET author = :new, space = :there WHERE author = :old AND space = :here"
+EVENTS: Final = """
+UPDATE events SET space = :there, agent = CASE agent WHEN :old THEN :new ELSE agent END WHERE space = :here
+"""
+EVERYTHING: Final = (MESSAGES, DELIVERIES, INSTRUCTIONS, APPROVALS, SPENDING, FEEDBACK, EVENTS)
+
+
+def rename(tx: Transaction, old: AgentKey, spec: AgentSpec) -> None:
+    """Let ``old`` be the agent of ``spec`` from now on. Raises Refused (unknown_agent, conflict) while it has work."""
+    remove_agent(tx, old)
+    put_agent(tx, spec)
+    here, there = personal_space(old), personal_space(spec.key)
+    for statement in EVERYTHING:
+        tx.conn.execute(statement, {"old": old, "new": spec.key, "here": here, "there": there})
+    mark_redo(tx, there)

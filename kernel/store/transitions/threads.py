@@ -1,0 +1,202 @@
+"""The answer to what an agent asked another: a note in its conversation, written once. Part of commits, never a job.
+
+Who asked is told when neither is at work: as the asked work ends, or, where the asker's attempt is still under way,
+as that is put back. Work that waits for an answer is ``waiting`` for ``answer``, and holds neither a worker nor its
+agent.
+
+Let an instruction try once more with its conversation shortened. Part of park, never a job of its own.
+
+Give a new instruction the thread of one that was left incomplete. Part of the commit that makes it, never a job.
+
+Its entries are copied under the same numbers, so the keys of its calls stay what they were; what they cost stays
+booked where it was. What the user said then is a note at their end. What the old one was trusted to do, the new one is.
+"""
+
+from typing import Final, NamedTuple, cast
+
+import msgspec
+
+from kernel.store.blobs import store_body
+from kernel.store.circuit_breakers import wake_waiters
+from kernel.store.entries import of
+from kernel.store.transaction import Transaction
+from protocol.instruction import ENDED, LANES, LIVE, Status
+from protocol.ipc import Entry
+from protocol.names import InstructionId, instruction_id
+
+COPY: Final = """
+INSERT INTO entries (instruction, k, epoch, kind, body, blob, at_ms)
+SELECT :new, e.k, 0, e.kind, e.body, e.blob, e.at_ms
+FROM instructions AS old CROSS JOIN entries AS e ON e.instruction = old.id AND e.k >= old.aside
+WHERE old.id = :old ORDER BY e.k
+RETURNING k, kind
+"""
+
+TAKE: Final = """
+UPDATE instructions SET continues = :old, entries = :entries, carried_steps = :steps, prefix = old.prefix,
+  manifest = old.manifest, aside = old.aside, compacted = old.compacted,
+  vouched = coalesce(instructions.vouched, old.vouched)
+FROM instructions AS old WHERE instructions.id = :new AND old.id = :old
+"""
+
+# Nothing was durable, or it is not kept any more: the work begins anew, and is still the same work.
+FOLLOW: Final = """
+UPDATE instructions SET continues = :old, vouched = coalesce(instructions.vouched, old.vouched)
+FROM instructions AS old WHERE instructions.id = :new AND old.id = :old
+"""
+
+NOTE: Final = """
+INSERT INTO entries (instruction, k, epoch, kind, body, blob, at_ms) VALUES (?, ?, 0, 'note', ?, ?, ?)
+"""
+
+NOTE_CHARACTERS: Final = 100_000
+"""Whatever JSON makes of them, they fit into one line of a worker's link."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def continue_thread(tx: Transaction, new: int, old: int, text: str) -> bool:
+    """Let instruction ``new`` go on where ``old`` stopped, with ``text`` as what was said to it then.
+
+    Returns whether there was anything to go on from.
+    """
+    copied = tx.conn.execute(COPY, {"new": new, "old": old}).fetchall()
+    if not copied:
+        tx.conn.execute(FOLLOW, {"new": new, "old": old})
+        return False
+    k = max(int(str(row[0])) for row in copied) + 1
+    steps = sum(row[1] == "reply" for row in copied)
+    tx.conn.execute(TAKE, {"new": new, "old": old, "entries": k + 1, "steps": steps})
+    add_note(tx, new, k, text)
+    return True
+
+
+def add_note(tx: Transaction, number: int, k: int, text: str) -> None:
+    """Write a note as entry ``k``; the caller counts it."""
+    cut = text if len(text) <= NOTE_CHARACTERS else f"{text[:NOTE_CHARACTERS]}\n[cut here]"
+    note = Entry(k=k, kind="note", text=cut)
+    tx.conn.execute(NOTE, (number, k, *store_body(tx, _encode(note)), tx.now_ms))
+
+
+ASK_AGENT: Final = "ask_agent"
+"""The tool after whose entry an attempt makes room until the answer is there."""
+
+STATE: Final = "SELECT state, waits_for FROM instructions WHERE id = ?"
+
+NEXT_KEY: Final = "UPDATE instructions SET wait_key = ? WHERE id = ?"
+
+
+def answer(tx: Transaction, asker: int) -> None:
+    """Something that ``asker`` had asked for has ended: tell it, and let it go on once all is there."""
+    row = tx.conn.execute(STATE, (asker,)).fetchone()
+    if row is None or row[0] in ENDED or row[0] in LIVE:
+        return  # nobody is left to be told, or it is told when its attempt is put back
+    still_open = take_answers(tx, asker)
+    if row != ("waiting", "answer"):
+        return
+    if still_open is None:
+        wake_waiters(tx, asker)
+    else:
+        tx.conn.execute(NEXT_KEY, (still_open, asker))
+
+
+class _Asked(NamedTuple):
+    number: int
+    name: str
+    state: Status
+    error_class: str | None
+    cause: str | None
+    text: str
+
+
+ASKED: Final = """
+SELECT id, name, state, error_class, cause, result_text FROM instructions INDEXED BY instructions_asked
+WHERE asked_by = ? AND told = 0 ORDER BY id
+"""
+
+TOLD: Final = "UPDATE instructions SET told = 1 WHERE id = ?"
+
+COUNT: Final = "UPDATE instructions SET entries = entries + 1 WHERE id = ? RETURNING entries - 1"
+
+
+def take_answers(tx: Transaction, asker: int) -> InstructionId | None:
+    """Write down every answer that ``asker``, which nobody holds, has not had. Returns the first still to come."""
+    rows = [_Asked(*cast("tuple[int, str, Status, str | None, str | None, str]", row)) for row in _asked(tx, asker)]
+    for one in rows:
+        if one.state in ENDED:
+            (k,) = cast("tuple[int]", tx.conn.execute(COUNT, (asker,)).fetchone())
+            add_note(tx, asker, k, _words(one))
+            tx.conn.execute(TOLD, (one.number,))
+    return next((instruction_id(one.number) for one in rows if one.state not in ENDED), None)
+
+
+def _asked(tx: Transaction, asker: int) -> list[object]:
+    return cast("list[object]", tx.conn.execute(ASKED, (asker,)).fetchall())
+
+
+def _words(asked: _Asked) -> str:
+    """What the asker is told. Only an answer is told in the agent's own words."""
+    which = instruction_id(asked.number)
+    if asked.state != "done":
+        why = ": ".join(part for part in (asked.error_class, asked.cause) if part) or "cause unknown"
+        return f"(No answer comes from {asked.name}: {which} ended {asked.state}, {why}.)"
+    if not asked.text.strip():
+        return f"({asked.name} is done with {which} and said nothing.)"
+    return f"{asked.name} answers ({which}):\n\n{asked.text}"
+
+
+WAIT: Final = """
+UPDATE instructions SET state = 'waiting', waits_for = 'answer', wait_key = ?, not_before_ms = 0
+WHERE id = ? AND state IN ('queued', 'yielded') RETURNING name, space, lane
+"""
+
+
+def keep_asking(tx: Transaction, asker: int) -> bool:
+    """Have an instruction that was put into its lane wait where an answer is still to come. Returns whether it does."""
+    still_open = take_answers(tx, asker)
+    row = None if still_open is None else tx.conn.execute(WAIT, (still_open, asker)).fetchone()
+    if row is None:
+        return False
+    name, space, lane = row
+    data = {"status": "waiting", "lane": LANES[lane], "not_before": None, "waits_for": "answer"}
+    tx.emit("instruction.queued", space=space, agent=name, instruction=asker, data=data)
+    return True
+
+
+INHERIT: Final = "UPDATE instructions SET asked_by = :new WHERE asked_by = :old AND told = 0"
+
+
+def inherit_questions(tx: Transaction, new: int, old: int) -> None:
+    """``new`` goes on where ``old`` stopped: what that had asked is answered to it, and it waits for what is open."""
+    tx.conn.execute(INHERIT, {"new": new, "old": old})
+    keep_asking(tx, new)
+
+
+FORGET: Final = "UPDATE instructions SET told = 1 WHERE asked_by = ? AND told = 0"
+
+
+def forget_questions(tx: Transaction, asker: int) -> None:
+    """The work begins afresh: what it had asked is answered to nobody."""
+    tx.conn.execute(FORGET, (asker,))
+
+
+NOTICE: Final = (
+    "(There was no room left for the whole conversation. What tools gave earlier is shown shortened from here on; "
+    "call them again where you need it. Go on with the work.)"
+)
+
+LAST: Final = "SELECT entries FROM instructions WHERE id = ? AND entries > 0"
+
+COMPACT_COUNT: Final = "UPDATE instructions SET entries = entries + 1 WHERE id = ?"
+
+
+def compact(tx: Transaction, number: int) -> None:
+    """Add the note without which a reply that was cut off for want of room would be the end of the work."""
+    row = tx.conn.execute(LAST, (number,)).fetchone()
+    if row is None:
+        return
+    count = int(str(row[0]))
+    last = of(tx.conn, instruction_id(number), count - 1)
+    if last and last[0].stop_reason == "context_overflow":
+        add_note(tx, number, count, NOTICE)
+        tx.conn.execute(COMPACT_COUNT, (number,))

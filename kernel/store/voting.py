@@ -1,0 +1,364 @@
+"""What the vote that decides over a run has come to: the ballot that its workflow's ``verdict`` names.
+
+Questions about ballots: what was put to the vote in a workspace, who voted, and what came of it.
+
+A ballot belongs to a run: by its name it is found in the newest run of its space.
+
+The rows of ballots. Part of commits, never a job: the rule decides what is written here.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, cast
+
+import apsw
+import msgspec
+
+from kernel.policy.run_completion import Choice, FinalAnswer
+from kernel.policy.voting import ProposalState, Undecided, counted, tally
+from kernel.rule.effects import EndProposal, OpenProposal, RecordTie, RecordVote
+from kernel.rule.view import ProposalView
+from kernel.store import run_outcomes
+from kernel.store.page import WHOLE, Page
+from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
+from protocol.names import AgentKey, place_of
+from protocol.voting import (
+    NO,
+    YES,
+    BallotInfo,
+    BallotState,
+    BallotType,
+    Method,
+    Option,
+    ProposalList,
+    Resolution,
+    TieBreaker,
+    Vote,
+    Why,
+)
+
+LISTED: Final = 1000
+
+_options: Final = msgspec.json.Decoder(tuple[Option, ...])
+
+
+class _Row(NamedTuple):
+    """A row of ONE, OF_SPACE or EVERYWHERE."""
+
+    number: int
+    space: str
+    run: int
+    name: str
+    type: BallotType
+    title: str
+    description: str
+    options: bytes
+    rule: Method
+    quorum: int
+    tie_breaker: TieBreaker | None
+    binding: int
+    creator: str
+    creator_key: AgentKey | None
+    hops: int
+    created_ms: int
+    expires_ms: int
+    state: BallotState
+    tie_told: int
+    winner: str | None
+    why: Why | None
+    reason: str
+    ended_ms: int | None
+    ended_by: str | None
+    salt: str
+    strict: int
+
+
+ONE: Final = """
+SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
+FROM ballots
+WHERE name = :name AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+"""
+OF_SPACE: Final = """
+SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
+FROM ballots
+WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+  AND (state = 'open' OR NOT :open) AND id > :after
+ORDER BY id LIMIT :limit
+"""
+COUNT_OF_SPACE: Final = """
+SELECT count(*) FROM ballots
+WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+"""
+EVERYWHERE: Final = """
+SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
+FROM ballots WHERE (state = 'open' OR NOT :open) AND (:before IS NULL OR id < :before) ORDER BY id DESC LIMIT :limit
+"""
+COUNT: Final = "SELECT count(*) FROM ballots WHERE state = 'open' OR NOT :open"
+ELECTORS: Final = "SELECT name FROM electors WHERE ballot = ? ORDER BY name"
+VOTES: Final = "SELECT voter, choice, reason, at_ms FROM votes WHERE ballot = ? ORDER BY n"
+
+
+def one(conn: apsw.Connection, space: str, name: str) -> BallotInfo | None:
+    """All about the ballot called ``name``."""
+    row = _one(conn, space, name)
+    return None if row is None else _info(conn, row)
+
+
+def in_space(conn: apsw.Connection, space: str, *, open_only: bool = False) -> tuple[BallotInfo, ...]:
+    """Every ballot of the newest run of ``space``, oldest first, at most 1000: ask for all of them in a thread."""
+    values = {"space": space, "open": open_only, "limit": LISTED, "after": 0}
+    return _all(conn, [_Row(*row) for row in conn.execute(OF_SPACE, values)])
+
+
+def of_run_there(conn: apsw.Connection, space: str, page: Page) -> ProposalList:
+    """A page of the same, whatever became of them. ``next`` names a ballot as ``everywhere`` does."""
+    values = {"space": space, "open": False, "limit": page.limit + 1, "after": page.after or 0}
+    rows, following = page.cut([_Row(*row) for row in conn.execute(OF_SPACE, values)], _place)
+    return ProposalList(proposals=_all(conn, rows), total=int(conn.execute(COUNT_OF_SPACE, values).get), next=following)
+
+
+def everywhere(conn: apsw.Connection, *, open_only: bool, page: Page = WHOLE) -> ProposalList:
+    """Ballots of all runs, newest first. Ask in a thread."""
+    values = {"open": open_only, "limit": page.limit + 1, "before": page.after}
+    rows, following = page.cut([_Row(*row) for row in conn.execute(EVERYWHERE, values)], _place)
+    return ProposalList(proposals=_all(conn, rows), total=int(conn.execute(COUNT, values).get), next=following)
+
+
+def _place(row: _Row) -> str:
+    """What ``next`` calls a ballot: its own id is that of one run."""
+    return f"p{row.number}"
+
+
+def open_proposals(conn: apsw.Connection, space: str, name: str) -> ProposalView | None:
+    """The same ballot, as the rule looks at it."""
+    row = _one(conn, space, name)
+    if row is None:
+        return None
+    return ProposalView(
+        number=row.number,
+        name=row.name,
+        title=row.title,
+        labels=_options.decode(row.options),
+        counting=_counting(conn, row),
+        votes={vote.voter: vote.choice for vote in _votes(conn, row.number)},
+        creator=row.creator,
+        creator_key=row.creator_key,
+        hops=row.hops,
+        state=row.state,
+        tie_told=bool(row.tie_told),
+        winner=row.winner,
+    )
+
+
+DEADLINES: Final = "SELECT expires_ms FROM ballots INDEXED BY ballots_open WHERE state = 'open' AND space = ?"
+
+
+def open_deadlines(conn: apsw.Connection, space: str) -> tuple[int, ...]:
+    """When each of the open ballots of ``space`` ends by itself."""
+    return tuple(int(expires_ms) for (expires_ms,) in conn.execute(DEADLINES, (space,)))
+
+
+class ProposalOutcome(NamedTuple):
+    """What became of a ballot, as far as a run is judged by it."""
+
+    type: BallotType
+    binding: bool
+    state: BallotState
+    winner: str | None
+    why: Why | None
+
+
+OF_RUN: Final = "SELECT type, binding, state, winner, why FROM ballots WHERE run = ? AND name = ?"
+
+
+def ballots_of_run(conn: apsw.Connection, run: int, name: str) -> ProposalOutcome | None:
+    """What became of the ballot called ``name`` in one run."""
+    row = cast(
+        "tuple[BallotType, int, BallotState, str | None, Why | None] | None",
+        conn.execute(OF_RUN, (run, name)).fetchone(),
+    )
+    return None if row is None else ProposalOutcome(row[0], bool(row[1]), *row[2:])
+
+
+def _one(conn: apsw.Connection, space: str, name: str) -> _Row | None:
+    found = conn.execute(ONE, {"space": space, "name": name}).fetchone()
+    return None if found is None else _Row(*found)
+
+
+def _all(conn: apsw.Connection, rows: Iterable[_Row]) -> tuple[BallotInfo, ...]:
+    return tuple(_info(conn, row) for row in rows)
+
+
+def _votes(conn: apsw.Connection, number: int) -> tuple[Vote, ...]:
+    return tuple(
+        Vote(voter=voter, choice=choice, reason=reason, at=rfc3339(at_ms))
+        for voter, choice, reason, at_ms in conn.execute(VOTES, (number,))
+    )
+
+
+def _counting(conn: apsw.Connection, row: _Row) -> ProposalState:
+    return ProposalState(
+        type=row.type,
+        rule=row.rule,
+        options=tuple(option.id for option in _options.decode(row.options)),
+        electors=frozenset(str(name) for (name,) in conn.execute(ELECTORS, (row.number,))),
+        quorum=row.quorum,
+        deadline_ms=row.expires_ms,
+        tie_breaker=row.tie_breaker,
+        seed=f"{row.salt}/{row.space}/{row.run}/{row.name}",
+        strict=bool(row.strict),
+    )
+
+
+def _info(conn: apsw.Connection, row: _Row) -> BallotInfo:
+    counting = _counting(conn, row)
+    votes = _votes(conn, row.number)
+    choices = {vote.voter: vote.choice for vote in votes}
+    stands = tally(counting, choices, row.created_ms) if row.state == "open" else None
+    return BallotInfo(
+        id=row.name,
+        space=place_of(row.space),
+        type=row.type,
+        title=row.title,
+        description=row.description,
+        options=_options.decode(row.options),
+        resolution=Resolution(type=row.rule, quorum=row.quorum, tie_breaker=row.tie_breaker),
+        binding=bool(row.binding),
+        creator=row.creator,
+        created_at=rfc3339(row.created_ms),
+        expires_at=rfc3339(row.expires_ms),
+        state=row.state,
+        electors=tuple(sorted(counting.electors)),
+        missing=tuple(sorted(counting.electors - choices.keys())),
+        votes=votes,
+        counts=counted(counting.options, choices),
+        tied=stands.tied if isinstance(stands, Undecided) else (),
+        winner=row.winner,
+        assigned=_assigned(row, choices),
+        why=row.why,
+        reason=row.reason,
+        ended_at=optional_rfc3339(row.ended_ms),
+        ended_by=row.ended_by,
+    )
+
+
+def _assigned(row: _Row, choices: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    if row.type != "assignment" or row.state != "resolved":
+        return {}
+    options = [option.id for option in _options.decode(row.options)]
+    return {option: tuple(sorted(voter for voter, choice in choices.items() if choice == option)) for option in options}
+
+
+_WITHOUT_WINNER: Final[Mapping[BallotState, str]] = MappingProxyType(
+    {
+        "open": "{} was still open",
+        "resolved": "{} had no winner",
+        "expired": "{} had no winner when its time was up",
+        "cancelled": "{} was called off",
+    }
+)
+
+
+VERDICT: Final = "SELECT verdict FROM workflows WHERE id = ?"
+
+
+def of_run(conn: apsw.Connection, run: int, name: str) -> FinalAnswer:
+    """The answer of the ballot called ``name`` in ``run``; why there is none, as long as there is none."""
+    kept = cast("Choice | None", conn.execute(VERDICT, (run,)).get)
+    if kept is not None:
+        return FinalAnswer(name, kept)
+    outcome = ballots_of_run(conn, run, name)
+    if outcome is None:
+        return FinalAnswer(name, why=f"nobody put {name} to the vote")
+    return FinalAnswer(name, why=_fault(name, outcome))
+
+
+def _fault(name: str, outcome: ProposalOutcome) -> str:
+    """Why the ballot has decided nothing."""
+    if outcome.type != "approval":
+        return f"{name} is not an approval, but of type {outcome.type}"
+    if not outcome.binding:
+        return f"{name} is not binding"
+    return _WITHOUT_WINNER[outcome.state].format(name)
+
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def put_ballot_row(tx: Transaction, row: OpenProposal | RecordVote | RecordTie | EndProposal) -> None:
+    """Write what the rule decided about a ballot."""
+    match row:
+        case OpenProposal():
+            _open(tx, row)
+        case RecordVote():
+            tx.conn.execute(VOTE, msgspec.structs.asdict(row) | {"now": tx.now_ms})
+        case RecordTie():
+            tx.conn.execute(TIE, (row.ballot,))
+        case EndProposal():
+            _end(tx, row)
+
+
+INSERT: Final = """
+INSERT INTO ballots (space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
+  creator_key, hops, created_ms, expires_ms, state, salt, strict)
+VALUES (:space, (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1), :name, :kind,
+  :title, :description, :options, :rule, :quorum, :tie_breaker, :binding, :creator, :creator_key, :hops, :now,
+  :expires_ms, 'open', :salt, :strict)
+"""
+ELECTOR: Final = "INSERT INTO electors (ballot, name) VALUES (?, ?)"
+
+
+def _open(tx: Transaction, row: OpenProposal) -> None:
+    opened = row.opened
+    values = {
+        "space": row.space,
+        "name": opened.name,
+        "kind": opened.kind,
+        "title": opened.title,
+        "description": opened.description,
+        "options": _encode(opened.options),
+        "rule": opened.rule,
+        "quorum": opened.quorum,
+        "tie_breaker": opened.tie_breaker,
+        "binding": opened.binding,
+        "creator": row.creator,
+        "creator_key": row.creator_key,
+        "hops": row.hops,
+        "now": tx.now_ms,
+        "expires_ms": opened.expires_ms,
+        "salt": opened.salt,
+        "strict": opened.strict,
+    }
+    tx.conn.execute(INSERT, values)
+    number = tx.conn.last_insert_rowid()
+    tx.conn.executemany(ELECTOR, [(number, name) for name in row.electors])
+    data = {"id": opened.name, "type": opened.kind, "expires_at": rfc3339(opened.expires_ms)}
+    tx.emit("proposal.opened", space=row.space, agent=row.creator, data=data)
+
+
+VOTE: Final = """
+INSERT INTO votes (ballot, voter, n, choice, reason, at_ms)
+VALUES (:ballot, :voter, (SELECT count(*) FROM votes AS v WHERE v.ballot = :ballot), :choice, :reason, :now)
+"""
+
+TIE: Final = "UPDATE ballots SET tie_told = 1 WHERE id = ?"
+
+END: Final = """
+UPDATE ballots SET state = :state, winner = :winner, why = :why, ended_by = :by, reason = :reason, ended_ms = :now
+WHERE id = :ballot AND state = 'open' RETURNING space, name, run, type = 'approval' AND binding
+"""
+BALLOT_ROWS_VERDICT: Final = "UPDATE workflows SET verdict = ? WHERE id = ?"
+
+
+def _end(tx: Transaction, row: EndProposal) -> None:
+    """Once: a ballot that is over stays as it is."""
+    found = tx.conn.execute(END, msgspec.structs.asdict(row) | {"now": tx.now_ms}).fetchone()
+    if found is not None:
+        space, name, run, decides = found
+        verdict = run_outcomes.expected(tx.conn, run).verdict
+        if decides and row.winner in (YES, NO) and verdict is not None and verdict.id == name:
+            tx.conn.execute(BALLOT_ROWS_VERDICT, (row.winner, run))  # the run's own: it outlives what was said
+        tx.emit("proposal.ended", space=space, data={"id": name, "state": row.state, "winner": row.winner})

@@ -1,0 +1,190 @@
+"""``${{ name }}``: known names only, each replaced once. What a value says is never looked into again (CF14).
+
+The kickoff's text. What setup commands printed is data: it is shown in a fence that it cannot close (CF16, XF07).
+
+A value that has a line of its own, or several lines, becomes a fenced block named after its variable. A short value
+within a line stays in the line: it is part of the author's sentence. Where the author has put a fence around a
+variable, that fence is made long enough.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_OPEN: Final = "${{"
+_VARIABLE: Final = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One use of a variable: its ``name``, and how it is ``written`` with its braces."""
+
+    name: str
+    written: str
+    start: int
+    end: int
+
+    @property
+    def is_name(self) -> bool:
+        """Whether what stands in the braces could be a name at all."""
+        return _NAME.fullmatch(self.name) is not None
+
+
+def variables(text: str) -> tuple[Variable, ...]:
+    """Every use of a variable in ``text``, in order. One whose braces never close is there with an empty name."""
+    found = [Variable(match[1].strip(), match[0], *match.span()) for match in _VARIABLE.finditer(text)]
+    rest = found[-1].end if found else 0
+    unclosed = text.find(_OPEN, rest)
+    if unclosed >= 0:
+        found.append(Variable("", _OPEN, unclosed, unclosed + len(_OPEN)))
+    return tuple(found)
+
+
+def expand(text: str, values: Mapping[str, str]) -> str:
+    """``text`` with every variable replaced. Raises KeyError for an unknown one: callers checked the names before."""
+    return _replace(text, lambda variable: values[variable.name])
+
+
+@dataclass(frozen=True, slots=True)
+class ShellText:
+    """A command whose variables became shell variables, and the environment that holds their values."""
+
+    command: str
+    environment: dict[str, str]
+
+
+def expand_shell(command: str, values: Mapping[str, str]) -> ShellText:
+    """``command`` with every variable as ``${AWK_VALUE_n}``: a value is a word of data there, never shell code.
+
+    It works unquoted and inside double quotes as ``$name`` would, and inside single quotes it leaves them for the
+    moment. Raises KeyError for an unknown name.
+    """
+    environment: dict[str, str] = {}
+    quoted = _single_quoted(command)
+
+    def reference(variable: Variable) -> str:
+        name = f"AWK_VALUE_{len(environment) + 1}"
+        environment[name] = values[variable.name]
+        return f"'\"${{{name}}}\"'" if variable.start in quoted else f"${{{name}}}"
+
+    return ShellText(_replace(command, reference), environment)
+
+
+def _replace(text: str, value: Callable[[Variable], str]) -> str:
+    parts: list[str] = []
+    position = 0
+    for variable in variables(text):
+        parts += [text[position : variable.start], value(variable)]
+        position = variable.end
+    return "".join([*parts, text[position:]])
+
+
+_SHELL_TOKEN: Final = re.compile(r"\\.|'|\"|\$\{\{", re.DOTALL)
+
+
+def _single_quoted(command: str) -> frozenset[int]:
+    """Where a variable opens inside single quotes. A wrong guess changes what is printed, never what is run."""
+    inside: set[int] = set()
+    quote = ""
+    position = 0
+    while (match := _SHELL_TOKEN.search(command, position)) is not None:
+        token = match[0]
+        position = match.start() + 1 if quote == "'" and token[0] == "\\" else match.end()
+        if token == _OPEN and quote == "'":
+            inside.add(match.start())
+        elif token in ("'", '"') and quote in ("", token):
+            quote = "" if quote else token
+    return frozenset(inside)
+
+
+INLINE_CHARACTERS: Final = 200
+"""What is longer is fenced wherever it stands."""
+
+_FENCE: Final = re.compile(r"(?P<indent> {0,3})(?P<marks>`{3,}|~{3,})(?P<info>.*)", re.DOTALL)
+
+
+def write_kickoff(template: str, values: Mapping[str, str], outputs: Collection[str]) -> str:
+    """``template`` with every variable replaced. ``outputs`` are the variables that hold what commands printed."""
+    return "".join(_write(block, values, outputs) for block in _blocks(template))
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Lines of the template: prose, or all of a fence with its marks."""
+
+    text: str
+    fenced: bool
+
+
+def _blocks(template: str) -> Iterator[_Block]:
+    """``template`` in pieces (CommonMark 4.5: a fence left open runs to the end)."""
+    lines: list[str] = []
+    marks = ""
+    for line in template.splitlines(keepends=True):
+        match = _FENCE.match(line)
+        if not marks and match and not ("`" in match["marks"] and "`" in match["info"]):
+            yield _Block("".join(lines), fenced=False)
+            lines, marks = [line], match["marks"]
+        elif marks and match and match["marks"].startswith(marks) and not match["info"].strip():
+            yield _Block("".join([*lines, line]), fenced=True)
+            lines, marks = [], ""
+        else:
+            lines.append(line)
+    yield _Block("".join(lines), fenced=bool(marks))
+
+
+def _write(block: _Block, values: Mapping[str, str], outputs: Collection[str]) -> str:
+    if block.fenced:
+        return _widened(block.text, values)
+    parts: list[str] = []
+    position = 0
+    for variable in variables(block.text):
+        before = block.text[position : variable.start]
+        value = values[variable.name]
+        if variable.name in outputs and value.strip():
+            parts.append(_output(before, value, variable, block.text[variable.end :]))
+        else:
+            parts.append(before + value)
+        position = variable.end
+    return "".join([*parts, block.text[position:]])
+
+
+def _output(before: str, value: str, variable: Variable, after: str) -> str:
+    """``before`` and the value behind it: in the line, or as a block of its own."""
+    line_start = before.rpartition("\n")[2] if variable.start else ""
+    first = not line_start.strip() and ("\n" in before or len(before) == variable.start)
+    last = not after.partition("\n")[0].strip()
+    if not (first and last) and len(value.splitlines()) == 1 and len(value) <= INLINE_CHARACTERS:
+        return before + value
+    head = before if first else f"{before.rstrip(' ')}\n"
+    return f"{head}{fenced(value, variable.name)}{'' if last else chr(10)}"
+
+
+def fenced(text: str, name: str) -> str:
+    """``text`` between marks that do not occur in it."""
+    marks = "`" * (_longest(text, "`", 2) + 1)
+    return f"{marks}{name}\n{text}\n{marks}"
+
+
+def _widened(text: str, values: Mapping[str, str]) -> str:
+    """A fence of the author's with its variables replaced, and its marks longer than any in their values."""
+    lines = text.splitlines(keepends=True)
+    match = _FENCE.match(lines[0])
+    assert match is not None
+    marks = match["marks"]
+    held = [values[variable.name] for variable in variables(text)]
+    length = max([len(marks), *(_longest(value, marks[0], 0) + 1 for value in held)])
+    if length > len(marks):
+        more = marks[0] * (length - len(marks))
+        lines[0] = f"{match['indent']}{marks}{more}{match['info']}"
+        closing = _FENCE.match(lines[-1]) if len(lines) > 1 else None
+        if closing and closing["marks"].startswith(marks) and not closing["info"].strip():
+            lines[-1] = f"{closing['indent']}{marks}{more}{closing['info']}"
+    return expand("".join(lines), values)
+
+
+def _longest(text: str, mark: str, least: int) -> int:
+    """The longest run of ``mark`` in ``text``; at least ``least``."""
+    return max([least, *map(len, re.findall(f"{re.escape(mark)}+", text))])

@@ -1,0 +1,127 @@
+"""What a workflow file says about working trees, as far as files tell. It knows no git and no process.
+
+What becomes of what is said in a workflow: whether there is a channel, if it is kept, where it is written to.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from kernel.agents.definition import place_at
+from kernel.source.diagnostics import Diagnostics
+from kernel.source.safe_paths import folder_fault, plain_path
+from kernel.source.yaml_tree import Node
+from kernel.workflows.templates import expand, variables
+from protocol.errors import Refused
+from protocol.names import DEFAULT_TAG
+from protocol.project import ProjectDefinition
+from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
+
+
+def wants_worktrees(definition: WorkflowDefinition) -> bool:
+    """Whether its agents work in trees of their own."""
+    return isinstance(definition.workspace, Workspace) and definition.workspace.git == "worktree"
+
+
+def check_branch_tag(tag: str) -> None:
+    """Raise Refused (bad_request) where ``tag`` cannot be part of a branch's name."""
+    if ".." in tag or tag.endswith(".lock"):
+        raise Refused("bad_request", f"{tag!r} cannot be part of the name of a git branch", "give another --tag")
+
+
+def tree_demands(definition: WorkflowDefinition) -> Iterator[str]:
+    """What its trees would do, their commands verbatim: they need trust."""
+    if wants_worktrees(definition):
+        yield "its agents work in git working trees: branches awk/... are made in the repository, its files checked out"
+    if isinstance(definition.workspace, Workspace):
+        yield from (f"each working tree's setup runs: {step.shell}" for step in definition.workspace.setup)
+        yield from (f"each working tree's teardown runs: {step.shell}" for step in definition.workspace.teardown)
+
+
+Keeping = Literal["kept", "memory", "none"]
+"""Kept in the log; removed from it once the workflow has ended; no channel at all (but the log has it all the same)."""
+
+FOLDER_VARIABLES: Final = ("workflow.name", "workflow.tag", "workflow.instance")
+_HINT: Final = "write a folder as seen from the project's root, such as data/review"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSettings:
+    """``folder`` is the workspace's, as seen from the root; None where there is no workspace. ``mirror``: it is
+    written to. ``bound``: what is said there is kept for the runs that come.
+    """
+
+    keeping: Keeping
+    folder: str | None
+    mirror: bool
+    bound: bool = False
+
+
+def workplace(definition: WorkflowDefinition, tag: str, project: ProjectDefinition) -> WorkspaceSettings:
+    """What a sound ``definition`` comes to when it is started as ``tag``."""
+    workspace = definition.workspace
+    if not isinstance(workspace, Workspace):
+        return WorkspaceSettings("none", None, mirror=False)
+    provider = workspace.provider or project.workspace.provider
+    own = workspace.bind or workspace.dir
+    if own is None:
+        folder = plain_path(f"{project.workspace.base}/{definition.name}/{tag}")
+    else:
+        folder = plain_path(_filled(own, definition.name, tag))
+    bound = workspace.bind is not None
+    keeping: Keeping = "memory" if provider == "memory" else "kept"
+    return WorkspaceSettings(keeping, folder, mirror=bound or provider == "file", bound=bound)
+
+
+def check_workspace(
+    definition: WorkflowDefinition, node: Node, project: ProjectDefinition, root: Path, problems: Diagnostics
+) -> None:
+    """Note in ``problems`` what is wrong with the ``workspace`` of ``definition``."""
+    workspace = definition.workspace
+    if workspace is True:
+        problems.add(place_at(node, "workspace"), "workspace", "true says nothing", "leave it out, or write false")
+    if not isinstance(workspace, Workspace):
+        return
+    provider = workspace.provider or project.workspace.provider
+    if workspace.bind is not None and provider == "memory":
+        message = "memory keeps nothing that could be written to a folder"
+        problems.add(place_at(node, "workspace.bind"), "workspace.bind", message, "write provider: sqlite, or no bind:")
+    if workspace.bind is not None and workspace.dir is not None:
+        message = "bind and dir exclude each other: both say where the workspace is"
+        problems.add(place_at(node, "workspace.dir"), "workspace.dir", message, "keep bind")
+    _check_trees(workspace, node, problems)
+    for key in ("bind", "dir"):
+        path: str | None = getattr(workspace, key)
+        for message in () if path is None else _path_faults(path, definition.name, root):
+            problems.add(place_at(node, f"workspace.{key}"), f"workspace.{key}", message, _HINT)
+
+
+def _check_trees(workspace: Workspace, node: Node, problems: Diagnostics) -> None:
+    for key in ("setup", "teardown"):
+        steps: tuple[WorktreeStep, ...] = getattr(workspace, key)
+        where = f"workspace.{key}"
+        if steps and workspace.git == "none":
+            message = "there are no working trees to run it in"
+            problems.add(place_at(node, where), where, message, "write git: worktree, or use the workflow's own setup:")
+        for index, step in enumerate(steps):
+            if not step.shell.strip():
+                problems.add(place_at(node, where), f"{where}[{index}].shell", "the command is empty")
+            elif any(variables(step.shell)):
+                message = "knows no variables but those of its environment"
+                hint = "$AGENT_NAME, $AGENT_NUMBER, $AGENT_WORKFLOW, $AGENT_TAG, $AGENT_PROJECT"
+                problems.add(place_at(node, where), f"{where}[{index}].shell", message, hint)
+
+
+def _path_faults(path: str, name: str, root: Path) -> Iterator[str]:
+    wrong = [one.name for one in variables(path) if one.name not in FOLDER_VARIABLES]
+    if wrong:
+        yield f"a folder's name can hold workflow.name and workflow.tag, not {wrong[0][:60]!r}"
+        return
+    fault = folder_fault(_filled(path, name, DEFAULT_TAG), root)
+    if fault is not None:
+        yield fault
+
+
+def _filled(path: str, name: str, tag: str) -> str:
+    return expand(path, dict(zip(FOLDER_VARIABLES, (name, tag, tag), strict=True)))

@@ -1,0 +1,167 @@
+"""Ballots as the REST API has them, where they are called proposals: what is put to the vote, and what came of it.
+
+A ballot: what people and agents call a proposal, put to the vote in a workspace. What is asked, and what is told.
+
+In code a *proposal* is a rule (kernel.rule.rule); so a vote is called a ballot everywhere but where people read.
+"""
+
+from typing import Annotated, Final, Literal, get_args
+
+import msgspec
+
+from protocol.api.document import Ask, Document, Page
+
+BallotType = Literal["election", "decision", "approval", "assignment"]
+"""Who (of the members), which (of the options), yes or no, who does which."""
+Method = Literal["plurality", "majority", "unanimous"]
+TieBreaker = Literal["first", "random", "creator-decides"]
+BallotState = Literal["open", "resolved", "expired", "cancelled"]
+"""resolved: it was decided, or it is sure that nobody wins. expired: its deadline came, and nobody had won."""
+Why = Literal["quorum", "settled", "creator", "deadline", "cancelled"]
+"""What ended it: all were there, more votes could change nothing, its creator broke a tie, its time, somebody."""
+BALLOT_STATES: Final[tuple[BallotState, ...]] = get_args(BallotState)
+
+YES: Final = "yes"
+NO: Final = "no"
+
+TITLE_LIMIT: Final = 200
+DESCRIPTION_LIMIT: Final = 8000
+REASON_LIMIT: Final = 2000
+OPTIONS_LIMIT: Final = 64
+SHORTEST_SECONDS: Final = 1.0
+USUAL_SECONDS: Final = 60.0
+LONGEST_SECONDS: Final = 7 * 24 * 3600.0
+
+OPTION_ID: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+# For schemas, where $ is the end. To Python it is a line's: who puts it to the vote has the whole matched.
+OptionId = Annotated[str, msgspec.Meta(pattern=f"^{OPTION_ID}$")]
+Title = Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_LIMIT)]
+Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT)]
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be chosen: ``id`` is what a vote says, ``label`` what it means."""
+
+    id: OptionId
+    label: Annotated[str, msgspec.Meta(max_length=TITLE_LIMIT)] = ""
+
+
+class Resolution(msgspec.Struct, frozen=True, kw_only=True):
+    """How it is decided. ``quorum``: so many of the electors must have voted; without one all of them."""
+
+    type: Method = "plurality"
+    quorum: Annotated[int, msgspec.Meta(ge=1, le=256)] | None = None
+    tie_breaker: TieBreaker | None = None
+
+
+class Vote(msgspec.Struct, frozen=True, kw_only=True):
+    """One vote. ``voter`` is a member's name, or ``user``."""
+
+    voter: str
+    choice: str
+    reason: str = ""
+    at: str = ""
+
+
+class BallotInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """All about one ballot. The quorum of its resolution is always there; ``creator`` is a member, or ``user``."""
+
+    id: str
+    space: str
+    type: BallotType
+    title: str
+    description: str
+    options: tuple[Option, ...]
+    resolution: Resolution
+    binding: bool
+    creator: str
+    created_at: str
+    expires_at: str
+    state: BallotState
+    electors: tuple[str, ...]
+    """Members when it was created: who is waited for."""
+    missing: tuple[str, ...]
+    """Those of them that have not voted."""
+    votes: tuple[Vote, ...]
+    """In the order in which they came."""
+    counts: dict[str, int]
+    """Votes for each option."""
+    tied: tuple[str, ...] = ()
+    """Of an open one: its creator has to choose one of these."""
+    winner: str | None = None
+    assigned: dict[str, tuple[str, ...]] = {}
+    """Of an assignment that is resolved: who took which option."""
+    why: Why | None = None
+    reason: str = ""
+    """Of a cancellation."""
+    ended_at: str | None = None
+    ended_by: str | None = None
+    """Who cancelled it, or broke the tie."""
+
+
+class ProposalRequest(Ask, frozen=True, kw_only=True):
+    """POST /spaces/:space/proposals, by a person. Without ``id`` one is made; ``options`` as the type has them."""
+
+    type: BallotType
+    title: Title
+    id: str | None = None
+    description: Annotated[str, msgspec.Meta(max_length=DESCRIPTION_LIMIT)] = ""
+    options: Annotated[tuple[Option, ...], msgspec.Meta(max_length=OPTIONS_LIMIT)] = ()
+    resolution: Resolution = Resolution()
+    binding: bool = False
+    timeout_seconds: Annotated[float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)] | None = None
+    """A minute unless given; of what decides over a run, as its workflow says."""
+
+
+class VoteRequest(Ask, frozen=True, kw_only=True):
+    """POST /spaces/:space/proposals/:id/vote: the user's own vote. The members read the ``reason``."""
+
+    choice: Annotated[str, msgspec.Meta(max_length=64)]
+    reason: Reason = ""
+
+
+class CallOffRequest(Ask, frozen=True, kw_only=True):
+    """POST /spaces/:space/proposals/:id/cancel. The members read the ``reason``."""
+
+    reason: Reason = ""
+
+
+class ProposalList(Page, frozen=True, kw_only=True):
+    """``awk proposal list``. ``next`` goes into ``before``, of one workflow into ``after``."""
+
+    proposals: tuple[BallotInfo, ...]
+    schema: str = "awk/proposal-list/1"
+
+
+class ProposalInfo(Document, frozen=True, kw_only=True):
+    """``awk proposal show``, and what ``vote`` and ``cancel`` answer: a BallotInfo as a document of its own."""
+
+    id: str
+    space: str
+    type: BallotType
+    title: str
+    description: str
+    options: tuple[Option, ...]
+    resolution: Resolution
+    binding: bool
+    creator: str
+    created_at: str
+    expires_at: str
+    state: BallotState
+    electors: tuple[str, ...]
+    missing: tuple[str, ...]
+    votes: tuple[Vote, ...]
+    counts: dict[str, int]
+    tied: tuple[str, ...]
+    winner: str | None
+    assigned: dict[str, tuple[str, ...]]
+    why: Why | None
+    reason: str
+    ended_at: str | None
+    ended_by: str | None
+    schema: str = "awk/proposal/1"
+
+
+def document(ballot: BallotInfo) -> ProposalInfo:
+    """``ballot`` by itself."""
+    return ProposalInfo(**{name: getattr(ballot, name) for name in ballot.__struct_fields__})

@@ -1,0 +1,265 @@
+"""What is the same for all programs when they end without having said how. Pure.
+
+What a program in a worker's place has to offer: how it is started, and what it says means.
+
+One instance serves one attempt. It starts nothing and waits for nothing: ``worker.backends.attempt`` runs the process,
+feeds it and ends it. So each program's file is a translation, tested on recorded streams.
+
+What a program is given to read: the work with its thread, or the word to go on. Pure.
+"""
+
+import re
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from protocol import ipc
+from protocol.errors import UNSERVED
+from protocol.instruction import Usage
+from protocol.ipc import Granted, Result, Start, ToolCall
+from worker.conversation import Conversation
+from worker.entry_limits import shorten
+from worker.models.errors import Failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendJob:
+    """What there is to do.
+
+    ``message`` is what the program reads: the instruction with its thread, or, where ``session`` is resumed, what was
+    added since and the word to go on. ``place`` goes with the attempt, ``home`` outlives it (both 0700).
+    """
+
+    start: Start
+    binary: str
+    message: str
+    session: str | None
+    place: Path
+    home: Path
+    env: Mapping[str, str]
+    """The environment that the attempt's programs have; the provider's key is not in it."""
+    max_turns: int
+    """Replies left of max_steps."""
+    endpoint: str | None = None
+    """Where its requests to its provider go; None: where the provider is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A process to run in ``start.cwd``. ``env`` is all of its environment; ``stdin`` is written, then closed.
+
+    ``see``: absolute paths, beside the project and the two folders, that it has to read where it runs in a sandbox.
+    ``litter``: files that it leaves outside of our folders when it is killed (``{pid}`` is its own); removed then.
+    ``log``: what begins so on its standard error are lines of its log, and none of its last words; ``read`` is given
+    those in which the group ``told`` took part.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    stdin: bytes
+    see: tuple[str, ...] = ()
+    litter: tuple[str, ...] = ()
+    log: re.Pattern[bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStarted:
+    """The id under which it can be resumed; made durable before anything else."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyText:
+    """Text as it comes. Shown, not kept."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityChanged:
+    """What it does now. ``tool``: a tool runs until the next event."""
+
+    what: str
+    tool: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One reply of its model, whole: a step. ``usage`` is of this reply alone, never counted before or again.
+
+    Each of ``calls`` is followed by a ``ToolEnded`` in time; one without calls is its last, as a rule.
+    """
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEnded:
+    """A tool came back: kept, so that a fresh start can be told what was done. Between two turns, it may be stopped."""
+
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Model calls that were no turn of its own (agents below it): what they cost, and no turn told."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonConnected:
+    """It is connected to Daemon MCP."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """It would not end by itself for long (a wrong key is retried for minutes): it is to be ended, for this reason."""
+
+    why: Failed
+
+
+@dataclass(frozen=True, slots=True)
+class BackingOff:
+    """It waits of its own accord; where nothing more is heard of it for so long, it is to be ended for this reason."""
+
+    seconds: float
+    why: Failed
+
+
+@dataclass(frozen=True, slots=True)
+class LastEvent:
+    """Its last event: it should leave now, and is made to where it does not."""
+
+
+Event = (
+    SessionStarted
+    | ReplyText
+    | ActivityChanged
+    | Turn
+    | ToolEnded
+    | Spent
+    | DaemonConnected
+    | GiveUp
+    | BackingOff
+    | LastEvent
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How the process ended: one of ``code`` and ``signal``. ``stderr`` is the end of what it said there.
+
+    ``pushed``: it had said its last and stayed, so it was made to leave, and how it left says nothing.
+    """
+
+    code: int | None
+    signal: int | None
+    stderr: str
+    pushed: bool = False
+
+    @property
+    def well(self) -> bool:
+        """Whether the exit says that all went well, or says nothing."""
+        return self.code == 0 or self.pushed
+
+
+class CliBackend(Protocol):
+    """One attempt of one program. Its file makes it with a function ``open(job: Job) -> Program`` (raises Failed)."""
+
+    def launch(self) -> Launch:
+        """How to start it; writes its private configuration (0600) first. Raises Failed."""
+        ...
+
+    def read(self, line: bytes) -> Iterable[Event]:
+        """What one line of its output (or log) means. A line that is no event means nothing. Raises Failed."""
+        ...
+
+    def conclude(self, ended: Ended) -> Result:
+        """What came of it, from its terminal event *and* its exit: either alone is not success. Raises Failed.
+
+        Not asked where the attempt was stopped: for a limit, for something more urgent, by a person.
+        """
+        ...
+
+
+def unfinished(title: str, ended: Ended) -> Failed:
+    """The failure of one that left before it was done: a crash, or a breach of its own format."""
+    said = f": {ended.stderr}" if ended.stderr else ""
+    text = f"{title} ended with {_exit(ended)} before it said that it was done{said}"
+    return Failed("protocol" if ended.code == 0 else "crash", text)
+
+
+def unserved(title: str, server: str, why: str) -> Failed:
+    """The failure of one that would work without the tools of an MCP server that its agent's file gives it."""
+    return Failed("network", f"{title} has no MCP server {server}: {why}", code=UNSERVED)
+
+
+def _exit(ended: Ended) -> str:
+    if ended.signal is None:
+        return f"exit code {ended.code}"
+    try:
+        return signal.Signals(ended.signal).name
+    except ValueError:
+        return f"signal {ended.signal}"
+
+
+GO_ON: Final = (
+    "(You were interrupted. What came of the last thing you did may be unknown: check before you do it again. "
+    "Then go on with the work.)"
+)
+_GRANTED: Final = (
+    "(A call of yours was waiting for an approval when you were interrupted. It did not run, and it is approved now: "
+    "make the same call again, with the same arguments, if it is still needed. It was {tool} with {input})"
+)
+INPUT_BYTES: Final = 16 * 1024
+"""Of one call, as it is told again."""
+_ASKED: Final = "What you were asked to do:"
+_BEFORE: Final = "# What was said before"
+_NOW: Final = "# And now, for you"
+_SPEAKERS: Final = {"user": "To you:", "assistant": "You:"}
+
+
+def opening(conversation: Conversation) -> str:
+    """The instruction; what was said before it as quoted lines, that nobody takes for it."""
+    earlier, asked = _parted(conversation)
+    if not earlier:
+        return asked
+    told = "\n\n".join(f"{_SPEAKERS[turn.role]}\n{_quoted(turn.text)}" for turn in earlier)
+    return f"{_BEFORE}\n\n{told}\n\n{_NOW}\n\n{asked}"
+
+
+def going_on(conversation: Conversation, granted: Sequence[Granted] = ()) -> str:
+    """The word to go on in a session that knows the rest, with what was added since its last reply.
+
+    ``granted``: calls that were asked about, and were approved when nobody was there to hear it.
+
+    Where it has not replied yet it may not have read the work either, so that is said again.
+    """
+    last = conversation.last
+    more = [_GRANTED.format(tool=one.tool, input=_fitting(one)) for one in granted]
+    if last is None:
+        return "\n\n".join([GO_ON, *more, _ASKED, _parted(conversation)[1]])
+    return "\n\n".join([GO_ON, *more, *(note.text for note in last.notes)])
+
+
+def _fitting(one: Granted) -> str:
+    return shorten(bytes(one.input).decode("utf-8", "replace"), INPUT_BYTES)
+
+
+def _parted(conversation: Conversation) -> tuple[Sequence[ipc.Turn], str]:
+    """The thread, and the instruction with what was added before the first reply."""
+    thread = conversation.opening[: conversation.thread_turns]
+    return thread, "\n\n".join(turn.text for turn in conversation.opening[conversation.thread_turns :])
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.splitlines())

@@ -1,0 +1,161 @@
+"""Files that only this user reads: configuration and secrets of one attempt, or of one agent.
+
+An agent's own MCP servers, as codex and opencode are told of them.
+
+What they get of the user's environment is secret: in a file that outlives the attempt there is only the name of a
+variable of the program's own process.
+
+Values as TOML, for programs that are configured in it. The standard library reads TOML and does not write it.
+"""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shutil import which
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import msgspec
+
+from protocol.agent import McpServer
+
+MODE: Final = 0o600
+
+
+def write(path: Path, text: str) -> Path:
+    """Write ``text`` to ``path``, from its first byte on readable by this user alone. Raises OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
+    with open(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def opened(path: Path) -> BinaryIO:
+    """A file that lies where a program can write: no link is followed, no pipe waited for. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return os.fdopen(fd, "rb")
+    os.close(fd)
+    raise OSError(errno.EINVAL, "it is no file", str(path))
+
+
+def folder(home: Path, *names: str) -> Path:
+    """The folder of these ``names`` below ``home``, made where it is missing. Raises OSError.
+
+    A program in a sandbox may write to its home: a link that it left there would lead us to where it may not write.
+    """
+    path = home
+    for name in names:
+        path = path / name
+        if path.is_symlink():
+            path.unlink()
+        path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+Value = str | bool | int | float | Sequence["Value"] | Mapping[str, "Value"]
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+
+
+def document(values: Mapping[str, Value]) -> str:
+    """A whole document: one line for each key, tables as inline tables."""
+    return "".join(f"{_key(name)} = {literal(value)}\n" for name, value in values.items())
+
+
+def literal(value: Value) -> str:
+    """One value."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case str():
+            return _string(value)
+        case Mapping():
+            return "{" + ", ".join(f"{_key(name)} = {literal(inner)}" for name, inner in value.items()) + "}"
+        case _:
+            return "[" + ", ".join(map(literal, value)) + "]"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _string(name)
+
+
+def _string(text: str) -> str:
+    """As JSON has it, which TOML's basic strings take; but TOML wants DEL escaped, and JSON does not."""
+    return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
+
+
+VARIABLE: Final = "AGENT_WORKER_PRIVATE_SERVER_{}"
+"""Name of a value in codex's environment: no two servers share one, and none of them is codex's to follow."""
+STARTUP_SECONDS: Final = 60
+"""For an MCP server to come, ours and the agent's own."""
+_SHELL: Final = "/bin/sh"
+_RENAMED: Final = 'export {0}="${1}"; unset {1}; '
+
+
+class CodexServers(NamedTuple):
+    """``tables`` are entries of ``mcp_servers``; ``variables`` belong into codex's environment, and not its shells'."""
+
+    tables: Mapping[str, Value]
+    variables: Mapping[str, str]
+
+
+def absent(servers: Mapping[str, McpServer], path: str, cwd: str) -> str | None:
+    """The name of the first server whose program is not there, looked for as it will be started; None: all are."""
+    for name, server in servers.items():
+        if server.url is None and which(_placed(server.command or "", cwd), path=path) is None:
+            return name
+    return None
+
+
+def _placed(command: str, cwd: str) -> str:
+    """A command with a slash is looked for in the directory that it is started in, others on the PATH."""
+    return str(Path(cwd, command)) if "/" in command else command
+
+
+def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> CodexServers:
+    """``servers`` for codex."""
+    tables: dict[str, Value] = {}
+    variables: dict[str, str] = {}
+    for name, server in servers.items():
+        table: dict[str, Value] = {"tool_timeout_sec": tool_seconds}
+        if server.url is None:
+            own = {VARIABLE.format(len(variables) + number): key for number, key in enumerate(server.env)}
+            variables |= {variable: server.env[key] for variable, key in own.items()}
+            program, *args = _renaming(own, (server.command or "", *server.args))
+            table |= {"command": program, "args": args, "env_vars": list(own)}
+        else:
+            headers: dict[str, Value] = {}
+            for header, value in server.headers.items():
+                variable = VARIABLE.format(len(variables))
+                headers[header], variables[variable] = variable, value
+            table |= {"url": server.url, "env_http_headers": headers}
+        tables[name] = table
+    return CodexServers(tables, variables)
+
+
+def _renaming(names: Mapping[str, str], words: tuple[str, ...]) -> tuple[str, ...]:
+    """``words`` with variables under other names: codex hands them on under their own. Names alone are in the argv."""
+    if not names:
+        return words
+    renamed = "".join(_RENAMED.format(name, variable) for variable, name in names.items())
+    return (_SHELL, "-c", f'{renamed}exec "$@"', _SHELL, *words)
+
+
+def opencode_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> dict[str, dict[str, Any]]:
+    """``servers`` as entries of ``mcp`` in opencode's configuration, which has to go with the attempt."""
+    return {name: _opencode_server(server, tool_seconds) for name, server in servers.items()}
+
+
+def _opencode_server(server: McpServer, tool_seconds: float) -> dict[str, Any]:
+    common = {"enabled": True, "timeout": round(tool_seconds * 1000)}
+    if server.url is None:
+        command = [server.command or "", *server.args]
+        return {"type": "local", "command": command, "environment": server.env, **common}
+    return {"type": "remote", "url": server.url, "headers": server.headers, "oauth": False, **common}

@@ -1,0 +1,243 @@
+"""One per attempt: starts a child, owns its whole tree, and sees that nothing of it is left. Then it may serve again.
+
+It talks to the kernel over one socket, its lifeline: ``started``, then ``exited`` once the tree is gone; ``kill`` and
+``bound`` come back. End of file means that the kernel is gone, and so must be the tree. The lock it holds is the proof
+for the next kernel. It does not know what it keeps, and never reads the child's output.
+"""
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Final
+
+from protocol.ipc import Bound, Exited, Fork, Kill, Rusage, Started
+from protocol.ndjson import FrameReader, encode
+from worker import process_tree
+from worker.descriptors import receive_descriptors
+from worker.fork.child import NotStarted, Stdio, Work, start
+from worker.process_title import set_title
+from worker.process_tree import ChildSignal, Cost, reap
+
+ROUND_MS: Final = 5
+"""Between two rounds of killing: long enough to die in, short enough for the promise of two seconds."""
+
+_RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
+
+_DESCRIPTORS: Final = 3
+_ORDER_BYTES: Final = 65536
+
+_FRAMES: Final[FrameReader[Kill | Bound | Fork]] = FrameReader(Kill | Bound | Fork)
+"""Of the one lifeline that a process can hold."""
+
+
+class KernelSocket:
+    """The socket to the kernel."""
+
+    def __init__(self, fd: int) -> None:
+        self._socket = socket.socket(fileno=fd)
+        self._socket.setblocking(True)
+        self._readable = select.poll()
+        self._readable.register(fd, select.POLLIN)
+        self.fd = fd
+        self.open = True
+
+    def send(self, frame: Started | Exited) -> None:
+        """Report; a kernel that is gone is not told."""
+        try:
+            self._socket.sendall(encode(frame))
+        except OSError:
+            self.open = False
+
+    def look(self) -> bool:
+        """Whether the kernel still lives. What it asks for is passed over: there is nothing to kill."""
+        if self._readable.poll(0):
+            self.asked()
+        return self.open
+
+    def asked(self) -> list[Kill | Bound]:
+        """What the kernel asks for. At its end ``open`` turns False."""
+        try:
+            chunk = self._socket.recv(_ORDER_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return []
+        except OSError:
+            chunk = b""
+        self.open = bool(chunk)
+        return [frame for frame in _FRAMES.feed(chunk) if isinstance(frame, Kill | Bound)]
+
+    def next_order(self) -> tuple[Fork, Stdio] | None:
+        """Wait for another order; None once the kernel wants no more. A ``kill`` that came too late is passed over."""
+        while True:
+            try:
+                chunk, fds, _flags = receive_descriptors(self._socket)
+            except OSError:
+                return None
+            for frame in _FRAMES.feed(chunk):
+                if isinstance(frame, Fork) and len(fds) == _DESCRIPTORS:
+                    return frame, (fds[0], fds[1], fds[2])
+            for fd in fds:
+                os.close(fd)
+            if not chunk:
+                return None
+
+
+class Keeper:
+    """The loop of a keeper from the child's start until its tree is gone."""
+
+    def __init__(self, lifeline: KernelSocket, child: int, child_signal: ChildSignal, poll: select.poll) -> None:
+        self._lifeline = lifeline
+        self._child = child
+        self._child_signal = child_signal
+        self._poll = poll
+        self._cost = Cost()
+        self._status: int | None = None
+        self._kill_at: float | None = None
+        self._killed = False
+        self._bound: Bound | None = None
+        self._exceeded: str | None = None
+
+    def keep(self) -> Exited:
+        """Return when the child and all that came of it are gone."""
+        self._wait()
+        while not self._reaped():
+            if self._bound is not None and not self._must_kill():
+                self._exceeded = process_tree.exceeded(self._bound)
+            if self._must_kill():
+                process_tree.signal_tree(self._child, signal.SIGKILL)
+            self._wait()
+        code = os.waitstatus_to_exitcode(self._status or 0)
+        return Exited(
+            code=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            killed=self._killed,
+            exceeded=self._exceeded,
+            rusage=_rusage(self._cost),
+        )
+
+    def _reaped(self) -> bool:
+        ended, childless = reap(self._cost)
+        if self._child in ended:
+            self._status = ended[self._child]
+            if not (childless and process_tree.LINUX):  # a subreaper without children has nothing left below it
+                process_tree.signal_tree(self._child, signal.SIGKILL)
+        return childless
+
+    def _must_kill(self) -> bool:
+        late = self._kill_at is not None and time.monotonic() >= self._kill_at
+        return late or self._exceeded is not None or self._status is not None or not self._lifeline.open
+
+    def _wait(self) -> None:
+        for fd, _event in self._poll.poll(self._patience_ms()):
+            if fd == self._lifeline.fd:
+                self._listen()
+            else:
+                self._child_signal.drain()
+
+    def _patience_ms(self) -> int | None:
+        if self._must_kill():
+            return ROUND_MS
+        look_ms = None if self._bound is None else int(process_tree.LOOK_SECONDS * 1000)
+        if self._kill_at is None:
+            return look_ms
+        kill_ms = max(0, int((self._kill_at - time.monotonic()) * 1000)) + 1
+        return kill_ms if look_ms is None else min(kill_ms, look_ms)
+
+    def _listen(self) -> None:
+        for asked in self._lifeline.asked():
+            if isinstance(asked, Bound):
+                self._bound = asked
+            else:
+                self._end(asked)
+        if not self._lifeline.open:
+            self._poll.unregister(self._lifeline.fd)
+
+    def _end(self, kill: Kill) -> None:
+        self._killed = self._killed or self._status is None
+        if kill.after_seconds > 0 and self._kill_at is None:
+            process_tree.signal_tree(self._child, signal.SIGTERM)
+            process_tree.signal_tree(self._child, signal.SIGCONT)  # what is stopped would never see the first
+        at = time.monotonic() + max(kill.after_seconds, 0.0)
+        self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
+
+
+def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
+    """Be the keeper of ``order``, and of those that follow when its tree is gone, one after the other.
+
+    Returns when the kernel closes the lifeline, or an order cannot be carried out. The caller ends the process.
+    """
+    process_tree.become_subreaper()
+    lifeline = KernelSocket(lifeline_fd)
+    post = ExitReport(lifeline, ChildSignal(), work)
+    following: tuple[Fork, Stdio] | None = (order, stdio)
+    while following is not None and post.keep(*following):
+        set_title("keeper")
+        following = lifeline.next_order()
+
+
+class ExitReport:
+    """What a keeper has for all of its orders."""
+
+    def __init__(self, lifeline: KernelSocket, child_signal: ChildSignal, work: Work) -> None:
+        self._lifeline = lifeline
+        self._child_signal = child_signal
+        self._work = work
+        self._poll = select.poll()
+        self._poll.register(lifeline.fd, select.POLLIN)
+        self._poll.register(child_signal.fd, select.POLLIN)
+        self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        self._pid = os.getpid()
+        self._since = process_tree.since(self._pid)
+
+    def keep(self, order: Fork, stdio: Stdio) -> bool:
+        """See one order to the end of its tree; True if another may follow.
+
+        Not after a command: what it was given to know must not be left to a worker.
+        """
+        try:
+            lock = _take_lock(order.lock)
+            if not self._lifeline.look():  # the lock was free, so another kernel may run
+                return False
+            child = start(order, stdio, self._null, self._work)
+        except NotStarted as error:
+            self._lifeline.send(Exited(failed=str(error)))
+            return False
+        self._let_go(stdio)
+        child_since = process_tree.since(child)
+        # Should we be killed, the next kernel finds the tree by pid and start time.
+        os.write(lock, f"keeper {self._pid} {self._since}\nchild {child} {child_since}\n".encode())
+        set_title("keeper", order.attempt)
+        self._lifeline.send(Started(pid=child, keeper=self._pid, pid_since=child_since, keeper_since=self._since))
+        exited = Keeper(self._lifeline, child, self._child_signal, self._poll).keep()
+        os.close(lock)
+        self._lifeline.send(exited)
+        return order.argv is None
+
+    def _let_go(self, stdio: Stdio) -> None:
+        """Drop the child's pipes, or the kernel would never read their end."""
+        for fd in stdio:
+            if fd > 2:
+                os.close(fd)
+            else:
+                os.dup2(self._null, fd)
+
+
+def _take_lock(path: str) -> int:
+    """Lock the attempt's file, which the kernel made. Raises NotStarted if it is gone or held: we are not wanted."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise NotStarted(f"ESTALE: {path} ({error.strerror})") from error
+    return fd
+
+
+def _rusage(cost: Cost) -> Rusage:
+    return Rusage(
+        user_seconds=cost.user_seconds,
+        system_seconds=cost.system_seconds,
+        max_rss_bytes=cost.max_rss * _RSS_UNIT,
+    )

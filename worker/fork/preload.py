@@ -1,0 +1,123 @@
+"""Moving a zygote's memory into huge pages, so that each fork copies dozens of table entries instead of thousands.
+
+A page that a child writes to is still copied alone. With both SDKs loaded this takes a third off the cost of an
+attempt. Linux 6.1 and later; elsewhere nothing happens.
+
+What a zygote loads before it forks. Only what the project's agents need: an SDK costs seconds and 40 MiB.
+
+Warming plays one streamed reply through each adapter and its SDK against a transport in memory: what they build on
+first use is built once, here, and no thread is left behind, for a process that forks must have one only.
+"""
+
+import ctypes
+import gc
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from worker.process_tree import LINUX
+
+_MADV_COLLAPSE: Final = 25
+_HUGE_BYTES: Final = 2 * 1024 * 1024
+
+
+def collapse() -> int:
+    """Collapse what can be; call it when all is loaded, before the first fork. Returns how many huge pages it made."""
+    if not LINUX:
+        return 0
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return sum(madvise(start, _HUGE_BYTES, _MADV_COLLAPSE) == 0 for start in list(_candidates()))
+
+
+def _candidates() -> Iterator[int]:
+    """Aligned stretches of private anonymous memory: the heap and the interpreter's arenas."""
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
+        for line in maps:
+            span, access, _offset, _device, inode, *name = line.split(maxsplit=5)
+            if access != "rw-p" or inode != "0" or (name and name[0].strip() != "[heap]"):
+                continue
+            first, last = (int(address, 16) for address in span.split("-"))
+            yield from range(-(-first // _HUGE_BYTES) * _HUGE_BYTES, last - _HUGE_BYTES + 1, _HUGE_BYTES)
+
+
+_BASE: Final = ("worker.main",)
+_FOR_MODELS: Final = ("trio", "worker.io.trio_io")
+"""What an adapter runs on. A project of scripts needs no event loop, in a worker or here."""
+
+PARTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "program": ("worker.backends.attempt",),
+        "tools": ("worker.tools.bash", "worker.tools.files", "worker.tools.project_tool", "worker.tools.skill"),
+        "servers": ("worker.mcp_servers",),
+    }
+)
+"""The modules behind running another program in a worker's place, tools of its own, and MCP servers of an agent's."""
+
+ADAPTERS: Final[Mapping[str, str]] = MappingProxyType(
+    {"anthropic": "worker.models.anthropic", "openai": "worker.models.openai"}
+)
+"""The module behind each SDK; its ``warm`` plays one reply in memory, so that no worker builds what it needs."""
+
+
+def load(names: frozenset[str]) -> None:
+    """Import and warm what ``names`` stand for (ADAPTERS, PARTS); a name that stands for nothing loads the base only.
+
+    What cannot be imported is reported and left out: the worker that needs it then fails with the same error, where
+    it is seen.
+    """
+    for module in _BASE:
+        _attempt(module, partial(_import, module))
+    _attempt("worker.fork.warmup", _rehearse)
+    adapters = names & ADAPTERS.keys()
+    parts = names & PARTS.keys()
+    if adapters or parts:
+        for module in _FOR_MODELS:
+            _attempt(module, partial(_import, module))
+        _attempt("worker.fork.warmup", _rehearse_on_trio)
+    for name in sorted(adapters):
+        _attempt(name, partial(_warm, ADAPTERS[name]))
+    for module in (module for part in sorted(parts) for module in PARTS[part]):
+        _attempt(module, partial(_import, module))
+
+
+def freeze() -> None:
+    """Move all that lives out of the collector's sight, so that a collection in a worker copies no shared page."""
+    gc.collect()
+    gc.disable()
+    gc.freeze()
+    collapse()
+    threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
+    if threads != 1:
+        sys.stderr.write(f"zygote: {threads} threads at fork; preloading must leave one\n")
+
+
+def _attempt(what: str, step: Callable[[], None]) -> None:
+    try:
+        step()
+    except Exception as error:  # noqa: BLE001  (third-party code at import: whatever it is, forking must still work)
+        sys.stderr.write(f"zygote: cannot preload {what}: {type(error).__name__}: {error}\n")
+
+
+def _import(module: str) -> None:
+    importlib.import_module(module)
+
+
+def _rehearse() -> None:
+    from worker.fork.warmup import warm_up  # noqa: PLC0415
+
+    warm_up()
+
+
+def _rehearse_on_trio() -> None:
+    from worker.fork.warmup import rehearse_on_trio  # noqa: PLC0415
+
+    rehearse_on_trio()
+
+
+def _warm(module: str) -> None:
+    importlib.import_module(module).warm()

@@ -1,0 +1,86 @@
+"""One conversation, played in the zygote before it forks: a scripted one, and one on Trio's loop where that is needed.
+
+What a worker does for the first time costs it: decoders are built, code specialises itself (CPython does so to what
+ran eight times), and each page that this touches is copied in every worker. Done before, workers share it.
+"""
+
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from protocol.agent import Action, MockExit, Rule
+from protocol.ipc import Go
+from protocol.ndjson import encode
+from worker.conversation import Conversation
+from worker.main import serve
+from worker.models.model import BLANK, Reply, StreamSink
+
+TIMES: Final = 12
+"""Some more than code needs to specialise itself."""
+
+
+def warm_up() -> None:
+    """Play a script. Touches no environment, no file and no network, and leaves no descriptor behind."""
+    for _ in range(TIMES):
+        _play(on_trio=False)
+
+
+def rehearse_on_trio() -> None:
+    """The same with a model that is waited for on Trio's loop."""
+    for _ in range(TIMES):
+        _play(on_trio=True)
+
+
+def _play(*, on_trio: bool) -> None:
+    # What the kernel would say lies ready, a frame a datagram, so that each is read when it is waited for.
+    say, stdin = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    hear, stdout = os.pipe()
+    with say:
+        say.send(encode(_START))
+        if on_trio:
+            model = _TwoReplies(say, hear)
+            serve(stdin.detach(), stdout, {}, die=_die, connect=lambda _start, _list_tools: model)
+        else:
+            say.send(encode(_GO))
+            serve(stdin.detach(), stdout, {}, die=_die, connect=None)
+    os.close(hear)
+
+
+class _TwoReplies:
+    """A model of which each reply is known; after the first it sees to it that the kernel's answer comes.
+
+    On a loop whoever listens hears at once, and an answer that comes before its question is no answer.
+    """
+
+    def __init__(self, say: socket.socket, hear: int) -> None:
+        self._say = say
+        self._hear = hear
+
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
+        import trio  # noqa: PLC0415  (loaded by who rehearses this)
+
+        if not conversation.steps:
+            trio.lowlevel.spawn_system_task(self._answer, trio.lowlevel.wait_readable)
+        await live.delta("-")
+        return Reply(stop="end_turn" if conversation.steps else "pause_turn", text="-")
+
+    async def _answer(self, wait_readable: Callable[[int], Awaitable[None]]) -> None:
+        said = b""
+        while b'"entry"' not in said:
+            await wait_readable(self._hear)
+            said += os.read(self._hear, 65536)
+        self._say.send(encode(_GO))
+
+    async def aclose(self) -> None:
+        pass
+
+
+def _die(how: MockExit) -> None:
+    raise AssertionError(f"the rehearsal's script has no exit: {how}")
+
+
+_START: Final = msgspec.structs.replace(BLANK, mock=(Rule(do=(Action(text="-"), Action(text="-"))),))
+_GO: Final = Go(k=0)

@@ -1,0 +1,186 @@
+"""Waiting without an event loop: one poll over the kernel's pipe and whatever else is waited for.
+
+An event loop in a forked process copies some 500 pages before it does anything, which is half of what a scripted
+worker would cost. Every coroutine here returns without suspending: ``waits.drive`` runs what is made of them.
+"""
+
+import errno
+import math
+import os
+import select
+import socket
+import time
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+from protocol.ipc import Start
+from protocol.ndjson import encode
+from worker.kernel_link import WRITE_SECONDS, ControlChannel, LinkLost, Stopped
+
+T = TypeVar("T")
+_CHUNK_BYTES: Final = 64 * 1024
+
+
+class _TimeUp(Exception):
+    """The deadline of a ``within`` has passed."""
+
+
+class PollIO:
+    """Sits between the kernel's two pipes. While anything is waited for here, the kernel is heard."""
+
+    def __init__(self, hearing: ControlChannel, receive_fd: int, send_fd: int) -> None:
+        self.hearing = hearing
+        self._receive_fd = receive_fd
+        self._send_fd = send_fd
+        self._deadline = math.inf
+        self._held = b""
+        os.set_blocking(send_fd, False)
+
+    def start(self) -> Start:
+        """Wait for ``start``, with all its entries. Raises LinkLost, Stopped."""
+        while self.hearing.start is None:
+            self.wait()
+        return self.hearing.start
+
+    def wait(self, *fds: int, events: int = select.POLLIN, until: float = math.inf) -> frozenset[int]:
+        """Wait until one of ``fds`` is ready, the kernel has said something, or ``until`` (monotonic) has come.
+
+        Returns:
+            Those of ``fds`` that are ready. Raises LinkLost, Stopped, and what ``within`` turns into None.
+        """
+        if self._held:
+            self._write(b"")
+        until = min(until, self._deadline)
+        ready: frozenset[int] = frozenset()
+        if not fds and until == math.inf:
+            self._listen()
+        else:
+            ready = self._poll(fds, events, until)
+        if self._receive_fd in ready:
+            self._listen()
+        if time.monotonic() >= self._deadline:
+            raise _TimeUp
+        return ready - {self._receive_fd}
+
+    def _poll(self, fds: tuple[int, ...], events: int, until: float) -> frozenset[int]:
+        poll = select.poll()
+        poll.register(self._receive_fd, select.POLLIN)
+        for fd in fds:
+            poll.register(fd, events)
+        patience_ms = None if until == math.inf else max(0, math.ceil((until - time.monotonic()) * 1000))
+        return frozenset(fd for fd, _events in poll.poll(patience_ms))
+
+    def _listen(self) -> None:
+        try:
+            chunk = os.read(self._receive_fd, _CHUNK_BYTES)
+        except OSError:
+            chunk = b""
+        if not chunk:
+            raise LinkLost
+        for frame in self.hearing.feed(chunk):
+            self._write(encode(frame))
+        if self.hearing.stop is not None:
+            raise Stopped
+
+    async def send(self, line: bytes) -> None:
+        """Send a whole line. Raises LinkLost."""
+        self._write(line)
+
+    async def hold(self, line: bytes) -> None:
+        """Send it with the next line, at the latest before anything is waited for: a script says a reply in one go."""
+        self._held += line
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(self._held + line)
+        self._held = b""
+        while rest:
+            try:
+                rest = rest[os.write(self._send_fd, rest) :]
+            except BlockingIOError:
+                self._wait_for_reader()
+            except OSError as error:
+                raise LinkLost from error
+
+    def _wait_for_reader(self) -> None:
+        poll = select.poll()
+        poll.register(self._send_fd, select.POLLOUT)
+        if not poll.poll(int(WRITE_SECONDS * 1000)):
+            raise LinkLost
+
+    async def answered(self) -> None:
+        """Wait until the entry that was asked about has its answer. Raises LinkLost, Stopped."""
+        while self.hearing.answer is None:
+            self.wait()
+
+    async def sleep(self, seconds: float) -> None:
+        """Do nothing for so long. Raises LinkLost, Stopped."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.wait(until=end)
+
+    async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
+        """What ``work`` returns; None where it took longer than ``seconds``."""
+        outer = self._deadline
+        self._deadline = min(outer, time.monotonic() + seconds)
+        try:
+            return await work
+        except _TimeUp:
+            if time.monotonic() >= outer:
+                raise
+            return None
+        finally:
+            self._deadline = outer
+
+    async def connect(self, host: str, port: int) -> "Wire":
+        """A connection. Raises OSError, LinkLost, Stopped."""
+        family, kind, number, _name, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        wire = Wire(self, socket.socket(family, kind, number))
+        try:
+            wire.connect(address)
+        except BaseException:
+            wire.close()
+            raise
+        return wire
+
+
+class Wire:
+    """A connection whose waits are a desk's."""
+
+    def __init__(self, desk: PollIO, stream: socket.socket) -> None:
+        self._desk = desk
+        self._socket = stream
+        stream.setblocking(False)
+
+    def connect(self, address: Any) -> None:
+        """Connect. Raises OSError."""
+        code = self._socket.connect_ex(address)
+        if code == errno.EINPROGRESS:
+            self._wait(select.POLLOUT)
+            code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+
+    async def send_all(self, data: bytes) -> None:
+        """Send all of ``data``. Raises OSError."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[self._socket.send(rest) :]
+            except BlockingIOError:
+                self._wait(select.POLLOUT)
+
+    async def receive_some(self, limit: int) -> bytes:
+        """At most ``limit`` bytes; none at the end. Raises OSError."""
+        while True:
+            try:
+                return self._socket.recv(limit)
+            except BlockingIOError:
+                self._wait(select.POLLIN)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def _wait(self, events: int) -> None:
+        while not self._desk.wait(self._socket.fileno(), events=events):
+            pass

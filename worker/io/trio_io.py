@@ -1,0 +1,134 @@
+"""A worker on Trio's loop: for models over the network, whose clients need one. Imported by no other worker.
+
+One task listens for as long as the work lasts, so pings are answered while a model or a tool is waited for.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import trio
+
+from protocol.ipc import Error, Result
+from protocol.ndjson import encode
+from worker.io.base import Stream, WorkerIO
+from worker.kernel_link import WRITE_SECONDS, ControlChannel, Link, LinkLost
+
+T = TypeVar("T")
+Attempt = Callable[[Link, WorkerIO], Awaitable[Result | Error | None]]
+"""The work, from its start to its terminal frame; None where nobody is left to hear that."""
+
+
+def run(
+    hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: Attempt, leave: Callable[[bool], None]
+) -> None:
+    """Work on these descriptors, which become ours, and ``leave``: told whether the kernel was lost."""
+    trio.run(_run, hearing, receive_fd, send_fd, attempt, leave)
+
+
+async def _run(
+    hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: Attempt, leave: Callable[[bool], None]
+) -> None:
+    async with trio.lowlevel.FdStream(receive_fd) as receive, trio.lowlevel.FdStream(send_fd) as send:
+        pipe = TrioPipe(receive, send, hearing)
+        link = Link(pipe, hearing)
+        ended: Result | Error | None = None
+        async with trio.open_nursery() as nursery:
+            with trio.CancelScope() as scope:
+                nursery.start_soon(pipe.listen, scope)
+                ended = await attempt(link, TrioIO())
+            if hearing.stop is not None and ended is None:
+                ended = Error(cause="cancelled", text=f"stopped: {hearing.stop.reason}")
+            if ended is not None:
+                await link.finish(ended)
+            nursery.cancel_scope.cancel()
+        leave(link.lost or pipe.lost)
+
+
+class TrioPipe:
+    """The two pipes as streams. ``listen`` must run while anything is awaited here."""
+
+    def __init__(self, receive: trio.abc.ReceiveStream, send: trio.abc.SendStream, hearing: ControlChannel) -> None:
+        self._receive = receive
+        self._send = send
+        self._hearing = hearing
+        self._sending = trio.Lock()
+        self._heard = trio.Event()
+        self.lost = False
+
+    async def listen(self, work: trio.CancelScope) -> None:
+        """Hear the kernel out; cancel ``work`` when it says stop or closes the pipe. Raises nothing."""
+        try:
+            while chunk := await self._receive.receive_some():
+                for frame in self._hearing.feed(bytes(chunk)):
+                    await self.send(encode(frame))
+                heard, self._heard = self._heard, trio.Event()
+                heard.set()
+                if self._hearing.stop is not None:
+                    work.cancel()
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, LinkLost):
+            pass
+        self.lost = True
+        work.cancel()
+
+    async def answered(self) -> None:
+        """Wait until the entry that was asked about has its answer."""
+        while self._hearing.answer is None:
+            await self._heard.wait()
+
+    async def send(self, line: bytes) -> None:
+        """Send a whole line. Raises LinkLost."""
+        try:
+            async with self._sending:
+                # Half a frame would spoil the terminal one behind it, so a cancelled sender still ends its line.
+                with trio.fail_after(WRITE_SECONDS) as scope:
+                    scope.shield = True
+                    await self._send.send_all(line)
+        except (OSError, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise LinkLost from error
+
+    async def hold(self, line: bytes) -> None:
+        """Send it now: a model shows what comes, and takes its time to close. Raises LinkLost."""
+        await self.send(line)
+
+
+class TrioIO:
+    """Waiting on Trio's loop. A ``stop`` is a cancellation."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Do nothing for so long."""
+        await trio.sleep(seconds)
+
+    async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
+        """What ``work`` returns; None where it took longer than ``seconds``, and was cancelled."""
+        with trio.move_on_after(seconds):
+            return await work
+        return None
+
+    async def connect(self, host: str, port: int) -> Stream:
+        """A connection. Raises OSError."""
+        return TrioWire(await trio.open_tcp_stream(host, port))
+
+
+class TrioWire:
+    """A connection on Trio's loop."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+
+    async def send_all(self, data: bytes) -> None:
+        """Send all of ``data``. Raises OSError."""
+        try:
+            await self._stream.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise ConnectionError(str(error)) from error
+
+    async def receive_some(self, limit: int) -> bytes:
+        """At most ``limit`` bytes; none at the end. Raises OSError."""
+        try:
+            return bytes(await self._stream.receive_some(limit))
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise ConnectionError(str(error)) from error
+
+    def close(self) -> None:
+        """Hang up. Does not wait for the other side."""
+        self._stream.socket.close()

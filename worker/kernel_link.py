@@ -1,0 +1,187 @@
+"""What the kernel says to a worker, and what must be said to that at once. Sans I/O.
+
+The worker's end of the pipe: entries out, answers in. It speaks; it does not decide.
+
+Whoever records waits for the kernel's answer: nothing happens before an entry is durable. How bytes travel, and how
+the kernel is heard meanwhile, is for those who run a worker (``desk``, ``on_trio``).
+"""
+
+import math
+import time
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+from protocol.ipc import (
+    Delta,
+    Entry,
+    Error,
+    Go,
+    KernelFrame,
+    Log,
+    Ping,
+    Pong,
+    Progress,
+    Result,
+    Start,
+    Stop,
+    WorkerFrame,
+    Yield,
+)
+from protocol.ndjson import FrameReader, Noise, encode
+from worker.entry_limits import TEXT_LIMIT_BYTES, shorten, truncate_entry
+
+_SHOWN_CHARACTERS: Final = 200
+_READER: Final[FrameReader[KernelFrame]] = FrameReader(KernelFrame)
+
+
+class ControlChannel:
+    """The kernel's side of the talk so far."""
+
+    def __init__(self) -> None:
+        self._reader = _READER.another()
+        self._begun: Start | None = None
+        self._history: list[Entry] = []
+        self._asked: int | None = None
+        self.start: Start | None = None
+        """What we are to do, once all of it is there."""
+        self.stop: Stop | None = None
+        """Why we were asked to leave, once we were."""
+        self.answer: Go | Yield | None = None
+        """To the entry that was asked about last."""
+
+    def ask(self, k: int) -> None:
+        """From now on an answer is one to entry ``k``."""
+        self._asked, self.answer = k, None
+
+    def feed(self, chunk: bytes) -> list[Pong | Log]:
+        """Take in what came; what is to be said to it."""
+        said = [self._take(frame) for frame in self._reader.feed(chunk)]
+        return [frame for frame in said if frame is not None]
+
+    def _take(self, frame: KernelFrame | Noise) -> Pong | Log | None:
+        match frame:
+            case Ping(n=n):
+                return Pong(n=n)
+            case Go() | Yield():
+                if frame.k == self._asked:
+                    self.answer = frame
+            case Start() | Entry():
+                self._begin(frame)
+            case Stop():
+                self.stop = self.stop or frame
+            case Noise():
+                what = frame.text[:_SHOWN_CHARACTERS]
+                return Log(level="warning", text=f"not a frame of this protocol ({frame.why}): {what}")
+        return None
+
+    def _begin(self, frame: Start | Entry) -> None:
+        """Take in ``start`` and the entries that follow it; the first start counts."""
+        if self.start is not None:
+            return
+        if isinstance(frame, Start):
+            self._begun = self._begun or frame
+        elif self._begun is not None:
+            self._history.append(frame)
+        begun = self._begun
+        if begun is not None and len(self._history) >= begun.entries_follow:
+            entries = (*begun.entries, *self._history)
+            self.start = msgspec.structs.replace(begun, entries=entries) if self._history else begun
+
+
+DELTA_CHARACTERS: Final = 100_000
+"""A longer piece of text is sent in several frames."""
+WRITE_SECONDS: Final = 30.0
+"""A kernel that does not read for this long is as good as gone."""
+PROGRESS_SECONDS: Final = 5.0
+"""``progress`` with the same words is sent at most this often."""
+LOG_CHARACTERS: Final = 10_000
+
+
+class LinkLost(Exception):
+    """The kernel closed the pipe: nobody listens, so there is nothing left to do."""
+
+
+class Stopped(Exception):
+    """The kernel said ``stop``. Where there is an event loop, cancellation says the same."""
+
+
+class Pipe(Protocol):
+    """Lines to the kernel, and the wait for its answer."""
+
+    async def send(self, line: bytes) -> None:
+        """Send a whole line, also while being cancelled. Raises LinkLost."""
+        ...
+
+    async def hold(self, line: bytes) -> None:
+        """Send a whole line that another one follows: where that comes at once, they go together. Raises LinkLost."""
+        ...
+
+    async def answered(self) -> None:
+        """Wait until the entry that was asked about has its answer."""
+        ...
+
+
+class Link:
+    """Frames to and from the kernel, over ``pipe``; ``hearing`` is where that leaves what it reads."""
+
+    def __init__(self, pipe: Pipe, hearing: ControlChannel) -> None:
+        self._pipe = pipe
+        self._hearing = hearing
+        self._progress = ("", -math.inf)
+        self.lost = False
+
+    async def record(self, entry: Entry) -> Go | Yield:
+        """Have ``entry`` made durable. Raises LinkLost, fit.TooLarge.
+
+        Cancellation leaves open whether it became durable; the next attempt's ``start`` tells.
+        """
+        self._hearing.ask(entry.k)
+        self._progress = ("", -math.inf)  # for the kernel, an entry ends what was going on
+        await self._tell(truncate_entry(entry))
+        await self._pipe.answered()
+        assert self._hearing.answer is not None, "it was waited for"
+        return self._hearing.answer
+
+    async def record_last(self, entry: Entry) -> None:
+        """Hand over the entry that only the terminal frame follows. Raises LinkLost, fit.TooLarge.
+
+        The kernel makes it durable before it hears that frame, so there is nothing to wait for.
+        """
+        await self._pipe.hold(encode(truncate_entry(msgspec.structs.replace(entry, last=True))))
+
+    async def delta(self, text: str) -> None:
+        """Show text of a reply as it comes."""
+        for start in range(0, len(text), DELTA_CHARACTERS):
+            await self._pipe.hold(encode(Delta(text=text[start : start + DELTA_CHARACTERS])))
+
+    async def progress(self, what: str, *, tool: bool = False) -> None:
+        """Say what is going on. The same words again within PROGRESS_SECONDS are not sent."""
+        words, since = self._progress
+        if what == words and time.monotonic() - since < PROGRESS_SECONDS:
+            return
+        self._progress = (what, time.monotonic())
+        await self._tell(Progress(what=what, tool=tool))
+
+    async def log(self, level: Literal["debug", "info", "warning", "error"], text: str) -> None:
+        """Write a line into the agent's log."""
+        await self._tell(Log(level=level, text=text[:LOG_CHARACTERS]))
+
+    async def finish(self, frame: Result | Error) -> None:
+        """Say how it ended. A kernel that no longer listens is not told."""
+        match frame:
+            case Result():
+                frame = msgspec.structs.replace(frame, text=shorten(frame.text, TEXT_LIMIT_BYTES))
+            case Error():
+                frame = msgspec.structs.replace(
+                    frame,
+                    text=shorten(frame.text, LOG_CHARACTERS),
+                    partial=shorten(frame.partial, TEXT_LIMIT_BYTES),
+                )
+        try:
+            await self._tell(frame)
+        except LinkLost:
+            self.lost = True
+
+    async def _tell(self, frame: WorkerFrame) -> None:
+        await self._pipe.send(encode(frame))

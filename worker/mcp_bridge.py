@@ -1,0 +1,187 @@
+"""A stdio MCP server that is Daemon MCP: ``python -I -m worker.mcp_bridge FILE``.
+
+For programs whose own HTTP client fails, or would have to be told our token. FILE (0600) says where the kernel listens
+and by which token, so neither argv nor an environment holds it, and what the program's shells inherit is worth nothing.
+The bridge passes requests on and answers back, in whatever revision. It adds one thing: a key for each call, so that
+one whose answer was lost is sent again and happens once (the same call made by a later attempt has another key; that is
+known again by what it says). That the tools were listed, so the program is connected for
+sure, is noted in another file.
+"""
+
+import os
+import secrets
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from protocol.text import encode_json
+from protocol.tools import OFFERED_TO, SENDING, TO_MODEL
+from worker.daemon_mcp import CALL_KEY, refusal
+from worker.http_connection import Connection, request_with_retry
+from worker.io.trio_io import TrioIO
+from worker.models.errors import Failed
+
+LINE_BYTES: Final = 8 * 1024 * 1024
+"""The longest request. A longer one ends the bridge: nothing that follows could be told from it."""
+_CHUNK_BYTES: Final = 64 * 1024
+_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+_INTERNAL: Final = -32603
+
+
+class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What FILE holds. ``mark`` is the file that comes into being when the tools have been listed."""
+
+    url: str
+    token: str
+    mark: str
+
+
+class _Params(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    request_id: int | str | None = None
+    meta: dict[str, Any] = msgspec.field(name="_meta", default_factory=dict)
+
+
+class _Message(msgspec.Struct, frozen=True):
+    """A request has an id and a method, a notification no id, an answer (which we ask for none of) no method."""
+
+    method: str = ""
+    id: int | str | None = None
+    params: _Params = _Params()
+
+
+class _Greeting(msgspec.Struct, frozen=True, rename="camel"):
+    protocol_version: str = ""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    jsonrpc: str = ""
+    result: _Greeting | None = None
+
+
+_read: Final = msgspec.json.Decoder(_Message).decode
+_answer: Final = msgspec.json.Decoder(_Answer).decode
+
+
+class Bridge:
+    """Serves one client. ``origin`` begins the keys of its calls and of no other's; ``listed``: it has the tools."""
+
+    def __init__(
+        self, key: BridgeConfig, origin: str, answers: trio.abc.SendStream, listed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._pass = key
+        self._origin = origin
+        self._answers = answers
+        self._listed = listed
+        self._answering = trio.Lock()
+        self._idle: list[Connection] = []
+        self._running: dict[int | str, trio.CancelScope] = {}
+        self._revision = ""
+        self._calls = 0
+
+    async def serve(self, requests: trio.abc.ReceiveStream) -> None:
+        """Answer until ``requests`` ends, several at once. What runs then is given up."""
+        async with trio.open_nursery() as nursery:
+            rest = b""
+            async for chunk in requests:
+                *lines, rest = (rest + bytes(chunk)).split(b"\n")
+                for line in filter(None, map(bytes.strip, lines)):
+                    self._take(line, nursery)
+                if len(rest) > LINE_BYTES:
+                    break
+            nursery.cancel_scope.cancel()
+        for connection in self._idle:
+            connection.close()
+
+    def _take(self, line: bytes, nursery: trio.Nursery) -> None:
+        try:
+            message = _read(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        if message.method == "notifications/cancelled" and message.params.request_id in self._running:
+            self._running[message.params.request_id].cancel()
+        elif message.method and message.id is not None:
+            nursery.start_soon(self._serve_one, message, message.id, line)
+
+    async def _serve_one(self, message: _Message, id_: int | str, line: bytes) -> None:
+        """Answer one request. A cancelled one gets no answer, as MCP wants it."""
+        with trio.CancelScope() as scope:
+            self._running[id_] = scope
+            try:
+                answer = await self._pass_on(message, line)
+            except Failed as failed:
+                answer = encode_json(
+                    {"jsonrpc": "2.0", "id": id_, "error": {"code": _INTERNAL, "message": failed.text}}
+                )
+            finally:
+                self._running.pop(id_, None)
+            async with self._answering:
+                await self._answers.send_all(answer + b"\n")
+
+    async def _pass_on(self, message: _Message, line: bytes) -> bytes:
+        """The kernel's answer as one line. Raises Failed."""
+        body = self._keyed(line) if message.method == "tools/call" else line
+        async with self._connection() as connection:
+            status, content = await request_with_retry(connection, TrioIO(), body, self._routing(message))
+        try:
+            answer = _answer(content)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            answer = _Answer()
+        if not answer.jsonrpc:
+            raise Failed("network", refusal(status, content))
+        if message.method == "initialize" and answer.result is not None:
+            self._revision = answer.result.protocol_version
+        if message.method == "tools/list" and answer.result is not None:
+            self._listed()
+        return content if b"\n" not in content else msgspec.json.format(content, indent=-1)
+
+    def _keyed(self, line: bytes) -> bytes:
+        """A call with a key of ours, unless it has one."""
+        request = msgspec.json.decode(line)
+        params = request.setdefault("params", {})
+        self._calls += 1
+        params["_meta"] = {CALL_KEY: f"{SENDING}{self._origin}.{self._calls}", **params.get("_meta", {})}
+        return encode_json(request)
+
+    def _routing(self, message: _Message) -> tuple[tuple[str, str], ...]:
+        """The headers that say what the body says: the newest revision asks for them in each request."""
+        stated = message.params.meta.get(_VERSION)
+        if isinstance(stated, str):
+            name = (("mcp-name", message.params.name),) if message.params.name else ()
+            return ("mcp-protocol-version", stated), ("mcp-method", message.method), *name
+        return (("mcp-protocol-version", self._revision),) if self._revision else ()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncGenerator[Connection]:
+        """A connection that nobody else uses: a call may take as long as it likes, and others go on."""
+        connection = self._idle.pop() if self._idle else self._connect()
+        try:
+            yield connection
+        finally:
+            self._idle.append(connection)
+
+    def _connect(self) -> Connection:
+        fields = (
+            ("authorization", f"Bearer {self._pass.token}"),
+            ("content-type", "application/json"),
+            (OFFERED_TO, TO_MODEL),
+            ("accept", "application/json"),  # and no stream, which the kernel sends who waits for a person
+        )
+        return Connection(self._pass.url, fields, TrioIO())
+
+
+async def _main(key: BridgeConfig) -> None:
+    async with trio.lowlevel.FdStream(os.dup(0)) as requests, trio.lowlevel.FdStream(os.dup(1)) as answers:
+        try:
+            await Bridge(key, secrets.token_hex(8), answers, Path(key.mark).touch).serve(requests)
+        except* (OSError, trio.BrokenResourceError):
+            pass  # the client is gone
+
+
+if __name__ == "__main__":
+    trio.run(_main, msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=BridgeConfig))

@@ -1,0 +1,367 @@
+"""What a server says its tools are, mended as it comes in: one that is not as MCP has it costs no other its place.
+
+The SDK takes a list as a whole or not at all. Importing this imports it.
+
+The agent's own MCP servers: started with the attempt, asked on its behalf, ended with it.
+
+Each is entered, used and left in one task of its own. One that does not come, or leaves, costs the agent its tools and
+nothing else: the model is told in their place, and the log is. Importing this imports the MCP SDK: a second.
+"""
+
+import logging
+import math
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from subprocess import PIPE
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+import httpx2
+import mcp_types as types
+import msgspec
+import trio
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from protocol.agent import McpServer
+from protocol.ipc import Json
+from protocol.tools import SERVER_PREFIX, is_read_only
+from worker.mcp_stdio import Pipes, StderrTail, piped, watched
+from worker.redaction import Redaction
+from worker.subprocesses import Subprocesses
+from worker.tool import UNKNOWN, BuiltinTool, Outcome, ToolSpec
+
+_ANYTHING: Final = {"type": "object"}
+"""Arguments that nothing is said of."""
+
+
+@asynccontextmanager
+async def mended(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
+    """The streams of ``transport``, whose type is private to the SDK."""
+    async with transport as (read, write):
+        yield _Mending(read), write
+
+
+class _Mending:
+    """A stream of messages, with lists of tools in it mended."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    @property
+    def last_context(self) -> Any:
+        """What the SDK looks for on its own streams."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Any:
+        """The next message."""
+        return _mend(await self._stream.receive())
+
+    async def aclose(self) -> None:
+        """Hear no more."""
+        await self._stream.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        return _mend(await self._stream.__anext__())
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return cast("bool | None", await self._stream.__aexit__(kind, error, trace))
+
+
+def _mend(item: Any) -> Any:
+    message = getattr(item, "message", None)
+    if isinstance(message, types.JSONRPCResponse):
+        tools = message.result.get("tools")
+        if isinstance(tools, list):
+            message.result["tools"] = [fit for tool in tools if (fit := _fit(tool)) is not None]
+    return item
+
+
+def _fit(tool: Any) -> dict[str, Any] | None:
+    """``tool`` if it is one; else what of it can be used: its name and what it is for. None: not even that."""
+    if not isinstance(tool, dict):
+        return None
+    given = cast("dict[str, Any]", tool)
+    schema = given.get("inputSchema")
+    try:
+        types.Tool.model_validate(given, by_name=False)
+    except ValidationError:
+        name, about = given.get("name"), given.get("description")
+        if not isinstance(name, str):
+            return None
+        given = {"name": name, **({"description": about} if isinstance(about, str) else {})}
+    fits = isinstance(schema, dict) and cast("dict[str, Any]", schema).get("type") == "object"
+    return {**given, "inputSchema": schema if fits else _ANYTHING}
+
+
+START_SECONDS: Final = 30.0
+"""Until a server has listed its tools; all of them start at once."""
+LEAVE_SECONDS: Final = 10.0
+"""Until one that was left is let go of, whatever it has not answered. Programs are killed within it."""
+TOOLS: Final = 200
+"""Of one server. Whoever has more has more than a model can choose from."""
+DESCRIPTION_LIMIT: Final = 4000
+SCHEMA_LIMIT_BYTES: Final = 64 * 1024
+"""Of what a tool says of its arguments; where it says more, the model is told nothing of them."""
+NAME_LIMIT: Final = 64
+"""Characters of a tool's name that every provider takes."""
+KEY: Final = "agent-worker/idempotency-key"
+"""Where in ``_meta`` a call's key rides: the same on every attempt."""
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
+_REASON_LIMIT: Final = 500
+_SECRET_LENGTH: Final = 6
+"""Characters of a word that is left out of what is told: shorter ones are in every other word."""
+
+
+Tell = Callable[[str], Awaitable[None]]
+"""Log a line. Raises nothing."""
+
+
+async def _nowhere(_: str) -> None:
+    pass
+
+
+class Server:
+    """One of them. ``tools`` is what it listed; ``fault`` why it is not there, "" while it is."""
+
+    def __init__(self, name: str, config: McpServer, programs: Subprocesses, tell: Tell = _nowhere) -> None:
+        self.name = name
+        self.tools: tuple[types.Tool, ...] = ()
+        self.fault = "it is not started"
+        self._config = config
+        self._programs = programs
+        self._tell = tell
+        self._words: StderrTail | None = None
+        self._pipes: Pipes | None = None
+        self._client: Client | None = None
+        self._leaving = trio.Event()
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Start it, tell when that is done or has failed, and keep it until ``leave``. Raises nothing.
+
+        Cancellation ends it politely all the same: its input is closed, it is waited for, its group is killed.
+        """
+        came = False
+        try:
+            with trio.move_on_after(START_SECONDS) as patience:
+                async with self._connected() as client:
+                    self.tools = await _listed(client)
+                    self._client, self.fault = client, ""
+                    patience.deadline = math.inf
+                    came = True
+                    task_status.started()
+                    await self._stay()
+                    patience.deadline = trio.current_time() + LEAVE_SECONDS
+            if patience.cancelled_caught:
+                self.fault = self._with_words(f"it did not answer within {START_SECONDS:g} s")
+        except Exception as error:  # noqa: BLE001 - the boundary: somebody else's program
+            await self._gone(self._broke() or self._reason(error))
+        finally:
+            if self._words is not None:
+                self._words.close()
+        self._client = None
+        if not came:
+            task_status.started()
+
+    def leave(self) -> None:
+        """Let it go."""
+        self._leaving.set()
+
+    async def _stay(self) -> None:
+        """Until it is left. Where its program goes before, that is told at once, not when it is called next."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch)
+            await self._leaving.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _watch(self) -> None:
+        if self._words is not None:
+            await self._words.ended.wait()
+            await self._gone(self._broke() or "its program has ended")
+
+    async def _gone(self, why: str) -> None:
+        was_there, self._client = self._client is not None, None
+        self.fault = self._with_words(why)
+        if was_there and not self._leaving.is_set():
+            await self._tell(f"the MCP server {self.name} has gone: {self.fault}")
+
+    async def call(self, tool: str, args: dict[str, Any], key: str) -> Outcome:
+        """Call one of its tools. What goes wrong is a result. Cancellation tells the server."""
+        if self._client is None:
+            return Outcome(f"the server {self.name} is not there: {self.fault}", True)
+        try:
+            result = await self._client.call_tool(tool, args, meta=cast("types.RequestParamsMeta", {KEY: key}))
+        except MCPError as error:
+            if error.code == types.CONNECTION_CLOSED:
+                why = self._broke()
+                return Outcome(f"the server {self.name} has gone{f' ({why})' if why else ''}: {UNKNOWN}", True)
+            return Outcome(f"the server {self.name} says: {self._reason(error)}", True)
+        except Exception as error:  # noqa: BLE001 - the boundary: somebody else's program
+            return Outcome(f"the server {self.name} failed ({self._reason(error)}): {UNKNOWN}", True)
+        return Outcome(_text(result), bool(result.is_error))
+
+    def _broke(self) -> str:
+        """Why its program was ended, where it was not left; "" otherwise."""
+        return "" if self._pipes is None else self._pipes.fault
+
+    def _reason(self, error: BaseException) -> str:
+        """What went wrong, without what the server was given: clients quote the header that they do not send."""
+        return self._redacted(_reason(error))[:_REASON_LIMIT]
+
+    def _with_words(self, why: str) -> str:
+        said = "" if self._words is None else self._redacted(self._words.text())
+        return f"{why}; the end of its standard error:\n{said}" if said else why
+
+    def _redacted(self, said: str) -> str:
+        values = (*self._config.env.values(), *self._config.headers.values())
+        words = {word for value in values for word in value.split() if len(word) >= _SECRET_LENGTH}
+        paths = {word for word in words if word.startswith("/")}  # pieces of a path are in every other path
+        for word in sorted(paths, key=len, reverse=True):
+            said = said.replace(word, "[...]")
+        return Redaction(dict.fromkeys(words - paths, "[...]")).of(said)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncGenerator[Client]:
+        config = self._config
+        if config.url is None:
+            words = (config.command or "", *config.args)
+            changed = await trio.to_thread.run_sync(self._programs.changed, words)
+            if changed is not None:
+                raise PermissionError(f"{changed} is not what was trusted")
+            self._words = StderrTail()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._words.hear)
+                async with Client(mended(self._streams(words, self._words))) as client:
+                    yield client
+                nursery.cancel_scope.cancel()
+            return
+        secure = not config.url.startswith("http://")  # a context that nobody uses takes 50 ms to make
+        timeout = httpx2.Timeout(START_SECONDS, read=None)
+        async with (
+            httpx2.AsyncClient(headers=config.headers, timeout=timeout, verify=secure, trust_env=secure) as http,
+            Client(mended(streamable_http_client(config.url, http_client=http))) as client,
+        ):
+            yield client
+
+    @asynccontextmanager
+    async def _streams(self, command: Sequence[str], words: StderrTail) -> AsyncGenerator[tuple[Pipes, Pipes]]:
+        process = await self._programs.open(
+            command, env=self._config.env, stdin=PIPE, stdout=PIPE, stderr=words.file, around=watched
+        )
+        words.file.close()
+        async with piped(process) as streams:
+            self._pipes = streams[0]
+            yield streams
+
+
+@asynccontextmanager
+async def running(
+    configured: Mapping[str, McpServer], programs: Subprocesses, tell: Tell = _nowhere
+) -> AsyncGenerator[tuple[Server, ...]]:
+    """Servers that were started, or were tried to be; they end with the block. ``tell``: of one that goes before."""
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it writes a traceback for every line that is no message
+    servers = tuple(Server(name, config, programs, tell) for name, config in configured.items())
+    async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as starting:
+            for server in servers:
+                starting.start_soon(nursery.start, server.run)
+        try:
+            yield servers
+        finally:
+            for server in servers:
+                server.leave()
+
+
+def tools_of(server: Server, idempotency_key: str, read_only: Sequence[str] = ()) -> dict[str, BuiltinTool]:
+    """What the model is told of ``server``: its tools, or that it is not there.
+
+    Those of ``read_only`` count as such; what the server says of them itself does not (promise P19).
+    """
+    if server.fault:
+        name = tool_name(server.name, "unavailable")
+        about = f"The MCP server {server.name} is not there, and neither are its tools: {server.fault}"
+        return {name: BuiltinTool(hand=_Absent(about), spec=ToolSpec(name=name, description=about), read_only=True)}
+    return {
+        name: BuiltinTool(
+            hand=_ServerHand(server, tool.name, idempotency_key),
+            spec=_spec(name, tool),
+            read_only=is_read_only(name, read_only),
+        )
+        for tool in server.tools
+        for name in (tool_name(server.name, tool.name),)
+    }
+
+
+def tool_name(server: str, tool: str) -> str:
+    """``mcp__<server>__<tool>`` as every provider takes it; what had to be changed is told apart by a digest."""
+    plain = f"{SERVER_PREFIX}{server}__{tool}"
+    fit = _UNFIT.sub("_", plain)
+    if fit == plain and len(fit) <= NAME_LIMIT:
+        return fit
+    return f"{fit[: NAME_LIMIT - 9]}_{sha256(plain.encode()).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerHand:
+    server: Server
+    tool: str
+    idempotency_key: str
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        return await self.server.call(self.tool, args, f"{self.idempotency_key}:{key}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Absent:
+    why: str
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        return Outcome(self.why, True)
+
+
+async def _listed(client: Client) -> tuple[types.Tool, ...]:
+    found: list[types.Tool] = []
+    cursor: str | None = None
+    while len(found) < TOOLS:
+        page = await client.list_tools(cursor=cursor)
+        found += page.tools
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return tuple(found[:TOOLS])
+
+
+def _spec(name: str, tool: types.Tool) -> ToolSpec:
+    schema = Json(msgspec.json.encode(tool.input_schema))
+    if len(schema) > SCHEMA_LIMIT_BYTES:
+        schema = Json(b'{"type":"object"}')
+    return ToolSpec(name=name, description=(tool.description or "")[:DESCRIPTION_LIMIT], input_schema=schema)
+
+
+def _text(result: types.CallToolResult) -> str:
+    texts = [part.text if isinstance(part, types.TextContent) else f"[{part.type}]" for part in result.content]
+    if not texts and result.structured_content is not None:
+        return msgspec.json.encode(result.structured_content).decode()
+    return "\n".join(texts)
+
+
+def _reason(error: BaseException) -> str:
+    """The first of what went wrong, on one line."""
+    while isinstance(error, BaseExceptionGroup):
+        inner: Sequence[BaseException] = error.exceptions
+        error = inner[0]
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,112 @@
+"""What both SDKs share: the HTTP client under them, and the way from their exceptions to a failure.
+
+Imports httpx2, so only an adapter that needs it imports this.
+"""
+
+import ssl
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+import httpx2
+
+from protocol.ipc import Limits, Provider
+from worker.entry_limits import clean
+from worker.models.errors import Failed, cause_in, codes_in, message_in, retry_after
+from worker.redaction import Redaction
+
+CONNECT_SECONDS: Final = 15.0
+WRITE_SECONDS: Final = 60.0
+CLOSE_SECONDS: Final = 1.0
+MESSAGE_LIMIT: Final = 1000
+_READ_LIMIT: Final = 4 * MESSAGE_LIMIT
+NO_KEY: Final = "none"
+"""Sent where the agent has no key (local servers): an SDK given none would look for one by itself."""
+
+_NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts nobody. It stands where httpx2 would build a context of its own and a plain connection needs none."""
+_OUR_FAULT: Final = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
+"""A request that cannot be sent at all: a key or an address no HTTP header or socket takes."""
+
+
+class SdkError(Protocol):
+    """The errors of both SDKs, as far as we read them."""
+
+    message: str
+    body: object | None
+
+
+def address(provider: Provider, default: str) -> str:
+    """The base URL to use. Raises Failed where it is none: the SDKs would look for another in the environment."""
+    base_url = provider.base_url or default
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Failed("invalid", f"{provider.name}: base_url {base_url!r} is not an http:// or https:// address")
+    return base_url
+
+
+def http_client(base_url: str, limits: Limits) -> httpx2.AsyncClient:
+    """The client for ``base_url``. For plain HTTP on this machine it loads no certificates, which costs 40-70 ms.
+
+    Redirects are not followed: a key is meant for one host.
+    """
+    timeout = httpx2.Timeout(CONNECT_SECONDS, read=limits.idle_seconds, write=WRITE_SECONDS)
+    if _is_loopback(base_url):
+        return httpx2.AsyncClient(timeout=timeout, verify=_NO_TLS, trust_env=False)
+    return httpx2.AsyncClient(timeout=timeout)
+
+
+def _is_loopback(base_url: str) -> bool:
+    parts = urlsplit(base_url)
+    try:
+        return parts.scheme == "http" and ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.scheme == "http" and parts.hostname == "localhost"
+
+
+def max_tokens(limits: Limits, allowance: int | None) -> int:
+    """How long an answer may be: the agent's limit, or what the budget still allows."""
+    return limits.max_tokens if allowance is None else max(1, min(limits.max_tokens, allowance))
+
+
+def failed(provider: Provider, error: SdkError, response: httpx2.Response | None) -> Failed:
+    """The failure an SDK's error stands for. ``response`` is the answer that carried it, if there was one."""
+    status = response.status_code if response is not None else None
+    codes = codes_in(error.body)
+    text = message_in(error.body) or error.message
+    return Failed(
+        cause_in(status, codes, text),
+        say(provider, text),
+        http_status=status if status is not None and status >= 300 else None,
+        retry_after_seconds=retry_after(response.headers) if response is not None else None,
+        code=codes[0][:100] if codes else None,
+    )
+
+
+def broken(provider: Provider, error: BaseException) -> Failed:
+    """The failure of a connection that could not be made, was cut, or carried what is no event stream."""
+    inner = error.__cause__ or error
+    return Failed("invalid" if isinstance(inner, _OUR_FAULT) else "network", say(provider, _named(inner)))
+
+
+def unfinished(provider: Provider) -> Failed:
+    """The failure of a stream that ended before its reply did."""
+    return Failed("network", say(provider, "the stream ended before the reply did"))
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def say(provider: Provider, text: str) -> str:
+    """``text`` for people: short, whose words it is, and without the key, which some providers echo."""
+    text = clean(text[:_READ_LIMIT])
+    if provider.api_key:
+        text = _redaction(provider.api_key).of(text)
+    return f"{provider.name}: {text[:MESSAGE_LIMIT]}"
+
+
+@lru_cache(maxsize=4)
+def _redaction(key: str) -> Redaction:
+    return Redaction({key: "[key]"})

@@ -1,0 +1,296 @@
+"""What a tree of processes may use, and whether it uses more. Looked at from outside, once in a while.
+
+Why not the system's own limits: RLIMIT_AS counts address space, of which node and bun reserve gigabytes they never
+touch; RLIMIT_NPROC counts all processes of the user, and nothing of root's; and a control group can be made only where
+somebody has delegated one. So a tree may go over for a moment: this ends it, it does not hold it back.
+
+SIGCHLD as a descriptor, for the poll loops of zygote and keeper.
+
+The processes below this one: finding them, signalling them, adopting them. Knows Linux's /proc.
+
+A *subreaper* inherits every orphan below it, so what a tool leaves behind by setsid or double fork stays in reach, and
+"no children left" (ECHILD) means that the whole tree is gone. macOS has none of this: there a tree is the process
+group of its first process, and what leaves the group is lost (stated as weaker in the promises).
+"""
+
+import ctypes
+import operator
+import os
+import re
+import resource
+import signal
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from protocol.ipc import Bound
+
+
+class ChildSignal:
+    """Becomes readable when a child has ended. One in a process; a forked process makes its own."""
+
+    def __init__(self) -> None:
+        self.fd, self._write = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._write, False)
+        # The handler does nothing, in C: it is there because a signal with the default action wakes no one.
+        signal.signal(signal.SIGCHLD, operator.is_)
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+
+    def drain(self) -> None:
+        """Take notice of the signals so far; call it when readable, and before reaping, so that none is missed."""
+        with suppress(BlockingIOError):
+            os.read(self.fd, 4096)
+
+    def close(self) -> None:
+        """Give the signal back, in a process that was forked from the one that made this."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.close(self.fd)
+        os.close(self._write)
+
+
+@dataclass(slots=True)
+class Cost:
+    """What those that were reaped had used: seconds of CPU in all, peak resident memory of the largest."""
+
+    user_seconds: float = 0.0
+    system_seconds: float = 0.0
+    max_rss: int = 0
+
+    def add(self, usage: resource.struct_rusage) -> None:
+        """Take in one process, with the children it had waited for."""
+        self.user_seconds += usage.ru_utime
+        self.system_seconds += usage.ru_stime
+        self.max_rss = max(self.max_rss, usage.ru_maxrss)
+
+
+def reap(cost: Cost | None = None) -> tuple[dict[int, int], bool]:
+    """Take every ended child, orphans that a subreaper adopted included; what they used is added to ``cost``.
+
+    Returns:
+        Wait status by pid, and whether no child is left: for a subreaper, that its whole tree is gone.
+    """
+    ended: dict[int, int] = {}
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended, True
+        if not pid:
+            return ended, False
+        ended[pid] = status
+        if cost is not None:
+            cost.add(usage)
+
+
+LINUX: Final = sys.platform == "linux"
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_STAT_BYTES: Final = 4096
+_LIBC: Final = ctypes.CDLL(None, use_errno=True) if LINUX else None
+
+
+class Stat(NamedTuple):
+    """What /proc/<pid>/stat says of a process. ``start_time`` is in clock ticks since boot."""
+
+    parent: int
+    start_time: int
+
+
+def become_subreaper() -> bool:
+    """Adopt from now on every orphan below this process. False where the system cannot."""
+    return _LIBC is not None and _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def stat(pid: int) -> Stat | None:
+    """Parent and start time of ``pid``; None if there is no such process, or no /proc."""
+    try:
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return Stat(parent=int(fields[1]), start_time=int(fields[19]))
+
+
+def since(pid: int) -> int:
+    """The start time of ``pid`` alone; 0, which nobody believes, where nobody tells."""
+    try:
+        return int(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 20)[19])
+    except OSError:
+        return 0
+
+
+def _read(path: str) -> bytes:
+    """A line of /proc. A file object makes nine system calls of these three."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _STAT_BYTES)
+    finally:
+        os.close(fd)
+
+
+def _listed_children(pid: int) -> list[int]:
+    """Children of every thread of ``pid``: a child belongs to the thread that forked it."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found.extend(map(int, file.read().split()))
+    return found
+
+
+def _scanned_children(pid: int) -> list[int]:
+    """The same by reading every process, for kernels built without CONFIG_PROC_CHILDREN."""
+    pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    return [child for child in pids if (facts := stat(child)) is not None and facts.parent == pid]
+
+
+_OWN_LIST: Final = f"/proc/self/task/{os.getpid()}/children"
+children: Final[Callable[[int], list[int]]] = _listed_children if os.path.exists(_OWN_LIST) else _scanned_children
+
+
+def signal_descendants(signum: int, *, spare: Collection[int] = ()) -> int:
+    """Signal every process below this one, except the children in ``spare`` and what is below them.
+
+    One pass: what is forked meanwhile is missed, so a caller that wants an end repeats until nothing is left.
+
+    Returns:
+        How many were there to be signalled.
+    """
+    family = {os.getpid()}
+    found = list(_below(os.getpid(), spare, family))
+    for pid in found:
+        _signal_member(pid, signum, family)
+    return len(found)
+
+
+def descendants() -> list[int]:
+    """Every process below this one. Of macOS, where they cannot be found, it knows none."""
+    return list(_below(os.getpid(), (), {os.getpid()})) if LINUX else []
+
+
+def _below(root: int, spare: Collection[int], family: set[int]) -> Iterator[int]:
+    waiting = [pid for pid in children(root) if pid not in spare]
+    while waiting:
+        pid = waiting.pop()
+        if pid not in family:
+            family.add(pid)
+            waiting.extend(children(pid))
+            yield pid
+
+
+def signal_child(pid: int, signum: int, *, parent: int) -> None:
+    """Signal ``pid`` if it is a child of ``parent``, which need not be this process."""
+    _signal_member(pid, signum, (parent,))
+
+
+def _signal_member(pid: int, signum: int, family: Collection[int]) -> None:
+    """Signal ``pid`` if it still is one of ours: a grandchild's number may have been given to a stranger by now."""
+    with suppress(ProcessLookupError, PermissionError):
+        handle = os.pidfd_open(pid)
+        try:
+            facts = stat(pid)
+            if facts is not None and facts.parent in family:
+                signal.pidfd_send_signal(handle, signum)
+        finally:
+            os.close(handle)
+
+
+def signal_tree(first: int, signum: int) -> None:
+    """Signal the whole tree of this process, whose first child, leader of its own group, is or was ``first``."""
+    if LINUX:
+        signal_descendants(signum)
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(first, signum)
+
+
+LOOK_SECONDS: Final = 0.5
+"""Between two looks at the tree: some hundred microseconds each."""
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_MIB: Final = 2**20
+_ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
+"""How /proc writes a blank in a path."""
+
+
+def exceeded(bound: Bound) -> str | None:
+    """What the processes below this one use too much of, in words; None where they keep within ``bound``."""
+    processes = descendants()
+    if bound.processes is not None and len(processes) > bound.processes:
+        return f"it had {len(processes)} processes at once, and may have {bound.processes} (limits.processes)"
+    if bound.memory_bytes is None:
+        return None
+    used, kept = memory_bytes(processes), tmpfs_bytes(processes)
+    if used + kept > bound.memory_bytes:
+        files = f" and {kept / _MIB:.0f} MiB of files in memory (/tmp of a sandbox)" if kept else ""
+        may = f"may use {bound.memory_bytes / _MIB:.0f} MiB (limits.memory)"
+        return f"its processes used {used / _MIB:.0f} MiB of memory{files}, and {may}"
+    return None
+
+
+def memory_bytes(processes: Collection[int]) -> int:
+    """What they have of their own: resident, without files and shared memory, which would count once for each."""
+    pages = 0
+    for pid in processes:
+        with suppress(OSError), open(f"/proc/{pid}/statm", "rb") as file:  # one that is gone uses nothing
+            _size, resident, shared, *_rest = file.read().split()
+            pages += int(resident) - int(shared)
+    return pages * _PAGE_BYTES
+
+
+def tmpfs_bytes(processes: Collection[int]) -> int:
+    """What the files hold that lie in memory, in file systems that only ``processes`` see: those of their sandboxes."""
+    seen = {_mount_namespace("self")}
+    counted = {device for device, _place in _tmpfs_mounts("self")}
+    total = 0
+    for pid in processes:
+        namespace = _mount_namespace(str(pid))
+        if namespace in seen:
+            continue
+        seen.add(namespace)
+        for device, place in _tmpfs_mounts(str(pid)):
+            if device not in counted:
+                counted.add(device)
+                total += _held_bytes(f"/proc/{pid}/root{place}", device)
+    return total
+
+
+def _mount_namespace(process: str) -> int | None:
+    """Its number; None for a process that is gone, or that nobody may look at."""
+    try:
+        return os.stat(f"/proc/{process}/ns/mnt").st_ino
+    except OSError:
+        return None
+
+
+def _tmpfs_mounts(process: str) -> list[tuple[int, str]]:
+    """Device and place of each file system in memory that ``process`` sees."""
+    found: list[tuple[int, str]] = []
+    with suppress(OSError), open(f"/proc/{process}/mountinfo", "rb") as file:
+        for line in file:
+            mount, _dash, kind = line.partition(b" - ")
+            if kind.startswith(b"tmpfs "):
+                _id, _parent, device, _root, place, *_rest = mount.split()
+                major, minor = map(int, device.split(b":"))
+                found.append((os.makedev(major, minor), os.fsdecode(_ESCAPED.sub(_unescaped, place))))
+    return found
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    return bytes((int(match[1], 8),))
+
+
+def _held_bytes(path: str, device: int) -> int:
+    """What is used of the file system at ``path``, if it is ``device``."""
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        if os.fstat(fd).st_dev != device:
+            return 0
+        facts = os.fstatvfs(fd)
+        return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+    finally:
+        os.close(fd)
