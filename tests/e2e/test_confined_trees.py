@@ -61,6 +61,10 @@ def run(project: Project) -> None:
     project.until("worktree.kept")
 
 
+def until_kept(project: Project, agent: str) -> None:
+    project.until("worktree.kept", holds=lambda event: event["agent"] == agent)
+
+
 def tree(project: Project, name: str = "alice") -> Path:
     return project.state / "worktrees/w/main" / name
 
@@ -125,7 +129,7 @@ def test_what_a_confined_agent_writes_is_not_run_outside(project: Project) -> No
     before = git(project, "for-each-ref", "refs/heads/main", "refs/tags")
     run(project)
     for way in WAYS:
-        project.until("worktree.kept", holds=lambda event, way=way: event["agent"] == way)
+        until_kept(project, way)
         assert "f.txt" in project.awk("diff", f"{way}@w").out, way
     assert project.awk("stop", "--yes").code == 0
     assert project.awk("start", env=ENV).code == 0
@@ -166,7 +170,7 @@ def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -
     workflow(project, script, bob=f"echo b > b; git add b; git {WHO} commit -qm his; git log --oneline -1 > log")
     main = git(project, "rev-parse", "main")
     run(project)
-    project.until("worktree.kept", holds=lambda event: event["agent"] == "bob")
+    until_kept(project, "bob")
     branches = git(project, "for-each-ref", "--format=%(refname) %(contents:subject)").splitlines()
     assert branches == [
         "refs/heads/awk/w/main/alice mine",
