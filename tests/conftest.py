@@ -14,8 +14,8 @@ from tests.project import Project, empty_project
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# An example that takes long on a busy machine says nothing about what it tries.
-settings.register_profile("untimed", deadline=None)
+# An example that takes long on a busy machine says nothing about what it tries. ``scripts/soak properties`` tries more.
+settings.register_profile("untimed", deadline=None, max_examples=int(os.environ.get("AWK_TEST_EXAMPLES", "40")))
 settings.load_profile("untimed")
 
 

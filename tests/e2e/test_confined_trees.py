@@ -3,11 +3,13 @@
 import os
 import shutil
 import subprocess
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from protocol.mention import MAX_MENTIONS
 from tests.project import Project
 
 BWRAP: Final = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
@@ -59,6 +61,10 @@ def run(project: Project) -> None:
     project.until("worktree.kept")
 
 
+def until_kept(project: Project, agent: str) -> None:
+    project.until("worktree.kept", holds=lambda event: event["agent"] == agent)
+
+
 def tree(project: Project, name: str = "alice") -> Path:
     return project.state / "worktrees/w/main" / name
 
@@ -67,15 +73,15 @@ def ran(project: Project) -> list[str]:
     return [path.name for path in project.home.glob("RAN-*")]
 
 
-def evil_git_directory(project: Project) -> str:
-    """Makes a git directory in ``.evil`` whose configuration leaves a trace in the home."""
+def evil_git_directory(trace: str) -> str:
+    """Makes a git directory in ``.evil`` whose configuration leaves files that begin with ``trace``."""
     return f"""
         C=$(git rev-parse --path-format=absolute --git-common-dir)
         mkdir .evil; cp -r $C/HEAD $C/refs .evil/; ln -s $C/objects .evil/objects
         printf '[core]\\n\\trepositoryformatversion = 0\\n' > .evil/config
-        printf '\\tfsmonitor = "touch {project.home}/RAN-monitor; false"\\n' >> .evil/config
-        printf '[filter "x=y"]\\n\\tclean = "touch {project.home}/RAN-clean; cat"\\n' >> .evil/config
-        printf '[diff "x=y"]\\n\\ttextconv = "touch {project.home}/RAN-textconv; cat"\\n' >> .evil/config
+        printf '\\tfsmonitor = "touch {trace}-monitor; false"\\n' >> .evil/config
+        printf '[filter "x=y"]\\n\\tclean = "touch {trace}-clean; cat"\\n' >> .evil/config
+        printf '[diff "x=y"]\\n\\ttextconv = "touch {trace}-textconv; cat"\\n' >> .evil/config
         echo '* filter=x=y diff=x=y' > .gitattributes
         """
 
@@ -83,34 +89,55 @@ def evil_git_directory(project: Project) -> str:
 WAYS: Final = {
     "commondir": "echo $PWD/.evil > $(git rev-parse --absolute-git-dir)/commondir",
     "configuration": "cat .evil/config >> $(git rev-parse --absolute-git-dir)/config",
-    "of the tree": "git config extensions.worktreeConfig true;"
+    "tree-configuration": "git config extensions.worktreeConfig true;"
     " cp .evil/config $(git rev-parse --git-dir)/config.worktree",
-    "another .git": "mv .git old; rm .git; cp -r .evil .git; echo gitdir: $PWD/.evil > .git; mv .evil/* .git/",
+    "another-git": "mv .git old; rm .git; cp -r .evil .git; echo gitdir: $PWD/.evil > .git; mv .evil/* .git/",
     "alternates": "echo $PWD/.evil/objects >> $(git rev-parse --git-dir)/objects/info/alternates",
-    "the project": "cat .evil/config >> $P/.git/config; echo $PWD/.evil > $P/.git/commondir; mv $P/.git $P/old",
-    "the linked tree": "for d in $P/.git/worktrees/*; do echo $PWD/.evil > $d/commondir; cp .evil/config $d/; done",
+    "project": "cat .evil/config >> $P/.git/config; echo $PWD/.evil > $P/.git/commondir; mv $P/.git $P/old",
+    "linked-tree": "for d in $P/.git/worktrees/*; do echo $PWD/.evil > $d/commondir; cp .evil/config $d/; done",
     "hooks": "for h in reference-transaction post-index-change pre-auto-gc; do mkdir -p $P/.git/hooks;"
-    " printf '#!/bin/sh\\ntouch HOME/RAN-hook' | tee $P/.git/hooks/$h > $(git rev-parse --git-dir)/hooks/$h; done",
+    " printf '#!/bin/sh\\ntouch TRACE-hook' | tee $P/.git/hooks/$h > $(git rev-parse --git-dir)/hooks/$h; done",
     "submodule": "git init -q sub; cat .evil/config >> sub/.git/config; cp .gitattributes sub; echo 1 > sub/f;"
     f" (cd sub; git add f; git {WHO} commit -qm s; echo 2 > f); git add sub;"
     " printf '[submodule \"sub\"]\\n\\tpath = sub\\n\\turl = ./sub\\n\\tignore = none\\n' > .gitmodules",
 }
+"""By the agent that does it: nine agents of one run, each in a tree of its own."""
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_what_a_confined_agent_writes_is_not_run_outside(project: Project, way: str) -> None:
-    """XF19: while it is measured, by awk diff, by the sweep, and by the user's own git in the project and the tree."""
-    do = WAYS[way].replace("HOME", str(project.home))
-    workflow(project, f"P={project.root}\n{evil_git_directory(project)}\n{do}\necho changed >> f.txt\n")
+def test_what_a_confined_agent_writes_is_not_run_outside(project: Project) -> None:
+    """XF19: while it is measured, by awk diff, by the sweep, and by the user's own git in the project and the tree.
+
+    What was run has left a file whose name says by which way.
+    """
+    for way, do in WAYS.items():
+        trace = f"{project.home}/RAN-{way}"
+        does = f"P={project.root}\n{evil_git_directory(trace)}\n{do.replace('TRACE', trace)}\n"
+        project.write(f"ways/{way}.sh", f"{does}echo changed >> f.txt\n")
+    names = [f"@{way}" for way in WAYS]
+    first, rest = " ".join(names[:MAX_MENTIONS]), " ".join(names[MAX_MENTIONS:])
+    hand_on = f'{{tool: channel_send, args: {{message: "{rest} go"}}}}, '
+    agents = "".join(
+        f'  {way}: {{backend: mock, sandbox: on, mock: [{{shell: "sh ways/{way}.sh"}}, {said}{{text: done}}]}}\n'
+        for way, said in zip_longest(WAYS, [hand_on], fillvalue="")
+    )
+    workflow(project, "true")
+    (project.root / ".workflows/w.yaml").write_text(
+        f'agents:\n{agents}workspace: {{git: worktree}}\nkickoff: "{first} go"\n'
+    )
+    git(project, "add", "--all")
+    git(project, "commit", "--quiet", "-m", "ways")
     before = git(project, "for-each-ref", "refs/heads/main", "refs/tags")
     run(project)
-    assert "f.txt" in project.awk("diff", "alice@w").out
+    for way in WAYS:
+        until_kept(project, way)
+        assert "f.txt" in project.awk("diff", f"{way}@w").out, way
     assert project.awk("stop", "--yes").code == 0
     assert project.awk("start", env=ENV).code == 0
-    assert project.awk("diff", "alice@w", "--stat").code == 0
+    for way in WAYS:
+        assert project.awk("diff", f"{way}@w", "--stat").code == 0, way
+        git(project, "branch", "-vv", cwd=tree(project, way))
     assert git(project, "status", "--porcelain") == ""
     git(project, "log", "--oneline", "--all")
-    git(project, "branch", "-vv", cwd=tree(project))
     assert git(project, "for-each-ref", "refs/heads/main", "refs/tags") == before
     assert ran(project) == []
 
@@ -143,7 +170,7 @@ def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -
     workflow(project, script, bob=f"echo b > b; git add b; git {WHO} commit -qm his; git log --oneline -1 > log")
     main = git(project, "rev-parse", "main")
     run(project)
-    project.until("worktree.kept", holds=lambda event: event["agent"] == "bob")
+    until_kept(project, "bob")
     branches = git(project, "for-each-ref", "--format=%(refname) %(contents:subject)").splitlines()
     assert branches == [
         "refs/heads/awk/w/main/alice mine",

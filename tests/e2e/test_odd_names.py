@@ -17,22 +17,21 @@ def make(folder: Path, name: bytes) -> None:
     os.close(os.open(os.fsencode(folder) + b"/" + name, os.O_CREAT | os.O_WRONLY, 0o600))
 
 
-@pytest.mark.parametrize("folder", [".agents", ".workflows", ".skills"])
-def test_a_file_of_any_name_ends_neither_the_kernel_nor_any_work(project: Project, folder: str) -> None:
+def test_a_file_of_any_name_ends_neither_the_kernel_nor_any_work(project: Project) -> None:
     """Promise P9: it is told as broken, on one line; whoever works goes on, also after a restart."""
     project.agent("alice", "text: hi")
     assert project.awk("send", "alice", "x", "--wait").out == "hi\n"
     first = project.record()["pid"]
-    for name in NAMES:
-        make(project.root / folder, name)
+    for folder in (".agents", ".workflows", ".skills"):
+        for name in NAMES:
+            make(project.root / folder, name)
     project.write(".agents/known.yaml", "model: [\n")
     project.until("definition.broken", holds=lambda event: event["data"]["path"] == ".agents/known.yaml")
     assert project.awk("send", "alice", "y", "--wait").out == "hi\n"
     assert project.record()["pid"] == first
     status = project.awk("status", "--json").json()
     assert all(one["path"].isprintable() for one in status["broken"])
-    if folder == ".agents":
-        assert ".agents/b\\xff.yaml" in {one["path"] for one in status["broken"]}
+    assert ".agents/b\\xff.yaml" in {one["path"] for one in status["broken"]}
     project.stop()
     assert project.awk("send", "alice", "z", "--wait").out == "hi\n"
 
@@ -60,19 +59,22 @@ def test_a_variable_that_is_not_text_is_left_out_and_told_of(project: Project) -
 
 
 @pytest.mark.parametrize("kind", ["file", "pipe"])
-@pytest.mark.parametrize("folder", [".agents", ".workflows"])
-def test_a_folder_of_definitions_that_is_none_is_told(project: Project, folder: str, kind: str) -> None:
+def test_a_folder_of_definitions_that_is_none_is_told(project: Project, kind: str) -> None:
     """Else it looks as if there were no definitions, and nothing were wrong."""
-    place = project.root / folder
-    shutil.rmtree(place, ignore_errors=True)
-    if kind == "file":
-        place.write_text("")
-    else:
-        os.mkfifo(place)
+    folders = (".agents", ".workflows")
+    for folder in folders:
+        place = project.root / folder
+        shutil.rmtree(place, ignore_errors=True)
+        if kind == "file":
+            place.write_text("")
+        else:
+            os.mkfifo(place)
     assert project.awk("start").code == 0
-    (told,) = project.awk("status", "--json").json()["broken"]
-    assert (told["path"], told["message"]) == (folder, "is not a folder, so nothing in it counts")
+    told = project.awk("status", "--json").json()["broken"]
+    why = "is not a folder, so nothing in it counts"
+    assert sorted((one["path"], one["message"]) for one in told) == [(folder, why) for folder in folders]
     checked = project.awk("validate")
     assert checked.code == 78
-    assert f"at {folder}:1:1" in checked.err
-    assert f"definition.broken {folder}" in (project.state / "kernel.log").read_text()
+    for folder in folders:
+        assert f"at {folder}:1:1" in checked.err
+        assert f"definition.broken {folder}" in (project.state / "kernel.log").read_text()
