@@ -138,11 +138,33 @@ class Starter:
             exited = self._spawned.process.poll() if self._spawned else None
             proof = self._look()
             if proof is not None and proof.status == "ok":
-                return self._attach(proof)
+                assert self._endpoint is not None
+                if proof.idle:
+                    self._say(IDLE)
+                if self._spawned is not None and self._child is None:
+                    # Leave the kernel to itself; a process of ours that came second ends now.
+                    process = self._spawned.process
+                    if process.pid == self._endpoint.pid:
+                        process.returncode = 0  # it outlives us: Popen must not miss it, nor the user hear of that
+                    else:
+                        process.kill()
+                        process.wait()
+                return Client(self._endpoint, proof.connection)
             if proof is None and not self._may_spawn:
                 raise Unreachable("the kernel went away while it was starting")
             if proof is None:
-                self._begin_unless_under_way(exited)
+                now = self._clock.now()
+                if exited or (exited is not None and self._child):
+                    how = f"with {exited}" if exited >= 0 else f"by signal {-exited}"
+                    kind = "kernel_configuration" if exited == _EX_CONFIG else "no_kernel"
+                    raise self._misconfigured(exited) or self._gave_up(
+                        f"the kernel ended {how} before it was ready", kind
+                    )
+                gave_way = exited == 0 and self._spawned is not None and now - self._spawned.at > _AGAIN_SECONDS
+                if gave_way and (reason := reject_reason(self._project)):
+                    raise Failure("no_kernel", f"a kernel runs, and cannot be found: {reason}")
+                if self._spawned is None or gave_way:
+                    self._spawned = spawn(self._project, self._environ, now, *self._flags)
             if self._clock.now() > deadline:
                 raise self._gave_up(f"the kernel is not ready after {START_SECONDS:.0f} s", "no_kernel")
             self._clock.pause(pause)
@@ -166,27 +188,6 @@ class Starter:
             proof.connection.close()
         return proof
 
-    def _attach(self, proof: Proof) -> Client:
-        assert self._endpoint is not None
-        if proof.idle:
-            self._say(IDLE)
-        if self._spawned is not None and self._child is None:
-            _let_go(self._spawned.process, self._endpoint.pid)
-        return Client(self._endpoint, proof.connection)
-
-    def _begin_unless_under_way(self, exited: int | None) -> None:
-        """Spawn one; another only when the last gave way to a kernel (exit 0) that is gone too, and not in a hurry."""
-        now = self._clock.now()
-        if exited or (exited is not None and self._child):
-            how = f"with {exited}" if exited >= 0 else f"by signal {-exited}"
-            kind = "kernel_configuration" if exited == _EX_CONFIG else "no_kernel"
-            raise self._misconfigured(exited) or self._gave_up(f"the kernel ended {how} before it was ready", kind)
-        gave_way = exited == 0 and self._spawned is not None and now - self._spawned.at > _AGAIN_SECONDS
-        if gave_way and (reason := reject_reason(self._project)):
-            raise Failure("no_kernel", f"a kernel runs, and cannot be found: {reason}")
-        if self._spawned is None or gave_way:
-            self._spawned = spawn(self._project, self._environ, now, *self._flags)
-
     def _misconfigured(self, exited: int) -> Failure | None:
         """What is wrong with the project file, if that is why the kernel would not start."""
         if exited != _EX_CONFIG:
@@ -204,18 +205,6 @@ class Starter:
     def _gave_up(self, text: str, kind: str) -> Failure:
         log = os.path.join(self._project.state, LOG)
         return Failure(kind, text + _tail(self._spawned), f"see {log}")
-
-
-def _let_go(process: "subprocess.Popen[bytes]", kernel_pid: int) -> None:
-    """Leave the kernel to itself; a process of ours that came second ends now.
-
-    It would end by itself on finding the lock taken; but started late, it could find it free again after a stop.
-    """
-    if process.pid == kernel_pid:
-        process.returncode = 0  # it outlives us: Popen must not miss it, nor the user hear of that
-    else:
-        process.kill()
-        process.wait()
 
 
 def _tail(spawned: Spawned | None) -> str:

@@ -173,21 +173,20 @@ def _raise_for_refusal(answer: Response, content: bytes) -> None:
         text = str(problem.get("detail") or problem["title"])
     except (ValueError, KeyError, TypeError, AttributeError):
         problem, text = {}, f"the kernel answered {answer.status}"
-    places = [_place(error) for error in problem.get("errors", ())]
+    places = [
+        Place(
+            path=str(error.get("path", "")),
+            line=int(error.get("line", 0)),
+            column=int(error.get("column", 0)),
+            where=str(error.get("where", "")),
+            message=str(error.get("message", "")),
+            hint=error.get("hint"),
+            source=str(error.get("source", "")),
+        )
+        for error in problem.get("errors", ())
+    ]
     code, hint = str(problem.get("code", "")), problem.get("hint")
     if code in _NOT_THERE:
         raise Unreachable(text)
     wants = problem.get("wants", ())
     raise Failure(code, text, hint, places=places, http_status=answer.status, wants=wants)
-
-
-def _place(error: Mapping[str, Any]) -> Place:
-    return Place(
-        path=str(error.get("path", "")),
-        line=int(error.get("line", 0)),
-        column=int(error.get("column", 0)),
-        where=str(error.get("where", "")),
-        message=str(error.get("message", "")),
-        hint=error.get("hint"),
-        source=str(error.get("source", "")),
-    )

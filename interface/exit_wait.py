@@ -21,34 +21,28 @@ class ExitWait:
     def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
         self._endpoint = endpoint
         self._clock = clock
-        self._process = _pidfd(endpoint.pid)
+        if endpoint.pid <= 0 or not hasattr(os, "pidfd_open"):
+            self._process = None
+        else:
+            try:
+                self._process = os.pidfd_open(endpoint.pid)
+            except OSError:
+                self._process = None
 
     def wait(self, seconds: float) -> bool:
         """Whether it was gone within ``seconds``."""
         if self._process is None:
-            return self._wait_for_silence(seconds)
+            deadline = self._clock.now() + seconds
+            while self._clock.now() < deadline:
+                try:
+                    prove(self._endpoint).connection.close()
+                except Unreachable:
+                    return True
+                self._clock.pause(_PAUSE_SECONDS)
+            return False
         try:
             poll = select.poll()
             poll.register(self._process, select.POLLIN)
             return bool(poll.poll(seconds * 1000))
         finally:
             os.close(self._process)
-
-    def _wait_for_silence(self, seconds: float) -> bool:
-        deadline = self._clock.now() + seconds
-        while self._clock.now() < deadline:
-            try:
-                prove(self._endpoint).connection.close()
-            except Unreachable:
-                return True
-            self._clock.pause(_PAUSE_SECONDS)
-        return False
-
-
-def _pidfd(pid: int) -> int | None:
-    if pid <= 0 or not hasattr(os, "pidfd_open"):
-        return None
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None

@@ -70,7 +70,17 @@ class Connection:
             self._socket.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
         except OSError as error:
             raise self._broken(error) from error
-        return self._read_head()
+        version, _, rest = self.line().partition(b" ")
+        status = rest[:3]
+        if not version.startswith(b"HTTP/1.") or not status.isdigit():
+            raise self._broken("what answers does not speak HTTP")
+        read_head_headers: dict[str, str] = {}
+        while line := self.line():
+            name, _, value = line.decode("latin-1").partition(":")
+            read_head_headers[name.strip().lower()] = value.strip()
+            if len(read_head_headers) > 100:
+                raise self._broken("too many headers")
+        return Response(self, int(status), read_head_headers)
 
     def receive(self) -> bytes:
         """The next bytes; empty at the end of the stream."""
@@ -108,19 +118,6 @@ class Connection:
         if not piece:
             raise self._broken("the connection was closed")
         self._buffer += piece
-
-    def _read_head(self) -> "Response":
-        version, _, rest = self.line().partition(b" ")
-        status = rest[:3]
-        if not version.startswith(b"HTTP/1.") or not status.isdigit():
-            raise self._broken("what answers does not speak HTTP")
-        headers: dict[str, str] = {}
-        while line := self.line():
-            name, _, value = line.decode("latin-1").partition(":")
-            headers[name.strip().lower()] = value.strip()
-            if len(headers) > 100:
-                raise self._broken("too many headers")
-        return Response(self, int(status), headers)
 
     def _broken(self, why: object) -> Unreachable:
         self.close()

@@ -56,15 +56,12 @@ class InstructionWait:
             if event in (CONNECTED, PING) or event.type == "agent.changed":
                 self._ask(follower, self.open)
             elif event.type in TURNS:
-                self._tell(event)
+                if str(json.loads(event.data).get("instruction")) in self.open:
+                    self._told(event)
                 name = str(json.loads(event.data).get("instruction"))
                 self._ask(follower, [name] if name in self.open else [])
             if not self.open:
                 return
-
-    def _tell(self, event: ServerEvent) -> None:
-        if str(json.loads(event.data).get("instruction")) in self.open:
-            self._told(event)
 
     def _ask(self, follower: Follower, names: Sequence[str]) -> None:
         assert follower.client is not None

@@ -40,33 +40,23 @@ def change_project_file(root: str, change: Callable[[str], str]) -> bool:
     name = file_name(root)
     try:
         with Folder.open(root, ".") as folder, folder.locked():
-            before = _read(folder, name)
-            after = _changed(before, change, name)
+            try:
+                before = folder.read(name)
+            except FileNotFoundError:
+                before = ""
+            try:
+                after = change(before)
+            except (NotYaml, Uneditable) as error:
+                raise Failure("failed", f"{name}: {error}", "edit it by hand") from error
             if after == before:
                 return False
-            _judge(name, after)
+            answer = json.loads(ask(None, "judge-project", "--", name, given=after.encode()))
+            faults = tuple(place_of(judge_error) for file in answer["files"] for judge_error in file["errors"])
+            if faults:
+                raise Failure(
+                    "bad_definition", f"{faults[0].message}; the file is as it was", faults[0].hint, places=faults
+                )
             folder.write(name, after)
     except OSError as error:
         raise Failure("failed", f"{name} cannot be changed: {error.strerror or error}") from error
     return True
-
-
-def _read(folder: Folder, name: str) -> str:
-    try:
-        return folder.read(name)
-    except FileNotFoundError:
-        return ""
-
-
-def _changed(text: str, change: Callable[[str], str], name: str) -> str:
-    try:
-        return change(text)
-    except (NotYaml, Uneditable) as error:
-        raise Failure("failed", f"{name}: {error}", "edit it by hand") from error
-
-
-def _judge(name: str, text: str) -> None:
-    answer = json.loads(ask(None, "judge-project", "--", name, given=text.encode()))
-    faults = tuple(place_of(error) for file in answer["files"] for error in file["errors"])
-    if faults:
-        raise Failure("bad_definition", f"{faults[0].message}; the file is as it was", faults[0].hint, places=faults)

@@ -15,7 +15,7 @@ import msgspec
 
 from interface.context.safe_dir import Folder
 from interface.failure import Failure
-from protocol.tool_documents import FetchedSkill, SkillFile, SkillPin
+from protocol.tool_documents import FetchedSkill, SkillPin
 
 HOME: Final = ".agents/skills"
 LOCK: Final = "skills.lock"
@@ -51,7 +51,26 @@ def put(root: str, source: str, commit: str, skill: FetchedSkill) -> None:
     try:
         with _home(root, make=True) as folder, folder.locked():
             known = pins(root)
-            _place(os.path.join(root, HOME), skill.name, skill.files)
+            home = os.path.join(root, HOME)
+            name = skill.name
+            new = os.path.join(home, f"{_NEW}{name}")
+            _clear(new)
+            os.mkdir(new)  # and nothing else is there: a link that came with the project would lead out of it
+            try:
+                for file in skill.files:
+                    path = os.path.join(new, file.name)
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    descriptor = os.open(
+                        path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
+                    )
+                    with open(descriptor, "wb") as out:
+                        out.write(file.data)
+                        if file.program:
+                            os.fchmod(descriptor, os.fstat(descriptor).st_mode | 0o111)
+                _away(home, name)
+                os.rename(new, os.path.join(home, name))
+            finally:
+                _clear(new)
             pin = SkillPin(source=source, commit=commit, digest=skill.digest)
             folder.write(LOCK, _text({**known, skill.name: pin}))
     except OSError as error:
@@ -75,28 +94,6 @@ def _home(root: str, *, make: bool = False) -> Folder:
         above, name = HOME.split("/")
         with top.folder(above, make=make) as folder:
             return folder.folder(name, make=make)
-
-
-def _place(home: str, name: str, files: tuple[SkillFile, ...]) -> None:
-    new = os.path.join(home, f"{_NEW}{name}")
-    _clear(new)
-    os.mkdir(new)  # and nothing else is there: a link that came with the project would lead out of it
-    try:
-        for file in files:
-            _write(os.path.join(new, file.name), file)
-        _away(home, name)
-        os.rename(new, os.path.join(home, name))
-    finally:
-        _clear(new)
-
-
-def _write(path: str, file: SkillFile) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    with open(descriptor, "wb") as out:
-        out.write(file.data)
-        if file.program:
-            os.fchmod(descriptor, os.fstat(descriptor).st_mode | 0o111)
 
 
 def _away(home: str, name: str) -> None:

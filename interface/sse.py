@@ -22,7 +22,16 @@ def server_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
         if line:
             lines.append(line)
             continue
-        event = _event(lines)
+        event: ServerEvent | None
+        fields: dict[str, str] = {}
+        for event_line in lines:
+            name, _, value = event_line.partition(":")
+            value = value.removeprefix(" ")
+            fields[name] = f"{fields[name]}\n{value}" if name == "data" and name in fields else value
+        if "data" in fields or "event" in fields:
+            event = ServerEvent(fields.get("event", "message"), fields.get("data", ""), fields.get("id", ""))
+        else:
+            event = PING if lines else None
         lines = []
         if event is not None:
             yield event
@@ -38,14 +47,3 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
         buffer = bytearray(rest)
         for line in whole:
             yield line.removesuffix(b"\r").decode("utf-8", "replace")
-
-
-def _event(lines: list[str]) -> ServerEvent | None:
-    fields: dict[str, str] = {}
-    for line in lines:
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        fields[name] = f"{fields[name]}\n{value}" if name == "data" and name in fields else value
-    if "data" in fields or "event" in fields:
-        return ServerEvent(fields.get("event", "message"), fields.get("data", ""), fields.get("id", ""))
-    return PING if lines else None

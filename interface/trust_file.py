@@ -70,25 +70,37 @@ class TrustFile:
         self._change(without)
         return tuple(gone)
 
-    def _check_person(self) -> None:
-        """Raise Failure (forbidden) for what an agent runs: it would agree to what it wrote itself."""
+    def _change(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
+        # Raise Failure (forbidden) for what an agent runs: it would agree to what it wrote itself.
         kernel = recorded_endpoint(self._project)
         if kernel is not None and is_below(Running(kernel.pid, kernel.start_time)):
             text = "what is trusted is for people to say: this was run by an agent, below the kernel of the project"
             raise Failure("forbidden", text, "have a person do it, in a terminal of their own")
-
-    def _change(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
-        self._check_person()
         with self._locked():
             before = self.kept()
             after = change(before)
             if after != before:
-                self._write(Grants(project=self._project.root, consents=after))
+                # Readers see the old file or the new one.
+                content = Grants(project=self._project.root, consents=after)
+                temporary = f"{self._path}.new"
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)
+                descriptor = os.open(
+                    temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+                )
+                with open(descriptor, "wb") as file:
+                    file.write(msgspec.json.format(msgspec.json.encode(content)))
+                    file.flush()
+                    os.fsync(descriptor)
+                os.replace(temporary, self._path)
 
     @contextmanager
     def _locked(self) -> Generator[None]:
         make_private(self._project.state)
-        self._check_directory()
+        # Whoever else could write there could agree in the user's name.
+        info = os.lstat(self._project.state)
+        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
+            raise self._refused("its directory must be yours, and nobody else's to write to")
         path = os.path.join(self._project.state, TRUST_LOCK)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -96,24 +108,6 @@ class TrustFile:
             yield
         finally:
             os.close(descriptor)
-
-    def _check_directory(self) -> None:
-        """Whoever else could write there could agree in the user's name."""
-        info = os.lstat(self._project.state)
-        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
-            raise self._refused("its directory must be yours, and nobody else's to write to")
-
-    def _write(self, content: Grants) -> None:
-        """Readers see the old file or the new one."""
-        temporary = f"{self._path}.new"
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(content)))
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(temporary, self._path)
 
     def _refused(self, why: str) -> Failure:
         hint = f"look at it, and remove it to begin anew (or set {HOME})"

@@ -22,7 +22,19 @@ class NotYaml(ValueError):
 
 def composed(text: str) -> yaml.Node | None:
     """The one document in ``text``, as nodes that know their places; None where there is none. Raises NotYaml."""
-    _check_bounds(text)
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise NotYaml("it is not UTF-8 text")
+    if len(text) > MAX_CHARACTERS:
+        raise NotYaml(f"it is longer than {MAX_CHARACTERS} characters")
+    depth = aliases = 0
+    try:
+        for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            aliases += isinstance(event, yaml.AliasEvent)
+            if count > MAX_EVENTS or depth > MAX_DEPTH or aliases > MAX_ALIASES:
+                raise NotYaml("it is nested too deep, or has too many values or aliases")
+    except yaml.YAMLError as error:
+        raise _said(error) from error
     try:
         return yaml.compose(text, Loader=_LOADER)
     except yaml.YAMLError as error:
@@ -68,22 +80,6 @@ def _key(node: yaml.Node) -> str:
 def is_null(node: yaml.Node) -> bool:
     """Whether a scalar says nothing: ``key:``, ``~`` or ``null``."""
     return isinstance(node, yaml.ScalarNode) and not node.style and node.value in {"", "~", "null", "Null", "NULL"}
-
-
-def _check_bounds(text: str) -> None:
-    if any("\ud800" <= char <= "\udfff" for char in text):
-        raise NotYaml("it is not UTF-8 text")
-    if len(text) > MAX_CHARACTERS:
-        raise NotYaml(f"it is longer than {MAX_CHARACTERS} characters")
-    depth = aliases = 0
-    try:
-        for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            aliases += isinstance(event, yaml.AliasEvent)
-            if count > MAX_EVENTS or depth > MAX_DEPTH or aliases > MAX_ALIASES:
-                raise NotYaml("it is nested too deep, or has too many values or aliases")
-    except yaml.YAMLError as error:
-        raise _said(error) from error
 
 
 def _said(error: yaml.YAMLError) -> NotYaml:

@@ -6,7 +6,7 @@ import socket
 import sys
 from datetime import UTC, datetime
 
-from kernel.boot.arguments import Arguments, Boot, parse_arguments
+from kernel.boot.arguments import Boot, parse_arguments
 from kernel.boot.container_init import serve_as_init
 from kernel.boot.discovery_record import publish, withdraw
 from kernel.boot.health_responder import HealthResponder
@@ -40,11 +40,17 @@ def main() -> int:
     if lock is None:
         print(f"a kernel already runs for {arguments.project}", file=sys.stderr)
         return 0
-    return _run(arguments)
-
-
-def _run(arguments: Arguments) -> int:
-    boot = _open_door(arguments)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(BACKLOG)
+    boot = Boot(
+        arguments=arguments,
+        listener=listener,
+        token=secrets.token_urlsafe(32),
+        version=VERSION,
+        started_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        after_death=os.path.exists(os.path.join(arguments.state, RECORD)),
+    )
     doorstep = HealthResponder(boot.listener, boot.token, boot.version)
     doorstep.open()
     try:
@@ -64,20 +70,6 @@ def _refuse(why: str) -> int:
     """Say why nothing was started; the words reach whoever asked through the log's tail."""
     print(f"error: {why}", file=sys.stderr)
     return EX_CONFIG
-
-
-def _open_door(arguments: Arguments) -> Boot:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(BACKLOG)
-    return Boot(
-        arguments=arguments,
-        listener=listener,
-        token=secrets.token_urlsafe(32),
-        version=VERSION,
-        started_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        after_death=os.path.exists(os.path.join(arguments.state, RECORD)),
-    )
 
 
 if __name__ == "__main__":

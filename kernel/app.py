@@ -45,7 +45,11 @@ LADDER_SECONDS: Final = 10.0
 
 def run(boot: Boot, doorstep: HealthResponder) -> int:
     """Run the kernel behind ``boot``'s door until it is stopped. Returns the exit code."""
-    _warn_if_the_log_is_gone(boot)
+    # SQLite does not miss its log: it would start from what was copied back, and say nothing (fault SF08).
+    inner_database = Path(boot.arguments.state) / DATABASE
+    log = inner_database.with_name(f"{inner_database.name}-wal")
+    if boot.after_death and inner_database.exists() and not log.exists():
+        logger.error("kernel.log_gone %s is not there: what the last kernel had accepted last may be lost", log)
     give_back_large_blocks()
     try:
         database = open_database(str(Path(boot.arguments.state) / DATABASE))
@@ -95,14 +99,6 @@ def _save(database: Database) -> None:
     if copy is not None:
         path = database.path
         logger.critical("kernel.saved all that was accepted is in %s; to go on with it, move it to %s", copy, path)
-
-
-def _warn_if_the_log_is_gone(boot: Boot) -> None:
-    """SQLite does not miss its log: it would start from what was copied back, and say nothing (fault SF08)."""
-    database = Path(boot.arguments.state) / DATABASE
-    log = database.with_name(f"{database.name}-wal")
-    if boot.after_death and database.exists() and not log.exists():
-        logger.error("kernel.log_gone %s is not there: what the last kernel had accepted last may be lost", log)
 
 
 def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

@@ -178,9 +178,14 @@ def build(boot: Boot, database: Database) -> Kernel:
 def _ground(boot: Boot, database: Database) -> _Foundation:
     clock, feed = Clock(), Feed()
     catalog = Catalog(Path(boot.arguments.project))
+    # Ours as far as it is text. The rest is left out for everybody, and told of.
+    environ, left_out = text_environment(os.environ)
+    for name in left_out:
+        logger.warning("environment.left_out %s is not UTF-8: no agent, tool or git of this kernel gets it", name)
+    host, port = boot.listener.getsockname()[:2]
     return _Foundation(
         boot=boot,
-        environ=_environment(),
+        environ=environ,
         own_bin=frozenset({os.path.dirname(sys.executable)}),
         clock=clock,
         feed=feed,
@@ -188,21 +193,15 @@ def _ground(boot: Boot, database: Database) -> _Foundation:
         writer=Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish),
         catalog=catalog,
         project=catalog.project(),
-        about=KernelIdentity(pid=os.getpid(), url=_url(boot), version=boot.version, project=boot.arguments.project),
+        about=KernelIdentity(
+            pid=os.getpid(), url=f"http://{host}:{port}", version=boot.version, project=boot.arguments.project
+        ),
         run_dir=Path(boot.arguments.state) / RUN,
         homes=CliHomes(Path(boot.arguments.state) / SESSIONS),
         kept=TrustStore(boot.arguments.state, boot.arguments.project),
         in_flight=InFlight(Path(boot.arguments.state) / IN_FLIGHT),
         saved_notice=database.saved_notice,
     )
-
-
-def _environment() -> Mapping[str, str]:
-    """Ours as far as it is text. The rest is left out for everybody, and told of."""
-    environ, left_out = text_environment(os.environ)
-    for name in left_out:
-        logger.warning("environment.left_out %s is not UTF-8: no agent, tool or git of this kernel gets it", name)
-    return environ
 
 
 def _worktrees(ground: _Foundation, launcher: Launcher, confinement: Confinement) -> tuple[Repository, Worktrees]:
@@ -323,7 +322,13 @@ def _services(
         token=boot.token,
         trusted=boot.arguments.trusted,
         kept=ground.kept,
-        remotes=_remotes(ground, launcher),
+        remotes=Remotes(
+            Path(ground.boot.arguments.state),
+            ground.catalog.root,
+            launcher=launcher,
+            environ=ground.environ,
+            own_bin=ground.own_bin,
+        ),
         about=ground.about,
         now_ms=ground.clock.now_ms,
         salt=partial(secrets.token_hex, 16),
@@ -363,16 +368,6 @@ def _mirror(ground: _Foundation) -> Mirror:
     )
 
 
-def _remotes(ground: _Foundation, launcher: Launcher) -> Remotes:
-    return Remotes(
-        Path(ground.boot.arguments.state),
-        ground.catalog.root,
-        launcher=launcher,
-        environ=ground.environ,
-        own_bin=ground.own_bin,
-    )
-
-
 def _limits(limits: ProjectLimits) -> Limits:
     per = limits.per_provider
     if isinstance(per, dict):
@@ -382,8 +377,3 @@ def _limits(limits: ProjectLimits) -> Limits:
 
 def _since(start: float) -> float:
     return time.monotonic() - start
-
-
-def _url(boot: Boot) -> str:
-    host, port = boot.listener.getsockname()[:2]
-    return f"http://{host}:{port}"

@@ -147,7 +147,10 @@ class NoteRejected(ValueError):
 
 def file_name(stamp: str, text: str) -> str:
     """The name of the file for a note of ``text``. ``stamp``: ``2026-11-21-143805``."""
-    slug = _slug(title_of(text))
+    # A few words of title for a file's name.
+    title = title_of(text)
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    slug = words if len(words) <= SLUG_LIMIT else words[:SLUG_LIMIT].rpartition("-")[0] or words[:SLUG_LIMIT]
     return f"{stamp}-{slug}{NOTES_SUFFIX}" if slug else f"{stamp}{NOTES_SUFFIX}"
 
 
@@ -181,12 +184,6 @@ def title_of(text: str) -> str:
     """The title of a note: its heading, or its first line."""
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return first.lstrip("#").strip() if re.match(r"#{1,6} ", first) else first
-
-
-def _slug(title: str) -> str:
-    """A few words of ``title`` for a file's name."""
-    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-    return words if len(words) <= SLUG_LIMIT else words[:SLUG_LIMIT].rpartition("-")[0] or words[:SLUG_LIMIT]
 
 
 TODO_TEXT_LIMIT: Final = 2000

@@ -104,7 +104,28 @@ class FrameReader(Generic[F]):
         for line in lines:
             self._take(line, out)
             if not self._dropping and self._buffer:
-                out.append(self._parse(bytes(self._buffer)))
+                parse_line = bytes(self._buffer)
+                parse: F | Noise
+                if not parse_line.lstrip().startswith(
+                    b"{"
+                ):  # without an exception: there may be tens of thousands in a chunk
+                    parse = Noise("not JSON", _show(parse_line))
+                else:
+                    try:
+                        frame = self._decoder.decode(parse_line)
+                        if (
+                            self._counts
+                            and (frame.__struct_config__.tag if isinstance(frame, msgspec.Struct) else None)
+                            in self._counts
+                            and encode_json(frame) != parse_line
+                        ):
+                            reject_duplicate_keys(
+                                parse_line
+                            )  # what we would write ourselves has none, and is compared sooner than read
+                        parse = frame
+                    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                        parse = Noise(str(error), _show(parse_line), self._meant(parse_line))
+                out.append(parse)
             self._buffer.clear()
             self._dropping = False
         self._take(rest, out)
@@ -119,17 +140,6 @@ class FrameReader(Generic[F]):
             out.append(Noise(f"line over {self._limit} bytes cut", _show(line[:200]), self._meant(line)))
             self._buffer.clear()
             self._dropping = True
-
-    def _parse(self, line: bytes) -> F | Noise:
-        if not line.lstrip().startswith(b"{"):  # without an exception: there may be tens of thousands in a chunk
-            return Noise("not JSON", _show(line))
-        try:
-            frame = self._decoder.decode(line)
-            if self._counts and _tag(frame) in self._counts and encode_json(frame) != line:
-                reject_duplicate_keys(line)  # what we would write ourselves has none, and is compared sooner than read
-            return frame
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            return Noise(str(error), _show(line), self._meant(line))
 
     def _meant(self, line: bytes) -> str | None:
         """Which frame that counts ``line`` was to be: what is no JSON, or only the beginning of it, says so as well."""
@@ -150,10 +160,6 @@ class _Tagged(msgspec.Struct, frozen=True):
 
 _tagged: Final = msgspec.json.Decoder(_Tagged)
 _TAG: Final = re.compile(rb'"t"\s*:\s*"([a-z]{1,20})"')
-
-
-def _tag(frame: object) -> object:
-    return frame.__struct_config__.tag if isinstance(frame, msgspec.Struct) else None
 
 
 def _show(line: bytes) -> str:

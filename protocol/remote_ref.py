@@ -83,7 +83,13 @@ def _parse(asked: str, *, may_be_all: bool = False) -> Remote:
     _check("repository", repo, _REPO.fullmatch(repo) is not None and not repo.endswith((".git", ".")))
     sound = _REF.fullmatch(ref) is not None and ".." not in ref and not ref.endswith((".", ".lock"))
     _check("ref", ref, sound)
-    _check("path", path, _is_path(path) or (may_be_all and not path))
+    parts = path.split("/")
+    _check(
+        "path",
+        path,
+        all(_SEGMENT.fullmatch(part) and part not in (".", "..") and part.lower() != ".git" for part in parts)
+        or (may_be_all and not path),
+    )
     return Remote(owner, repo, ref, path)
 
 
@@ -105,11 +111,6 @@ def repository_url(remote: Remote, environ: Mapping[str, str]) -> str:
     if not plain or not sound or parts.query or parts.fragment or ".." in parts.path or port == 0:
         raise RemoteRejected(f"{GITHUB_URL}={base[:100]!a} is no host to fetch from", "write https://host")
     return f"{base.rstrip('/')}/{remote.owner}/{remote.repo}.git"
-
-
-def _is_path(path: str) -> bool:
-    parts = path.split("/")
-    return all(_SEGMENT.fullmatch(part) and part not in (".", "..") and part.lower() != ".git" for part in parts)
 
 
 def _check(what: str, value: str, sound: bool) -> None:

@@ -87,7 +87,23 @@ def find_mentions(text: str) -> tuple[str, ...]:
     """Every name mentioned in ``text``, lower-cased, once each, in order of first appearance."""
     if "@" not in text:
         return ()
-    prose = _URL.sub(" ", _without_spans("\n".join(_unfenced(text.split("\n")))))
+    # text with code spans blanked (CommonMark 6.1: a run of ticks closes on the next run of its length).
+    without_spans_text = "\n".join(_unfenced(text.split("\n")))
+    runs = [(match.start(), match.end()) for match in _TICKS.finditer(without_spans_text)]
+    following: dict[int, list[int]] = defaultdict(list)
+    for start, end in reversed(runs):
+        following[end - start].append(start)
+    kept: list[str] = []
+    position = 0
+    for start, end in runs:
+        closers = following[end - start]
+        while closers and closers[-1] <= start:
+            closers.pop()
+        if start < position or not closers:
+            continue
+        kept.append(without_spans_text[position:start])
+        position = closers[-1] + (end - start)
+    prose = _URL.sub(" ", "`".join([*kept, without_spans_text[position:]]))
     return tuple(dict.fromkeys(name.lower() for name in _MENTION.findall(prose)))
 
 
@@ -121,22 +137,3 @@ def _unfenced(lines: Iterable[str]) -> Iterator[str]:
             fence = match[1]
         else:
             yield line
-
-
-def _without_spans(text: str) -> str:
-    """``text`` with code spans blanked (CommonMark 6.1: a run of ticks closes on the next run of its length)."""
-    runs = [(match.start(), match.end()) for match in _TICKS.finditer(text)]
-    following: dict[int, list[int]] = defaultdict(list)
-    for start, end in reversed(runs):
-        following[end - start].append(start)
-    kept: list[str] = []
-    position = 0
-    for start, end in runs:
-        closers = following[end - start]
-        while closers and closers[-1] <= start:
-            closers.pop()
-        if start < position or not closers:
-            continue
-        kept.append(text[position:start])
-        position = closers[-1] + (end - start)
-    return "`".join([*kept, text[position:]])

@@ -60,7 +60,20 @@ def inline(value: Value, *, flow: bool = True) -> str:
         case None | bool() | int() | float():
             return _word(value)
         case str():
-            return value if _is_plain(value, flow=flow) else _quoted(value)
+            # Whether value says itself to every reader of YAML, as it stands.
+            if (
+                not _PLAIN.match(value)
+                or value[-1] in " :"
+                or ": " in value
+                or " #" in value
+                or value.lower() in _TAKEN
+                or _NUMBER_LIKE.fullmatch(value)
+                or (flow and re.search(r"[,\[\]{}:?]", value))
+            ):
+                is_plain = False
+            else:
+                is_plain = all(map(_printable, value)) and "\t" not in value
+            return value if is_plain else _quoted(value)
         case Mapping():
             pairs = value.items()
             return "{" + ", ".join(f"{inline(name)}: {inline(item)}" for name, item in pairs) + "}"
@@ -95,15 +108,6 @@ def _fits(value: Sequence[Value], used: int) -> bool:
     """Whether a list is short enough, and simple enough, for one line."""
     simple = all(not isinstance(item, Mapping | list | tuple) and "\n" not in str(item) for item in value)
     return simple and used + len(inline(value)) < WIDTH
-
-
-def _is_plain(value: str, *, flow: bool) -> bool:
-    """Whether ``value`` says itself to every reader of YAML, as it stands."""
-    if not _PLAIN.match(value) or value[-1] in " :" or ": " in value or " #" in value:
-        return False
-    if value.lower() in _TAKEN or _NUMBER_LIKE.fullmatch(value) or (flow and re.search(r"[,\[\]{}:?]", value)):
-        return False
-    return all(map(_printable, value)) and "\t" not in value
 
 
 def _is_block(value: str) -> bool:

@@ -28,7 +28,20 @@ async def attempt(
     conversation: Conversation | None = None
     try:
         conversation = Conversation.of(start)
-        return await _play(start, conversation, link, waits, connect, own)
+        reach = ToolAccess(start, waits, own, doubtful=_pending(conversation) if start.interrupted else "")
+        model = connect(start, partial(offered, reach, own, frozenset(start.tools)))
+        try:
+            return await run(
+                conversation=conversation,
+                model=model,
+                hands=reach,
+                limits=start.limits,
+                link=link,
+                allowance=start.allowance,
+            )
+        finally:
+            await model.aclose()
+            await reach.aclose()
     except (LinkLost, Stopped):
         return None
     except (Failed, TooLarge) as error:
@@ -41,30 +54,6 @@ def crashed(error: Exception) -> Error:
     """What the kernel is told of a bug of ours, which is being handled; standard error has the rest."""
     traceback.print_exc()
     return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
-
-
-async def _play(
-    start: Start,
-    conversation: Conversation,
-    link: Link,
-    waits: WorkerIO,
-    connect: Connect,
-    own: Mapping[str, BuiltinTool],
-) -> Result:
-    reach = ToolAccess(start, waits, own, doubtful=_pending(conversation) if start.interrupted else "")
-    model = connect(start, partial(offered, reach, own, frozenset(start.tools)))
-    try:
-        return await run(
-            conversation=conversation,
-            model=model,
-            hands=reach,
-            limits=start.limits,
-            link=link,
-            allowance=start.allowance,
-        )
-    finally:
-        await model.aclose()
-        await reach.aclose()
 
 
 class ToolAccess:
@@ -85,7 +74,15 @@ class ToolAccess:
     async def run(self, call: ToolCall, key: str) -> Outcome:
         """Run ``call``. Raises Failed."""
         if self._hands is None:
-            self._hands = self._make()
+            kernel = self._connection()
+            self._hands = ToolRunners(
+                kernel=kernel,
+                own={**self._own, AUTH_REQUEST: BuiltinTool(hand=NoTool())},
+                seconds=self._start.limits.tool_seconds,
+                waits=self._waits,
+                doubtful=self._doubtful,
+                permits=Permission(self._start.approval, kernel),
+            )
         return await self._hands.run(call, key)
 
     async def aclose(self) -> None:
@@ -97,17 +94,6 @@ class ToolAccess:
         if self._kernel is None:
             self._kernel = DaemonMcp(self._start.mcp.url, self._start.token, self._waits)
         return self._kernel
-
-    def _make(self) -> ToolRunners:
-        kernel = self._connection()
-        return ToolRunners(
-            kernel=kernel,
-            own={**self._own, AUTH_REQUEST: BuiltinTool(hand=NoTool())},
-            seconds=self._start.limits.tool_seconds,
-            waits=self._waits,
-            doubtful=self._doubtful,
-            permits=Permission(self._start.approval, kernel),
-        )
 
 
 def _pending(conversation: Conversation) -> str:

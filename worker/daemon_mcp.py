@@ -97,7 +97,13 @@ class DaemonMcp:
         answer = await self._request("tools/call", {"name": name, "arguments": args, "_meta": {CALL_KEY: key}}, name)
         if answer.result is None:
             return Outcome(_reason(answer), True)
-        return Outcome(_text(answer.result), answer.result.is_error)
+        result = answer.result
+        texts = [part.text if part.type == "text" else f"[{part.type}]" for part in result.content]
+        if not texts and result.structured_content != NULL:
+            text = bytes(result.structured_content).decode()
+        else:
+            text = "\n".join(texts)
+        return Outcome(text, answer.result.is_error)
 
     async def aclose(self) -> None:
         """Hang up."""
@@ -116,9 +122,6 @@ class DaemonMcp:
         )
         routing = (("mcp-method", method), *((("mcp-name", name),) if name else ()))
         status, content = await request_with_retry(self._connection, self._waits, body, routing)
-        return self._read(status, content)
-
-    def _read(self, status: int, content: bytes) -> _Answer:
         if status == 401:
             raise Failed("cancelled", "the kernel no longer accepts this attempt's token: the attempt is over")
         try:
@@ -141,10 +144,3 @@ def refusal(status: int, content: bytes) -> str:
     except (msgspec.DecodeError, RecursionError):
         problem = _Problem()
     return f"{problem.code or 'refused'}: {problem.detail or f'HTTP {status}'}"
-
-
-def _text(result: _Result) -> str:
-    texts = [part.text if part.type == "text" else f"[{part.type}]" for part in result.content]
-    if not texts and result.structured_content != NULL:
-        return bytes(result.structured_content).decode()
-    return "\n".join(texts)

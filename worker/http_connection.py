@@ -41,7 +41,11 @@ class Connection:
         Cancellation drops the connection; whether the request was served stays open.
         """
         try:
-            stream, protocol = await self._connected()
+            if self._open is None:
+                connected_parts = urlsplit(self._url)
+                stream = await self._waits.connect(connected_parts.hostname or "", connected_parts.port or 80)
+                self._open = stream, h11.Connection(h11.CLIENT)
+            stream, protocol = self._open
             length = ("content-length", str(len(body)))
             parts = urlsplit(self._url)
             fields = [("host", parts.netloc), *self._headers, *headers, length]
@@ -63,13 +67,6 @@ class Connection:
         opened, self._open = self._open, None
         if opened is not None:
             opened[0].close()
-
-    async def _connected(self) -> tuple[Stream, h11.Connection]:
-        if self._open is None:
-            parts = urlsplit(self._url)
-            stream = await self._waits.connect(parts.hostname or "", parts.port or 80)
-            self._open = stream, h11.Connection(h11.CLIENT)
-        return self._open
 
 
 async def _answer(stream: Stream, protocol: h11.Connection) -> tuple[int, bytes]:

@@ -67,26 +67,24 @@ class ControlChannel:
                 if frame.k == self._asked:
                     self.answer = frame
             case Start() | Entry():
-                self._begin(frame)
+                # Take in start and the entries that follow it; the first start counts.
+                if self.start is not None:
+                    pass
+                else:
+                    if isinstance(frame, Start):
+                        self._begun = self._begun or frame
+                    elif self._begun is not None:
+                        self._history.append(frame)
+                    begun = self._begun
+                    if begun is not None and len(self._history) >= begun.entries_follow:
+                        entries = (*begun.entries, *self._history)
+                        self.start = msgspec.structs.replace(begun, entries=entries) if self._history else begun
             case Stop():
                 self.stop = self.stop or frame
             case Noise():
                 what = frame.text[:_SHOWN_CHARACTERS]
                 return Log(level="warning", text=f"not a frame of this protocol ({frame.why}): {what}")
         return None
-
-    def _begin(self, frame: Start | Entry) -> None:
-        """Take in ``start`` and the entries that follow it; the first start counts."""
-        if self.start is not None:
-            return
-        if isinstance(frame, Start):
-            self._begun = self._begun or frame
-        elif self._begun is not None:
-            self._history.append(frame)
-        begun = self._begun
-        if begun is not None and len(self._history) >= begun.entries_follow:
-            entries = (*begun.entries, *self._history)
-            self.start = msgspec.structs.replace(begun, entries=entries) if self._history else begun
 
 
 DELTA_CHARACTERS: Final = 100_000

@@ -57,17 +57,12 @@ async def run(
         entry = await _next(conversation, model, hands, link, allowance)
         if entry is None:
             return Result(status="yielded")
-        if _says_all(entry):
+        if entry.kind == "reply" and entry.stop_reason == "end_turn" and not entry.calls:
             await link.record_last(entry)
         else:
             answer = await link.record(entry)
         conversation.add(entry)
     return ended
-
-
-def _says_all(entry: Entry) -> bool:
-    """Whether this is a reply after which ``conclude`` has nothing to wait for: the common end of the work."""
-    return entry.kind == "reply" and entry.stop_reason == "end_turn" and not entry.calls
 
 
 def conclude(conversation: Conversation, limits: Limits) -> Result | None:

@@ -77,7 +77,13 @@ def serve(
     """
     hearing = ControlChannel()
     desk = PollIO(hearing, stdin_fd, stdout_fd)
-    start = _start(desk)
+    # Say that we are there, and hear what we are to do; None where the kernel does not want us any more.
+    start: Start | None
+    try:
+        run_blocking(desk.send(encode(Ready(pid=os.getpid(), version=VERSION))))
+        start = desk.start()
+    except (LinkLost, Stopped):
+        start = None
     if start is not None:
         started(start)
     if start is None or (connect is None and is_script(start) and not _has_tools(start)):
@@ -95,15 +101,6 @@ def serve(
         else _attempt(start, connect or partial(_adapter, die=die), _env(start, cookie))
     )
     trio_io.run(hearing, stdin_fd, stdout_fd, work, leave)
-
-
-def _start(desk: PollIO) -> Start | None:
-    """Say that we are there, and hear what we are to do; None where the kernel does not want us any more."""
-    try:
-        run_blocking(desk.send(encode(Ready(pid=os.getpid(), version=VERSION))))
-        return desk.start()
-    except (LinkLost, Stopped):
-        return None
 
 
 def _env(start: Start, cookie: str | None) -> dict[str, str]:
@@ -130,12 +127,19 @@ def _play(start: Start | None, desk: PollIO, cookie: str | None, die: Die, leave
     link = Link(desk, hearing)
     ended: Result | Error | None = None
     if start is not None:
+        confine: Confine
+        if start.sandbox is None:
+            confine = tuple
+        else:
+            from worker.sandbox import wrap  # noqa: PLC0415  (few scripts are confined)
+
+            confine = partial(wrap, start=start)
         shell = Shell(
             desk=desk,
             cwd=start.cwd,
             env=_env(start, cookie),
             idempotency_key=start.idempotency_key,
-            confine=_confine(start),
+            confine=confine,
         )
         ended = run_blocking(
             attempt(start, link, desk, partial(_script, desk=desk, die=die), {SHELL: BuiltinTool(hand=shell)})
@@ -145,14 +149,6 @@ def _play(start: Start | None, desk: PollIO, cookie: str | None, die: Die, leave
     if ended is not None:
         run_blocking(link.finish(ended))
     leave(link.lost or ended is None)
-
-
-def _confine(start: Start) -> Confine:
-    if start.sandbox is None:
-        return tuple
-    from worker.sandbox import wrap  # noqa: PLC0415  (few scripts are confined)
-
-    return partial(wrap, start=start)
 
 
 def _script(start: Start, _list_tools: ListTools, *, desk: PollIO, die: Die) -> Model:

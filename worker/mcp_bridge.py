@@ -113,7 +113,29 @@ class Bridge:
         with trio.CancelScope() as scope:
             self._running[id_] = scope
             try:
-                answer = await self._pass_on(message, line)
+                # The kernel's answer as one line. Raises Failed.
+                body = self._keyed(line) if message.method == "tools/call" else line
+                async with self._connection() as connection:
+                    # The headers that say what the body says: the newest revision asks for them in each request.
+                    routing: tuple[tuple[str, str], ...]
+                    stated = message.params.meta.get(_VERSION)
+                    if isinstance(stated, str):
+                        name = (("mcp-name", message.params.name),) if message.params.name else ()
+                        routing = ("mcp-protocol-version", stated), ("mcp-method", message.method), *name
+                    else:
+                        routing = (("mcp-protocol-version", self._revision),) if self._revision else ()
+                    status, content = await request_with_retry(connection, TrioIO(), body, routing)
+                try:
+                    pass_on_answer = _answer(content)
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    pass_on_answer = _Answer()
+                if not pass_on_answer.jsonrpc:
+                    raise Failed("network", refusal(status, content))
+                if message.method == "initialize" and pass_on_answer.result is not None:
+                    self._revision = pass_on_answer.result.protocol_version
+                if message.method == "tools/list" and pass_on_answer.result is not None:
+                    self._listed()
+                answer = content if b"\n" not in content else msgspec.json.format(content, indent=-1)
             except Failed as failed:
                 answer = encode_json(
                     {"jsonrpc": "2.0", "id": id_, "error": {"code": _INTERNAL, "message": failed.text}}
@@ -123,23 +145,6 @@ class Bridge:
             async with self._answering:
                 await self._answers.send_all(answer + b"\n")
 
-    async def _pass_on(self, message: _Message, line: bytes) -> bytes:
-        """The kernel's answer as one line. Raises Failed."""
-        body = self._keyed(line) if message.method == "tools/call" else line
-        async with self._connection() as connection:
-            status, content = await request_with_retry(connection, TrioIO(), body, self._routing(message))
-        try:
-            answer = _answer(content)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            answer = _Answer()
-        if not answer.jsonrpc:
-            raise Failed("network", refusal(status, content))
-        if message.method == "initialize" and answer.result is not None:
-            self._revision = answer.result.protocol_version
-        if message.method == "tools/list" and answer.result is not None:
-            self._listed()
-        return content if b"\n" not in content else msgspec.json.format(content, indent=-1)
-
     def _keyed(self, line: bytes) -> bytes:
         """A call with a key of ours, unless it has one."""
         request = msgspec.json.decode(line)
@@ -147,14 +152,6 @@ class Bridge:
         self._calls += 1
         params["_meta"] = {CALL_KEY: f"{SENDING}{self._origin}.{self._calls}", **params.get("_meta", {})}
         return encode_json(request)
-
-    def _routing(self, message: _Message) -> tuple[tuple[str, str], ...]:
-        """The headers that say what the body says: the newest revision asks for them in each request."""
-        stated = message.params.meta.get(_VERSION)
-        if isinstance(stated, str):
-            name = (("mcp-name", message.params.name),) if message.params.name else ()
-            return ("mcp-protocol-version", stated), ("mcp-method", message.method), *name
-        return (("mcp-protocol-version", self._revision),) if self._revision else ()
 
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[Connection]:

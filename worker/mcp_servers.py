@@ -159,12 +159,23 @@ class Server:
         try:
             with trio.move_on_after(START_SECONDS) as patience:
                 async with self._connected() as client:
-                    self.tools = await _listed(client)
+                    found: list[types.Tool] = []
+                    cursor: str | None = None
+                    while len(found) < TOOLS:
+                        page = await client.list_tools(cursor=cursor)
+                        found += page.tools
+                        cursor = page.next_cursor
+                        if cursor is None:
+                            break
+                    self.tools = tuple(found[:TOOLS])
                     self._client, self.fault = client, ""
                     patience.deadline = math.inf
                     came = True
                     task_status.started()
-                    await self._stay()
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(self._watch)
+                        await self._leaving.wait()
+                        nursery.cancel_scope.cancel()
                     patience.deadline = trio.current_time() + LEAVE_SECONDS
             if patience.cancelled_caught:
                 self.fault = self._with_words(f"it did not answer within {START_SECONDS:g} s")
@@ -180,13 +191,6 @@ class Server:
     def leave(self) -> None:
         """Let it go."""
         self._leaving.set()
-
-    async def _stay(self) -> None:
-        """Until it is left. Where its program goes before, that is told at once, not when it is called next."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch)
-            await self._leaving.wait()
-            nursery.cancel_scope.cancel()
 
     async def _watch(self) -> None:
         if self._words is not None:
@@ -212,7 +216,12 @@ class Server:
             return Outcome(f"the server {self.name} says: {self._reason(error)}", True)
         except Exception as error:  # noqa: BLE001 - the boundary: somebody else's program
             return Outcome(f"the server {self.name} failed ({self._reason(error)}): {UNKNOWN}", True)
-        return Outcome(_text(result), bool(result.is_error))
+        texts = [part.text if isinstance(part, types.TextContent) else f"[{part.type}]" for part in result.content]
+        if not texts and result.structured_content is not None:
+            text = msgspec.json.encode(result.structured_content).decode()
+        else:
+            text = "\n".join(texts)
+        return Outcome(text, bool(result.is_error))
 
     def _broke(self) -> str:
         """Why its program was ended, where it was not left; "" otherwise."""
@@ -333,30 +342,11 @@ class _Absent:
         return Outcome(self.why, True)
 
 
-async def _listed(client: Client) -> tuple[types.Tool, ...]:
-    found: list[types.Tool] = []
-    cursor: str | None = None
-    while len(found) < TOOLS:
-        page = await client.list_tools(cursor=cursor)
-        found += page.tools
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    return tuple(found[:TOOLS])
-
-
 def _spec(name: str, tool: types.Tool) -> ToolSpec:
     schema = Json(msgspec.json.encode(tool.input_schema))
     if len(schema) > SCHEMA_LIMIT_BYTES:
         schema = Json(b'{"type":"object"}')
     return ToolSpec(name=name, description=(tool.description or "")[:DESCRIPTION_LIMIT], input_schema=schema)
-
-
-def _text(result: types.CallToolResult) -> str:
-    texts = [part.text if isinstance(part, types.TextContent) else f"[{part.type}]" for part in result.content]
-    if not texts and result.structured_content is not None:
-        return msgspec.json.encode(result.structured_content).decode()
-    return "\n".join(texts)
 
 
 def _reason(error: BaseException) -> str:

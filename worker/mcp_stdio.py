@@ -104,12 +104,24 @@ class Pipes:
 
     async def __anext__(self) -> SessionMessage | Exception:
         while not self._waiting:
-            self._waiting.extend(self._lines.feed(await self._chunk()))
+            # More of what it says. Raises StopAsyncIteration where there is no more.
+            chunk = b""
+            with self._reading, suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+                chunk = bytes(await self._stdout.receive_some(_CHUNK_BYTES))
+            if not chunk:
+                raise StopAsyncIteration
+            self._reading = trio.CancelScope()
+            self._waiting.extend(self._lines.feed(chunk))
             if self._lines.dropped:
                 self.fault = f"it sent a line of more than {LINE_BYTES // 1024**2} MiB, and was ended for that"
                 self._signal(signal.SIGKILL)
                 raise StopAsyncIteration
-        return _parsed(self._waiting.popleft())
+        line = self._waiting.popleft()
+        text = line.decode("utf-8", "replace")  # or one wrong byte leaves every call without an answer
+        try:
+            return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
+        except ValueError as error:
+            return error
 
     async def receive(self) -> SessionMessage | Exception:
         """The next message."""
@@ -163,34 +175,20 @@ class Pipes:
             if self._process.returncode is None:
                 self._signal(signal.SIGTERM)
                 with trio.move_on_after(LEAVE_SECONDS):
-                    await self._group_gone()
+                    while self._signal(0):
+                        self._process.poll()  # or it would stay in the group that it has left
+                        await trio.sleep(POLL_SECONDS)
             self._signal(signal.SIGKILL)
             with trio.move_on_after(LEAVE_SECONDS):
                 await self._process.wait()
             nursery.cancel_scope.cancel()
         await self._stdout.aclose()
 
-    async def _chunk(self) -> bytes:
-        """More of what it says. Raises StopAsyncIteration where there is no more."""
-        chunk = b""
-        with self._reading, suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-            chunk = bytes(await self._stdout.receive_some(_CHUNK_BYTES))
-        if not chunk:
-            raise StopAsyncIteration
-        self._reading = trio.CancelScope()
-        return chunk
-
     async def _drain(self) -> None:
         """Who writes into a full pipe does not hear that it is to leave."""
         with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             while await self._stdout.receive_some(_CHUNK_BYTES):
                 pass
-
-    async def _group_gone(self) -> None:
-        """Not its leader alone: that may be a shell, or the outside of a sandbox, and goes before what it started."""
-        while self._signal(0):
-            self._process.poll()  # or it would stay in the group that it has left
-            await trio.sleep(POLL_SECONDS)
 
     def _signal(self, number: int) -> bool:
         try:
@@ -200,14 +198,6 @@ class Pipes:
         except PermissionError:
             pass
         return True
-
-
-def _parsed(line: bytes) -> SessionMessage | Exception:
-    text = line.decode("utf-8", "replace")  # or one wrong byte leaves every call without an answer
-    try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
-    except ValueError as error:
-        return error
 
 
 @asynccontextmanager

@@ -63,7 +63,10 @@ def _forms(secret: str) -> Iterator[str]:
     secret = secret[:LONGEST]
     data = secret.encode("utf-8", "replace")
     for before in range(_GROUP):
-        encoded = _in_base64(data, before)
+        # What data is in base64 behind so many bytes of something else: the characters that say nothing but it.
+        in_base64_encoded = base64.b64encode(bytes(before) + data).decode("ascii")
+        first = -(-before * 8 // 6)
+        encoded = in_base64_encoded[first : (before + len(data)) * 8 // 6]
         yield encoded
         yield encoded.translate(_URL_SAFE)
     yield data.hex()
@@ -71,10 +74,3 @@ def _forms(secret: str) -> Iterator[str]:
     yield quote(secret, safe="")
     yield quote_plus(secret)
     yield json.dumps(secret)[1:-1]
-
-
-def _in_base64(data: bytes, before: int) -> str:
-    """What ``data`` is in base64 behind so many bytes of something else: the characters that say nothing but it."""
-    encoded = base64.b64encode(bytes(before) + data).decode("ascii")
-    first = -(-before * 8 // 6)
-    return encoded[first : (before + len(data)) * 8 // 6]

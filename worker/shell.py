@@ -48,7 +48,14 @@ class Shell:
         With ``args["background"]`` it is started, and left to run.
         """
         if args.get("background"):
-            return self._leave(name, str(args.get("command", "")), key)
+            text = str(args.get("command", ""))
+            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                return Outcome(BACKGROUND.format(pid=self._start(text, key, nowhere)))
+            except OSError as error:
+                return Outcome(f"{name} could not start: {error}", True)
+            finally:
+                os.close(nowhere)
         read, write = os.pipe()
         try:
             command = _Command(self._start(str(args.get("command", "")), key, write))
@@ -60,22 +67,27 @@ class Shell:
         output = _Output(read)
         try:
             try:
-                self._follow(command, output)
+                # Read what it says until it has ended.
+                while not command.ended():
+                    fds = [fd for fd in (command.fd, output.fd) if fd is not None]
+                    until = math.inf if command.fd is not None else time.monotonic() + _ROUND_SECONDS
+                    if output.fd in self._desk.wait(*fds, until=until):
+                        output.take()
             finally:
                 command.kill()
-            self._linger(output)
+            # Read what is still on its way.
+            end = time.monotonic() + _LINGER_SECONDS
+            while output.fd is not None and time.monotonic() < end:
+                if self._desk.wait(output.fd, until=end):
+                    output.take()
         finally:
             os.close(read)
-        return _outcome(command.code or 0, bytes(output.kept))
-
-    def _leave(self, name: str, text: str, key: str) -> Outcome:
-        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            return Outcome(BACKGROUND.format(pid=self._start(text, key, nowhere)))
-        except OSError as error:
-            return Outcome(f"{name} could not start: {error}", True)
-        finally:
-            os.close(nowhere)
+        code = command.code or 0
+        outcome_output = bytes(output.kept)
+        text = outcome_output[:OUTPUT_LIMIT_BYTES].decode("utf-8", "replace")
+        if len(outcome_output) > OUTPUT_LIMIT_BYTES:
+            text += f"\n[... output over {OUTPUT_LIMIT_BYTES} bytes left out ...]"
+        return Outcome(text if code == 0 else f"{text}[exit {code}]", code != 0)
 
     def _start(self, text: str, key: str, output: int) -> int:
         """The pid of a shell that runs ``text``, leader of its own session. Raises OSError.
@@ -95,21 +107,6 @@ class Shell:
         finally:
             os.fchdir(here)
             os.close(here)
-
-    def _follow(self, command: "_Command", output: "_Output") -> None:
-        """Read what it says until it has ended."""
-        while not command.ended():
-            fds = [fd for fd in (command.fd, output.fd) if fd is not None]
-            until = math.inf if command.fd is not None else time.monotonic() + _ROUND_SECONDS
-            if output.fd in self._desk.wait(*fds, until=until):
-                output.take()
-
-    def _linger(self, output: "_Output") -> None:
-        """Read what is still on its way."""
-        end = time.monotonic() + _LINGER_SECONDS
-        while output.fd is not None and time.monotonic() < end:
-            if self._desk.wait(output.fd, until=end):
-                output.take()
 
 
 class _Command:
@@ -151,10 +148,3 @@ class _Output:
         self.kept += chunk[: max(OUTPUT_LIMIT_BYTES + 1 - len(self.kept), 0)]
         if not chunk:
             self.fd = None
-
-
-def _outcome(code: int, output: bytes) -> Outcome:
-    text = output[:OUTPUT_LIMIT_BYTES].decode("utf-8", "replace")
-    if len(output) > OUTPUT_LIMIT_BYTES:
-        text += f"\n[... output over {OUTPUT_LIMIT_BYTES} bytes left out ...]"
-    return Outcome(text if code == 0 else f"{text}[exit {code}]", code != 0)

@@ -119,7 +119,13 @@ class ToolRunners:
         if args is None:
             given = bytes(call.args)[:EXCERPT_BYTES].decode("utf-8", "replace")
             return Outcome(f"{call.name} takes a JSON object that fits its schema, and was given: {given}", True)
-        leave = await self._leave(call.name, args, key)
+        # Whether the call may be run. Raises Failed.
+        leave: Permit | Outcome
+        read_only = self.read_only(call.name)
+        if self.permits is None or read_only is None or not self.permits.wanted(read_only=read_only):
+            leave = Permit(first=False)
+        else:
+            leave = await self.permits.ask(call.name, args, key)
         if isinstance(leave, Outcome):
             return leave
         if key == self.doubtful and not leave.first and self._changes(call.name):
@@ -135,13 +141,6 @@ class ToolRunners:
         """Whether running it again could do something twice: own tools, also one that an earlier attempt had."""
         read_only = self.read_only(name)
         return read_only is False or (name not in self.own and not name.startswith(CONTEXT_FAMILIES))
-
-    async def _leave(self, name: str, args: dict[str, Any], key: str) -> Permit | Outcome:
-        """Whether the call may be run. Raises Failed."""
-        read_only = self.read_only(name)
-        if self.permits is None or read_only is None or not self.permits.wanted(read_only=read_only):
-            return Permit(first=False)
-        return await self.permits.ask(name, args, key)
 
 
 def as_object(args: Json) -> dict[str, Any] | None:

@@ -89,7 +89,13 @@ class Zygote:
         for frame in self._frames.feed(chunk):
             match frame:
                 case Fork():
-                    self._fork(frame, self._descriptors.popleft() if self._descriptors else [])
+                    fork_descriptors = self._descriptors.popleft() if self._descriptors else []
+                    try:
+                        if len(fork_descriptors) == _DESCRIPTORS:
+                            self._fork_keeper(frame, fork_descriptors)
+                    finally:
+                        for fd in fork_descriptors:
+                            os.close(fd)
                 case Retire():
                     self._retired = True
                 case Ping():
@@ -106,28 +112,20 @@ class Zygote:
         if not self._retired:
             self._spare_until = time.monotonic() + GRACE_SECONDS
 
-    def _fork(self, order: Fork, descriptors: list[int]) -> None:
-        try:
-            if len(descriptors) == _DESCRIPTORS:
-                self._fork_keeper(order, descriptors)
-        finally:
-            for fd in descriptors:
-                os.close(fd)
-
     def _fork_keeper(self, order: Fork, descriptors: list[int]) -> None:
         stdin, stdout, stderr, lifeline = descriptors
         try:
             pid = os.fork()
         except OSError as error:
-            _refuse(lifeline, f"{errno_name(error)}: fork")
+            why = f"{errno_name(error)}: fork"
+            with suppress(OSError):
+                os.write(lifeline, encode(Exited(failed=why)))
             return
         if pid:
             self._keepers.add(pid)
             return
-        self._become_keeper(order, lifeline, (stdin, stdout, stderr))
-
-    def _become_keeper(self, order: Fork, lifeline: int, stdio: tuple[int, int, int]) -> None:
-        """Leave the zygote behind. Never returns."""
+        # Leave the zygote behind. Never returns.
+        stdio = (stdin, stdout, stderr)
         code = 70
         try:
             os.setsid()
@@ -141,11 +139,6 @@ class Zygote:
             with suppress(Exception):
                 sys.stderr.flush()
             os._exit(code)
-
-
-def _refuse(lifeline: int, why: str) -> None:
-    with suppress(OSError):
-        os.write(lifeline, encode(Exited(failed=why)))
 
 
 def _work() -> Work:

@@ -82,35 +82,28 @@ def _follow(context: Context, space: str, only: str | None, query: Mapping[str, 
     for event in follower:
         messages: list[Message] = []
         if event == CONNECTED:
-            messages = _history(context, follower, space, query, shown)
+            # The last messages; after a reconnect, all since the last one shown.
+            assert follower.client is not None
+            listing, count, since = (
+                (MESSAGES, context.args.n, {}) if shown is None else (SINCE, 0, {"since": str(shown)})
+            )
+            try:
+                messages = list(
+                    fetch_list(follower.client, _path(space), listing, count, {**query, **since})["messages"]
+                )
+            except Unreachable:
+                messages = []  # the stream breaks too, and the next connect asks again
         elif event.type == "message":
             messages = [json.loads(event.data)["data"]]
         for message in messages:
             if shown is None or message["seq"] > shown:
                 shown = message["seq"]
                 if only is None or concerns(message, only):
-                    _show(context, message)
+                    if context.args.jsonl:
+                        context.out.document(_dump(message))
+                    else:
+                        context.out.lines(decoded_lines(message, context.out.screen))
     return Exit.OK
-
-
-def _history(
-    context: Context, follower: Follower, space: str, query: Mapping[str, str], shown: int | None
-) -> list[Message]:
-    """The last messages; after a reconnect, all since the last one shown."""
-    assert follower.client is not None
-    listing, count, since = (MESSAGES, context.args.n, {}) if shown is None else (SINCE, 0, {"since": str(shown)})
-    try:
-        return list(fetch_list(follower.client, _path(space), listing, count, {**query, **since})["messages"])
-    except Unreachable:
-        return []  # the stream breaks too, and the next connect asks again
-
-
-def _show(context: Context, message: Message) -> None:
-    if context.args.jsonl:
-        context.out.document(_dump(message))
-        return
-
-    context.out.lines(decoded_lines(message, context.out.screen))
 
 
 def _dump(value: object) -> str:

@@ -84,12 +84,18 @@ class Context:
         """As ``kernel``, for callers that can go on without one. Raises Unreachable."""
         endpoint = given_endpoint(self.environ) or recorded_endpoint(self.project)
         if endpoint is None:
-            raise self._missing()
+            reason = reject_reason(self.project)
+            raise (Unverified(reason) if reason else Unreachable(f"no kernel runs for {self.project.root}"))
         proof = prove(endpoint)
         if proof.status == "starting":
             proof.connection.close()
             return self._await_kernel(may_spawn=False)
-        self._compare_versions(proof.version)
+        from protocol.version import VERSION  # noqa: PLC0415  (a constant, beside the connection that needs it)
+
+        if proof.version != VERSION:
+            self.out.note(
+                f"note: the kernel is version {proof.version}, this command {VERSION}; stop and start the kernel"
+            )
         if proof.idle:
             self.out.note(IDLE)
         return self._kept(Client(endpoint, proof.connection))
@@ -127,7 +133,11 @@ class Context:
                 raise Failure("usage", _NOT_TEXT) from error
         if not text.strip():
             raise Failure("usage", "the message is empty")
-        _check_text(text)
+        # Bytes that are no text reach us as lone surrogates. Raises Failure (usage) before anything is started.
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise Failure("usage", _NOT_TEXT) from error
         return text
 
     def workflow(self, named: str) -> str:
@@ -136,26 +146,30 @@ class Context:
         Raises Failure where the file does not exist or lies outside the project.
         """
         if named.startswith(_REMOTE):
-            return _remote(named)
+            from protocol.remote_ref import RemoteRejected, parse_remote  # noqa: PLC0415  (takes urllib: most workflows are here)
+
+            try:
+                return str(parse_remote(named))
+            except RemoteRejected as error:
+                raise Failure("usage", str(error), error.hint) from error
         if os.sep not in named and not named.endswith((".yaml", ".yml")):
             return named
         root = self.project.root
         path = os.path.realpath(os.path.join(self.cwd or root, named))
         if not os.path.isfile(path):
-            raise Failure("not_found", f"{one_line(named)}: no such file", self._workflow_hint(named))
+            name = os.path.splitext(os.path.basename(named))[0]
+            known = os.path.join(self.project.root, ".workflows", f"{name}.yaml")
+            raise Failure(
+                "not_found",
+                f"{one_line(named)}: no such file",
+                f"the project has a workflow of this name: {self.program} run {name}"
+                if os.path.isfile(known)
+                else None,
+            )
         if os.path.commonpath([path, root]) != root:
             hint = "run it from its own project, or give --project"
             raise Failure("usage", f"{named} is outside the project at {root}", hint)
         return os.path.relpath(path, root)
-
-    def _workflow_hint(self, named: str) -> str | None:
-        name = os.path.splitext(os.path.basename(named))[0]
-        known = os.path.join(self.project.root, ".workflows", f"{name}.yaml")
-        return f"the project has a workflow of this name: {self.program} run {name}" if os.path.isfile(known) else None
-
-    def _missing(self) -> Unreachable:
-        reason = reject_reason(self.project)
-        return Unverified(reason) if reason else Unreachable(f"no kernel runs for {self.project.root}")
 
     def why_down(self, error: Unreachable) -> str:
         """What to say of a kernel that is not there, where that is no error."""
@@ -171,27 +185,3 @@ class Context:
     def _kept(self, client: Client) -> Client:
         self._clients.append(client)
         return client
-
-    def _compare_versions(self, running: str) -> None:
-        from protocol.version import VERSION  # noqa: PLC0415  (a constant, beside the connection that needs it)
-
-        if running != VERSION:
-            self.out.note(f"note: the kernel is version {running}, this command {VERSION}; stop and start the kernel")
-
-
-def _remote(named: str) -> str:
-    """``named`` as it is, if it is the name of a remote workflow. Raises Failure (usage) before anything is asked."""
-    from protocol.remote_ref import RemoteRejected, parse_remote  # noqa: PLC0415  (takes urllib: most workflows are here)
-
-    try:
-        return str(parse_remote(named))
-    except RemoteRejected as error:
-        raise Failure("usage", str(error), error.hint) from error
-
-
-def _check_text(text: str) -> None:
-    """Bytes that are no text reach us as lone surrogates. Raises Failure (usage) before anything is started."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise Failure("usage", _NOT_TEXT) from error

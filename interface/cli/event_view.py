@@ -109,7 +109,8 @@ _BAD = _FAILED | {"error", "crash"}
 def event_line(event: events.Event, screen: Screen) -> str:
     """One event on one line."""
     where = " ".join(one_line(part) for part in (event.space, event.agent, event.instruction) if part)
-    facts = _facts(event)
+    names = _SHOWN.get(event.type, tuple(event.data))
+    facts = {facts_name: event.data[facts_name] for facts_name in names if event.data.get(facts_name) not in (None, "")}
     bad = any(str(value) in _BAD for value in facts.values())
     told = " ".join(f"{name}={_value(value)}" for name, value in facts.items())
     line = f"{one_line(event.at)} {one_line(event.type)} {where}".rstrip()
@@ -119,11 +120,6 @@ def event_line(event: events.Event, screen: Screen) -> str:
 def decode(data: str) -> events.Event:
     """The event in a line of a stream."""
     return msgspec.json.decode(data.encode(), type=events.Event)
-
-
-def _facts(event: events.Event) -> dict[str, Any]:
-    names = _SHOWN.get(event.type, tuple(event.data))
-    return {name: event.data[name] for name in names if event.data.get(name) not in (None, "")}
 
 
 def _value(value: object) -> str:

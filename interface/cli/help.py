@@ -63,15 +63,13 @@ def commands_page(program: str = "agent-worker") -> str:
         configure, _ = command.load()
         parser = parser_for(command, program, configure)
         parts += [f"## {command.word}", "", str(parser.description), *_arguments(parser), ""]
-        for word, verb in _verbs(parser).items():
+        # The second words of a command that has some, each with its parser.
+        choices = (action.choices for action in parser._actions)  # noqa: SLF001  (as below)
+        for word, verb in next(
+            (cast("Mapping[str, argparse.ArgumentParser]", one) for one in choices if isinstance(one, Mapping)), {}
+        ).items():
             parts += [f"### {command.word} {word}", "", str(verb.description), *_arguments(verb), ""]
     return "\n".join(parts)
-
-
-def _verbs(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
-    """The second words of a command that has some, each with its parser."""
-    choices = (action.choices for action in parser._actions)  # noqa: SLF001  (as below)
-    return next((cast("Mapping[str, argparse.ArgumentParser]", one) for one in choices if isinstance(one, Mapping)), {})
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Sequence[str]:

@@ -53,7 +53,22 @@ def run(words: Sequence[str], world: Streams) -> int:
             words = ["help", *words[1:]]
         command = BY_WORD.get("version" if words[0] == "--version" else words[0])
         if command is None:
-            return _unknown(words, world)
+            word = words[0]
+            meant = meant_command(word)
+            if word.startswith("-"):
+                later = next((other for other in words if other in BY_WORD), "COMMAND")
+                failure = Failure(
+                    "usage", f"{word[:100]} comes after the command", f"{world.program} {later} {word[:100]}"
+                )
+            else:
+                advice = (
+                    f"did you mean {world.program} {meant}?" if meant else f"{world.program} --help lists the commands"
+                )
+                if world.program == "awk":
+                    advice += " (for an awk program of this one word, call the system's awk by its path)"
+                failure = Failure("usage", f"{world.program} has no command {word[:100]!r}", advice)
+            world.out.error(failure)
+            return Exit.USAGE
         return _command(command, words[1:], world)
     except Interrupted as interrupted:
         return interrupted.exit_code
@@ -82,7 +97,12 @@ def _command(command: Command, words: Sequence[str], world: Streams) -> int:
         return Exit.OK
     except Failure as failure:
         return _failed(failure, world.out, as_json="--json" in own)
-    context = Context(world, args, params, _directory())
+    # Where we are; empty where that directory has been deleted.
+    try:
+        directory = os.getcwd()
+    except FileNotFoundError:
+        directory = ""
+    context = Context(world, args, params, directory)
     try:
         return _run(run_command, context)
     finally:
@@ -123,26 +143,3 @@ def _failed(failure: Failure, out: Output, *, as_json: bool) -> int:
         }
         out.document(json.dumps(document))
     return code
-
-
-def _directory() -> str:
-    """Where we are; empty where that directory has been deleted."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return ""
-
-
-def _unknown(words: Sequence[str], world: Streams) -> int:
-    word = words[0]
-    meant = meant_command(word)
-    if word.startswith("-"):
-        later = next((other for other in words if other in BY_WORD), "COMMAND")
-        failure = Failure("usage", f"{word[:100]} comes after the command", f"{world.program} {later} {word[:100]}")
-    else:
-        advice = f"did you mean {world.program} {meant}?" if meant else f"{world.program} --help lists the commands"
-        if world.program == "awk":
-            advice += " (for an awk program of this one word, call the system's awk by its path)"
-        failure = Failure("usage", f"{world.program} has no command {word[:100]!r}", advice)
-    world.out.error(failure)
-    return Exit.USAGE

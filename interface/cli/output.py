@@ -209,13 +209,22 @@ def _to_nowhere(stream: TextIO) -> None:
 
 def error_lines(failure: Failure, screen: Screen, called: tuple[str, str] = ("error: ", "red")) -> list[str]:
     """The error as people read it; what agents or files contributed is escaped."""
-    what = _without_place(failure)
+    # What is wrong; the kernel puts the first place before it, for those who see one line only.
+    if not failure.places:
+        what = failure.text
+    else:
+        first = failure.places[0]
+        what = failure.text.removeprefix(f"{first.path}:{first.line}:{first.column}").removeprefix(":").lstrip()
     lines = [screen.style(*called) + escape(what)]
     for place in failure.places:
         told = "" if place.message in what else f": {place.message}"
         lines.append(f"  at {escape(_where(place) + told)}")
         if place.source.strip():
-            lines += _caret(place.source, place.column)
+            # The line and a caret below column (from 1). Tabs become one space, so that the caret stays true.
+            source = place.source
+            source = source.rstrip("\n").replace("\t", " ")
+            before = escape(source[: max(place.column - 1, 0)])
+            lines += [f"    {escape(source)}", f"    {' ' * len(before)}^"]
         if place.hint:
             lines.append(f"  hint: {escape(place.hint)}")
     if failure.hint and failure.hint not in {place.hint for place in failure.places}:
@@ -223,23 +232,8 @@ def error_lines(failure: Failure, screen: Screen, called: tuple[str, str] = ("er
     return lines
 
 
-def _without_place(failure: Failure) -> str:
-    """What is wrong; the kernel puts the first place before it, for those who see one line only."""
-    if not failure.places:
-        return failure.text
-    first = failure.places[0]
-    return failure.text.removeprefix(f"{first.path}:{first.line}:{first.column}").removeprefix(":").lstrip()
-
-
 def _where(place: Place) -> str:
     return f"{place.path}:{place.line}:{place.column} {place.where}".rstrip()
-
-
-def _caret(source: str, column: int) -> list[str]:
-    """The line and a caret below ``column`` (from 1). Tabs become one space, so that the caret stays true."""
-    source = source.rstrip("\n").replace("\t", " ")
-    before = escape(source[: max(column - 1, 0)])
-    return [f"    {escape(source)}", f"    {' ' * len(before)}^"]
 
 
 _GAP: Final = "  "

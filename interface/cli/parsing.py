@@ -23,15 +23,14 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises Failure (usage)."""
-        raise Failure("usage", message, f"{self._advice(message)}see {self.prog} --help")
-
-    def _advice(self, message: str) -> str:
-        """What whoever sends a message most likely meant."""
+        # What whoever sends a message most likely meant.
         if not any(action.dest == "message" for action in self._actions):
-            return ""
-        if message.startswith("unrecognized arguments"):
-            return "quote a message of several words; "
-        return "a message that begins with - goes last, after --; " if message.endswith("MESSAGE") else ""
+            advice = ""
+        elif message.startswith("unrecognized arguments"):
+            advice = "quote a message of several words; "
+        else:
+            advice = "a message that begins with - goes last, after --; " if message.endswith("MESSAGE") else ""
+        raise Failure("usage", message, f"{advice}see {self.prog} --help")
 
 
 def parser_for(command: Command, program: str, configure: Configure) -> CommandParser:

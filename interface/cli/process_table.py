@@ -36,9 +36,13 @@ COLUMNS: Final[tuple[Column, ...]] = (
 
 def cells(row: PsRow, now: float) -> tuple[str, ...]:
     """The text of every column for one agent, at a wall time in seconds since 1970."""
+    workspace = row.space is not None and not row.space.startswith("dm:")
+    left = _seconds_between(now, row.until)
+    until = f" {left:.0f}s" if left is not None and left > 0 else ""
+    left = _seconds_between(now, row.last_event_at)
     return (
-        _name(row),
-        _state(row, now),
+        (f"{row.name}@{row.space}" if workspace else row.name),
+        (row.state + until + (f" ({row.reason})" if row.reason else "")),
         str(row.pid or "-"),
         row.backend or "-",
         row.model or "-",
@@ -52,24 +56,8 @@ def cells(row: PsRow, now: float) -> tuple[str, ...]:
         f"{row.usage.input_tokens + row.usage.cache_write_tokens}/{row.usage.output_tokens}",
         "-" if row.usage.cost_usd is None else f"{row.usage.cost_usd:.4f}",
         "-" if row.diff is None else f"+{row.diff.added}/-{row.diff.deleted}",
-        _last(row, now),
+        ("-" if left is None else age(-left)),
     )
-
-
-def _name(row: PsRow) -> str:
-    workspace = row.space is not None and not row.space.startswith("dm:")
-    return f"{row.name}@{row.space}" if workspace else row.name
-
-
-def _state(row: PsRow, now: float) -> str:
-    left = _seconds_between(now, row.until)
-    until = f" {left:.0f}s" if left is not None and left > 0 else ""
-    return row.state + until + (f" ({row.reason})" if row.reason else "")
-
-
-def _last(row: PsRow, now: float) -> str:
-    left = _seconds_between(now, row.last_event_at)
-    return "-" if left is None else age(-left)
 
 
 def size(count: int) -> str:

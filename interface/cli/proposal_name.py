@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from interface.cli.context import Context
@@ -60,16 +60,16 @@ def _space_of(client: Client, name: str) -> str:
     found = [row for row in same if row["state"] == "open"] or same
     spaces = list(dict.fromkeys(str(row["space"]) for row in found))
     if not spaces:
-        raise Failure("not_found", f"there is no proposal {name[:_CUT]!r}", _near(name, rows))
+        known = {str(row["id"]): str(row["space"]) for row in reversed(rows)}
+        import difflib  # noqa: PLC0415  (only a slip needs it)
+
+        close = difflib.get_close_matches(name, known, n=1)
+        raise Failure(
+            "not_found",
+            f"there is no proposal {name[:_CUT]!r}",
+            f"did you mean {full_name(close[0], known[close[0]])}?" if close else "proposal list shows them",
+        )
     if len(spaces) > 1:
         which = ", ".join(full_name(name, space) for space in spaces[:_SHOWN])
         raise Failure("usage", f"{len(spaces)} workflows have a proposal {name[:_CUT]!r}", f"say which: {which}")
     return spaces[0]
-
-
-def _near(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    known = {str(row["id"]): str(row["space"]) for row in reversed(rows)}
-    import difflib  # noqa: PLC0415  (only a slip needs it)
-
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {full_name(close[0], known[close[0]])}?" if close else "proposal list shows them"

@@ -50,10 +50,36 @@ def find_agent(root: str, name: str) -> AgentDir:
         with open_agents(root) as folder:
             text = folder.read(f"{name}{AGENT_SUFFIX}")
     except FileNotFoundError:
-        raise Failure("unknown_agent", f"there is no agent {name!r}: {path} is not there", _known(root, name)) from None
+        from difflib import get_close_matches  # noqa: PLC0415  (10 ms, for mistakes only)
+
+        try:
+            with open_agents(root) as folder:
+                names = [found.removesuffix(AGENT_SUFFIX) for found in folder.names(AGENT_SUFFIX)]
+        except OSError:
+            names = []
+        close = get_close_matches(name, names, n=1)
+        raise Failure(
+            "unknown_agent",
+            f"there is no agent {name!r}: {path} is not there",
+            f"did you mean {close[0]}?" if close else f"agents here: {', '.join(names[:20]) or 'none'}",
+        ) from None
     except OSError as error:
         raise Failure("bad_definition", str(error)) from error
-    return AgentDir(root, name, path, _directory(text, name))
+    # What the file says of context.dir, else the default.
+    try:
+        data = read(text)
+    except NotYaml as error:
+        raise Failure("bad_definition", f"{agent_file(name)} is no YAML: {error}", "mend it: awk validate") from error
+    context = cast("dict[str, object]", data).get("context") if isinstance(data, dict) else None
+    said = cast("dict[str, object]", context).get("dir", default_dir(name)) if isinstance(context, dict) else None
+    if said is None and not isinstance(context, dict):
+        directory = default_dir(name)
+    else:
+        fault = dir_fault(said, name) if isinstance(said, str) else "is not a path"
+        if fault is not None or not isinstance(said, str):
+            raise Failure("bad_definition", f"{agent_file(name)}: {KEY} {str(said)[:200]!r} {fault}")
+        directory = os.path.normpath(said)
+    return AgentDir(root, name, path, directory)
 
 
 def open_agents(root: str, *, make: bool = False) -> Folder:
@@ -125,33 +151,5 @@ def _make(path: str) -> bool:
     return True
 
 
-def _directory(text: str, name: str) -> str:
-    """What the file says of ``context.dir``, else the default."""
-    try:
-        data = read(text)
-    except NotYaml as error:
-        raise Failure("bad_definition", f"{agent_file(name)} is no YAML: {error}", "mend it: awk validate") from error
-    context = cast("dict[str, object]", data).get("context") if isinstance(data, dict) else None
-    said = cast("dict[str, object]", context).get("dir", default_dir(name)) if isinstance(context, dict) else None
-    if said is None and not isinstance(context, dict):
-        return default_dir(name)
-    fault = dir_fault(said, name) if isinstance(said, str) else "is not a path"
-    if fault is not None or not isinstance(said, str):
-        raise Failure("bad_definition", f"{agent_file(name)}: {KEY} {str(said)[:200]!r} {fault}")
-    return os.path.normpath(said)
-
-
 def _is_inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
-
-
-def _known(root: str, name: str) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415  (10 ms, for mistakes only)
-
-    try:
-        with open_agents(root) as folder:
-            names = [found.removesuffix(AGENT_SUFFIX) for found in folder.names(AGENT_SUFFIX)]
-    except OSError:
-        names = []
-    close = get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]}?" if close else f"agents here: {', '.join(names[:20]) or 'none'}"

@@ -23,7 +23,16 @@ def read_notes(place: AgentDir) -> Notes:
     """The notes of the agent. Raises Failure (bad_definition)."""
     try:
         with open_context(place) as context, context.folder(NOTES) as folder:
-            return _read(folder)
+            notes: list[Note] = []
+            skipped: list[str] = []
+            for file in sorted(folder.names(NOTES_SUFFIX), key=order):
+                try:
+                    notes.append(note(file, folder.read(file)))
+                except Unusable as error:
+                    skipped.append(str(error))
+                except NoteRejected as error:
+                    skipped.append(f"{folder.shown}/{file} {error}")
+            return Notes(tuple(notes), tuple(skipped))
     except FileNotFoundError:
         return Notes((), ())
     except OSError as error:
@@ -53,16 +62,3 @@ def _create(folder: Folder, name: str, body: str) -> str:
             continue
         return free
     raise Unusable(f"{folder.shown}/{name} and {_TRIES} more are there already")
-
-
-def _read(folder: Folder) -> Notes:
-    notes: list[Note] = []
-    skipped: list[str] = []
-    for file in sorted(folder.names(NOTES_SUFFIX), key=order):
-        try:
-            notes.append(note(file, folder.read(file)))
-        except Unusable as error:
-            skipped.append(str(error))
-        except NoteRejected as error:
-            skipped.append(f"{folder.shown}/{file} {error}")
-    return Notes(tuple(notes), tuple(skipped))

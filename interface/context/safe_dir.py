@@ -83,9 +83,6 @@ class Folder:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise Unusable(f"{self.shown}/{name} is not a regular file")
             data = file.read(LIMIT_BYTES + 1)
-        return self._text(name, data)
-
-    def _text(self, name: str, data: bytes) -> str:
         if len(data) > LIMIT_BYTES:
             raise Unusable(f"{self.shown}/{name} is larger than {LIMIT_BYTES // 1024} KiB")
         try:
@@ -116,7 +113,10 @@ class Folder:
         descriptor = os.open(temporary, flags, 0o666, dir_fd=self._descriptor)
         try:
             with open(descriptor, "wb") as file:
-                self._keep_mode(name, descriptor)
+                with suppress(FileNotFoundError):
+                    found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+                    if stat.S_ISREG(found.st_mode):
+                        os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
                 file.write(text.encode())
                 file.flush()
                 os.fsync(descriptor)
@@ -125,9 +125,3 @@ class Folder:
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=self._descriptor)
-
-    def _keep_mode(self, name: str, descriptor: int) -> None:
-        with suppress(FileNotFoundError):
-            found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
-            if stat.S_ISREG(found.st_mode):
-                os.fchmod(descriptor, stat.S_IMODE(found.st_mode))

@@ -44,7 +44,12 @@ def move_away(place: AgentDir, wall_seconds: float) -> Trashed:
         file = f"{folder}/{place.name}{AGENT_SUFFIX}"
         os.rename(os.path.join(place.root, place.file), os.path.join(place.root, file))
         if ours:
-            _move_context(place, directory, folder, file)
+            try:
+                os.rename(os.path.realpath(directory), os.path.join(place.root, folder, place.name))
+            except OSError:
+                os.rename(os.path.join(place.root, file), os.path.join(place.root, place.file))
+                os.rmdir(os.path.join(place.root, folder))
+                raise
     except OSError as error:
         raise Failure("failed", f"{place.name} cannot be moved to the trash: {error.strerror or error}") from error
     return Trashed(place, folder, ours, place.directory if not ours and os.path.lexists(directory) else None)
@@ -64,15 +69,6 @@ def remove_conversations(trashed: Trashed) -> None:
     shutil.rmtree(
         os.path.join(trashed.place.root, trashed.folder, trashed.place.name, CONVERSATIONS), ignore_errors=True
     )
-
-
-def _move_context(place: AgentDir, directory: str, folder: str, file: str) -> None:
-    try:
-        os.rename(os.path.realpath(directory), os.path.join(place.root, folder, place.name))
-    except OSError:
-        os.rename(os.path.join(place.root, file), os.path.join(place.root, place.file))
-        os.rmdir(os.path.join(place.root, folder))
-        raise
 
 
 def _new_folder(place: AgentDir, wall_seconds: float) -> str:

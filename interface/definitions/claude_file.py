@@ -39,14 +39,34 @@ class Translated(NamedTuple):
 
 def translate(path: str, name: str) -> Translated:
     """The agent in the file at ``path``, to be called ``name``. Raises Failure."""
-    front, body = _split(_text(path), path)
+    text = _text(path)
+    match = _FRONT.match(text)
+    if match is None:
+        raise Failure("usage", f"{path} has no front matter between lines of ---", "it is no agent file of Claude Code")
+    try:
+        front = read(match["front"])
+    except NotYaml:
+        front = None
+    found = cast("dict[str, object]", front) if isinstance(front, dict) else _by_lines(match["front"])
+    front, body = found, match["body"].replace("\r\n", "\n")
     if not body.strip():
         raise Failure("usage", f"{path} has no system prompt: nothing stands below its front matter")
     keys: dict[str, Value] = {"prompt": {"system": body.strip("\n") + "\n"}}
     lost = [f"{key}: {_shown(value)} has no counterpart yet" for key, value in front.items() if key not in _TAKEN]
     if _HOME in os.path.abspath(path).split(os.sep):
         keys["backend"] = "claude"
-    lost += _take_tools(keys, front.get("tools"))
+    # Set the tools that have a counterpart. Returns what is said of the others, of which Bash(git:*) is one.
+    given = front.get("tools")
+    asked = [word for word in re.split(r",\s*(?![^(]*\))", _shown(given)) if word]
+    ours = list(dict.fromkeys(_TOOLS[word] for word in asked if word in _TOOLS))
+    if ours:
+        keys["tools"] = ours
+    take_tools_lost = [f"tools: {word} has no counterpart" for word in asked if word not in _TOOLS]
+    if "files" in ours and not _CHANGING.intersection(asked):
+        take_tools_lost.append(
+            "tools: that it only reads; files brings edit and write too, which approval: deny refuses"
+        )
+    lost += take_tools_lost
     description = _shown(front.get("description"))
     if description:
         keys["soul"] = {"description": description}
@@ -60,30 +80,6 @@ def translate(path: str, name: str) -> Translated:
     if _shown(front.get("name")) not in {"", name}:
         lost.append(f"name: {_shown(front.get('name'))} is called {name} here")
     return Translated(keys, tuple(lost))
-
-
-def _take_tools(keys: dict[str, Value], given: object) -> list[str]:
-    """Set the tools that have a counterpart. Returns what is said of the others, of which ``Bash(git:*)`` is one."""
-    asked = [word for word in re.split(r",\s*(?![^(]*\))", _shown(given)) if word]
-    ours = list(dict.fromkeys(_TOOLS[word] for word in asked if word in _TOOLS))
-    if ours:
-        keys["tools"] = ours
-    lost = [f"tools: {word} has no counterpart" for word in asked if word not in _TOOLS]
-    if "files" in ours and not _CHANGING.intersection(asked):
-        lost.append("tools: that it only reads; files brings edit and write too, which approval: deny refuses")
-    return lost
-
-
-def _split(text: str, path: str) -> tuple[dict[str, object], str]:
-    match = _FRONT.match(text)
-    if match is None:
-        raise Failure("usage", f"{path} has no front matter between lines of ---", "it is no agent file of Claude Code")
-    try:
-        front = read(match["front"])
-    except NotYaml:
-        front = None
-    found = cast("dict[str, object]", front) if isinstance(front, dict) else _by_lines(match["front"])
-    return found, match["body"].replace("\r\n", "\n")
 
 
 def _by_lines(front: str) -> dict[str, object]:

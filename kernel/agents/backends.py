@@ -43,7 +43,13 @@ def command_of(definition: AgentDefinition, root: Path, path: str) -> tuple[str,
     A command with a slash is relative to the project at ``root``. Raises CauseError(spawn_permanent).
     """
     if definition.backend == EXEC:
-        return _own_command(definition, root, path)
+        program, *arguments = definition.command or ("",)
+        found = shutil.which(str(root / program) if os.sep in program else program, path=path)
+        if found is None:
+            where = f"in {root}" if os.sep in program else f"on the PATH of workers ({path})"
+            text = f"the command of {definition.name} cannot be run: no executable {program!r} {where}"
+            raise CauseError("spawn_permanent", text)
+        return (found, *arguments)
     spec = BACKENDS[definition.backend]
     if not spec.binaries:
         return ()
@@ -78,16 +84,6 @@ def _files(definition: AgentDefinition, start: Start) -> Iterator[tuple[str, Pat
         yield from ((word, Path(start.cwd, word)) for word in (server.command or "", *server.args))
 
 
-def _own_command(definition: AgentDefinition, root: Path, path: str) -> tuple[str, ...]:
-    program, *arguments = definition.command or ("",)
-    found = shutil.which(str(root / program) if os.sep in program else program, path=path)
-    if found is None:
-        where = f"in {root}" if os.sep in program else f"on the PATH of workers ({path})"
-        text = f"the command of {definition.name} cannot be run: no executable {program!r} {where}"
-        raise CauseError("spawn_permanent", text)
-    return (found, *arguments)
-
-
 _VERSION: Final = re.compile(r"\d+(?:\.\d+)+(?:[-+][\w.+-]*\w)?")
 _VERSION_FLAG: Final = "--version"
 _HELP_FLAG: Final = "--help"
@@ -116,35 +112,34 @@ async def survey(env: Mapping[str, str], ask: Ask) -> tuple[BackendRow, ...]:
     rows = {name: _row(spec) for name, spec in BACKENDS.items()}
 
     async def look(spec: BackendSpec) -> None:
-        rows[spec.name] = await _installed(spec, env, ask)
+        row = _row(spec)
+        path = find_program(spec, env["PATH"])
+        if path is None:
+            rows[spec.name] = msgspec.structs.replace(row, available=False, missing=absence(spec, env["PATH"]))
+        else:
+            said = await ask(path, _VERSION_FLAG, env)
+            if said.fault is not None:
+                missing = f"{path} {_VERSION_FLAG} fails: {said.fault}"
+            elif spec.says and spec.says not in (await ask(path, _HELP_FLAG, env)).text:
+                missing = f"{path} is not {spec.title}'s: its {_HELP_FLAG} does not say so; get it: {spec.install}"
+            else:
+                missing = None
+            available = missing is None
+            # The number in what a program prints of its version; else the beginning of that.
+            found = _VERSION.search(said.text)
+            rows[spec.name] = msgspec.structs.replace(
+                row,
+                path=path,
+                version=found[0] if found else said.text[:40] or None,
+                available=available,
+                missing=missing,
+            )
 
     async with trio.open_nursery() as nursery:
         for spec in BACKENDS.values():
             if spec.binaries:
                 nursery.start_soon(look, spec)
     return tuple(rows.values())
-
-
-async def _installed(spec: BackendSpec, env: Mapping[str, str], ask: Ask) -> BackendRow:
-    row = _row(spec)
-    path = find_program(spec, env["PATH"])
-    if path is None:
-        return msgspec.structs.replace(row, available=False, missing=absence(spec, env["PATH"]))
-    said = await ask(path, _VERSION_FLAG, env)
-    if said.fault is not None:
-        missing = f"{path} {_VERSION_FLAG} fails: {said.fault}"
-    elif spec.says and spec.says not in (await ask(path, _HELP_FLAG, env)).text:
-        missing = f"{path} is not {spec.title}'s: its {_HELP_FLAG} does not say so; get it: {spec.install}"
-    else:
-        missing = None
-    available = missing is None
-    return msgspec.structs.replace(row, path=path, version=_version(said.text), available=available, missing=missing)
-
-
-def _version(text: str) -> str | None:
-    """The number in what a program prints of its version; else the beginning of that."""
-    found = _VERSION.search(text)
-    return found[0] if found else text[:40] or None
 
 
 def _row(spec: BackendSpec) -> BackendRow:

@@ -109,7 +109,11 @@ class Catalog:
         if name in self._project[1].broken:
             raise BadDefinition(self._project[1].broken[name])
         path = self._path(name, project)
-        self._check_single(name, path)
+        # Raise BadDefinition where the project file defines name, and a file of its name does too (CF09).
+        own = f"{AGENTS}/{name}{SUFFIX}"
+        if path != own and os.path.lexists(self.root / own):
+            message = f"{name} is defined twice: in {path} and in {own}"
+            raise self._bad_entry(name, message, "keep one of them, or take another name")
         inline = project.agents.get(name)
         if isinstance(inline, AgentDefinition):
             self.system_text(inline, path)
@@ -208,7 +212,13 @@ class Catalog:
         for stem in sorted({*self._stems(), *project.agents} - broken.keys()):
             try:
                 check_name(stem)
-                loaded.append(_alone(self.agent(stem, project), contexts))
+                one = self.agent(stem, project)
+                own = context_dir(one.definition)
+                other = contexts.setdefault(own, one.definition.name)
+                if other != one.definition.name:
+                    message = f"{own[:200]!r} is the context of {other} too"
+                    raise fail(one.path, message, "give each its own", where="context.dir")
+                loaded.append(one)
             except NameRejected as error:
                 path = f"{AGENTS}/{stem}{SUFFIX}"
                 broken[stem] = fail(path, str(error), "rename the file").errors
@@ -240,13 +250,6 @@ class Catalog:
     def _project_file(self) -> str:
         return PROJECT_FILES[0] if self._project[0] is None else self._project[0].name
 
-    def _check_single(self, name: str, path: str) -> None:
-        """Raise BadDefinition where the project file defines ``name``, and a file of its name does too (CF09)."""
-        own = f"{AGENTS}/{name}{SUFFIX}"
-        if path != own and os.path.lexists(self.root / own):
-            message = f"{name} is defined twice: in {path} and in {own}"
-            raise self._bad_entry(name, message, "keep one of them, or take another name")
-
     def _bad_entry(self, name: str, message: str, hint: str) -> BadDefinition:
         """What is wrong with an agent of the project file, where that declares it."""
         file = self._project[0]
@@ -273,19 +276,6 @@ def context_dir(definition: AgentDefinition) -> str:
     return os.path.normpath(definition.context.dir or default_dir(definition.name))
 
 
-def _alone(one: LoadedAgent, contexts: dict[str, str]) -> LoadedAgent:
-    """``one``, whose context is no other's: two agents would write over each other (CF12). Raises BadDefinition.
-
-    ``contexts`` are those so far, each with the agent whose it is.
-    """
-    own = context_dir(one.definition)
-    other = contexts.setdefault(own, one.definition.name)
-    if other != one.definition.name:
-        message = f"{own[:200]!r} is the context of {other} too"
-        raise fail(one.path, message, "give each its own", where="context.dir")
-    return one
-
-
 def _is_name(text: str) -> bool:
     try:
         check_name(text)
@@ -299,7 +289,11 @@ _SHOWN: Final = "request"
 
 def agent_from_request(request: AgentRequest, name: str, project: ProjectDefinition) -> AgentDefinition:
     """The definition that ``request`` asks for, under ``name``. Raises BadDefinition."""
-    if request.system is None and request.mock is None and not _is_mock(request):
+    if (
+        request.system is None
+        and request.mock is None
+        and not (request.backend == MOCK or request.model.startswith(f"{MOCK}/"))
+    ):
         raise fail(_SHOWN, "is missing", "give one: new -s TEXT, or system in the request", where="prompt")
     keys: dict[str, Any] = {"model": request.model}
     keys |= {
@@ -319,8 +313,3 @@ def agent_from_request(request: AgentRequest, name: str, project: ProjectDefinit
     problems.check()
     assert definition is not None
     return definition
-
-
-def _is_mock(request: AgentRequest) -> bool:
-    """Whether it plays a script, and needs no prompt."""
-    return request.backend == MOCK or request.model.startswith(f"{MOCK}/")

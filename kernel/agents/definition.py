@@ -95,7 +95,13 @@ def convert_agent(
     node: Node, named: NameSource, converter: Converter, problems: Diagnostics, where: str = ""
 ) -> AgentDefinition | None:
     """The agent that ``node`` describes; None where it was wrong (``problems`` says why). Not yet checked."""
-    own, rest = _without_name(node)
+    if not isinstance(node, MapNode) or node.get("name") is None:
+        own, rest = None, node
+    else:
+        own, rest = (
+            node.get("name"),
+            MapNode(tuple(pair for pair in node.entries if pair[0].text != "name"), node.place),
+        )
     if own is not None and (not isinstance(own, ScalarNode) or own.text != named.name):
         said = repr(own.text[:60]) if isinstance(own, ScalarNode) else "no name"
         hint = f"write name: {named.name}, or leave it out"
@@ -135,7 +141,12 @@ class _Check:
 
     def model(self, project: ProjectDefinition) -> None:
         if not calls_models(self._agent):
-            self._unused_model()
+            # A model that nobody is asked for is a name all the same: it is shown, and handed on.
+            model = self._agent.model
+            try:
+                check_model_name(model, model.partition("/")[2] or model or MOCK)
+            except ModelRejected as error:
+                self._bad("model", error.message, error.hint)
             return
         if not self._agent.model:
             self._bad("model", "is missing", "add model: provider/name (backend mock needs none)")
@@ -143,7 +154,17 @@ class _Check:
         try:
             found = route(self._agent, project)
         except ModelRejected as error:
-            key = "provider" if "provider" in self._keys() and "is not a model" not in error.message else "model"
+            key = (
+                "provider"
+                if "provider"
+                in (
+                    frozenset(key.text for key, _ in self._node.entries)
+                    if isinstance(self._node, MapNode)
+                    else frozenset()
+                )
+                and "is not a model" not in error.message
+                else "model"
+            )
             self._bad(key, error.message, error.hint)
             return
         try:
@@ -153,14 +174,6 @@ class _Check:
             return
         for one in untaken(self._agent, found):
             self._bad(one.key, one.message, one.hint)
-
-    def _unused_model(self) -> None:
-        """A model that nobody is asked for is a name all the same: it is shown, and handed on."""
-        model = self._agent.model
-        try:
-            check_model_name(model, model.partition("/")[2] or model or MOCK)
-        except ModelRejected as error:
-            self._bad("model", error.message, error.hint)
 
     def prompt(self) -> None:
         prompt = self._agent.prompt
@@ -217,9 +230,6 @@ class _Check:
             for fault in faults(self._agent.schedule):
                 self._bad(f"schedule.{fault.key}", fault.message, fault.hint)
 
-    def _keys(self) -> frozenset[str]:
-        return frozenset(key.text for key, _ in self._node.entries) if isinstance(self._node, MapNode) else frozenset()
-
     def _bad(self, key: str, message: str, hint: str | None, suffix: str = "") -> None:
         self._problems.add(place_at(self._node, key), _join(self._where, key) + suffix, message, hint)
 
@@ -238,12 +248,6 @@ def place_at(node: Node, path: str) -> Location:
 
 def _get(node: Node | None, key: str) -> Node | None:
     return node.get(key) if isinstance(node, MapNode) else None
-
-
-def _without_name(node: Node) -> tuple[Node | None, Node]:
-    if not isinstance(node, MapNode) or node.get("name") is None:
-        return None, node
-    return node.get("name"), MapNode(tuple(pair for pair in node.entries if pair[0].text != "name"), node.place)
 
 
 def _join(where: str, key: str) -> str:

@@ -115,12 +115,6 @@ def filled(servers: Servers, environ: Mapping[str, str]) -> dict[str, McpServer]
     }
 
 
-def _variables(server: McpServer) -> frozenset[str]:
-    """Names of the user's variables that it gets."""
-    values = (*server.env.values(), *server.headers.values())
-    return frozenset(match[1] for value in values for match in _VARIABLE.finditer(value))
-
-
 def _fill(value: str, environ: Mapping[str, str], where: str) -> str:
     def of(match: re.Match[str]) -> str:
         held = environ.get(match[1]) or match[2]
@@ -199,7 +193,11 @@ def _value_faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
             yield key, "cannot hold a variable: everybody could read it there", "use env: or headers:"
         if any("\0" in value for value in values):
             yield key, "holds a NUL character", None
-    for name in sorted(_variables(server)):
+    # Names of the user's variables that it gets.
+    variables_values = (*server.env.values(), *server.headers.values())
+    for name in sorted(
+        frozenset(match[1] for variables_value in variables_values for match in _VARIABLE.finditer(variables_value))
+    ):
         if name.startswith(_OURS):
             yield ("env" if server.env else "headers"), f"${name} is the kernel's own, and is not handed on", None
     for name in server.headers:

@@ -20,7 +20,14 @@ _KNOWN_VARIABLE: Final = re.compile(r"message\.text|match\.([A-Za-z_]\w*|[0-9]{1
 
 def full_rules(node: Node) -> Node:
     """A list of actions as one rule that always plays; a list of rules as it is."""
-    if not isinstance(node, ListNode) or not node.items or any(_is_rule(item) for item in node.items):
+    if (
+        not isinstance(node, ListNode)
+        or not node.items
+        or any(
+            (isinstance(item, MapNode) and any(key.text in _RULE_KEYS for key, _ in item.entries))
+            for item in node.items
+        )
+    ):
         return node
     return ListNode((MapNode(((_word("do", node.place), node),), node.place),), node.place)
 
@@ -75,35 +82,32 @@ class _Check:
         if action.background is not None and action.shell is None:
             self._bad(".background", "background goes with shell")
         if action.exit is not None:
-            self._exit(action.exit)
+            ending = action.exit
+            if (ending.signal is None) == (ending.code is None):
+                self._bad(".exit", "needs exactly one of signal and code")
+            if ending.signal is not None and ending.signal.removeprefix("SIG") not in _SIGNALS:
+                self._bad(".exit", f"{ending.signal[:40]} is not a signal", "for example KILL or TERM")
         if action.error is not None and action.error.http_status is None and action.error.code is None:
             self._bad(".error", "needs http_status or code")
         self._variables(self._node)
 
-    def _exit(self, ending: MockExit) -> None:
-        if (ending.signal is None) == (ending.code is None):
-            self._bad(".exit", "needs exactly one of signal and code")
-        if ending.signal is not None and ending.signal.removeprefix("SIG") not in _SIGNALS:
-            self._bad(".exit", f"{ending.signal[:40]} is not a signal", "for example KILL or TERM")
-
     def _variables(self, node: Node) -> None:
         if isinstance(node, ScalarNode):
             for match in _VARIABLE.finditer(node.text):
-                self._variable(match[1].strip(), match[0], node.place)
+                name = match[1].strip()
+                written = match[0]
+                place = self._problems.find(written, node.place)
+                known = _KNOWN_VARIABLE.fullmatch(name)
+                if known is None:
+                    hint = "a mock script knows message.text, match.1 and match.name"
+                    self._problems.add(place, self._where, f"unknown variable {name[:60]!r}", hint)
+                elif known[1] is not None and not self._has_group(known[1]):
+                    hint = "write a group ( ) in when" if self._rule.when else "add when: with a group ( )"
+                    self._problems.add(place, self._where, f"when has no group for {name}", hint)
         else:
             children = node.items if isinstance(node, ListNode) else [value for _, value in node.entries]
             for child in children:
                 self._variables(child)
-
-    def _variable(self, name: str, written: str, after: Location) -> None:
-        place = self._problems.find(written, after)
-        known = _KNOWN_VARIABLE.fullmatch(name)
-        if known is None:
-            hint = "a mock script knows message.text, match.1 and match.name"
-            self._problems.add(place, self._where, f"unknown variable {name[:60]!r}", hint)
-        elif known[1] is not None and not self._has_group(known[1]):
-            hint = "write a group ( ) in when" if self._rule.when else "add when: with a group ( )"
-            self._problems.add(place, self._where, f"when has no group for {name}", hint)
 
     def _has_group(self, name: str) -> bool:
         if self._rule.when is None:
@@ -131,10 +135,6 @@ def _compile(rule: Rule, node: Node, where: str, problems: Diagnostics) -> re.Pa
     except (re.error, RecursionError, OverflowError) as error:
         problems.add(place, where, f"not a regular expression: {error}", "put it in single quotes, so that \\ stays")
         return None
-
-
-def _is_rule(item: Node) -> bool:
-    return isinstance(item, MapNode) and any(key.text in _RULE_KEYS for key, _ in item.entries)
 
 
 def _item(node: Node | None, index: int) -> Node:

@@ -28,19 +28,16 @@ def _needs(definition: AgentDefinition, project: ProjectDefinition) -> Iterator[
         return
     if definition.backend == EXEC:
         return
-    dialect = _dialect(definition, project)
+    if definition.backend == MOCK or not definition.model:
+        dialect = MOCK
+    else:
+        try:
+            dialect = route(definition, project).dialect
+        except ModelRejected:
+            dialect = MOCK
     if dialect in SDKS:
         yield dialect
     if definition.tools or definition.skills:
         yield TOOLS
     if definition.mcp_servers:
         yield SERVERS
-
-
-def _dialect(definition: AgentDefinition, project: ProjectDefinition) -> str:
-    if definition.backend == MOCK or not definition.model:
-        return MOCK
-    try:
-        return route(definition, project).dialect
-    except ModelRejected:
-        return MOCK

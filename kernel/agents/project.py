@@ -172,7 +172,17 @@ def parse_project(file: ProjectFile) -> Parsed:
     if definition is not None and isinstance(node, MapNode) and isinstance(rest, MapNode):
         _check_providers(definition, rest, problems)
         _check_workflows(definition, rest, problems)
-        _check_limits(definition, rest, problems)
+        # A limit for a provider that nobody can mean would hold nothing back.
+        limits = rest.get("limits")
+        entries = limits.get("per_provider") if isinstance(limits, MapNode) else None
+        if not isinstance(entries, MapNode):
+            pass
+        else:
+            known = {*PROVIDERS, *definition.providers}
+            for key, _ in entries.entries:
+                if key.text not in known:
+                    where = f"limits.per_provider.{key.text[:60]}"
+                    problems.add(key.place, where, f"unknown provider {key.text[:60]!r}", suggest(key.text, known))
         _check_workspace(definition, rest, problems)
         check_tools(definition, rest, problems)
         parsed = with_agents(definition, node.get("agents"), problems)
@@ -233,16 +243,3 @@ def check_tools(definition: ProjectDefinition, node: MapNode, problems: Diagnost
     for name, tool in definition.tools.items():
         for fault in tool_faults(name, tool):
             problems.add(place_at(node, fault.key), fault.key, fault.message, fault.hint)
-
-
-def _check_limits(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
-    """A limit for a provider that nobody can mean would hold nothing back."""
-    limits = node.get("limits")
-    entries = limits.get("per_provider") if isinstance(limits, MapNode) else None
-    if not isinstance(entries, MapNode):
-        return
-    known = {*PROVIDERS, *definition.providers}
-    for key, _ in entries.entries:
-        if key.text not in known:
-            where = f"limits.per_provider.{key.text[:60]}"
-            problems.add(key.place, where, f"unknown provider {key.text[:60]!r}", suggest(key.text, known))

@@ -73,9 +73,43 @@ def assemble(
 
     Of the thread, the last ``context.thin_thread`` count. Turns of the user that end the thread open the message.
     """
-    sections = _sections(definition, system_text, scene)
-    recent = _recent(thread, definition.context.thin_thread)
-    groups = _groups(recent, scene.name)
+    # Titles and texts of the system prompt, in their order; empty ones left out.
+    append = definition.prompt.append
+    every = (
+        ("system", system_text.strip()),
+        ("soul", _soul(definition.soul)),
+        ("append", f"# In this workflow\n\n{append.strip()}" if append and append.strip() else ""),
+        (
+            "workspace",
+            ""
+            if is_personal(scene.space)
+            else (
+                f"# Where you are\n\n"
+                f"You are @{scene.name} in the workflow {scene.space}. Nobody else there hears you, and you hear nobody: "
+                "do\n"
+                "your part alone. Your final answer goes to the user.\n\n"
+                f"{_DATA}"
+            )
+            if scene.alone
+            else _workspace(scene),
+        ),
+        ("verdict", _verdict(scene.verdict, scene.electors)),
+        ("answer", _answer(scene.answer_schema)),
+    )
+    sections = [(sections_title, sections_text) for sections_title, sections_text in every if sections_text]
+    recent = (
+        tuple(said for said in thread if said.text.strip())[-definition.context.thin_thread :]
+        if definition.context.thin_thread
+        else ()
+    )
+    # Alternating groups that begin with the user's: a model's thread may not begin with its own words.
+    groups: list[tuple[Role, list[Message]]] = []
+    for said in recent:
+        groups_role: Role = "assistant" if said.sender == scene.name else "user"
+        if not groups or groups[-1][0] != groups_role:
+            groups.append((groups_role, []))
+        groups[-1][1].append(said)
+    groups = groups[1:] if groups and groups[0][0] == "assistant" else groups
     unanswered = groups.pop()[1] if groups and groups[-1][0] == "user" else ()
     manifest = (
         *(f"{title}: {len(text)} characters" for title, text in sections),
@@ -88,20 +122,6 @@ def assemble(
         message=_message(unanswered, (message, *joined), scene),
         manifest=manifest,
     )
-
-
-def _sections(definition: AgentDefinition, system_text: str, scene: PromptContext) -> list[tuple[str, str]]:
-    """Titles and texts of the system prompt, in their order; empty ones left out."""
-    append = definition.prompt.append
-    every = (
-        ("system", system_text.strip()),
-        ("soul", _soul(definition.soul)),
-        ("append", f"# In this workflow\n\n{append.strip()}" if append and append.strip() else ""),
-        ("workspace", "" if is_personal(scene.space) else _alone(scene) if scene.alone else _workspace(scene)),
-        ("verdict", _verdict(scene.verdict, scene.electors)),
-        ("answer", _answer(scene.answer_schema)),
-    )
-    return [(title, text) for title, text in every if text]
 
 
 def _soul(soul: dict[str, Any]) -> str:
@@ -142,15 +162,6 @@ _DATA: Final = (
 )
 
 
-def _alone(scene: PromptContext) -> str:
-    return (
-        f"# Where you are\n\n"
-        f"You are @{scene.name} in the workflow {scene.space}. Nobody else there hears you, and you hear nobody: do\n"
-        "your part alone. Your final answer goes to the user.\n\n"
-        f"{_DATA}"
-    )
-
-
 def _verdict(name: str, electors: tuple[str, ...]) -> str:
     if not name:
         return ""
@@ -176,21 +187,6 @@ def _answer(schema: str) -> str:
         "The answer that ends this workflow has to be one JSON value and nothing else, and fit this JSON Schema:\n\n"
         f"```json\n{schema}\n```"
     )
-
-
-def _recent(thread: Sequence[Message], count: int) -> tuple[Message, ...]:
-    return tuple(said for said in thread if said.text.strip())[-count:] if count else ()
-
-
-def _groups(recent: Sequence[Message], name: str) -> list[tuple[Role, list[Message]]]:
-    """Alternating groups that begin with the user's: a model's thread may not begin with its own words."""
-    groups: list[tuple[Role, list[Message]]] = []
-    for said in recent:
-        role: Role = "assistant" if said.sender == name else "user"
-        if not groups or groups[-1][0] != role:
-            groups.append((role, []))
-        groups[-1][1].append(said)
-    return groups[1:] if groups and groups[0][0] == "assistant" else groups
 
 
 def _turn_text(role: Role, group: Sequence[Message], scene: PromptContext) -> str:
@@ -242,17 +238,6 @@ You began this work under another setup; what was said then cannot be shown agai
 
 def prior_work(entries: Sequence[Entry]) -> str:
     """The account of ``entries``; a note that ends them is what is asked now. Empty where nothing was done."""
-    lines = _lines(entries)
-    if not lines:
-        return ""
-    left_out = len(lines) - LINES
-    kept = [f"({left_out} earlier lines are left out)", *lines[-LINES:]] if left_out > 0 else lines
-    told = quoted("\n".join(kept))
-    asked = f"\n\nAnd now, for you:\n\n{quoted(entries[-1].text)}" if entries[-1].kind == "note" else ""
-    return f"{_OPENING}\n{told}{asked}"
-
-
-def _lines(entries: Sequence[Entry]) -> list[str]:
     lines: list[str] = []
     pending: list[ToolCall] = []
     for entry in entries:
@@ -262,20 +247,27 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
                 pending = list(entry.calls)
                 lines += [f"you said: {_short(entry.text)}"] if entry.text.strip() else []
             case "tool":
-                call = _taken(pending, entry)
+                # The call that result belongs to: by its id where a program ran several at once, else the first.
+                call: ToolCall
+                if not pending:
+                    call = ToolCall(id="", name=entry.name or "?")
+                else:
+                    call = pending.pop(
+                        next((n for n, taken_call in enumerate(pending) if taken_call.id == entry.call_id), 0)
+                    )
                 lines.append(f"{_named(call)}: {'failed' if entry.is_error else 'ok'}: {_short(entry.text)}")
             case "note":
                 lines.append(f"you were told: {_short(entry.text)}")
             case "session":
                 pass
-    return [*lines, *map(_unknown, pending)]
-
-
-def _taken(pending: list[ToolCall], result: Entry) -> ToolCall:
-    """The call that ``result`` belongs to: by its id where a program ran several at once, else the first."""
-    if not pending:
-        return ToolCall(id="", name=result.name or "?")
-    return pending.pop(next((n for n, call in enumerate(pending) if call.id == result.call_id), 0))
+    lines = [*lines, *map(_unknown, pending)]
+    if not lines:
+        return ""
+    left_out = len(lines) - LINES
+    kept = [f"({left_out} earlier lines are left out)", *lines[-LINES:]] if left_out > 0 else lines
+    told = quoted("\n".join(kept))
+    asked = f"\n\nAnd now, for you:\n\n{quoted(entries[-1].text)}" if entries[-1].kind == "note" else ""
+    return f"{_OPENING}\n{told}{asked}"
 
 
 def _unknown(call: ToolCall) -> str:

@@ -135,7 +135,17 @@ def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
     prefix, model = split_model(definition.model)
     if prefix == MOCK:
         return Route(MOCK, MOCK, model, None, None, (), "chat", foreign=False)
-    own = _own_endpoint(definition, prefix, project)
+    # The endpoint that is meant: the agent's own, the project's, or an empty one that names a preset.
+    own: Endpoint
+    if isinstance(definition.provider, Endpoint):
+        endpoint = definition.provider
+        _dialect_of(prefix, endpoint, project)
+        own = endpoint if endpoint.base_url is not None else _merged(endpoint, _known(endpoint.name, project))
+    else:
+        name = definition.provider or prefix
+        endpoint = _known(name, project)
+        _dialect_of(prefix, endpoint, project)
+        own = endpoint
     preset = PROVIDERS.get(own.name)
     dialect = own.dialect or (preset.dialect if preset and own.base_url is None else _dialect_of(prefix, own, project))
     if own.base_url is not None or preset is None:
@@ -212,18 +222,6 @@ def check_model_name(text: str, name: str) -> None:
     if _MODEL.fullmatch(name) is None:
         hint = "an id begins with a letter or digit, and has letters, digits and @/_.~:+=,()[]- (at most 200)"
         raise ModelRejected(f"{text[:100]!r} is not a model", hint)
-
-
-def _own_endpoint(definition: AgentDefinition, prefix: str, project: ProjectDefinition) -> Endpoint:
-    """The endpoint that is meant: the agent's own, the project's, or an empty one that names a preset."""
-    if isinstance(definition.provider, Endpoint):
-        endpoint = definition.provider
-        _dialect_of(prefix, endpoint, project)
-        return endpoint if endpoint.base_url is not None else _merged(endpoint, _known(endpoint.name, project))
-    name = definition.provider or prefix
-    endpoint = _known(name, project)
-    _dialect_of(prefix, endpoint, project)
-    return endpoint
 
 
 def _known(name: str, project: ProjectDefinition) -> Endpoint:

@@ -7,7 +7,7 @@ import hashlib
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -75,7 +75,14 @@ def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Pa
     commands = [tool.command for tool in tools.values() if tool.mock is None and tool.command]
     commands += [(server.command or "", *server.args) for server in servers.values()]
     commands += [program] if program else []
-    pinned = _pinned(commands, root)
+    pinned_found: dict[str, str] = {}
+    for pinned_program, *arguments in commands:
+        digest = _digest_of_file(pinned_program, root)
+        if digest or (digest == ABSENT and os.sep in pinned_program):  # else it is looked for on the PATH
+            pinned_found[pinned_program] = digest
+        digests = ((word, _digest_of_file(word, root)) for word in arguments)
+        pinned_found |= {word: digest for word, digest in digests if digest is not None}
+    pinned = pinned_found
     found = (
         *_of_program(program, pinned),
         *_of_tools(tools, pinned),
@@ -149,17 +156,6 @@ def _shown(words: Iterable[str], pinned: Mapping[str, str]) -> str:
     given = tuple(words)
     files = "".join(f" ({word}: {_short(pinned[word])})" for word in given if pinned.get(word))
     return f"{shlex.join(given)}{files}"
-
-
-def _pinned(commands: Iterable[Sequence[str]], root: Path) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for program, *arguments in commands:
-        digest = _digest_of_file(program, root)
-        if digest or (digest == ABSENT and os.sep in program):  # else it is looked for on the PATH
-            found[program] = digest
-        digests = ((word, _digest_of_file(word, root)) for word in arguments)
-        found |= {word: digest for word, digest in digests if digest is not None}
-    return found
 
 
 def _digest_of_file(word: str, root: Path) -> str | None:

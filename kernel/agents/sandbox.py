@@ -43,7 +43,11 @@ def sandbox_state(definition: AgentDefinition, environ: Mapping[str, str]) -> Li
 def home_fault(root: Path, environ: Mapping[str, str]) -> str | None:
     """Why nothing can be confined to the project at ``root``: the user's home is in it. None where it is not."""
     project = os.path.realpath(root)
-    for home in dict.fromkeys((environ.get("HOME", ""), _home_by_password())):
+    try:
+        home_by_password = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        home_by_password = ""
+    for home in dict.fromkeys((environ.get("HOME", ""), home_by_password)):
         real = os.path.realpath(home)
         if home and os.path.commonpath((project, real)) == project:
             where = "is the project's folder" if real == project else f"lies in the project's folder {project}"
@@ -59,13 +63,6 @@ def link_fault(root: Path, names: Iterable[str]) -> str | None:
         return None
     text = f"sandbox: on, but {link} is a symbolic link, which cannot be protected from the agent"
     return f"{text} (put what it leads to in its place, or write sandbox: off)"
-
-
-def _home_by_password() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return ""
 
 
 def cannot_confine(why: str) -> str:

@@ -61,7 +61,10 @@ def tool_faults(name: str, tool: ProjectTool) -> Iterator[KeyFault]:
         yield KeyFault(f"{at}.input", text, "write name: type for each argument, or a JSON Schema")
         return
     for word in tool.command:
-        part = next((name for name in part_placeholders(word) if name in known or not _is_line(word)), None)
+        part = next(
+            (name for name in part_placeholders(word) if name in known or not any(letter.isspace() for letter in word)),
+            None,
+        )
         if part is not None:
             message = f"{word[:60]!r} holds ${{{part}}}: an argument is a word of its own, and no part of one"
             yield KeyFault(f"{at}.command", message, f'write "${{{part}}}", or read it from standard input')
@@ -70,8 +73,3 @@ def tool_faults(name: str, tool: ProjectTool) -> Iterator[KeyFault]:
             yield KeyFault(
                 f"{at}.command", f"${{{argument}}} is no argument of it", f"add {argument}: string to input:"
             )
-
-
-def _is_line(word: str) -> bool:
-    """Whether it may be a line for a shell, which has variables of its own."""
-    return any(letter.isspace() for letter in word)

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, Route, route
+from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, route
 from kernel.agents.resources import NOTHING, AgentResources
 from kernel.agents.schedule import spends_text, wakes_text
 from protocol.agent import AgentDefinition, Schedule
@@ -42,7 +42,12 @@ class Untrusted(Refused):
 
     def __init__(self, wants: tuple[Demand, ...]) -> None:
         fetched = any(is_remote(one.subject.removeprefix("workflow ")) for one in wants)
-        super().__init__("untrusted", _told(wants), REMOTE_HINT if fetched else HINT)
+        changed = all(one.before for one in wants)
+        super().__init__(
+            "untrusted",
+            f"{'changed since it was trusted' if changed else 'not trusted yet'}: {changed_text(wants)}",
+            REMOTE_HINT if fetched else HINT,
+        )
         self.wants = wants
 
 
@@ -67,9 +72,11 @@ def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentR
         except ModelRejected:
             way = None
         if way is not None:
-            found += _of_route(definition.name, way)
+            keys = [f"${key}" for key in way.keys if way.foreign or key not in PROVIDERS[way.name].key_variables]
+            what = " and ".join(["its prompts", *keys] if way.foreign else keys)
+            found += [f"{definition.name} sends {what} to {way.base_url or way.name}"] if what else []
     found += [f"{definition.name} gets ${name} of your environment" for name in definition.env]
-    if _plays(definition):
+    if definition.backend == MOCK or definition.model.startswith(f"{MOCK}/"):
         shells = [action.shell for rule in definition.mock for action in rule.do if action.shell is not None]
         found += [f"{definition.name} runs: {shell}" for shell in shells]
     return (*found, *_unasked(definition, own), *own.demands)
@@ -137,21 +144,10 @@ def changed_text(wants: Iterable[Demand]) -> str:
     return "; ".join(map(_cut, parts[:_SHOWN])) + more
 
 
-def _told(wants: tuple[Demand, ...]) -> str:
-    changed = all(one.before for one in wants)
-    return f"{'changed since it was trusted' if changed else 'not trusted yet'}: {changed_text(wants)}"
-
-
 def _parts(asked: Demand) -> tuple[str, ...]:
     if not asked.before:
         return asked.demands
     return changes(asked) or (f"what {asked.subject} does is in another order, or a part of it is gone",)
-
-
-def _of_route(name: str, way: Route) -> list[str]:
-    keys = [f"${key}" for key in way.keys if way.foreign or key not in PROVIDERS[way.name].key_variables]
-    what = " and ".join(["its prompts", *keys] if way.foreign else keys)
-    return [f"{name} sends {what} to {way.base_url or way.name}"] if what else []
 
 
 def _unasked(definition: AgentDefinition, own: AgentResources) -> list[str]:
@@ -166,10 +162,6 @@ def _unasked(definition: AgentDefinition, own: AgentResources) -> list[str]:
     tools = [name for name, tool in own.tools.items() if tool.mock is None and not tool.read_only]
     used = [*tools, *(f"MCP server {name}" for name in own.servers)]
     return [f"{definition.name} uses {', '.join(used)} as its model likes, unasked (approval: auto)"] if used else []
-
-
-def _plays(definition: AgentDefinition) -> bool:
-    return definition.backend == MOCK or definition.model.startswith(f"{MOCK}/")
 
 
 def _cut(text: str) -> str:
@@ -197,15 +189,23 @@ class TrustStore:
         if now is None:
             return ()
         if now != self._read[0]:
-            self._read = (now, self._load())
+            load: tuple[Grant, ...]
+            try:
+                # The content of a file that is ours and closed to others. Raises OSError for any other.
+                descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+                with open(descriptor, "rb") as file:
+                    info = os.fstat(descriptor)
+                    if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077:
+                        raise PermissionError(f"mode {info.st_mode & 0o7777:04o}, owner {info.st_uid}")
+                    if info.st_size > TRUST_LIMIT_BYTES:
+                        raise OSError(f"it has {info.st_size} bytes")
+                    read_private = file.read(TRUST_LIMIT_BYTES)
+                load = _decode(read_private).sound(self._root)
+            except (OSError, msgspec.MsgspecError) as error:
+                logger.warning("trust.unreadable %s is not believed: %s", self._path, error)
+                load = ()
+            self._read = (now, load)
         return self._read[1]
-
-    def _load(self) -> tuple[Grant, ...]:
-        try:
-            return _decode(_read_private(self._path)).sound(self._root)
-        except (OSError, msgspec.MsgspecError) as error:
-            logger.warning("trust.unreadable %s is not believed: %s", self._path, error)
-            return ()
 
 
 def _signature(path: str) -> Signature | None:
@@ -215,15 +215,3 @@ def _signature(path: str) -> Signature | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
-
-
-def _read_private(path: str) -> bytes:
-    """The content of a file that is ours and closed to others. Raises OSError for any other."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077:
-            raise PermissionError(f"mode {info.st_mode & 0o7777:04o}, owner {info.st_uid}")
-        if info.st_size > TRUST_LIMIT_BYTES:
-            raise OSError(f"it has {info.st_size} bytes")
-        return file.read(TRUST_LIMIT_BYTES)

@@ -157,22 +157,30 @@ class Connection:
         try:
             data = await self._next()
             if data:  # until somebody asks something, a connection costs a task and no more
-                await self._serve(data)
+                socket = self._stream.socket
+                client = parse_socket_addr(socket.family, socket.getpeername())
+                server = parse_socket_addr(socket.family, socket.getsockname())
+                async with RequestTasks(self._admitted) as group:
+                    self._protocol = Http1(
+                        self._app, self._config, self._context, group, client, server, self._send, self._complain
+                    )
+                    read_data = data
+                    while read_data:
+                        between_requests = self.idle
+                        if between_requests:
+                            self._deadline = min(self._deadline, trio.current_time() + HEADERS_SECONDS)
+                        await self._protocol.handle(RawData(read_data))
+                        if (
+                            self.idle and not between_requests
+                        ):  # it came during the last answer, and may begin a request
+                            self._deadline = trio.current_time() + HEADERS_SECONDS
+                        read_data = await self._next()
+                    await self._protocol.handle(Closed())
         except OSError:
             pass
         finally:
             with trio.CancelScope(shield=True):
                 await self._stream.aclose()
-
-    async def _serve(self, data: bytes) -> None:
-        socket = self._stream.socket
-        client = parse_socket_addr(socket.family, socket.getpeername())
-        server = parse_socket_addr(socket.family, socket.getsockname())
-        async with RequestTasks(self._admitted) as group:
-            self._protocol = Http1(
-                self._app, self._config, self._context, group, client, server, self._send, self._complain
-            )
-            await self._read(data)
 
     def _admitted(self, holder: str) -> None:
         """A request came with a valid token: ``holder``'s."""
@@ -190,17 +198,6 @@ class Connection:
     @property
     def _closed(self) -> bool:
         return self._stream.socket.fileno() < 0
-
-    async def _read(self, data: bytes) -> None:
-        while data:
-            between_requests = self.idle
-            if between_requests:
-                self._deadline = min(self._deadline, trio.current_time() + HEADERS_SECONDS)
-            await self._protocol.handle(RawData(data))
-            if self.idle and not between_requests:  # it came during the last answer, and may begin a request
-                self._deadline = trio.current_time() + HEADERS_SECONDS
-            data = await self._next()
-        await self._protocol.handle(Closed())
 
     async def _next(self) -> bytes:
         """What comes next; b"" at the end, at the deadline, and once we have closed: after what was no request."""
@@ -223,36 +220,41 @@ class Connection:
     async def _send(self, event: Event) -> None:
         match event:
             case RawData(data=data):
-                await self._write(data)
+                # Write all of data, also while being cancelled: half a chunk would look like an answer.
+                write_data = data
+                if write_data.startswith(HEAD) and not write_data.startswith(INFORMATIONAL):
+                    self._head += write_data
+                else:
+                    more, write_data, self._head = not self._head, self._head + write_data, b""
+                    if not write_data or self._sending.locked():
+                        write_at_once = 0
+                    else:
+                        try:
+                            write_at_once = os.write(self._stream.socket.fileno(), write_data)
+                        except OSError:
+                            write_at_once = 0
+                    write_data = write_data[write_at_once:]
+                    if write_data:
+                        await self._write_waiting(write_data)
+                    elif more:
+                        await trio.lowlevel.cancel_shielded_checkpoint()  # a long answer leaves the others their turn
             case Updated(idle=idle):
                 self.idle = idle
                 self._deadline = trio.current_time() + self._config.keep_alive_timeout if idle else float("inf")
                 self._reading.deadline = self._deadline
             case Closed():
-                await self._close()
+                # Shielded: Quart cancels the task that sends when it hears of the end, and that is the task we are in.
+                with trio.CancelScope(shield=True):
+                    with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
+                        await self._stream.send_eof()
+                    unread = UNREAD_BYTES
+                    with suppress(OSError):  # none is left, or the client has gone
+                        while unread > 0 and (data := os.read(self._stream.socket.fileno(), RECEIVE_BYTES)):
+                            unread -= len(data)
+                    await self._stream.aclose()
+                await self._protocol.handle(Closed())
             case _:
                 pass
-
-    async def _write(self, data: bytes) -> None:
-        """Write all of ``data``, also while being cancelled: half a chunk would look like an answer."""
-        if data.startswith(HEAD) and not data.startswith(INFORMATIONAL):
-            self._head += data
-            return
-        more, data, self._head = not self._head, self._head + data, b""
-        data = data[self._write_at_once(data) :]
-        if data:
-            await self._write_waiting(data)
-        elif more:
-            await trio.lowlevel.cancel_shielded_checkpoint()  # a long answer leaves the others their turn
-
-    def _write_at_once(self, data: bytes) -> int:
-        """Write what nobody need wait for; returns how many bytes that is. An error is left for who waits."""
-        if not data or self._sending.locked():
-            return 0
-        try:
-            return os.write(self._stream.socket.fileno(), data)
-        except OSError:
-            return 0
 
     async def _write_waiting(self, data: bytes) -> None:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + STALLED_SECONDS) as patience:
@@ -265,18 +267,3 @@ class Connection:
         if patience.cancelled_caught:
             self.abort()
         await self._protocol.handle(Closed())
-
-    async def _close(self) -> None:
-        # Shielded: Quart cancels the task that sends when it hears of the end, and that is the task we are in.
-        with trio.CancelScope(shield=True):
-            with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
-                await self._stream.send_eof()
-            self._throw_away_unread()
-            await self._stream.aclose()
-        await self._protocol.handle(Closed())
-
-    def _throw_away_unread(self) -> None:
-        unread = UNREAD_BYTES
-        with suppress(OSError):  # none is left, or the client has gone
-            while unread > 0 and (data := os.read(self._stream.socket.fileno(), RECEIVE_BYTES)):
-                unread -= len(data)

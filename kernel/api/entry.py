@@ -74,8 +74,39 @@ class ApiApp:
         """Answer one request."""
         fields = fold(scope["headers"])
         try:
-            principal = self._admit(scope, fields)
-            body = await self._read_body(principal, fields, scope, receive)
+            # Who asks; None where the route is open. Raises Refused.
+            principal: Principal | None
+            self._gate.check(fields)
+            path = scope["path"]
+            if not path.startswith("/") or "\0" in path:
+                raise Refused("bad_request", "the request target is not a path")
+            if path in OPEN_PATHS:
+                principal = None
+            else:
+                principal = self._doorman.identify(fields)
+                if path != MCP_PATH and isinstance(principal, Worker):
+                    raise Refused("forbidden", "the token of an attempt opens /mcp only")
+                if path == MCP_PATH:
+                    method = scope["method"]
+                    if isinstance(principal, Admin):
+                        raise Refused(
+                            "forbidden",
+                            "the tools here are for running attempts",
+                            hint="use the REST API with this token",
+                        )
+                    if method != "POST":
+                        raise Refused(
+                            "method_not_allowed", "MCP is spoken by POST here: there are no sessions and no streams"
+                        )
+                if path.startswith("//"):
+                    raise Refused("not_found", "there is no such route")  # Quart would take it for a single slash
+            if principal is None:
+                check_no_body(fields)
+                body = b""
+            else:
+                holder = holder_of(principal)
+                scope[ADMITTED](holder)
+                body = await self._bodies.read(receive, fields.get(b"content-length"), holder)
         except Refused as refused:
             headers = ((b"allow", b"POST"),) if refused.code == "method_not_allowed" else ()
             await send_and_drain(problem_reply(refused, headers), receive, send)
@@ -86,31 +117,6 @@ class ApiApp:
             await send_and_drain(problem_reply(refusal_of(error)), receive, send)
             return
         await self._pass_on(principal, fields, body, scope, receive, send)
-
-    def _admit(self, scope: Scope, fields: Fields) -> Principal | None:
-        """Who asks; None where the route is open. Raises Refused."""
-        self._gate.check(fields)
-        path = scope["path"]
-        if not path.startswith("/") or "\0" in path:
-            raise Refused("bad_request", "the request target is not a path")
-        if path in OPEN_PATHS:
-            return None
-        principal = self._doorman.identify(fields)
-        if path != MCP_PATH and isinstance(principal, Worker):
-            raise Refused("forbidden", "the token of an attempt opens /mcp only")
-        if path == MCP_PATH:
-            _check_mcp(scope["method"], principal)
-        if path.startswith("//"):
-            raise Refused("not_found", "there is no such route")  # Quart would take it for a single slash
-        return principal
-
-    async def _read_body(self, principal: Principal | None, fields: Fields, scope: Scope, receive: Receive) -> bytes:
-        if principal is None:
-            check_no_body(fields)
-            return b""
-        holder = holder_of(principal)
-        scope[ADMITTED](holder)
-        return await self._bodies.read(receive, fields.get(b"content-length"), holder)
 
     async def _pass_on(
         self,
@@ -146,10 +152,3 @@ class ApiApp:
         with trio.CancelScope() as staying, inbox.leaving(staying.cancel):
             return await dispatch(self._services, route, asked)
         return None
-
-
-def _check_mcp(method: str, principal: Principal) -> None:
-    if isinstance(principal, Admin):
-        raise Refused("forbidden", "the tools here are for running attempts", hint="use the REST API with this token")
-    if method != "POST":
-        raise Refused("method_not_allowed", "MCP is spoken by POST here: there are no sessions and no streams")

@@ -41,29 +41,28 @@ class Bodies:
             with trio.move_on_after(PATIENCE_SECONDS):
                 while await _take(receive, body):
                     if len(body) > UNCOUNTED_BYTES:
-                        self._count(holder, len(body) - counted)
+                        size = len(body) - counted
+                        held = self._held
+                        if holder == ADMIN_NAME:
+                            fits = held[holder] + size <= ADMIN_BYTES
+                        else:
+                            of_attempts = held.total() - held[ADMIN_NAME]
+                            fits = held[holder] + size <= EACH_ATTEMPT_BYTES and of_attempts + size <= ATTEMPTS_BYTES
+                        if not fits:
+                            raise Refused(
+                                "busy",
+                                "too many large bodies are under way and unfinished",
+                                hint="try again in a moment",
+                            )
+                        held[holder] += size
                         counted = len(body)
                 return bytes(body)
         finally:
-            self._forget(holder, counted)
+            self._held[holder] -= counted
+            if not self._held[holder]:
+                del self._held[holder]
             body.clear()  # who is told why it was refused keeps our frames for as long
         raise Refused("bad_request", f"the body did not arrive within {PATIENCE_SECONDS:g} s")
-
-    def _count(self, holder: str, size: int) -> None:
-        held = self._held
-        if holder == ADMIN_NAME:
-            fits = held[holder] + size <= ADMIN_BYTES
-        else:
-            of_attempts = held.total() - held[ADMIN_NAME]
-            fits = held[holder] + size <= EACH_ATTEMPT_BYTES and of_attempts + size <= ATTEMPTS_BYTES
-        if not fits:
-            raise Refused("busy", "too many large bodies are under way and unfinished", hint="try again in a moment")
-        held[holder] += size
-
-    def _forget(self, holder: str, size: int) -> None:
-        self._held[holder] -= size
-        if not self._held[holder]:
-            del self._held[holder]
 
 
 async def _take(receive: Receive, body: bytearray) -> bool:

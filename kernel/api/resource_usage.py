@@ -48,7 +48,16 @@ class ResourceSampler:
     ) -> ResourceUsage:
         cpu_seconds, rss_bytes = 0.0, 0
         for process in _tree(root, children):
-            usage = _usage(process)
+            # Seconds of CPU and resident bytes; nothing of a process that has just ended.
+            usage: tuple[float, int]
+            import psutil  # noqa: PLC0415
+
+            try:
+                with process.oneshot():
+                    times = process.cpu_times()
+                    usage = times.user + times.system, int(process.memory_info().rss)
+            except psutil.Error:
+                usage = 0.0, 0
             cpu_seconds += usage[0]
             rss_bytes += usage[1]
         before = self._last.get(root.pid) or _Sample(_started_ms(root, now_ms), 0.0)
@@ -63,18 +72,6 @@ def _tree(root: "psutil.Process", children: Mapping[int, list["psutil.Process"]]
         process = waiting.pop()
         yield process
         waiting.extend(children.get(process.pid, ()))
-
-
-def _usage(process: "psutil.Process") -> tuple[float, int]:
-    """Seconds of CPU and resident bytes; nothing of a process that has just ended."""
-    import psutil  # noqa: PLC0415
-
-    try:
-        with process.oneshot():
-            times = process.cpu_times()
-            return times.user + times.system, int(process.memory_info().rss)
-    except psutil.Error:
-        return 0.0, 0
 
 
 def _started_ms(process: "psutil.Process", now_ms: int) -> int:

@@ -67,7 +67,14 @@ class HttpServer:
 
     def __init__(self, front: ApiApp, limits: Shares) -> None:
         self._limits = limits
-        self._config = _hypercorn()
+        config = Config()
+        config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+        config.keep_alive_max_requests = 10**9
+        config.h11_max_incomplete_size = HEADERS_LIMIT_BYTES
+        config.include_server_header = False
+        config.accesslog = None
+        config.errorlog = logging.getLogger("kernel.api.hypercorn")
+        self._config = config
         self._context = WorkerContext(None)
         self._app = wrap_app(front, self._config.wsgi_max_body_size, "asgi")  # type: ignore[arg-type]
         self._open: dict[str, dict[Connection, None]] = {}
@@ -148,17 +155,6 @@ class HttpServer:
         if oldest is not None:
             self._take_out(oldest)
             oldest.abort()
-
-
-def _hypercorn() -> Config:
-    config = Config()
-    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
-    config.keep_alive_max_requests = 10**9
-    config.h11_max_incomplete_size = HEADERS_LIMIT_BYTES
-    config.include_server_header = False
-    config.accesslog = None
-    config.errorlog = logging.getLogger("kernel.api.hypercorn")
-    return config
 
 
 GRACE_SECONDS: Final = 2.0

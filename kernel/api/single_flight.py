@@ -45,21 +45,18 @@ class SingleFlight(Generic[T]):
         while (given := before(key)) is None:
             other = self._flights.get(place)
             if other is None:
-                return await self._fly(place, key, launch)
+                flight = self._flights[place] = _Flight(key.body_hash)
+                try:
+                    return await launch()
+                except Exception as error:
+                    flight.failed = error
+                    raise
+                finally:
+                    del self._flights[place]
+                    flight.over.set()
             if other.body_hash != key.body_hash:
                 raise Refused("key_reused", "this Idempotency-Key is used by another request", "use a new key")
             await other.over.wait()
             if other.failed is not None:
                 raise other.failed
         return given
-
-    async def _fly(self, place: tuple[str, str], key: RequestKey, launch: Callable[[], Awaitable[T]]) -> T:
-        flight = self._flights[place] = _Flight(key.body_hash)
-        try:
-            return await launch()
-        except Exception as error:
-            flight.failed = error
-            raise
-        finally:
-            del self._flights[place]
-            flight.over.set()

@@ -15,9 +15,39 @@ def publish(boot: Boot) -> None:
 
     Raises OSError, with no record left half-written.
     """
-    text = json.dumps(_record(boot)).encode()
+    host, port = boot.listener.getsockname()[:2]
+    text = json.dumps(
+        {
+            "pid": os.getpid(),
+            "started_at": boot.started_at,
+            "host": host,
+            "port": port,
+            "url": f"http://{host}:{port}",
+            "token": boot.token,
+            "version": boot.version,
+            "project": boot.arguments.project,
+            "start_time": process_start_time(os.getpid()),
+            "boot_id": boot_id(),
+        }
+    ).encode()
     for directory in (boot.arguments.state, boot.arguments.home):
-        _write_atomically(os.path.join(directory, RECORD), text)
+        # Readers see the old record or the new one, and nobody else's eyes either (0600).
+        path = os.path.join(directory, RECORD)
+        temporary = f"{path}.{os.getpid()}"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            fault_point("record.written")
+            os.replace(temporary, path)
+            fault_point("record.published")
+        except OSError:
+            os.unlink(temporary)
+            raise
 
 
 def withdraw(boot: Boot) -> None:
@@ -44,38 +74,3 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-
-
-def _record(boot: Boot) -> dict[str, object]:
-    host, port = boot.listener.getsockname()[:2]
-    return {
-        "pid": os.getpid(),
-        "started_at": boot.started_at,
-        "host": host,
-        "port": port,
-        "url": f"http://{host}:{port}",
-        "token": boot.token,
-        "version": boot.version,
-        "project": boot.arguments.project,
-        "start_time": process_start_time(os.getpid()),
-        "boot_id": boot_id(),
-    }
-
-
-def _write_atomically(path: str, content: bytes) -> None:
-    """Readers see the old record or the new one, and nobody else's eyes either (0600)."""
-    temporary = f"{path}.{os.getpid()}"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        fault_point("record.written")
-        os.replace(temporary, path)
-        fault_point("record.published")
-    except OSError:
-        os.unlink(temporary)
-        raise

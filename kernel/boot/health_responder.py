@@ -62,28 +62,28 @@ class HealthResponder:
                 if not piece:
                     return
                 request += piece
-            client.sendall(self._response(request.split(b"\r\n", 1)[0].decode("latin-1")))
+            request_line = request.split(b"\r\n", 1)[0].decode("latin-1")
+            method, _, rest = request_line.partition(" ")
+            address = urlsplit(rest.partition(" ")[0])
+            if method == "GET" and address.path == "/health":
+                health = {"status": "starting", "version": self._version}
+                nonce = parse_qs(address.query).get("nonce")
+                if nonce:
+                    health["proof"] = prove(self._token, nonce[0])
+                response = _http("200 OK", "application/json", health)
+            else:
+                problem = {
+                    "type": "about:blank",
+                    "title": "Service Unavailable",
+                    "status": 503,
+                    "code": "starting",
+                    "detail": "the kernel is starting",
+                    "hint": "try again in a second",
+                }
+                response = _http("503 Service Unavailable", "application/problem+json", problem)
+            client.sendall(response)
         except OSError:
             return
-
-    def _response(self, request_line: str) -> bytes:
-        method, _, rest = request_line.partition(" ")
-        address = urlsplit(rest.partition(" ")[0])
-        if method == "GET" and address.path == "/health":
-            health = {"status": "starting", "version": self._version}
-            nonce = parse_qs(address.query).get("nonce")
-            if nonce:
-                health["proof"] = prove(self._token, nonce[0])
-            return _http("200 OK", "application/json", health)
-        problem = {
-            "type": "about:blank",
-            "title": "Service Unavailable",
-            "status": 503,
-            "code": "starting",
-            "detail": "the kernel is starting",
-            "hint": "try again in a second",
-        }
-        return _http("503 Service Unavailable", "application/problem+json", problem)
 
 
 def _http(status: str, content_type: str, body: object) -> bytes:

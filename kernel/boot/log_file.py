@@ -22,7 +22,10 @@ _STDERR: Final = 2
 def start_logging(path: str) -> None:
     """Log to standard error from now on, in turns of LIMIT_BYTES where that is the file at ``path``."""
     faulthandler.enable(_STDERR)
-    own = _same_file(_STDERR, path)
+    try:
+        own = os.path.samestat(os.fstat(_STDERR), os.stat(path))
+    except OSError:
+        own = False
     handler = TurningHandler(path) if own else logging.StreamHandler(sys.stderr)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", handlers=[handler])
 
@@ -39,24 +42,14 @@ class TurningHandler(logging.StreamHandler):  # type: ignore[type-arg]
         with suppress(OSError):
             info = os.fstat(_STDERR)
             if info.st_size > LIMIT_BYTES or not info.st_nlink:
-                self._turn()
+                # Where it cannot be done the same file goes on, and the next record tries again.
+                with suppress(FileNotFoundError):
+                    os.replace(self._path, self._path + OLD)
+                self.flush()
+                both = os.path.sameopenfile(_STDOUT, _STDERR)
+                new = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+                os.dup2(new, _STDERR)
+                if both:
+                    os.dup2(new, _STDOUT)
+                os.close(new)
         super().emit(record)
-
-    def _turn(self) -> None:
-        """Where it cannot be done the same file goes on, and the next record tries again."""
-        with suppress(FileNotFoundError):
-            os.replace(self._path, self._path + OLD)
-        self.flush()
-        both = os.path.sameopenfile(_STDOUT, _STDERR)
-        new = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        os.dup2(new, _STDERR)
-        if both:
-            os.dup2(new, _STDOUT)
-        os.close(new)
-
-
-def _same_file(descriptor: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except OSError:
-        return False

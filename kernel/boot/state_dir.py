@@ -25,17 +25,15 @@ def prepare_state_dir(path: str) -> None:
     for directory in reversed(missing):
         os.makedirs(directory, mode=0o700, exist_ok=True)
     for directory in missing or [path]:
-        _check_private(directory)
-
-
-def _check_private(path: str) -> None:
-    info = os.lstat(path)
-    if not stat.S_ISDIR(info.st_mode):
-        raise StateDirRefused(f"{path} is not a directory; move it away or set AGENT_WORKER_HOME")
-    if info.st_uid != os.geteuid():
-        raise StateDirRefused(f"{path} belongs to user {info.st_uid}; set AGENT_WORKER_HOME to a directory of yours")
-    if info.st_mode & 0o077:
-        os.chmod(path, 0o700)
+        info = os.lstat(directory)
+        if not stat.S_ISDIR(info.st_mode):
+            raise StateDirRefused(f"{directory} is not a directory; move it away or set AGENT_WORKER_HOME")
+        if info.st_uid != os.geteuid():
+            raise StateDirRefused(
+                f"{directory} belongs to user {info.st_uid}; set AGENT_WORKER_HOME to a directory of yours"
+            )
+        if info.st_mode & 0o077:
+            os.chmod(directory, 0o700)
 
 
 class Locked(NamedTuple):

@@ -26,15 +26,6 @@ _BAD: Final = REFUSALS["bad_definition"].exit_code
 
 def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
     """The document that ``words`` ask for, and the exit code."""
-    args = _parser().parse_args(words)
-    try:
-        answer: Answer = _VERBS[args.verb](args, environ)
-    except Refused as refused:
-        return _complaint(refused)
-    return answer
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kernel.inspect", allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", required=True)
     here = Path.cwd()
@@ -73,7 +64,15 @@ def _parser() -> argparse.ArgumentParser:
     verbs.add_parser("backends")
     for verb in ("schema", "reference"):
         verbs.add_parser(verb).add_argument("kind", choices=("agent", "workflow", "project"), help="which file")
-    return parser
+    args = parser.parse_args(words)
+    try:
+        answer: Answer = _VERBS[args.verb](args, environ)
+    except Refused as refused:
+        code = refused.meaning.exit_code
+        errors = refused.errors if isinstance(refused, BadDefinition) else ()
+        complaint = Complaint(code=refused.code, detail=refused.text, hint=refused.hint, exit_code=code, errors=errors)
+        return encode_json(complaint), code
+    return answer
 
 
 def _validate(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
@@ -195,13 +194,6 @@ def _fetched(args: argparse.Namespace, environ: Mapping[str, str], asked: str) -
     from kernel.inspect.fetch_readonly import fetched  # noqa: PLC0415  (as above)
 
     return fetched(args.project, args.state, asked, environ)
-
-
-def _complaint(refused: Refused) -> Answer:
-    code = refused.meaning.exit_code
-    errors = refused.errors if isinstance(refused, BadDefinition) else ()
-    complaint = Complaint(code=refused.code, detail=refused.text, hint=refused.hint, exit_code=code, errors=errors)
-    return encode_json(complaint), code
 
 
 _VERBS: Final[Mapping[str, Callable[[argparse.Namespace, Mapping[str, str]], Answer]]] = {

@@ -53,16 +53,14 @@ class PartialCatalog(Catalog):
         """``errors`` without those that only follow from the project file's."""
         if not self.broken:
             return errors
-        tree = self._tree()
-        return tuple(one for one in errors if not _follows(one, tree))
-
-    def _tree(self) -> Node | None:
-        """The project file as far as it is YAML."""
+        # The project file as far as it is YAML.
+        tree: Node | None
         try:
             file = read_project(self.root)
-            return None if file is None else tree_of(file.data, file.name)[0]
+            tree = None if file is None else tree_of(file.data, file.name)[0]
         except BadDefinition:
-            return None
+            tree = None
+        return tuple(one for one in errors if not _follows(one, tree))
 
 
 def _follows(error: FileError, tree: Node | None) -> bool:

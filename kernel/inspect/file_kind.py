@@ -8,7 +8,7 @@ from kernel.agents.catalog import AGENTS
 from kernel.agents.project import PROJECT_FILES
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_tree
-from kernel.source.yaml_tree import ListNode, MapNode, Node
+from kernel.source.yaml_tree import ListNode, MapNode
 from kernel.workflows.find import WORKFLOWS
 from protocol.inspection import Kind
 
@@ -32,7 +32,12 @@ def kind_of(root: Path, name: str) -> Kind:
         node, _ = read_tree(root / name, name)
     except (BadDefinition, FileMissing):
         return "agent"
-    return _by_content(node)
+    if not isinstance(node, MapNode):
+        return "agent"
+    keys = {key.text for key, _ in node.entries}
+    if keys & _OF_PROJECT or isinstance(node.get("agents"), ListNode):
+        return "project"
+    return "workflow" if keys & {"agents", "kickoff", "setup", "params"} else "agent"
 
 
 def place_kind(name: str) -> Kind | None:
@@ -46,12 +51,3 @@ def place_kind(name: str) -> Kind | None:
 def is_path(asked: str) -> bool:
     """Whether ``asked`` is a path rather than a name."""
     return os.sep in asked or asked.endswith(SUFFIXES)
-
-
-def _by_content(node: Node) -> Kind:
-    if not isinstance(node, MapNode):
-        return "agent"
-    keys = {key.text for key, _ in node.entries}
-    if keys & _OF_PROJECT or isinstance(node.get("agents"), ListNode):
-        return "project"
-    return "workflow" if keys & {"agents", "kickoff", "setup", "params"} else "agent"

@@ -63,23 +63,32 @@ class _Page:
     def sections(self) -> list[str]:
         lines: list[str] = []
         for struct in self._met:  # it grows as shapes name further ones
-            lines += self._section(struct)
+            texts = field_texts(struct)
+            is_root = struct is self._root.struct
+            head = [] if is_root else [f"## {struct.__name__}", ""]
+            about = [] if is_root else [line for paragraph in whole_text(struct) for line in (paragraph, "")]
+            rows = [self._row(struct, info, texts.get(info.name, "")) for info in fields_of(struct, self._root.shapes)]
+            lines += [*head, *about, "| key | shape | default | meaning |", "|---|---|---|---|", *rows, ""]
         return lines
-
-    def _section(self, struct: type[msgspec.Struct]) -> list[str]:
-        texts = field_texts(struct)
-        is_root = struct is self._root.struct
-        head = [] if is_root else [f"## {struct.__name__}", ""]
-        about = [] if is_root else [line for paragraph in whole_text(struct) for line in (paragraph, "")]
-        rows = [self._row(struct, info, texts.get(info.name, "")) for info in fields_of(struct, self._root.shapes)]
-        return [*head, *about, "| key | shape | default | meaning |", "|---|---|---|---|", *rows, ""]
 
     def _row(self, struct: type[msgspec.Struct], info: msgspec.structs.FieldInfo, text: str) -> str:
         shape = _SPECIAL.get((struct, info.name))
         if shape is None:
             shape = self._shape(info.type)
         else:
-            self._meet_special(struct, info.name)
+            # Shapes that are told in words lead to Structs all the same.
+            name = info.name
+            for met in {"mock": (Rule, Action), "agents": (Ref,)}.get(name, ()):
+                if (struct, name) != (ProjectDefinition, "agents"):
+                    self._link(met)
+            if (struct, name) == (Action, "exit"):
+                self._shape(
+                    next(
+                        meet_special_info.type
+                        for meet_special_info in msgspec.structs.fields(Action)
+                        if meet_special_info.name == "exit"
+                    )
+                )
         default = default_of(info)
         told = "required" if needed(struct, info) else "" if default is None else f"`{_plain(default)}`"
         return f"| `{info.encode_name}` | {_cell(shape)} | {told} | {_cell(text)} |"
@@ -88,7 +97,19 @@ class _Page:
         origin = get_origin(kind)
         if origin is Annotated:
             bare, *metas = get_args(kind)
-            return _bounded(self._shape(bare), [meta for meta in metas if isinstance(meta, msgspec.Meta)])
+            shape = self._shape(bare)
+            bounded_metas = [meta for meta in metas if isinstance(meta, msgspec.Meta)]
+            for bounded_meta in bounded_metas:
+                quantity = quantity_of(bounded_meta)
+                shape = shape if quantity is None else quantity.noun
+                show = _plain if quantity is None else quantity.show
+                low = None if bounded_meta.ge is None else show(bounded_meta.ge)
+                high = None if bounded_meta.le is None else show(bounded_meta.le)
+                if low is not None and high is not None:
+                    shape = f"{shape}, {low} to {high}"
+                elif low is not None or high is not None:
+                    shape = f"{shape}, {f'at least {low}' if high is None else f'at most {high}'}"
+            return shape
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             return self._link(kind)
         told = _COMPOUND.get(origin)
@@ -112,28 +133,6 @@ class _Page:
         if struct not in self._met:
             self._met.append(struct)
         return f"[{struct.__name__}](#{struct.__name__.lower()})"
-
-    def _meet_special(self, struct: type, name: str) -> None:
-        """Shapes that are told in words lead to Structs all the same."""
-        for met in {"mock": (Rule, Action), "agents": (Ref,)}.get(name, ()):
-            if (struct, name) != (ProjectDefinition, "agents"):
-                self._link(met)
-        if (struct, name) == (Action, "exit"):
-            self._shape(next(info.type for info in msgspec.structs.fields(Action) if info.name == "exit"))
-
-
-def _bounded(shape: str, metas: list[msgspec.Meta]) -> str:
-    for meta in metas:
-        quantity = quantity_of(meta)
-        shape = shape if quantity is None else quantity.noun
-        show = _plain if quantity is None else quantity.show
-        low = None if meta.ge is None else show(meta.ge)
-        high = None if meta.le is None else show(meta.le)
-        if low is not None and high is not None:
-            shape = f"{shape}, {low} to {high}"
-        elif low is not None or high is not None:
-            shape = f"{shape}, {f'at least {low}' if high is None else f'at most {high}'}"
-    return shape
 
 
 def _plain(value: object) -> str:

@@ -284,34 +284,28 @@ def _definition(
         plain["model"] = full_model(model)
         resolving.origins[at] = f"{resolving.origins[at]}, {'alias' if model in ALIASES else 'known name'} {model}"
     if calls_models(definition) and not model.startswith(f"{MOCK}/"):
-        plain["endpoint"] = _endpoint(resolving, definition, project, layers, join(where, "endpoint"), catalog)
-    return plain
-
-
-def _endpoint(
-    resolving: Resolving,
-    definition: AgentDefinition,
-    project: ProjectDefinition,
-    layers: tuple[Layer, ...],
-    where: str,
-    catalog: Catalog,
-) -> dict[str, Any]:
-    """What ``provider`` comes to; it is no key of a file."""
-    way = route(definition, project)
-    plain: dict[str, Any] = {
-        "provider": way.name,
-        "dialect": way.dialect,
-        "base_url": way.base_url,
-        "api_key": [f"${key}" for key in way.keys],
-    }
-    own = next((under for layer in layers if (under := layer.under("provider")) is not None), None)
-    entry = _entry(catalog, way.name)
-    for key in plain:
-        found = [layer.under("name" if key == "provider" else key) for layer in (own, entry) if layer is not None]
-        origin = next((layer.origin for layer in found if layer is not None), _PRESET)
-        if key == "provider":
-            origin = own.origin if own is not None else resolving.origins[join(where.rpartition(".")[0], "model")]
-        resolving.origins[join(where, key)] = origin
+        # What provider comes to; it is no key of a file.
+        endpoint_where = join(where, "endpoint")
+        way = route(definition, project)
+        endpoint_plain: dict[str, Any] = {
+            "provider": way.name,
+            "dialect": way.dialect,
+            "base_url": way.base_url,
+            "api_key": [f"${key}" for key in way.keys],
+        }
+        own = next((under for layer in layers if (under := layer.under("provider")) is not None), None)
+        entry = _entry(catalog, way.name)
+        for key in endpoint_plain:
+            found = [layer.under("name" if key == "provider" else key) for layer in (own, entry) if layer is not None]
+            origin = next((layer.origin for layer in found if layer is not None), _PRESET)
+            if key == "provider":
+                origin = (
+                    own.origin
+                    if own is not None
+                    else resolving.origins[join(endpoint_where.rpartition(".")[0], "model")]
+                )
+            resolving.origins[join(endpoint_where, key)] = origin
+        plain["endpoint"] = endpoint_plain
     return plain
 
 

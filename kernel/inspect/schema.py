@@ -172,7 +172,15 @@ class _Writing:
     def _value(self, kind: Any) -> Schema:
         if get_origin(kind) is Annotated:
             bare, *metas = get_args(kind)
-            return _bounded(self._value(bare), [meta for meta in metas if isinstance(meta, msgspec.Meta)])
+            schema = self._value(bare)
+            bounded_metas = [meta for meta in metas if isinstance(meta, msgspec.Meta)]
+            for bounded_meta in bounded_metas:
+                bounds = {"minimum": bounded_meta.ge, "maximum": bounded_meta.le, "pattern": bounded_meta.pattern}
+                schema = {**schema, **{key: value for key, value in bounds.items() if value is not None}}
+                quantity = quantity_of(bounded_meta)
+                if quantity is not None:
+                    schema = {"anyOf": [{"type": "string", "pattern": quantity.pattern}, schema]}
+            return schema
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             return self.reference(kind)
         if kind in _SCALARS:
@@ -208,16 +216,6 @@ def default_of(info: msgspec.structs.FieldInfo) -> object:
     return info.default if quantity is None else quantity.show(info.default)
 
 
-def _bounded(schema: Schema, metas: list[msgspec.Meta]) -> Schema:
-    for meta in metas:
-        bounds = {"minimum": meta.ge, "maximum": meta.le, "pattern": meta.pattern}
-        schema = {**schema, **{key: value for key, value in bounds.items() if value is not None}}
-        quantity = quantity_of(meta)
-        if quantity is not None:
-            schema = {"anyOf": [{"type": "string", "pattern": quantity.pattern}, schema]}
-    return schema
-
-
 def _literal(writing: _Writing, options: tuple[Any, ...]) -> Schema:
     return {"type": "string", "enum": list(options)}
 
@@ -234,7 +232,7 @@ def _script(writing: _Writing) -> Schema:
 
 def _exit(writing: _Writing) -> Schema:
     """A signal's name, an exit code, or both in full."""
-    full = writing.union(get_args(_type_of(Action, "exit")))
+    full = writing.union(get_args(next(info.type for info in msgspec.structs.fields(Action) if info.name == "exit")))
     return {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0, "maximum": 255}, full]}
 
 
@@ -279,10 +277,6 @@ def _backend(name: str) -> Schema:
 
 def _fraction(writing: _Writing) -> Schema:
     return {"anyOf": [{"type": "string", "pattern": _PERCENT}, {"type": "number", "minimum": 0, "maximum": 0.9}]}
-
-
-def _type_of(kind: type[msgspec.Struct], name: str) -> Any:
-    return next(info.type for info in msgspec.structs.fields(kind) if info.name == name)
 
 
 _COMPOUND: Final[Mapping[object, Callable[[_Writing, tuple[Any, ...]], Schema]]] = MappingProxyType(

@@ -23,7 +23,16 @@ def skill_list(root: Path) -> SkillList:
                     folder == HOME and "skills" in definition.tools and not definition.skills
                 )
                 users.setdefault(one.path, set()).update({name} if takes else ())
-    rows = (_row(one, users.get(one.path, set())) for one in found.values())
+    rows = (
+        SkillRow(
+            name=one.skill.name,
+            description=one.skill.description,
+            path=one.path,
+            digest=one.digest,
+            agents=tuple(sorted(users.get(one.path, set()))),
+        )
+        for one in found.values()
+    )
     return SkillList(skills=tuple(sorted(rows, key=lambda row: (row.name, row.path))), skipped=tuple(skipped))
 
 
@@ -33,13 +42,3 @@ def _in(folder: str, root: Path, skipped: list[str]) -> tuple[FoundSkill, ...]:
     except BadDefinition as error:
         skipped.append(error.text)
         return ()
-
-
-def _row(one: FoundSkill, agents: set[str]) -> SkillRow:
-    return SkillRow(
-        name=one.skill.name,
-        description=one.skill.description,
-        path=one.path,
-        digest=one.digest,
-        agents=tuple(sorted(agents)),
-    )

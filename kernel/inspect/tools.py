@@ -35,7 +35,8 @@ def tool_list(root: Path) -> ToolList:
         raise BadDefinition(catalog.broken)
     named = {one.definition.name: frozenset(one.definition.tools) for one in catalog.survey().loaded}
     users = {
-        switch: tuple(sorted(name for name, tools in named.items() if switch in tools)) for switch in _all(project)
+        switch: tuple(sorted(name for name, tools in named.items() if switch in tools))
+        for switch in frozenset({*(row.switch for row in BUILT_IN.values()), *ON_DEMAND.values(), *project.tools})
     }
     return ToolList(tools=(*_built_in(users), *_own(project, users)))
 
@@ -67,10 +68,6 @@ def tools_in(name: str, data: bytes) -> dict[str, ProjectTool]:
     problems.check()
     assert definition is not None
     return definition.tools
-
-
-def _all(project: ProjectDefinition) -> frozenset[str]:
-    return frozenset({*(row.switch for row in BUILT_IN.values()), *ON_DEMAND.values(), *project.tools})
 
 
 def _built_in(users: dict[str, tuple[str, ...]]) -> Iterator[ToolRow]:

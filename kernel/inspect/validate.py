@@ -224,7 +224,15 @@ class _Checking:
         shown = shown_name(name)  # as its mistakes call it
         self._kinds[shown] = kind
         self._found.setdefault(shown, [])
-        self._try(self._by_kind[kind], name)
+        check = self._by_kind[kind]
+        try:
+            check(name)
+        except BadDefinition as error:
+            self._note(error.errors)
+        except FileMissing:
+            self._note(fail(name, "there is no such file").errors)
+        except Refused as error:
+            self._note(fail(name, error.text, error.hint).errors)
 
     def everything(self) -> None:
         """Look at all that the kernel would find."""
@@ -242,16 +250,6 @@ class _Checking:
         for name in _listed(self._root, WORKFLOWS):
             self.file(name)
 
-    def _try(self, check: Callable[[str], None], name: str) -> None:
-        try:
-            check(name)
-        except BadDefinition as error:
-            self._note(error.errors)
-        except FileMissing:
-            self._note(fail(name, "there is no such file").errors)
-        except Refused as error:
-            self._note(fail(name, error.text, error.hint).errors)
-
     def _agent(self, name: str) -> None:
         path = self._root / name
         declared = next((one for one in self._catalog.names() if self._catalog.file_of(one) == name), None)
@@ -259,18 +257,15 @@ class _Checking:
             self._catalog.agent(declared)
             return
         if place_kind(name) != "agent":
-            self._lone_agent(path, name)
+            # An agent file that lies elsewhere: as if it were among the others.
+            _named(check_name, path.stem, name)
+            self._catalog.parse(path.stem, name, read_bytes(path, name), self._catalog.project())
             return
         if not name.endswith(SUFFIX):
             raise fail(name, "is not read", f"rename it to {path.stem}{SUFFIX}")
         _named(check_name, path.stem, name)
         read_bytes(path, name)
         self._catalog.agent(path.stem)
-
-    def _lone_agent(self, path: Path, name: str) -> None:
-        """An agent file that lies elsewhere: as if it were among the others."""
-        _named(check_name, path.stem, name)
-        self._catalog.parse(path.stem, name, read_bytes(path, name), self._catalog.project())
 
     def _workflow(self, name: str) -> None:
         path = self._root / name
@@ -288,7 +283,14 @@ class _Checking:
         for errors in broken.values():
             self._note(errors)
         for agent, entry in definition.agents.items():
-            self._declared(agent, entry)
+            try:
+                declared_path = self._catalog.agent(agent).path
+            except BadDefinition as error:
+                declared_path = error.errors[0].path
+                self._note(error.errors)
+            if declared_path == entry:
+                self._found.setdefault(declared_path, [])
+                self._kinds[declared_path] = "agent"
         node, problems = read_tree(self._root / name, name)
         for workflow, path in definition.workflows.items():
             where = f"workflows.{workflow}"
@@ -303,16 +305,6 @@ class _Checking:
                 self._found.setdefault(path, [])
                 self._kinds[path] = "workflow"
         problems.check()
-
-    def _declared(self, agent: str, entry: str | AgentDefinition) -> None:
-        try:
-            path = self._catalog.agent(agent).path
-        except BadDefinition as error:
-            path = error.errors[0].path
-            self._note(error.errors)
-        if path == entry:
-            self._found.setdefault(path, [])
-            self._kinds[path] = "agent"
 
     def _note(self, errors: Iterable[FileError]) -> None:
         noted = tuple(errors)

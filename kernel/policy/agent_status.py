@@ -139,15 +139,14 @@ def appearance(work: AgentWork, now_ms: int) -> AgentStatus:
     )
     if lanes.kind == "runnable" and work.due_ms is not None:
         return _IDLE  # about to be leased
-    waits = [lanes, *_parked(work, now_ms)]
+    parked: list[Readiness]
+    if work.parked_for is None:
+        parked = []
+    else:
+        parked = [standing("waiting", work.parked_for, work.parked_until_ms, "active", None, 0, 0, now_ms)]
+    waits = [lanes, *parked]
     found = next((one for kind in ("person", "time") for one in waits if one.kind == kind), None)
     return _IDLE if found is None else _of(found)
-
-
-def _parked(work: AgentWork, now_ms: int) -> list[Readiness]:
-    if work.parked_for is None:
-        return []
-    return [standing("waiting", work.parked_for, work.parked_until_ms, "active", None, 0, 0, now_ms)]
 
 
 def _of(found: Readiness) -> AgentStatus:

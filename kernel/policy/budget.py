@@ -66,12 +66,17 @@ def next_call(accounts: Iterable[Account], call: Call) -> Allowance | Exhausted:
     if spent:
         # A wait for a person outlasts every other, and of times the last one counts.
         last = max(spent, key=lambda one: float("inf") if one.until_ms is None else one.until_ms)
-        return Exhausted(last.scope, _text(last), last.until_ms)
+        amounts = _WORDS[last.measure].format(last.used, last.limit)
+        return Exhausted(last.scope, f"the budget of the {last.scope} is used up: {amounts}", last.until_ms)
     if not any(account.measure in _TOKENS_OF for account in known):
         return Allowance(None)
     room = min(_TOKENS_OF[one.measure](one, call) for one in known if one.measure in _TOKENS_OF)
     answer = min(call.output_tokens, max(SMALLEST_ANSWER, room))
-    return Allowance(answer, call.input_tokens + answer, _usd(call, answer))
+    return Allowance(
+        answer,
+        call.input_tokens + answer,
+        call.input_tokens * (call.input_usd or 0.0) + answer * (call.output_usd or 0.0),
+    )
 
 
 def regained_ms(spent: Iterable[tuple[int, float]], limit: float, window_ms: int) -> int | None:
@@ -120,13 +125,4 @@ def _by_usd(account: Account, call: Call) -> int:
 _TOKENS_OF: Final = {"tokens": _by_tokens, "usd": _by_usd}
 
 
-def _usd(call: Call, answer: int) -> float:
-    return call.input_tokens * (call.input_usd or 0.0) + answer * (call.output_usd or 0.0)
-
-
 _WORDS: Final = {"tokens": "{:,.0f} of {:,.0f} tokens", "usd": "{:.4g} of {:.4g} USD", "seconds": "{:.0f} of {:.0f} s"}
-
-
-def _text(account: Account) -> str:
-    amounts = _WORDS[account.measure].format(account.used, account.limit)
-    return f"the budget of the {account.scope} is used up: {amounts}"

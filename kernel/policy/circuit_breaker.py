@@ -100,11 +100,22 @@ def failed(
     trigger = TRIGGERS[cause]
     was = breaker or Breaker(key, trigger.reason)
     if was.state == "open" and (was.open_until_ms == 0 or now_ms < was.open_until_ms):
-        return _still_open(was, trigger, retry_after_seconds, now_ms)
+        # Never earlier than it was: what needs a person outlasts every time.
+        told = sensible_seconds(retry_after_seconds)
+        if was.open_until_ms == 0:
+            return was
+        if trigger.reason == "credentials" or (trigger.reason == "quota" and not told):
+            return replace(was, reason=trigger.reason, open_until_ms=0)
+        return replace(was, open_until_ms=max(was.open_until_ms, now_ms + _ceil_ms(told or 0.0)))
     failures = (*(at for at in was.failures if now_ms - WINDOW_MS < at <= now_ms), now_ms)[-FAILURES:]
     if was.state == "closed" and trigger.adds_up and len(failures) < FAILURES:
         return replace(was, failures=failures)
-    until_ms = _until_ms(trigger, was.opens, retry_after_seconds, now_ms, jitter)
+    told = sensible_seconds(retry_after_seconds)
+    if trigger.reason == "credentials" or (trigger.reason == "quota" and not told):
+        until_ms = 0
+    else:
+        backoff = half_by_chance(grown(FIRST_SECONDS, 2.0, was.opens, LONGEST_SECONDS), jitter)
+        until_ms = now_ms + _ceil_ms(max(backoff, told or 0.0))
     return Breaker(
         key,
         trigger.reason,
@@ -112,26 +123,6 @@ def failed(
         open_until_ms=max(until_ms, was.open_until_ms) if until_ms else 0,  # a person may have had one try earlier
         opens=was.opens + 1,
     )
-
-
-def _until_ms(
-    trigger: BreakerFailure, opens: int, retry_after_seconds: float | None, now_ms: int, jitter: float
-) -> int:
-    told = sensible_seconds(retry_after_seconds)
-    if trigger.reason == "credentials" or (trigger.reason == "quota" and not told):
-        return 0
-    backoff = half_by_chance(grown(FIRST_SECONDS, 2.0, opens, LONGEST_SECONDS), jitter)
-    return now_ms + _ceil_ms(max(backoff, told or 0.0))
-
-
-def _still_open(was: Breaker, trigger: BreakerFailure, retry_after_seconds: float | None, now_ms: int) -> Breaker:
-    """Never earlier than it was: what needs a person outlasts every time."""
-    told = sensible_seconds(retry_after_seconds)
-    if was.open_until_ms == 0:
-        return was
-    if trigger.reason == "credentials" or (trigger.reason == "quota" and not told):
-        return replace(was, reason=trigger.reason, open_until_ms=0)
-    return replace(was, open_until_ms=max(was.open_until_ms, now_ms + _ceil_ms(told or 0.0)))
 
 
 def _ceil_ms(seconds: float) -> int:

@@ -81,15 +81,11 @@ def choose(
     for candidate in sorted(ready, key=lambda one: (one.lane, one.number)):
         if live.total() >= limits.workers:
             break
-        full = live[candidate.provider] >= _room(candidate.provider, limits)
+        # How many workers may call provider; one that is not known yet has no limit of its own.
+        each = limits.each_provider if candidate.provider and limits.each_provider is not None else limits.workers
+        full = live[candidate.provider] >= limits.per_provider.get(candidate.provider, each)
         if candidate.agent not in taken and not full:
             taken.add(candidate.agent)
             live[candidate.provider] += 1
             chosen.append(candidate)
     return tuple(chosen)
-
-
-def _room(provider: str, limits: Limits) -> int:
-    """How many workers may call ``provider``; one that is not known yet has no limit of its own."""
-    each = limits.each_provider if provider and limits.each_provider is not None else limits.workers
-    return limits.per_provider.get(provider, each)

@@ -91,12 +91,11 @@ def _places(ballot: ProposalState) -> Mapping[str, tuple[str, int]]:
     if ballot.tie_breaker == "first":
         return {option: ("", place) for place, option in enumerate(ballot.options)}
     if ballot.tie_breaker == "random":
-        return {option: (_lot(ballot.seed, option), place) for place, option in enumerate(ballot.options)}
+        return {
+            option: (hashlib.sha256(f"{ballot.seed}\n{option}".encode("utf-8", "surrogatepass")).hexdigest(), place)
+            for place, option in enumerate(ballot.options)
+        }
     return {}
-
-
-def _lot(seed: str, option: str) -> str:
-    return hashlib.sha256(f"{seed}\n{option}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 Counts = Mapping[str, int]

@@ -43,18 +43,15 @@ def decide(look: Wakeup) -> WakeupDecision:
     """What becomes of a timer at ``look.now_ms``. At most one wakeup of it waits for its turn (fault TF19)."""
     if look.now_ms < look.next_ms:
         return WakeupDecision("early", look.next_ms)
-    rested_ms = _rested_ms(look)
+    # When the agent has been inactive for a whole period. A time that lies ahead is from a clock that was put back.
+    if look.period_ms is None:
+        rested_ms = 0
+    else:
+        active_ms = look.now_ms if look.busy else look.active_ms
+        rested_ms = active_ms + look.period_ms if active_ms <= look.now_ms else 0
     if rested_ms > look.now_ms:
         return WakeupDecision("active", rested_ms)
     return WakeupDecision("coalesced" if look.pending else "due", look.following_ms)
-
-
-def _rested_ms(look: Wakeup) -> int:
-    """When the agent has been inactive for a whole period. A time that lies ahead is from a clock that was put back."""
-    if look.period_ms is None:
-        return 0
-    active_ms = look.now_ms if look.busy else look.active_ms
-    return active_ms + look.period_ms if active_ms <= look.now_ms else 0
 
 
 def rearmed_ms(stored_ms: int, fresh_ms: int) -> int:

@@ -62,21 +62,18 @@ def create(run_dir: Path, attempt: str, cookie: str, spares: DirectoryPool | Non
     """
     directory = AttemptDir(run_dir / attempt, spares)
     if spares is None or not spares.take(directory.path):
-        _make(directory.path)
+        path = directory.path
+        try:
+            os.mkdir(path, 0o700)
+        except FileNotFoundError:  # the first attempt of all
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.mkdir(path, 0o700)
     fd = os.open(directory.lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.write(fd, f"boot {boot_id()}\ncookie {cookie}\n".encode())
     finally:
         os.close(fd)
     return directory
-
-
-def _make(path: Path) -> None:
-    try:
-        os.mkdir(path, 0o700)
-    except FileNotFoundError:  # the first attempt of all
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.mkdir(path, 0o700)
 
 
 def read_signature(text: str) -> Signature:

@@ -139,7 +139,9 @@ class VersionProbes:
         A fault is not remembered: next time it is asked anew. Cancellation kills what was started.
         """
         try:
-            key = _key(program, flag)
+            # Which file program is just now. Raises OSError.
+            file = os.stat(program)
+            key = program, file.st_ino, file.st_size, file.st_mtime_ns, flag
         except OSError as error:
             return ProbeResult("", error.strerror)
         async with self._asking[key]:
@@ -164,12 +166,6 @@ class VersionProbes:
         except SpawnTransient as error:
             return ProbeResult("", str(error))
         return _said(result)
-
-
-def _key(program: str, flag: str) -> _Key:
-    """Which file ``program`` is just now. Raises OSError."""
-    file = os.stat(program)
-    return program, file.st_ino, file.st_size, file.st_mtime_ns, flag
 
 
 def _said(result: CommandResult) -> ProbeResult:

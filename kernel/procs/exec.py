@@ -47,29 +47,27 @@ class ExecLauncher:
         link = KeeperLink(ours)
         try:
             with end:
-                await self._keeper(order, theirs, end.fileno())
+                fd = end.fileno()
+                try:
+                    process = await trio.lowlevel.open_process(
+                        under_first_limit([sys.executable, "-I", "-u", "-m", "worker", "--keeper", str(fd)]),
+                        stdin=theirs.stdin,
+                        stdout=theirs.stdout,
+                        stderr=theirs.stderr,
+                        pass_fds=(fd,),
+                        env=dict(self._environ),
+                        start_new_session=True,
+                    )
+                except OSError as error:
+                    if error.errno in TRANSIENT:
+                        raise SpawnTransient(f"cannot start {order.attempt}: {error.strerror}") from error
+                    raise
+                self._to_reap.send_nowait(process)
             await link.send(order)
         except BaseException:
             link.close()
             raise
         return link
-
-    async def _keeper(self, order: Fork, theirs: PipeEnds, fd: int) -> None:
-        try:
-            process = await trio.lowlevel.open_process(
-                under_first_limit([sys.executable, "-I", "-u", "-m", "worker", "--keeper", str(fd)]),
-                stdin=theirs.stdin,
-                stdout=theirs.stdout,
-                stderr=theirs.stderr,
-                pass_fds=(fd,),
-                env=dict(self._environ),
-                start_new_session=True,
-            )
-        except OSError as error:
-            if error.errno in TRANSIENT:
-                raise SpawnTransient(f"cannot start {order.attempt}: {error.strerror}") from error
-            raise
-        self._to_reap.send_nowait(process)
 
 
 async def _reap(process: trio.Process) -> None:

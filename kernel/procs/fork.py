@@ -50,29 +50,37 @@ class ForkLauncher:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep a zygote that has what is needed. Runs until cancelled; then the zygotes, and all they forked, end."""
         try:
-            await self._keep_one(task_status)
+            keep_one_task_status = task_status
+            failures = 0
+            async with trio.open_nursery() as nursery:
+                while True:
+                    zygote = await start_zygote(self._wanted, self._environ)
+                    self._zygotes.append(zygote)
+                    self._announce()
+                    nursery.start_soon(self._follow, zygote)
+                    keep_one_task_status.started()
+                    keep_one_task_status = trio.TASK_STATUS_IGNORED
+                    while any(self._wanted <= one.modules for one in self._zygotes):
+                        await self._changed.wait()
+                    failures = 0 if zygote.preloaded.is_set() else min(failures + 1, len(_BACKOFF_SECONDS) - 1)
+                    await trio.sleep(_BACKOFF_SECONDS[failures])
         finally:
             self._dirs.close()
-
-    async def _keep_one(self, task_status: trio.TaskStatus[None]) -> None:
-        failures = 0
-        async with trio.open_nursery() as nursery:
-            while True:
-                zygote = await start_zygote(self._wanted, self._environ)
-                self._zygotes.append(zygote)
-                self._announce()
-                nursery.start_soon(self._follow, zygote)
-                task_status.started()
-                task_status = trio.TASK_STATUS_IGNORED
-                while any(self._wanted <= one.modules for one in self._zygotes):
-                    await self._changed.wait()
-                failures = 0 if zygote.preloaded.is_set() else min(failures + 1, len(_BACKOFF_SECONDS) - 1)
-                await trio.sleep(_BACKOFF_SECONDS[failures])
 
     async def spawn(self, spec: Spec) -> Handle:
         """Start a worker or a command. Raises SpawnTransient; FileExistsError for an attempt that is in use."""
         for left in reversed(range(TRIES)):
-            zygote = await self._zygote()
+            # The newest that has loaded; before any has, the oldest, whose socket keeps orders until then.
+            try:
+                with trio.fail_after(WAIT_SECONDS):
+                    while not self._zygotes:
+                        await self._changed.wait()
+            except trio.TooSlowError as error:
+                raise KeeperLost(
+                    f"no zygote could be started for {WAIT_SECONDS:.0f} s; see the kernel's log"
+                ) from error
+            loaded = [zygote_zygote for zygote_zygote in self._zygotes if zygote_zygote.preloaded.is_set()]
+            zygote = loaded[-1] if loaded else self._zygotes[0]
             try:
                 return await self._ready(spec, zygote) or await self._start(zygote, spec)
             except KeeperLost:
@@ -112,17 +120,6 @@ class ForkLauncher:
             with suppress(KeeperLost):
                 return await spawn_keeper(spec, self._run_dir, deliver, self._dirs)
         return None
-
-    async def _zygote(self) -> Zygote:
-        """The newest that has loaded; before any has, the oldest, whose socket keeps orders until then."""
-        try:
-            with trio.fail_after(WAIT_SECONDS):
-                while not self._zygotes:
-                    await self._changed.wait()
-        except trio.TooSlowError as error:
-            raise KeeperLost(f"no zygote could be started for {WAIT_SECONDS:.0f} s; see the kernel's log") from error
-        loaded = [zygote for zygote in self._zygotes if zygote.preloaded.is_set()]
-        return loaded[-1] if loaded else self._zygotes[0]
 
     async def _follow(self, zygote: Zygote) -> None:
         """Watch one zygote until it is dead; once it has loaded, those before it are retired."""

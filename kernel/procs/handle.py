@@ -88,7 +88,14 @@ class Handle:
                     self._exited = frame
                     self._tree_seen_gone = True
                 elif frame is None:
-                    self._exited = await self._bury()
+                    with trio.CancelScope(shield=True):
+                        left = await procfs.end(self._processes, {self.cookie})
+                        self.survivors = tuple(sorted(process.pid for process in left))
+                    if self.survivors:
+                        logger.error(
+                            "procs.leak %s: %s would not die; the next kernel tries again", self.attempt, self.survivors
+                        )
+                    self._exited = Exited(signal=signal.SIGKILL, killed=self._kill_sent)
         return self._exited
 
     async def kill(self, after_seconds: float = 0.0) -> None:
@@ -142,11 +149,3 @@ class Handle:
             fault_point("procs.gone")
             if not self.survivors:
                 self._directory.remove()
-
-    async def _bury(self) -> Exited:
-        with trio.CancelScope(shield=True):
-            left = await procfs.end(self._processes, {self.cookie})
-            self.survivors = tuple(sorted(process.pid for process in left))
-        if self.survivors:
-            logger.error("procs.leak %s: %s would not die; the next kernel tries again", self.attempt, self.survivors)
-        return Exited(signal=signal.SIGKILL, killed=self._kill_sent)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from kernel.procs.procfs import ProcessId, descendants, identify, table
+from kernel.procs.procfs import descendants, identify, table
 
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 _LOCAL, _REMOTE, _INODE = 1, 2, 9
@@ -33,7 +33,8 @@ def is_own_child(client_port: int, server_port: int, pid: int) -> bool:
         rows = tuple(_rows())
         sockets = _sockets(rows, client_port, server_port)
         if sockets:
-            return _one_has(sockets, descendants([root], table()))
+            processes = descendants([root], table())
+            return any(_has(sockets, f"/proc/{process.pid}/fd") for process in processes)
     return bool(_sockets(rows, server_port, 0))
 
 
@@ -61,10 +62,6 @@ def _rows() -> Iterator[_Row]:
 
 def _port(address: str) -> int:
     return int(address.rpartition(":")[2], 16)
-
-
-def _one_has(sockets: set[str], processes: Iterable[ProcessId]) -> bool:
-    return any(_has(sockets, f"/proc/{process.pid}/fd") for process in processes)
 
 
 def _has(sockets: set[str], folder: str) -> bool:

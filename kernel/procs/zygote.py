@@ -75,22 +75,19 @@ class Zygote:
             if not self._awaited:
                 continue
             self._ordered.set()
-            if not await self._answers():
+            self._pinged += 1
+            self._ponged = trio.Event()
+            with trio.move_on_after(ANSWER_SECONDS):
+                with suppress(*_GONE):
+                    async with self._sending:
+                        await self.control.send(encode(Ping(n=self._pinged)))
+                await self._ponged.wait()
+            if not self._ponged.is_set():
                 logger.error(
                     "zygote.silent pid=%d does not answer for %.0f s: replaced", self.process.pid, ANSWER_SECONDS
                 )
                 self.process.kill()
                 return
-
-    async def _answers(self) -> bool:
-        self._pinged += 1
-        self._ponged = trio.Event()
-        with trio.move_on_after(ANSWER_SECONDS):
-            with suppress(*_GONE):
-                async with self._sending:
-                    await self.control.send(encode(Ping(n=self._pinged)))
-            await self._ponged.wait()
-        return self._ponged.is_set()
 
     async def fork(self, order: Fork, theirs: PipeEnds) -> KeeperLink:
         """Have it fork a keeper for ``order``. Raises KeeperLost if it is gone."""
@@ -99,7 +96,20 @@ class Zygote:
         link = KeeperLink(ours, self._free if order.argv is None else None)
         try:
             with end:
-                await self._send(order, (theirs.stdin, theirs.stdout, theirs.stderr, end.fileno()))
+                descriptors = (theirs.stdin, theirs.stdout, theirs.stderr, end.fileno())
+                data = encode(order)
+                fds = array("i", descriptors)
+                try:
+                    async with self._sending:
+                        sent = await self.control.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+                        while sent < len(data):
+                            # Half an order would put every later one out of step: a cancelled sender still sends it
+                            # whole.
+                            with trio.CancelScope(shield=True):
+                                sent += await self.control.send(data[sent:])
+                except _GONE as error:
+                    self.lost = True
+                    raise KeeperLost(f"cannot start {order.attempt}: the zygote is gone") from error
         except BaseException:
             link.close()
             raise
@@ -108,20 +118,6 @@ class Zygote:
     def _free(self, link: KeeperLink) -> None:
         self.spares.park(link)
         self.standby.ask()
-
-    async def _send(self, order: Fork, descriptors: tuple[int, ...]) -> None:
-        data = encode(order)
-        fds = array("i", descriptors)
-        try:
-            async with self._sending:
-                sent = await self.control.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
-                while sent < len(data):
-                    # Half an order would put every later one out of step, so a cancelled sender still sends it whole.
-                    with trio.CancelScope(shield=True):
-                        sent += await self.control.send(data[sent:])
-        except _GONE as error:
-            self.lost = True
-            raise KeeperLost(f"cannot start {order.attempt}: the zygote is gone") from error
 
     async def listen(self) -> None:
         """Follow it until it is dead."""

@@ -46,14 +46,10 @@ def refusal(fact: Fact, asked: Iterable[AgentKey], view: View) -> Refuse | None:
         if key == fact.speaker:
             return Refuse("conflict", f"{fact.sender} cannot ask itself", "think it over, or ask a colleague")
         if key in waiting:
-            return _circle(fact)
+            name = fact.to[0]
+            text = f"{name} waits for {fact.sender} already, so {fact.sender} cannot wait for {name}"
+            return Refuse("conflict", text, "answer with what you know, and say in your final answer what is missing")
     return None
-
-
-def _circle(fact: Fact) -> Refuse:
-    name = fact.to[0]
-    text = f"{name} waits for {fact.sender} already, so {fact.sender} cannot wait for {name}"
-    return Refuse("conflict", text, "answer with what you know, and say in your final answer what is missing")
 
 
 def not_running(space: str) -> Refuse:

@@ -45,40 +45,38 @@ def evaluate(first: Fact, proposals: Table, view: View, sink: Sink) -> None:
     for evaluated, (fact, depth) in enumerate(waiting, start=1):  # it grows on the way
         if evaluated > MAX_MESSAGES or depth > MAX_DEPTH:
             raise EvaluationOverrun(f"more than {MAX_MESSAGES} messages or {MAX_DEPTH} levels from one {first.kind}")
-        effects, drafts = _decide(fact, proposals, view)
+        # What is to be recorded with the fact, and what is to be appended after it. Raises Refused.
+        decide_effects: list[Deliver | Assign | WriteRow] = []
+        decide_drafts: list[Draft] = []
+        for proposal in proposals.get(fact.kind, ()):
+            for effect in proposal.decide(fact, view):
+                if type(effect) is Append:
+                    decide_drafts.append(effect.draft)
+                elif type(effect) is Refuse:
+                    raise Refused(effect.code, effect.text, effect.hint)
+                else:
+                    decide_effects.append(effect)
+        effects, drafts = decide_effects, decide_drafts
         sink.record(fact, tuple(effects))
         if drafts:
-            waiting += [(_child(fact, draft), depth + 1) for draft in drafts]
-
-
-def _decide(fact: Fact, proposals: Table, view: View) -> tuple[list[Deliver | Assign | WriteRow], list[Draft]]:
-    """What is to be recorded with the fact, and what is to be appended after it. Raises Refused."""
-    effects: list[Deliver | Assign | WriteRow] = []
-    drafts: list[Draft] = []
-    for proposal in proposals.get(fact.kind, ()):
-        for effect in proposal.decide(fact, view):
-            if type(effect) is Append:
-                drafts.append(effect.draft)
-            elif type(effect) is Refuse:
-                raise Refused(effect.code, effect.text, effect.hint)
-            else:
-                effects.append(effect)
-    return effects, drafts
-
-
-def _child(parent: Fact, draft: Draft) -> Fact:
-    return Fact(
-        kind=draft.kind,
-        space=draft.space,
-        sender=draft.sender,
-        text=draft.text,
-        to=draft.to,
-        mentions=draft.mentions,
-        hops=parent.hops if draft.hops is None else draft.hops,
-        cause=parent.cause,
-        speaker=parent.speaker,
-        payload=draft.payload,
-    )
+            waiting += [
+                (
+                    Fact(
+                        kind=draft.kind,
+                        space=draft.space,
+                        sender=draft.sender,
+                        text=draft.text,
+                        to=draft.to,
+                        mentions=draft.mentions,
+                        hops=fact.hops if draft.hops is None else draft.hops,
+                        cause=fact.cause,
+                        speaker=fact.speaker,
+                        payload=draft.payload,
+                    ),
+                    depth + 1,
+                )
+                for draft in drafts
+            ]
 
 
 CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL, BALLOT)

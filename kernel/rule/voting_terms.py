@@ -34,7 +34,16 @@ def with_defaults(
     asked: ProposalTerms, name: str, members: tuple[str, ...], now_ms: int, salt: str = ""
 ) -> ProposalOpened:
     """What was asked, with its ``name`` and what goes without saying: an election is among the ``members``."""
-    options = _usual(asked, members) or asked.options
+    # What an election and an approval are about, if nothing else was asked for.
+    usual: tuple[Option, ...]
+    ids = tuple(option.id for option in asked.options)
+    if asked.type == "approval" and set(ids) <= {YES, NO}:
+        usual = YES_OR_NO
+    elif asked.type == "election" and set(ids) <= set(members):
+        usual = tuple(Option(id=member, label=f"@{member}") for member in dict.fromkeys(ids or members))
+    else:
+        usual = ()
+    options = usual or asked.options
     terms = asked.resolution
     timeout_ms = round(USUAL_SECONDS * 1000) if asked.timeout_ms is None else asked.timeout_ms
     return ProposalOpened(
@@ -95,16 +104,6 @@ def binds_nothing(asked: ProposalTerms, verdict: str | None) -> Fault | None:
     if verdict is not None:
         hint = f"{hint}; the approval {verdict} decides over this workflow"
     return "nothing relies on what comes of it, so it cannot be binding", hint
-
-
-def _usual(asked: ProposalTerms, members: tuple[str, ...]) -> tuple[Option, ...]:
-    """What an election and an approval are about, if nothing else was asked for."""
-    ids = tuple(option.id for option in asked.options)
-    if asked.type == "approval" and set(ids) <= {YES, NO}:
-        return YES_OR_NO
-    if asked.type == "election" and set(ids) <= set(members):
-        return tuple(Option(id=member, label=f"@{member}") for member in dict.fromkeys(ids or members))
-    return ()
 
 
 def check_terms(opened: ProposalOpened, electors: int) -> Fault | None:

@@ -19,7 +19,6 @@ import trio
 from kernel.agents.backends import check_files
 from kernel.agents.providers import CauseError
 from kernel.fault_injection import fault_point
-from kernel.policy.budget import Allowance
 from kernel.policy.circuit_breaker import keys_of
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher
@@ -41,7 +40,7 @@ from kernel.store.writer import Writer
 from protocol.agent import Retry
 from protocol.backends import EXEC
 from protocol.errors import Refused
-from protocol.ipc import Exited, Start
+from protocol.ipc import Exited
 
 logger = logging.getLogger(__name__)
 
@@ -155,12 +154,28 @@ class Attempts:
                 admitted = await self._admission.admit(leased, briefing)
             if isinstance(admitted, Requeue):
                 live.settling = True
-                await self._put_back(leased, admitted)
+                with contextlib.suppress(Refused):  # stale: somebody ended it meanwhile
+                    await self._books.put_back(leased, admitted)
                 return
             if isinstance(admitted, Ending):
                 ending = admitted
             else:
-                ending, exited = await self._work(live, briefing, admitted, tail)
+                # Have a worker do it. Raises SpawnTransient.
+                # Note which breakers its first reply may close, and leave to others what it was to try and will not.
+                keys = keys_of(briefing.endpoint)
+                probed = self._reader.now(probed_by, live.leased.agent)
+                live.probing = tuple(key for key in keys if key in probed)
+                if len(live.probing) < len(probed):
+                    await commit_with_retry(self._writer, move_probe, live.leased.agent, keys)
+                self._launcher.need(briefing.sdks)
+                handle = await self._spawn(live, briefing)
+                if handle is None:
+                    ending, exited = Ending("stopped", str(live.stop_reason)), None
+                else:
+                    async with handle:
+                        left = self._purse.usd_left(live.leased.instruction)
+                        start = msgspec.structs.replace(briefing.start, allowance=admitted.tokens, budget_usd=left)
+                        ending, exited = await self._supervision.run(live, briefing, start, handle, tail)
         except (CannotStart, CauseError) as error:
             ending = Ending("failed", str(error), cause=error.cause)
         except SpawnTransient as error:
@@ -171,31 +186,6 @@ class Attempts:
         with self._working(leased.instruction):
             await self._books.settle(leased, ending, tried)
         fault_point("attempt.settled")
-
-    async def _work(
-        self, live: RunningAttempt, briefing: StartFrame, allowance: Allowance, tail: Tail
-    ) -> tuple[Ending, Exited | None]:
-        """Have a worker do it. Raises SpawnTransient."""
-        await self._probe(live, keys_of(briefing.endpoint))
-        self._launcher.need(briefing.sdks)
-        handle = await self._spawn(live, briefing)
-        if handle is None:
-            return Ending("stopped", str(live.stop_reason)), None
-        async with handle:
-            left = self._purse.usd_left(live.leased.instruction)
-            start = msgspec.structs.replace(briefing.start, allowance=allowance.tokens, budget_usd=left)
-            return await self._supervision.run(live, briefing, start, handle, tail)
-
-    async def _probe(self, live: RunningAttempt, keys: tuple[str, ...]) -> None:
-        """Note which breakers its first reply may close, and leave to others what it was to try and will not."""
-        probed = self._reader.now(probed_by, live.leased.agent)
-        live.probing = tuple(key for key in keys if key in probed)
-        if len(live.probing) < len(probed):
-            await commit_with_retry(self._writer, move_probe, live.leased.agent, keys)
-
-    async def _put_back(self, leased: Leased, parking: Requeue) -> None:
-        with contextlib.suppress(Refused):  # stale: somebody ended it meanwhile
-            await self._books.put_back(leased, parking)
 
     async def _spawn(self, live: RunningAttempt, briefing: StartFrame) -> Handle | None:
         """The worker's process; None where the attempt was stopped before it was there.
@@ -209,16 +199,15 @@ class Attempts:
                 if briefing.start.command and briefing.start.pinned:
                     await trio.to_thread.run_sync(check_files, briefing.definition, briefing.start)
                 live.doing = STARTING
-                handle = await self._launcher.spawn(_spec(briefing.start))
+                start = briefing.start
+                spec: Spec
+                if start.backend != EXEC:
+                    spec = Spec(attempt=start.attempt)
+                else:
+                    spec = Spec(attempt=start.attempt, argv=start.command, cwd=start.cwd, env=start.env)
+                handle = await self._launcher.spawn(spec)
                 live.doing = ""
         limits = briefing.definition.limits
         if handle is not None and (limits.memory, limits.processes) != (None, None):
             await handle.bound(memory_bytes=limits.memory, processes=limits.processes)
         return handle
-
-
-def _spec(start: Start) -> Spec:
-    """One of our workers; for backend exec the program that the agent's file names, which speaks for itself."""
-    if start.backend != EXEC:
-        return Spec(attempt=start.attempt)
-    return Spec(attempt=start.attempt, argv=start.command, cwd=start.cwd, env=start.env)

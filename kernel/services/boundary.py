@@ -70,25 +70,19 @@ class Boundary:
                 after = after_crash(record, now_ms, _JITTER)
                 recent = tuple(at for at in (*record.recent_ms, now_ms) if at > now_ms - HOUR_MS)
                 record = CrashRecord(streak=after.streak, last_ms=now_ms, stepped=True, recent_ms=recent)
-                await self._tell(name, error, after)
+                again = after.seconds if isinstance(after, Backoff) else None
+                what_follows = "the last time" if again is None else f"it is started again in {again:g} s"
+                logger.error("service.failed %s: %s", name, what_follows, exc_info=error)
+                with suppress(Refused):
+                    data = {"service": name, "error": _said(error), "again_seconds": again}
+                    await self._writer.commit(emit_log, "kernel.service_failed", data=data)
                 if isinstance(after, Stop):
                     told.started()
-                    self._give_up(name, error, after)
+                    self.gave_up = f"{name}: {after.reason}, the last: {_said(error)}"
+                    logger.critical("kernel.service_gave_up %s; the kernel ends", self.gave_up)
+                    self._stopping.ask(by=f"failure of {name}")
                     return
                 await self._sleep(after.seconds)
-
-    async def _tell(self, name: str, error: Exception, after: Backoff | Stop) -> None:
-        again = after.seconds if isinstance(after, Backoff) else None
-        what_follows = "the last time" if again is None else f"it is started again in {again:g} s"
-        logger.error("service.failed %s: %s", name, what_follows, exc_info=error)
-        with suppress(Refused):
-            data = {"service": name, "error": _said(error), "again_seconds": again}
-            await self._writer.commit(emit_log, "kernel.service_failed", data=data)
-
-    def _give_up(self, name: str, error: Exception, stop: Stop) -> None:
-        self.gave_up = f"{name}: {stop.reason}, the last: {_said(error)}"
-        logger.critical("kernel.service_gave_up %s; the kernel ends", self.gave_up)
-        self._stopping.ask(by=f"failure of {name}")
 
 
 class _Once:

@@ -97,12 +97,15 @@ class BudgetEnforcer:
 
     def open(self, leased: Leased, definition: AgentDefinition, start: Start) -> None:
         """An attempt begins; ``start`` is what its worker will be told."""
+        # How much the first call will send, about: what is the kernel's own in it counts little.
+        said = sum(len(turn.text) for turn in start.messages) + len(start.system) + len(start.message)
         self._open[leased.instruction] = _Open(
             leased=leased,
             definition=definition,
             provider=_provider(start),
             model=start.model,
-            input_tokens=_bytes(start) // BYTES_PER_TOKEN,
+            input_tokens=(said + sum(len(entry.text) + len(bytes(entry.native)) for entry in start.entries))
+            // BYTES_PER_TOKEN,
             opened_ms=self._now_ms(),
             worked_ms=self._reader.now(spending.worked_ms, leased.instruction),
         )
@@ -121,7 +124,16 @@ class BudgetEnforcer:
         counts_usd = any(one.measure == "usd" for one in accounts)
         if counts_usd and attempt.unpriced:
             return Exhausted("instruction", _UNPRICED, None)
-        decided = next_call(accounts, _call(attempt, counts_usd=counts_usd))
+        known: Rate | None = rate(attempt.provider, attempt.model) if counts_usd and not attempt.mocked else None
+        decided = next_call(
+            accounts,
+            Call(
+                input_tokens=attempt.input_tokens,
+                output_tokens=attempt.definition.max_tokens,
+                input_usd=None if known is None else known.input_usd,
+                output_usd=None if known is None else known.output_usd,
+            ),
+        )
         if isinstance(decided, Allowance):
             attempt.reserved = decided
         return decided
@@ -245,22 +257,6 @@ def _window_ms(attempt: _Open) -> int:
     return round(attempt.definition.budget.window * 1000)
 
 
-def _call(attempt: _Open, *, counts_usd: bool) -> Call:
-    known: Rate | None = rate(attempt.provider, attempt.model) if counts_usd and not attempt.mocked else None
-    return Call(
-        input_tokens=attempt.input_tokens,
-        output_tokens=attempt.definition.max_tokens,
-        input_usd=None if known is None else known.input_usd,
-        output_usd=None if known is None else known.output_usd,
-    )
-
-
 def _provider(start: Start) -> str:
     """Its name; ``mock`` for all that has no price, whatever it is called."""
     return _MOCK if start.provider is None or start.provider.dialect == _MOCK else start.provider.name
-
-
-def _bytes(start: Start) -> int:
-    """How much the first call will send, about: what is the kernel's own in it counts little."""
-    said = sum(len(turn.text) for turn in start.messages) + len(start.system) + len(start.message)
-    return said + sum(len(entry.text) + len(bytes(entry.native)) for entry in start.entries)

@@ -72,13 +72,12 @@ def of_exit(exited: Exited) -> Ending:
         return Ending("failed", f"the worker was ended: {exited.exceeded}", cause="resource")
     if exited.code == 0:
         return Ending("failed", "the worker exited with 0 but sent no result", cause="protocol")
-    hint = " (nobody here sent it: perhaps the machine is short of memory)" if _is_foreign_kill(exited) else ""
+    hint = (
+        " (nobody here sent it: perhaps the machine is short of memory)"
+        if (exited.signal == signal.SIGKILL and not exited.killed)
+        else ""
+    )
     return Ending("failed", f"the worker ended with {describe_exit(exited)} and sent no result{hint}", cause="crash")
-
-
-def _is_foreign_kill(exited: Exited) -> bool:
-    """SIGKILL that we did not send: what the system does to one that takes too much memory (fault PF04)."""
-    return exited.signal == signal.SIGKILL and not exited.killed
 
 
 def of_bug(error: Exception) -> Ending:
@@ -163,7 +162,16 @@ class Completer:
                 case "done" | "incomplete":
                     await self._close(leased, ending, ending.ended_as, tried)
                 case "yielded" | "stopped":
-                    await self.put_back(leased, _returned(ending, tried))
+                    await self.put_back(
+                        leased,
+                        Requeue(
+                            status="yielded" if ending.ended_as == "yielded" else "queued",
+                            outcome=ending.ended_as if ending.ended_as == "yielded" else ending.text,
+                            exit=_exit_text(tried),
+                            preempted=tried.preempted,
+                            stderr_tail=tried.stderr or None,
+                        ),
+                    )
                 case "failed":
                     await self._after_failure(leased, ending, ending.cause or "crash", tried)
         except Refused as refused:
@@ -255,17 +263,6 @@ class Completer:
         """Set where the worker left without being asked to: its agent's restart budget pays for it."""
         crashed = ending.ended_as == "failed" and CLASS_OF_CAUSE[ending.cause or "crash"] == "crash"
         return self._jitter() if crashed and not ending.ours else None
-
-
-def _returned(ending: Ending, tried: AttemptResult) -> Requeue:
-    """Nothing went wrong: back to its place, at no charge."""
-    return Requeue(
-        status="yielded" if ending.ended_as == "yielded" else "queued",
-        outcome=ending.ended_as if ending.ended_as == "yielded" else ending.text,
-        exit=_exit_text(tried),
-        preempted=tried.preempted,
-        stderr_tail=tried.stderr or None,
-    )
 
 
 def _exit_text(tried: AttemptResult) -> str | None:

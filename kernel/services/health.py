@@ -177,7 +177,8 @@ class LoopWatchdog:
             while True:
                 self._arm(STUCK_SECONDS + NAP_SECONDS)
                 self._notifier.tell("WATCHDOG=1")
-                await trio.sleep(self._nap_seconds())
+                watchdog = self._notifier.watchdog_seconds
+                await trio.sleep(NAP_SECONDS if watchdog is None else min(NAP_SECONDS, watchdog / SIGNS))
         finally:
             self._disarm()
             trio.lowlevel.remove_instrument(turns)
@@ -189,7 +190,3 @@ class LoopWatchdog:
     def stopping(self) -> None:
         """The kernel was asked to stop."""
         self._notifier.tell("STOPPING=1")
-
-    def _nap_seconds(self) -> float:
-        watchdog = self._notifier.watchdog_seconds
-        return NAP_SECONDS if watchdog is None else min(NAP_SECONDS, watchdog / SIGNS)

@@ -34,7 +34,9 @@ class InFlight:
         self._at_work: dict[str, _Work] = {}
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            self.left = _read(self._fd)
+            data = os.pread(self._fd, PLACES * _PLACE.size, 0)
+            whole = data[: len(data) // _PLACE.size * _PLACE.size]
+            self.left = frozenset(instruction_id(number) for (number,) in _PLACE.iter_unpack(whole) if number > _NOBODY)
         except OSError as error:
             logger.warning("in_flight.off %s: %s", path, error.strerror)
 
@@ -95,9 +97,3 @@ class _Work:
         self._depth -= 1
         if not self._depth:
             self._record.leave(self)
-
-
-def _read(fd: int) -> frozenset[InstructionId]:
-    data = os.pread(fd, PLACES * _PLACE.size, 0)
-    whole = data[: len(data) // _PLACE.size * _PLACE.size]
-    return frozenset(instruction_id(number) for (number,) in _PLACE.iter_unpack(whole) if number > _NOBODY)

@@ -16,7 +16,7 @@ import trio
 from kernel.services.mirror_files import CHANNEL, MirrorFiles, Target
 from kernel.store import agents, mirrors
 from kernel.store.feed import Wake
-from kernel.store.mirrors import Batch, Line, Place, Redo, redone, set_written
+from kernel.store.mirrors import Batch, Line, Place, redone, set_written
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
 from protocol.agent_layout import default_dir, dir_fault
@@ -87,7 +87,10 @@ class Mirror:
                 await self.write()
                 took = trio.current_time() - began
                 await trio.sleep(min(max(PAUSE_SECONDS, SHARE * took), LONGEST_REST_SECONDS))
-                with trio.move_on_after(self._nap_seconds()):
+                now = trio.current_time()
+                until = [self._store_at] if self._seen > self._stored else []
+                until += [self._retry_at] if self._behind or self._unremoved else []
+                with trio.move_on_after(max(PAUSE_SECONDS, min(until) - now) if until else float("inf")):
                     await self._wake.wait()
         finally:
             with trio.move_on_after(PARTING_SECONDS, shield=True):
@@ -101,7 +104,15 @@ class Mirror:
                 await self._redo()
                 while await self._write_batch():
                     pass
-                await self._catch_up()
+                # Write what could not be written before, if it is time and works now.
+                if not self._behind or trio.current_time() < self._retry_at:
+                    pass
+                else:
+                    self._retry_at = trio.current_time() + RETRY_SECONDS
+                    for place in tuple(self._behind):
+                        if await self._write_place(place):
+                            del self._behind[place]
+                            logger.info("mirror.caught_up %s", self._target(place).folder)
             if trio.current_time() >= self._store_at:
                 await self._store()
 
@@ -113,7 +124,11 @@ class Mirror:
 
     async def _write_batch(self) -> bool:
         batch = await self._reader.read(mirrors.lines, self._seen)
-        said = _by_place(self._wanted(batch.lines))
+        lines = self._wanted(batch.lines)
+        found: dict[Place, list[Message]] = {}
+        for line in lines:
+            found.setdefault(line.place, []).append(line.message)
+        said = found
         for place in await self._append({place: said[place] for place in said.keys() - self._behind.keys()}):
             self._behind[place] = said[place][0].seq - 1
         self._seen = batch.upto
@@ -144,16 +159,6 @@ class Mirror:
             self._retry_at = trio.current_time() + RETRY_SECONDS
         return failed
 
-    async def _catch_up(self) -> None:
-        """Write what could not be written before, if it is time and works now."""
-        if not self._behind or trio.current_time() < self._retry_at:
-            return
-        self._retry_at = trio.current_time() + RETRY_SECONDS
-        for place in tuple(self._behind):
-            if await self._write_place(place):
-                del self._behind[place]
-                logger.info("mirror.caught_up %s", self._target(place).folder)
-
     async def _write_place(self, place: Place) -> bool:
         """Write one folder up to where all others are. False: it cannot be written."""
         while True:
@@ -170,7 +175,17 @@ class Mirror:
             if one.space in self._unremoved and trio.current_time() < self._retry_at:
                 continue
             try:
-                await self._remake(one)
+                for place in one.places:
+                    if place.folder is None:
+                        parts = await self._reader.read(mirrors.days, place.agent or "")
+                    else:
+                        parts = (CHANNEL, *await self._reader.read(mirrors.names, place.folder))
+                    await trio.to_thread.run_sync(
+                        self._files.remove, self._target(place), parts, abandon_on_cancel=True
+                    )
+                    self._behind[place] = 0
+                    if await self._write_place(place):
+                        del self._behind[place]
             except (OSError, ValueError) as error:
                 if one.space not in self._unremoved:
                     logger.warning("mirror.not_removed %s: %s; it is tried again", one.space, error)
@@ -180,17 +195,6 @@ class Mirror:
             self._unremoved.discard(one.space)
             with suppress(Refused):  # then it is made anew once more
                 await self._writer.commit(redone, one.space)
-
-    async def _remake(self, one: Redo) -> None:
-        for place in one.places:
-            if place.folder is None:
-                parts = await self._reader.read(mirrors.days, place.agent or "")
-            else:
-                parts = (CHANNEL, *await self._reader.read(mirrors.names, place.folder))
-            await trio.to_thread.run_sync(self._files.remove, self._target(place), parts, abandon_on_cancel=True)
-            self._behind[place] = 0
-            if await self._write_place(place):
-                del self._behind[place]
 
     async def _store(self) -> None:
         """Store how far it is, if that is further than before and on the disk."""
@@ -206,12 +210,6 @@ class Mirror:
             return
         self._stored = reached
 
-    def _nap_seconds(self) -> float:
-        now = trio.current_time()
-        until = [self._store_at] if self._seen > self._stored else []
-        until += [self._retry_at] if self._behind or self._unremoved else []
-        return max(PAUSE_SECONDS, min(until) - now) if until else float("inf")
-
     def _target(self, place: Place) -> Target:
         if place.folder is not None:
             return Target(place.folder)
@@ -220,10 +218,3 @@ class Mirror:
         own = None if record is None or record.definition is None else _homed.decode(record.definition).context.dir
         sound = own is not None and dir_fault(own, agent) is None
         return Target(own if own is not None and sound else default_dir(agent), agent)
-
-
-def _by_place(lines: Iterable[Line]) -> dict[Place, list[Message]]:
-    found: dict[Place, list[Message]] = {}
-    for line in lines:
-        found.setdefault(line.place, []).append(line.message)
-    return found

@@ -64,7 +64,15 @@ class MirrorFiles:
         """Add those of ``messages``, which are in order, that are not there yet. Raises OSError; some may be there."""
         files: dict[tuple[str, str], list[Message]] = {}
         for message in messages:
-            for file in _files_of(target, message):
+            files_of: list[tuple[str, str]]
+            if target.agent is not None:
+                files_of = [_file_of(target, message.at[:10])]
+            else:
+                own = (message.sender,) if message.instruction is not None else ()
+                files_of = [
+                    _file_of(target, files_of_name) for files_of_name in dict.fromkeys((CHANNEL, *own, *message.to))
+                ]
+            for file in files_of:
                 files.setdefault(file, []).append(message)
         with self._turn:
             if target.agent is not None:
@@ -84,48 +92,61 @@ class MirrorFiles:
             for folder, name in [_file_of(target, part) for part in parts]:
                 self._ends.pop(f"{folder}/{name}", None)
                 with suppress(FileNotFoundError):
-                    _unlink(self._root, folder, name)
+                    descriptor = open_folder(self._root, folder)
+                    try:
+                        if stat.S_ISREG(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                            os.unlink(name, dir_fd=descriptor)
+                    finally:
+                        os.close(descriptor)
 
     def sync(self) -> None:
         """Have what was appended on the disk. Raises OSError."""
         with self._turn:
             for folder, name in tuple(self._unsynced):
                 with suppress(FileNotFoundError):
-                    _sync(self._root, folder, name)
+                    descriptor = open_folder(self._root, folder)
+                    try:
+                        file = open_file(descriptor, name, os.O_RDONLY)
+                        try:
+                            os.fsync(file)
+                        finally:
+                            os.close(file)
+                    finally:
+                        os.close(descriptor)
                 self._unsynced.discard((folder, name))
 
     def _append(self, descriptor: int, folder: str, name: str, messages: list[Message]) -> None:
         path = f"{folder}/{name}"
         file = open_file(descriptor, name, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            end = self._end(file, path)
+            # The end of the file as it is now: as we left it, or else found out.
+            end: _End
+            found = os.fstat(file)
+            known = self._ends.get(path)
+            if known is not None and (known.inode, known.size) == (found.st_ino, found.st_size):
+                end = known
+            else:
+                size, line = _mend(file, found, path)
+                end = _End(found.st_ino, size, _seq_of(line))
             new = [message for message in messages if message.seq > end.seq]
             if not new:
                 return
             data = b"".join(encode_json(message) + b"\n" for message in new)
-            _write(file, data, end.size)
+            # Append all of data or nothing.
+            view = memoryview(data)
+            try:
+                while view:
+                    view = view[os.write(file, view) :]
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(file, end.size)
+                raise
             self._unsynced.add((folder, name))
             if len(self._ends) >= _KNOWN_FILES:
                 self._ends.clear()
             self._ends[path] = _End(end.inode, end.size + len(data), new[-1].seq)
         finally:
             os.close(file)
-
-    def _end(self, file: int, path: str) -> _End:
-        """The end of the file as it is now: as we left it, or else found out."""
-        found = os.fstat(file)
-        known = self._ends.get(path)
-        if known is not None and (known.inode, known.size) == (found.st_ino, found.st_size):
-            return known
-        size, line = _mend(file, found, path)
-        return _End(found.st_ino, size, _seq_of(line))
-
-
-def _files_of(target: Target, message: Message) -> list[tuple[str, str]]:
-    if target.agent is not None:
-        return [_file_of(target, message.at[:10])]
-    own = (message.sender,) if message.instruction is not None else ()
-    return [_file_of(target, name) for name in dict.fromkeys((CHANNEL, *own, *message.to))]
 
 
 def _file_of(target: Target, part: str) -> tuple[str, str]:
@@ -188,36 +209,3 @@ def _seq_of(line: bytes) -> int:
         return _seq.decode(line).seq
     except (msgspec.DecodeError, UnicodeDecodeError):
         return 0
-
-
-def _write(file: int, data: bytes, size: int) -> None:
-    """Append all of ``data`` or nothing."""
-    view = memoryview(data)
-    try:
-        while view:
-            view = view[os.write(file, view) :]
-    except OSError:
-        with suppress(OSError):
-            os.ftruncate(file, size)
-        raise
-
-
-def _unlink(root: str, folder: str, name: str) -> None:
-    descriptor = open_folder(root, folder)
-    try:
-        if stat.S_ISREG(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
-            os.unlink(name, dir_fd=descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync(root: str, folder: str, name: str) -> None:
-    descriptor = open_folder(root, folder)
-    try:
-        file = open_file(descriptor, name, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
-    finally:
-        os.close(descriptor)

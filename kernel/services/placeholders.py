@@ -40,7 +40,13 @@ class Placeholders:
         self._root = root
         self._record = record
         self._held: dict[str, frozenset[str]] = {}
-        self._made = _read(record)
+        try:
+            self._made = _decode(record.read_bytes())
+        except FileNotFoundError:
+            self._made = {}
+        except (OSError, msgspec.DecodeError) as error:
+            logger.warning("placeholders.record %s cannot be read, what it named stays: %s", record, error)
+            self._made = {}
 
     def hold(self, attempt: str, names: Iterable[str]) -> None:
         """Make those of ``names`` that are not there, to stay until ``attempt`` releases them. Raises OSError."""
@@ -78,13 +84,3 @@ class Placeholders:
             os.replace(new, self._record)
         except OSError as error:
             logger.warning("placeholders.record %s: %s", self._record, error.strerror)
-
-
-def _read(record: Path) -> dict[str, _Made]:
-    try:
-        return _decode(record.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, msgspec.DecodeError) as error:
-        logger.warning("placeholders.record %s cannot be read, what it named stays: %s", record, error)
-        return {}

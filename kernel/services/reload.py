@@ -120,23 +120,24 @@ class Reload:
         try:
             with watching() as watch:
                 watch.cover(self._folders())
-                await self._follow(watch)
+                while True:
+                    try:
+                        await self.run_once()
+                    except Refused as refused:  # a full disk: the next lease reads the files itself
+                        logger.warning("reload.refused %s", refused.text)
+                    await watch.changed()
+                    await self._sleep(SETTLE_SECONDS)
+                    watch.cover(self._folders())
         except CannotWatch as error:
             logger.warning("reload.off %s: an edited file counts when its agent works next", error)
 
-    async def _follow(self, watch: DirectoryWatch) -> None:
-        while True:
-            try:
-                await self.run_once()
-            except Refused as refused:  # a full disk: the next lease reads the files itself
-                logger.warning("reload.refused %s", refused.text)
-            await watch.changed()
-            await self._sleep(SETTLE_SECONDS)
-            watch.cover(self._folders())
-
     async def run_once(self) -> None:
         """Take over what the files say now, and tell what is wrong with them that was not told yet."""
-        stamp = self._stamp()
+        # Another one than before where a definition came, went or was written.
+        found: set[tuple[str, int, int]] = set()
+        with suppress(OSError), os.scandir(self._catalog.root / WORKFLOWS) as entries:
+            found |= {(stamp_one.name, stamp_one.stat().st_mtime_ns, stamp_one.stat().st_size) for stamp_one in entries}
+        stamp = self._catalog.stamp(), found
         if stamp == self._seen:  # some other file of the root
             return
         try:
@@ -145,7 +146,12 @@ class Reload:
             errors = error.errors
         else:
             errors += await trio.to_thread.run_sync(broken_workflows, self._catalog)
-            await self._forget()
+            # Agents whose files are gone: those that have work are kept until that has ended.
+            if self._gone():
+                await self._sleep(GONE_SECONDS)
+                if self._gone():
+                    with suppress(BadDefinition):
+                        await register(self._catalog, self._writer, self._reader, self._ephemeral())
         self._seen = stamp
         fresh = [one for one in dict.fromkeys(errors) if one not in self._told]
         self._told = frozenset(errors)
@@ -154,14 +160,6 @@ class Reload:
         if fresh:
             await self._writer.commit(emit_broken, fresh)
 
-    async def _forget(self) -> None:
-        """Agents whose files are gone: those that have work are kept until that has ended."""
-        if self._gone():
-            await self._sleep(GONE_SECONDS)
-            if self._gone():
-                with suppress(BadDefinition):
-                    await register(self._catalog, self._writer, self._reader, self._ephemeral())
-
     def _ephemeral(self) -> frozenset[AgentKey]:
         """Agents made at run time: whoever writes a file of that name says what becomes of them."""
         return frozenset(one.key for one in self._reader.now(agents.all) if one.origin == "ephemeral")
@@ -169,13 +167,6 @@ class Reload:
     def _gone(self) -> bool:
         names = frozenset(self._catalog.names())
         return any(one.origin == "file" and one.key not in names for one in self._reader.now(agents.all))
-
-    def _stamp(self) -> object:
-        """Another one than before where a definition came, went or was written."""
-        found: set[tuple[str, int, int]] = set()
-        with suppress(OSError), os.scandir(self._catalog.root / WORKFLOWS) as entries:
-            found |= {(one.name, one.stat().st_mtime_ns, one.stat().st_size) for one in entries}
-        return self._catalog.stamp(), found
 
     def _folders(self) -> Iterator[Path]:
         root = self._catalog.root

@@ -82,14 +82,11 @@ class Retention:
         while True:
             if self._now_ms() >= next_ms:
                 next_ms = self._now_ms() + EVERY_MS
-                await self._try()
+                try:
+                    await self.sweep()
+                except Refused as refused:
+                    logger.warning("retention.skipped %s", refused.text)
             await self._sleep(LOOK_SECONDS)
-
-    async def _try(self) -> None:
-        try:
-            await self.sweep()
-        except Refused as refused:
-            logger.warning("retention.skipped %s", refused.text)
 
     async def sweep(self) -> None:
         """Remove all that is old now. Raises Refused (bad_definition: the project file).
@@ -101,7 +98,20 @@ class Retention:
         before_ms = old_before(now_ms, int(self._kept_seconds() * 1000), skips)
         instructions = await self._sweep_instructions(before_ms)
         events = await self._sweep_events(before_ms)
-        runs = await self._sweep_runs(before_ms)
+        # Runs first, then what is left of them, also by a sweep that was interrupted.
+        total = 0
+        for spaces in _batches(await self._reader.read(retention.runs, before_ms)):
+            left = spaces
+            while left:
+                left = left[await commit_with_retry(self._writer, sweep_runs, left, before_ms) :]
+            total += len(spaces)
+        while seqs := await self._reader.read(retention.messages_left):
+            for batch in _batches(seqs):
+                await commit_with_retry(self._writer, sweep_messages, batch)
+        while numbers := await self._reader.read(retention.instructions_left):
+            for batch in _batches(numbers):
+                await commit_with_retry(self._writer, sweep_left, batch)
+        runs = total
         blobs = await self._sweep_blobs(now_ms - UNSWEPT_MS)
         while await commit_with_retry(self._writer, sweep_feedback, before_ms) == ROWS:
             pass
@@ -135,22 +145,6 @@ class Retention:
             for batch in _batches(found):
                 await commit_with_retry(self._writer, sweep_events, batch)
             total, after = total + len(found), found[-1]
-        return total
-
-    async def _sweep_runs(self, before_ms: int) -> int:
-        """Runs first, then what is left of them, also by a sweep that was interrupted."""
-        total = 0
-        for spaces in _batches(await self._reader.read(retention.runs, before_ms)):
-            left = spaces
-            while left:
-                left = left[await commit_with_retry(self._writer, sweep_runs, left, before_ms) :]
-            total += len(spaces)
-        while seqs := await self._reader.read(retention.messages_left):
-            for batch in _batches(seqs):
-                await commit_with_retry(self._writer, sweep_messages, batch)
-        while numbers := await self._reader.read(retention.instructions_left):
-            for batch in _batches(numbers):
-                await commit_with_retry(self._writer, sweep_left, batch)
         return total
 
     async def _sweep_blobs(self, before_ms: int) -> int:

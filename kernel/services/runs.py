@@ -95,20 +95,17 @@ class Runs:
             over = run_completion(progress, self._now_ms())
             if not isinstance(over, RunCompletion):
                 nap = min(nap, over / 1000)
-            elif not await self._end(progress.run):
+            run = progress.run
+            expected = self._reader.now(run_outcomes.expected, run)
+            judged: RunJudgement | None = None
+            if expected.schema is not None:
+                reply = self._reader.now(run_outcomes.last_reply, run, expected.exit_from)
+                judged = RunJudgement(
+                    reply.seq, await check_in_subprocess(expected.schema, reply.text) if reply.seq else "there is none"
+                )
+            elif not (await self._commits(end_run, run, judged)):
                 nap = min(nap, REFUSED_PAUSE_SECONDS)
         return nap
-
-    async def _end(self, run: int) -> bool:
-        """End ``run``, if no more comes of it; first find out whether its answer is as it must be. False: not now."""
-        expected = self._reader.now(run_outcomes.expected, run)
-        judged: RunJudgement | None = None
-        if expected.schema is not None:
-            reply = self._reader.now(run_outcomes.last_reply, run, expected.exit_from)
-            judged = RunJudgement(
-                reply.seq, await check_in_subprocess(expected.schema, reply.text) if reply.seq else "there is none"
-            )
-        return await self._commits(end_run, run, judged)
 
     async def _hold_overdue(self) -> float:
         """Hold the started workflows whose wall time is over. Returns the seconds until the next one's is."""

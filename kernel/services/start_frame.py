@@ -11,7 +11,7 @@ lost or full: then it begins anew, with a ledger of what was done. It knows noth
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -69,9 +69,28 @@ def opening(
     source = leased.source_text if leased.continues is None else reader.now(entries.origin_text, leased.instruction)
     anew = leased.compacted and BACKENDS[backend].own_session
     if kept is not None and (kept.backend, kept.dialect) == (backend, dialect) and (kept.anew or not anew):
-        return _resumed(leased, kept, reader)
+        first = reader.now(entries.set_aside, leased.instruction)
+        return FirstPrompt(
+            prompt=kept,
+            source_text=kept.source_text or kept.message,
+            entries=reader.now(entries.of, leased.instruction, first),
+            first_k=first,
+            earlier_steps=leased.carried_steps,
+        )
     done = reader.now(entries.of, leased.instruction) if kept is not None else ()
-    prompt = _frozen(assemble(), done, source, backend, dialect, resolved.model)
+    made = assemble()
+    told = prior_work(done)
+    message = f"{made.message}\n\n{told}" if told else made.message
+    prompt = FrozenPrompt(
+        backend=backend,
+        dialect=dialect,
+        model=resolved.model,
+        system=made.system,
+        messages=made.messages,
+        message=message,
+        source_text="" if source == message else source,
+        manifest=(*made.manifest, *([f"ledger: {len(done)} entries"] if told else [])),
+    )
     prompt = msgspec.structs.replace(prompt, anew=anew)
     if kept is not None:
         return FirstPrompt(
@@ -88,32 +107,6 @@ def opening(
         entries=written,
         earlier_steps=leased.carried_steps,
         freeze=PromptSnapshot(prompt),
-    )
-
-
-def _resumed(leased: Leased, kept: FrozenPrompt, reader: Reader) -> FirstPrompt:
-    first = reader.now(entries.set_aside, leased.instruction)
-    return FirstPrompt(
-        prompt=kept,
-        source_text=kept.source_text or kept.message,
-        entries=reader.now(entries.of, leased.instruction, first),
-        first_k=first,
-        earlier_steps=leased.carried_steps,
-    )
-
-
-def _frozen(made: Prompt, done: Sequence[Entry], source: str, backend: str, dialect: str, model: str) -> FrozenPrompt:
-    told = prior_work(done)
-    message = f"{made.message}\n\n{told}" if told else made.message
-    return FrozenPrompt(
-        backend=backend,
-        dialect=dialect,
-        model=model,
-        system=made.system,
-        messages=made.messages,
-        message=message,
-        source_text="" if source == message else source,
-        manifest=(*made.manifest, *([f"ledger: {len(done)} entries"] if told else [])),
     )
 
 

@@ -111,9 +111,38 @@ class Schedules:
         """Arm what changed and let come what is due. Returns the seconds until there may be something to do."""
         changed = self._wake.clear()
         try:
-            await self._read_files()
-            if self._clock_was_set() or self._consents_changed() or self._wake.clear() or changed:
-                await self._arm()
+            # Let the store know of agent files that were written, once a minute.
+            if self._now_ms() - self._stamped_ms < LONGEST_NAP_SECONDS * 1000:
+                pass
+            else:
+                self._stamped_ms = self._now_ms()
+                stamp = self._catalog.stamp()
+                if stamp != self._stamp:
+                    await update(self._catalog, self._writer)
+                    self._stamp = stamp
+            offset_ms = self._wall_ms() - self._now_ms()
+            if abs(offset_ms - self._offset_ms) < CLOCK_SET_MS:
+                clock_was_set = False
+            else:
+                self._offset_ms = offset_ms
+                clock_was_set = True
+            if clock_was_set or self._consents_changed() or self._wake.clear() or changed:
+                declared = await self._reader.read(timers.declared)
+                armed = {(arm_timer.agent, arm_timer.home): arm_timer for arm_timer in declared.armed}
+                found = schedules(declared.agents, declared.workflows)
+                untrusted = frozenset(() if self._trusted else (one for one in found if not one.trusted(self._agreed)))
+                await self._tell(untrusted)
+                wanted = [
+                    arm_timer
+                    for one in found
+                    if one not in untrusted
+                    and (arm_timer := self._timer(one, armed.get((one.agent, one.home)))) is not None
+                ]
+                kept = {(arm_timer.agent, arm_timer.home) for arm_timer in wanted}
+                put = [arm_timer for arm_timer in wanted if arm_timer != armed.get((arm_timer.agent, arm_timer.home))]
+                drop = [arm_timer for key, arm_timer in armed.items() if key not in kept]
+                if put or drop:
+                    await self._writer.commit(arm, put, drop)
             for timer in self._reader.now(timers.due, self._now_ms(), self._wall_ms()):
                 await self._come(timer)
         except Refused as refused:
@@ -121,30 +150,6 @@ class Schedules:
             self._wake.set()
             await trio.sleep(REFUSED_PAUSE_SECONDS)
             return 0.0
-        return self._nap_seconds()
-
-    async def _read_files(self) -> None:
-        """Let the store know of agent files that were written, once a minute."""
-        if self._now_ms() - self._stamped_ms < LONGEST_NAP_SECONDS * 1000:
-            return
-        self._stamped_ms = self._now_ms()
-        stamp = self._catalog.stamp()
-        if stamp != self._stamp:
-            await update(self._catalog, self._writer)
-            self._stamp = stamp
-
-    def _consents_changed(self) -> bool:
-        before, self._agreed = self._agreed, self._kept()
-        return before != self._agreed
-
-    def _clock_was_set(self) -> bool:
-        offset_ms = self._wall_ms() - self._now_ms()
-        if abs(offset_ms - self._offset_ms) < CLOCK_SET_MS:
-            return False
-        self._offset_ms = offset_ms
-        return True
-
-    def _nap_seconds(self) -> float:
         steady_ms, wall_ms = self._reader.now(timers.upcoming)
         nap = LONGEST_NAP_SECONDS
         if steady_ms is not None:
@@ -153,24 +158,11 @@ class Schedules:
             nap = min(nap, (wall_ms - self._wall_ms()) / 1000)
         return max(nap, 0.0)
 
-    # -- which timers there are --------------------------------------------------------------------------
+    def _consents_changed(self) -> bool:
+        before, self._agreed = self._agreed, self._kept()
+        return before != self._agreed
 
-    async def _arm(self) -> None:
-        declared = await self._reader.read(timers.declared)
-        armed = {(timer.agent, timer.home): timer for timer in declared.armed}
-        found = schedules(declared.agents, declared.workflows)
-        untrusted = frozenset(() if self._trusted else (one for one in found if not one.trusted(self._agreed)))
-        await self._tell(untrusted)
-        wanted = [
-            timer
-            for one in found
-            if one not in untrusted and (timer := self._timer(one, armed.get((one.agent, one.home)))) is not None
-        ]
-        kept = {(timer.agent, timer.home) for timer in wanted}
-        put = [timer for timer in wanted if timer != armed.get((timer.agent, timer.home))]
-        drop = [timer for key, timer in armed.items() if key not in kept]
-        if put or drop:
-            await self._writer.commit(arm, put, drop)
+    # -- which timers there are --------------------------------------------------------------------------
 
     async def _tell(self, untrusted: frozenset[Scheduled]) -> None:
         """Say once of each that it does not run, and what would let it."""
@@ -211,7 +203,13 @@ class Schedules:
 
     async def _come(self, timer: Timer) -> None:
         """Let ``timer`` come, unless the agent's file was edited: then its new schedule is armed first."""
-        known = await self._compared(timer)
+        # How what is stored of the agent compares with its file. One that is wrong now changes nothing.
+        known: Known
+        try:
+            known = await refresh(timer.agent, self._catalog, self._writer, self._reader)
+        except BadDefinition as error:
+            logger.debug("wakeup.as_before %s: %s", timer.agent, error.text)
+            known = "same"
         if known == "changed" or self._kept() != self._agreed:
             self._wake.set()
             return
@@ -226,14 +224,6 @@ class Schedules:
             fire, timer, at_ms=at_ms, following_ms=following_ms, text=words, workspace=schedule.workspace
         )
         logger.debug("wakeup.%s %s in %s", decision, timer.agent, timer.home)
-
-    async def _compared(self, timer: Timer) -> Known:
-        """How what is stored of the agent compares with its file. One that is wrong now changes nothing."""
-        try:
-            return await refresh(timer.agent, self._catalog, self._writer, self._reader)
-        except BadDefinition as error:
-            logger.debug("wakeup.as_before %s: %s", timer.agent, error.text)
-            return "same"
 
 
 def _pace(schedule: Schedule) -> tuple[str, str | None]:

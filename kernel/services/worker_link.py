@@ -52,22 +52,20 @@ class Link:
         """Write one frame. Raises WorkerDeaf. Cancellation may leave half a frame: only stop the worker then."""
         try:
             with trio.move_on_after(WRITE_DEADLINE_SECONDS):
-                await self._send(encode(frame))
+                # One after the other. Who is alone does not wait for a turn, which costs one of the loop's.
+                data = encode(frame)
+                try:
+                    self._sending.acquire_nowait()
+                except trio.WouldBlock:
+                    await self._sending.acquire()
+                try:
+                    await self._handle.stdin.send_all(data)
+                finally:
+                    self._sending.release()
                 return
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise WorkerNotReading(f"the worker does not read its input ({type(error).__name__})") from error
         raise WorkerNotReading(f"the worker does not read its input (for {WRITE_DEADLINE_SECONDS:g} s)")
-
-    async def _send(self, data: bytes) -> None:
-        """One after the other. Who is alone does not wait for a turn, which costs one of the loop's."""
-        try:
-            self._sending.acquire_nowait()
-        except trio.WouldBlock:
-            await self._sending.acquire()
-        try:
-            await self._handle.stdin.send_all(data)
-        finally:
-            self._sending.release()
 
     def at_hand(self) -> WorkerFrame | Noise | None:
         """The next thing the worker says, if it has come already."""
@@ -78,7 +76,11 @@ class Link:
         while not self._arrived:
             chunk = await self._handle.stdout.receive_some()
             if not chunk:
-                return self._fragment()
+                rest, self._reader = self._reader.pending, self._reader.another()
+                if not rest:
+                    return None
+                (last,) = self._reader.another().feed(rest + b"\n")
+                return Noise("ended in the middle of a line", last.text) if isinstance(last, Noise) else last
             with self.working():
                 self._arrived.extend(self._reader.feed(bytes(chunk)))
             if not self._arrived and not self._reader.pending:
@@ -88,14 +90,6 @@ class Link:
     async def ask_for_dump(self) -> None:
         """Have the worker write to its stderr where each of its threads stands. It need not be able to hear."""
         await self._handle.signal(signal.SIGUSR1)
-
-    def _fragment(self) -> WorkerFrame | Noise | None:
-        """What was left when the output ended, once: a whole frame, though nothing ends its line, or a part of one."""
-        rest, self._reader = self._reader.pending, self._reader.another()
-        if not rest:
-            return None
-        (last,) = self._reader.another().feed(rest + b"\n")
-        return Noise("ended in the middle of a line", last.text) if isinstance(last, Noise) else last
 
 
 class Tail:

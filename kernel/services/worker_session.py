@@ -263,14 +263,30 @@ class WorkerSession:
             elif frame is None:
                 return None
             else:
-                self._mark(frame, now)
+                # What frame shows of its worker, whatever it says.
+                self._spared = False
+                if isinstance(frame, Pong):
+                    self._pulse.pong(frame.n, now)
+                else:
+                    self._pulse.heard(now)
+                    if not isinstance(frame, Noise):
+                        self._noise_in_a_row = 0
+                    if isinstance(frame, Ready | Entry | Delta | Progress):
+                        self._progress_at = now
+                        self._tool_runs = isinstance(frame, Progress) and frame.tool
+                        self._doing = frame.what if isinstance(frame, Progress) else ""
                 with self._link.working():
                     ending = await self._hear(frame)
                 self._forgive(trio.current_time() - now)
             if ending is not None:
                 return ending
             if frame is not None:
-                await self._pace(trio.current_time())
+                pace_now = trio.current_time()
+                if pace_now >= self._window_at + PACE_SECONDS:
+                    self._window_at, self._paced = pace_now, 0
+                self._paced += 1
+                if self._paced >= PACE_FRAMES:
+                    await trio.sleep_until(self._window_at + PACE_SECONDS)
 
     def _patience_seconds(self) -> float:
         if not self._ready:
@@ -292,7 +308,10 @@ class WorkerSession:
             return self._silent(self._patience_seconds())
         ping = self._pulse.ask(now)
         if ping is None:
-            return await self._dead()
+            await self._link.ask_for_dump()
+            await trio.sleep(DUMP_SECONDS)
+            text = f"the worker did not answer a ping for {self._pulse.within_seconds:g} s"
+            return Ending("failed", text, cause="unresponsive")
         await self._link.send(ping)
         return None
 
@@ -304,26 +323,6 @@ class WorkerSession:
         cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
         last = f"; the last it told: {self._doing[:200]}" if self._doing else ""
         return Ending("failed", f"the worker made no progress for {seconds:g} s{last}", cause=cause)
-
-    async def _dead(self) -> Ending:
-        await self._link.ask_for_dump()
-        await trio.sleep(DUMP_SECONDS)
-        text = f"the worker did not answer a ping for {self._pulse.within_seconds:g} s"
-        return Ending("failed", text, cause="unresponsive")
-
-    def _mark(self, frame: WorkerFrame | Noise, now: float) -> None:
-        """What ``frame`` shows of its worker, whatever it says."""
-        self._spared = False
-        if isinstance(frame, Pong):
-            self._pulse.pong(frame.n, now)
-            return
-        self._pulse.heard(now)
-        if not isinstance(frame, Noise):
-            self._noise_in_a_row = 0
-        if isinstance(frame, Ready | Entry | Delta | Progress):
-            self._progress_at = now
-            self._tool_runs = isinstance(frame, Progress) and frame.tool
-            self._doing = frame.what if isinstance(frame, Progress) else ""
 
     def _forgive(self, seconds: float) -> None:
         self._progress_at += seconds
@@ -366,14 +365,6 @@ class WorkerSession:
             self._pulse.begin(now)
             self._tell_at = now + TELL_SECONDS
         return None
-
-    async def _pace(self, now: float) -> None:
-        """A worker that says more than anybody can read is read slower: its pipe fills, the others get their turn."""
-        if now >= self._window_at + PACE_SECONDS:
-            self._window_at, self._paced = now, 0
-        self._paced += 1
-        if self._paced >= PACE_FRAMES:
-            await trio.sleep_until(self._window_at + PACE_SECONDS)
 
     async def _log(self, line: Log) -> None:
         self._logged += 1

@@ -130,7 +130,17 @@ class Confinement:
         fault = home_fault(self._root, self._environ) or link_fault(self._root, (*_PROTECTED, *RUN_OUTSIDE))
         if fault is not None:
             raise CauseError("spawn_permanent", fault)
-        box = self._of_project(start.hidden) if ground.tree is None else self.of_tree(ground.tree, start.hidden)
+        box = (
+            Sandbox(
+                program=need_bubblewrap(self._environ),
+                writable=(str(self._root),),
+                readable=(*self._protected(), *(str(self._root / name) for name in RUN_OUTSIDE)),
+                hidden=start.hidden,
+                private_bytes=_machine_bytes() // _QUARTER,
+            )
+            if ground.tree is None
+            else self.of_tree(ground.tree, start.hidden)
+        )
         return msgspec.structs.replace(
             box,
             writable=tuple(filter(None, (*box.writable, start.attempt_dir, start.session_dir))),
@@ -149,15 +159,6 @@ class Confinement:
             readable=(str(self._root), *self._protected(), *shared_objects(tree)),
             hidden=hidden,
             instead={f"{tree.path}/.git": link_of(tree)},
-            private_bytes=_machine_bytes() // _QUARTER,
-        )
-
-    def _of_project(self, hidden: tuple[str, ...]) -> Sandbox:
-        return Sandbox(
-            program=need_bubblewrap(self._environ),
-            writable=(str(self._root),),
-            readable=(*self._protected(), *(str(self._root / name) for name in RUN_OUTSIDE)),
-            hidden=hidden,
             private_bytes=_machine_bytes() // _QUARTER,
         )
 

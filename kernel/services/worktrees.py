@@ -111,28 +111,25 @@ class Worktrees:
         there = await trio.Path(tree.path, ".git").exists()
         try:
             if tree.state not in _THERE or not there:
-                await self._make(tree, confined)
+                async with self._turn:
+                    git_dir = await self._repository.add(tree, confined=confined)
+                names = await self._repository.included()
+                await trio.to_thread.run_sync(copy_included, names, self._root, tree)
+                furnishing, steps = self._furnishing(tree, "setup")
+                await self._run_steps("setup", steps, furnishing)
+                await self._writer.commit(worktree_made, tree, git_dir)
+                self._stats[place_of(tree.space), tree.name] = DiffStat()
             elif confined != has_clone(tree):
-                await self._change(tree, confined)
+                # Its agent's file says otherwise than when the tree was made.
+                if not confined:
+                    text = f"the working tree of {tree.name} was made for sandbox: on, and what is in it stays confined"
+                    raise Refused("setup_failed", text, "write sandbox: on again, or start the workflow again")
+                await self._repository.confine(tree)
         except Refused as refused:
             if refused.code == "busy":
                 raise SpawnTransient(refused.text) from refused
             hint = f" ({refused.hint})" if refused.hint else ""
             raise CauseError("spawn_permanent", f"{refused.text}{hint}") from refused
-
-    async def _make(self, tree: Worktree, confined: bool) -> None:
-        async with self._turn:
-            git_dir = await self._repository.add(tree, confined=confined)
-        await self._furnish(tree)
-        await self._writer.commit(worktree_made, tree, git_dir)
-        self._stats[place_of(tree.space), tree.name] = DiffStat()
-
-    async def _change(self, tree: Worktree, confined: bool) -> None:
-        """Its agent's file says otherwise than when the tree was made."""
-        if not confined:
-            text = f"the working tree of {tree.name} was made for sandbox: on, and what is in it stays confined"
-            raise Refused("setup_failed", text, "write sandbox: on again, or start the workflow again")
-        await self._repository.confine(tree)
 
     def box(self, tree: Worktree) -> Sandbox | None:
         """What confines all that is run over ``tree``; None: its agent is not. Raises Refused where nothing can."""
@@ -189,7 +186,12 @@ class Worktrees:
     async def run(self) -> None:
         """Measure trees after their agents' steps, until cancelled."""
         async with trio.open_nursery() as nursery:
-            self._measure_soon(self._made(), nursery)
+            # Those of runs that another kernel began.
+            running = self._reader.now(workflows.running)
+            trees = (tree for record in running for tree in self._reader.now(worktrees.of_run, record.id))
+            self._measure_soon(
+                tuple((place_of(tree.space), tree.name) for tree in trees if tree.state == "made"), nursery
+            )
             with self._feed.subscribe(wanted=self._is_of_a_tree) as events:
                 while True:
                     touched = self._touched(await anext(events))
@@ -222,12 +224,6 @@ class Worktrees:
     def _is_of_a_tree(self, event: Event) -> bool:
         return event.type == "instruction.step" and (event.space, event.agent) in self._stats
 
-    def _made(self) -> tuple[tuple[str, str], ...]:
-        """Those of runs that another kernel began."""
-        running = self._reader.now(workflows.running)
-        trees = (tree for record in running for tree in self._reader.now(worktrees.of_run, record.id))
-        return tuple((place_of(tree.space), tree.name) for tree in trees if tree.state == "made")
-
     async def _measure(self, place: str, name: str) -> None:
         run = self._reader.now(workflows.running_at, place)
         trees = () if run is None else self._reader.now(worktrees.of_run, run.id)
@@ -238,12 +234,6 @@ class Worktrees:
             self._stats[place, name] = stat_of(await self._repository.changes(tree, box=self.box(tree)))
         except (Refused, SpawnTransient, OSError) as error:
             logger.warning("worktree.unmeasured %s of %s: %s", name, place, error)
-
-    async def _furnish(self, tree: Worktree) -> None:
-        names = await self._repository.included()
-        await trio.to_thread.run_sync(copy_included, names, self._root, tree)
-        furnishing, steps = self._furnishing(tree, "setup")
-        await self._run_steps("setup", steps, furnishing)
 
     async def _run_steps(self, what: str, steps: tuple[WorktreeStep, ...], furnishing: WorktreeSetup) -> None:
         box = self.box(furnishing.tree) if steps else None
@@ -316,20 +306,17 @@ class WorktreeSweep:
                 nap = min(nap, LEAVING_SECONDS)
                 continue
             try:
-                await self._decide(tree)
+                self._trees.forget(tree)
+                why = await self._why_kept(tree)
+                if why is None:
+                    await self._writer.commit(worktree_gone, tree)
+                else:
+                    await self._writer.commit(worktree_kept, tree, why)
+                    self._looked_at.add((tree.run, tree.agent))
             except (Refused, SpawnTransient) as error:
                 logger.warning("worktree.later %s: %s", tree.path, error)
                 nap = min(nap, RETRY_SECONDS)
         return nap
-
-    async def _decide(self, tree: Worktree) -> None:
-        self._trees.forget(tree)
-        why = await self._why_kept(tree)
-        if why is None:
-            await self._writer.commit(worktree_gone, tree)
-        else:
-            await self._writer.commit(worktree_kept, tree, why)
-            self._looked_at.add((tree.run, tree.agent))
 
     async def _why_kept(self, tree: Worktree) -> str | None:
         """Why it stays; None: it is gone. Raises Refused (busy, or of the store), SpawnTransient."""

@@ -76,14 +76,10 @@ class Converter:
             values[key.text if info is None else info.name] = value
         sound = sound and not any(info.required and node.get(name) is None for name, info in fields.items())
         if not any((kind, key.text) in self._shapes.refused for key, _ in node.entries):
-            self._note_missing(node, where, fields)
+            for name, info in fields.items():
+                if info.required and node.get(name) is None:
+                    self._problems.add(node.place, _join(where, name), "is missing", f"add {name}:")
         return kind(**values) if sound else _INVALID
-
-    def _note_missing(self, node: MapNode, where: str, fields: Mapping[str, msgspec.structs.FieldInfo]) -> None:
-        """Where a key was refused, what it was meant for may be the very one that is missing: one error is enough."""
-        for name, info in fields.items():
-            if info.required and node.get(name) is None:
-                self._problems.add(node.place, _join(where, name), "is missing", f"add {name}:")
 
     def _unknown(self, key: ScalarNode, kind: type[msgspec.Struct], where: str) -> object:
         refused = self._shapes.refused.get((kind, key.text))
@@ -111,13 +107,17 @@ class Converter:
             return compound(node, bare, where)
         if not isinstance(node, ScalarNode):
             return self._bad(node.place, where, f"needs {_NEEDS.get(bare, 'one word')}, has {_what(node)}")
-        return self._scalar(node, bare, meta, where)
-
-    def _scalar(self, node: ScalarNode, kind: object, meta: msgspec.Meta | None, where: str) -> object:
         quantity = quantity_of(meta)
         try:
-            value = READERS[kind](node) if quantity is None else quantity.read(node)
-            _check_bounds(value, meta, _plain if quantity is None else quantity.show)
+            value = READERS[bare](node) if quantity is None else quantity.read(node)
+            show_number = _plain if quantity is None else quantity.show
+            if meta is None or not isinstance(value, int | float):
+                pass
+            else:
+                if meta.ge is not None and value < meta.ge:
+                    raise Mismatch(f"must be at least {show_number(meta.ge)}, is {show_number(value)}")
+                if meta.le is not None and value > meta.le:
+                    raise Mismatch(f"must be at most {show_number(meta.le)}, is {show_number(value)}")
         except Mismatch as error:
             return self._bad(node.place, where, error.message, error.hint)
         return value
@@ -204,15 +204,6 @@ def _shape_of(kind: Any) -> type[Node]:
 
 def _plain(number: float) -> str:
     return str(number).removesuffix(".0")
-
-
-def _check_bounds(value: object, meta: msgspec.Meta | None, show_number: Callable[[float], str]) -> None:
-    if meta is None or not isinstance(value, int | float):
-        return
-    if meta.ge is not None and value < meta.ge:
-        raise Mismatch(f"must be at least {show_number(meta.ge)}, is {show_number(value)}")
-    if meta.le is not None and value > meta.le:
-        raise Mismatch(f"must be at most {show_number(meta.le)}, is {show_number(value)}")
 
 
 @lru_cache

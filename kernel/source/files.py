@@ -76,7 +76,17 @@ def read_bytes(path: Path, shown: str, limit: int = yaml_tree.MAX_BYTES, where: 
     except OSError as error:
         raise _translate(error, shown, where) from error
     with open(descriptor, "rb", buffering=0) as file:
-        return _read_regular(file.fileno(), shown, limit, where)
+        descriptor = file.fileno()
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise fail(shown, "is not a regular file", where=where)
+        parts: list[bytes] = []
+        left = limit + 1
+        while left > 0 and (part := os.read(descriptor, left)):
+            parts.append(part)
+            left -= len(part)
+        if left <= 0:
+            raise fail(shown, f"is larger than {limit // 1024} KiB", where=where)
+        return b"".join(parts)
 
 
 def read_text(path: Path, shown: str, where: str = "") -> str:
@@ -103,19 +113,6 @@ def tree_of(data: bytes, shown: str) -> tuple[Node, Diagnostics]:
         problems.check()
         raise fail(shown, "is empty")
     return node, problems
-
-
-def _read_regular(descriptor: int, shown: str, limit: int, where: str) -> bytes:
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise fail(shown, "is not a regular file", where=where)
-    parts: list[bytes] = []
-    left = limit + 1
-    while left > 0 and (part := os.read(descriptor, left)):
-        parts.append(part)
-        left -= len(part)
-    if left <= 0:
-        raise fail(shown, f"is larger than {limit // 1024} KiB", where=where)
-    return b"".join(parts)
 
 
 def _real(path: str, shown: str, where: str) -> str:
@@ -170,12 +167,10 @@ def digest_of(files: tuple[FolderFile, ...]) -> str:
     """SHA-256, in hex."""
     whole = hashlib.sha256()
     for file in files:
-        whole.update(msgspec.json.encode([os.fsencode(file.name).hex(), file.kind, _sha256(file.data)]))
+        whole.update(
+            msgspec.json.encode([os.fsencode(file.name).hex(), file.kind, hashlib.sha256(file.data).hexdigest()])
+        )
     return whole.hexdigest()
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 class _Reading:

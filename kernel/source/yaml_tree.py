@@ -92,7 +92,12 @@ def parse_yaml(text: str, problems: Diagnostics) -> Node | None:
             if builder.stopped:
                 break
     except yaml.YAMLError as error:
-        _note_syntax(error, problems)
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        place = Location(mark.line + 1, mark.column + 1) if mark is not None else _reader_place(error, problems)
+        said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read")
+        full = f"{getattr(error, 'context', None) or ''} {said}"
+        hint = next((hint for part, hint in _HINTS if part in full), None)
+        problems.add(place, "", f"not YAML: {said}", hint)
         return None
     return None if builder.stopped else builder.root
 
@@ -118,24 +123,18 @@ def _events(text: str) -> Iterator[Any]:
         loader.dispose()
 
 
-def _note_syntax(error: yaml.YAMLError, problems: Diagnostics) -> None:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    place = Location(mark.line + 1, mark.column + 1) if mark is not None else _reader_place(error, problems)
-    said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read")
-    full = f"{getattr(error, 'context', None) or ''} {said}"
-    hint = next((hint for part, hint in _HINTS if part in full), None)
-    problems.add(place, "", f"not YAML: {said}", hint)
-
-
 def _reader_place(error: yaml.YAMLError, problems: Diagnostics) -> Location:
     """Where a character stands that YAML does not allow: the reader knows only its offset."""
     text = problems.text
-    offset = next((i for i, char in enumerate(text) if not _printable(char)), len(text))
+    offset = next(
+        (
+            i
+            for i, char in enumerate(text)
+            if not (char in "\t\n\r\x85" or " " <= char <= "~" or (char >= "\xa0" and char not in "\ufffe\uffff\ufeff"))
+        ),
+        len(text),
+    )
     return Location(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
-
-
-def _printable(char: str) -> bool:
-    return char in "\t\n\r\x85" or " " <= char <= "~" or (char >= "\xa0" and char not in "\ufffe\uffff\ufeff")
 
 
 @dataclass(slots=True)

@@ -184,7 +184,27 @@ class _Row(NamedTuple):
 
 def _process(found: Iterable[Any], now_ms: int) -> Process:
     row = _Row(*found)
-    looks = appearance(_work(row), now_ms)
+    looks = appearance(
+        AgentWork(
+            live=row.number is not None,
+            state=row.state,
+            reason=row.reason,
+            due_ms=row.due_ms,
+            parked_for=row.parked_for,
+            parked_until_ms=row.parked_until_ms,
+            hold_reason=row.hold_reason,
+            hold_until_ms=row.hold_until_ms,
+            resume_at_ms=row.resume_at_ms,
+            kept_for=row.kept_for,
+        ),
+        now_ms,
+    )
+    tokens = Usage(
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cache_read_tokens=row.cache_read_tokens,
+        cache_write_tokens=row.cache_write_tokens,
+    )
     return Process(
         key=row.key,
         instruction=None if row.number is None else instruction_id(row.number),
@@ -202,35 +222,10 @@ def _process(found: Iterable[Any], now_ms: int) -> Process:
             unread=row.unread,
             restarts=row.restarts,
             last_exit=row.last_exit,
-            usage=_usage(row),
+            usage=tokens.plus(Usage(cost_usd=row.ended_usd)).plus(Usage(cost_usd=row.live_usd)),
             last_event_at=optional_rfc3339(row.last_event_ms),
         ),
     )
-
-
-def _work(row: _Row) -> AgentWork:
-    return AgentWork(
-        live=row.number is not None,
-        state=row.state,
-        reason=row.reason,
-        due_ms=row.due_ms,
-        parked_for=row.parked_for,
-        parked_until_ms=row.parked_until_ms,
-        hold_reason=row.hold_reason,
-        hold_until_ms=row.hold_until_ms,
-        resume_at_ms=row.resume_at_ms,
-        kept_for=row.kept_for,
-    )
-
-
-def _usage(row: _Row) -> Usage:
-    tokens = Usage(
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        cache_read_tokens=row.cache_read_tokens,
-        cache_write_tokens=row.cache_write_tokens,
-    )
-    return tokens.plus(Usage(cost_usd=row.ended_usd)).plus(Usage(cost_usd=row.live_usd))
 
 
 HOUR_MS: Final = 3_600_000

@@ -301,7 +301,10 @@ def release_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]
     keys = [str(key) for (key,) in tx.conn.execute(KEYS, {"agent": agent}).fetchall()]
     waiting = cast("list[tuple[int, str | None]]", tx.conn.execute(WAITING, (agent,)).fetchall())
     for key in keys:
-        first = next((number for number, wait_key in waiting if wait_key == key), _first_laned(tx, agent))
+        row = tx.conn.execute(FIRST_LANED, (agent,)).fetchone()
+        first = next(
+            (number for number, wait_key in waiting if wait_key == key), None if row is None else int(str(row[0]))
+        )
         if first is not None:
             tx.conn.execute(TRY, {"key": key, "id": first, "now": tx.now_ms})
         elif (found := breaker(tx.conn, key)) is None or found.open_until_ms == 0:
@@ -310,8 +313,3 @@ def release_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]
         wake_waiters(tx, number)
     tx.conn.execute(LET_GO, (agent,))
     return tuple(instruction_id(number) for number, _key in waiting)
-
-
-def _first_laned(tx: Transaction, agent: AgentKey) -> int | None:
-    row = tx.conn.execute(FIRST_LANED, (agent,)).fetchone()
-    return None if row is None else int(str(row[0]))

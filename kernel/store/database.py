@@ -84,8 +84,16 @@ class Database:
         self._patience_ms = int(patience_seconds * 1000)
         self._writer = self._connect(_WRITE, _WRITER_PRAGMAS)
         try:
-            self._refuse_damage()
-            self._refuse_without_log()
+            try:
+                found = check_integrity(self._writer)
+            except apsw.Error as error:
+                raise cannot_open(self.path, error) from error
+            if found is not None:
+                raise damaged(self.path, found)
+            # SQLite goes on in another mode where there is no shared memory, and says nothing.
+            mode = self._writer.execute("PRAGMA journal_mode").get
+            if mode not in ("wal", "memory"):
+                raise CannotOpen(f"{_without(self.path)} (journal_mode {mode})")
             migrate(self._writer, path)
             self._patience_ms = BUSY_MILLISECONDS
             self._writer.set_busy_timeout(self._patience_ms)
@@ -163,20 +171,6 @@ class Database:
         for connection in (*self._readers, self._writer):
             connection.close()
         self._readers.clear()
-
-    def _refuse_damage(self) -> None:
-        try:
-            found = check_integrity(self._writer)
-        except apsw.Error as error:
-            raise cannot_open(self.path, error) from error
-        if found is not None:
-            raise damaged(self.path, found)
-
-    def _refuse_without_log(self) -> None:
-        """SQLite goes on in another mode where there is no shared memory, and says nothing."""
-        mode = self._writer.execute("PRAGMA journal_mode").get
-        if mode not in ("wal", "memory"):
-            raise CannotOpen(f"{_without(self.path)} (journal_mode {mode})")
 
     def _connect(self, flags: int, pragmas: str) -> apsw.Connection:
         try:

@@ -63,9 +63,13 @@ def find_unkeyed(tx: Transaction, author: Author, held: Held, words: Words) -> U
     number = max((_place(one)[1] + 1 for one in alike), default=0)
     key = f"{said}:{author.epoch}.{number}"
     earlier = sorted((one for one in alike if _place(one)[0] < author.epoch), key=_place)
-    shown = _shown(tx, author) if earlier else ""
+    shown = (
+        "\n".join(entry.text for entry in of(tx.conn, author.instruction) if entry.kind == "tool") if earlier else ""
+    )
     for one in earlier:
-        if not _is_in(shown, alike[one]):
+        is_in_result = alike[one]
+        known = msgspec.json.decode(is_in_result, type=_Known)
+        if not (re.search(rf"\b{re.escape(known.message_id)}\b", shown) is not None):
             tx.conn.execute(TAKE_OVER, {"key": key, "id": held.number, "old": one})
             return UnkeyedCall(key, alike[one])
     return UnkeyedCall(key)
@@ -75,16 +79,6 @@ def _place(key: str) -> tuple[int, int]:
     """The attempt that a call belongs to, and its number there."""
     epoch, _, number = key.rpartition(":")[2].partition(".")
     return int(epoch), int(number)
-
-
-def _shown(tx: Transaction, author: Author) -> str:
-    """All that tools gave so far, as far as it is durable."""
-    return "\n".join(entry.text for entry in of(tx.conn, author.instruction) if entry.kind == "tool")
-
-
-def _is_in(shown: str, result: bytes) -> bool:
-    known = msgspec.json.decode(result, type=_Known)
-    return re.search(rf"\b{re.escape(known.message_id)}\b", shown) is not None
 
 
 LEDGER: Final = "SELECT result FROM effects WHERE instruction = ? AND call_key = ?"

@@ -14,7 +14,7 @@ from kernel.rule.draft import Draft, WakeupDue
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from protocol.message import SYSTEM
-from protocol.names import AgentKey, InstructionId, name_of, number_of, place_of
+from protocol.names import AgentKey, name_of, number_of, place_of
 
 
 class Timer(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,24 +212,21 @@ def fire(
     verdict = decide(look)
     match verdict.decision:
         case "due":
-            made = _due(tx, timer, text, workspace)
+            payload = WakeupDue(agent=timer.agent, workspace=workspace)
+            draft = Draft(kind="due", space=timer.home, sender=SYSTEM, text=text, payload=payload)
+            made = append(tx, draft).instruction_ids
             instruction = number_of(made[0], "i") if made else None
             tx.conn.execute(FIRED, (verdict.next_ms, at_ms, instruction, timer.agent, timer.home))
         case "coalesced":
-            _coalesce(tx, timer, verdict.next_ms)
+            # Told the first time only: an agent that waits for days would fill the log.
+            row = tx.conn.execute(COALESCE, (verdict.next_ms, timer.agent, timer.home)).fetchone()
+            if row is not None and row[0] == 1:
+                tx.emit(
+                    "wakeup.coalesced",
+                    space=timer.home,
+                    agent=name_of(timer.agent),
+                    data={"home": place_of(timer.home)},
+                )
         case _:
             postpone(tx, timer, verdict.next_ms)
     return verdict.decision
-
-
-def _due(tx: Transaction, timer: Timer, text: str, workspace: str | None) -> tuple[InstructionId, ...]:
-    payload = WakeupDue(agent=timer.agent, workspace=workspace)
-    draft = Draft(kind="due", space=timer.home, sender=SYSTEM, text=text, payload=payload)
-    return append(tx, draft).instruction_ids
-
-
-def _coalesce(tx: Transaction, timer: Timer, next_ms: int) -> None:
-    """Told the first time only: an agent that waits for days would fill the log."""
-    row = tx.conn.execute(COALESCE, (next_ms, timer.agent, timer.home)).fetchone()
-    if row is not None and row[0] == 1:
-        tx.emit("wakeup.coalesced", space=timer.home, agent=name_of(timer.agent), data={"home": place_of(timer.home)})

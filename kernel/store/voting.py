@@ -218,6 +218,14 @@ def _info(conn: apsw.Connection, row: _Row) -> BallotInfo:
     votes = _votes(conn, row.number)
     choices = {vote.voter: vote.choice for vote in votes}
     stands = tally(counting, choices, row.created_ms) if row.state == "open" else None
+    assigned: dict[str, tuple[str, ...]]
+    if row.type != "assignment" or row.state != "resolved":
+        assigned = {}
+    else:
+        options = [option.id for option in _options.decode(row.options)]
+        assigned = {
+            option: tuple(sorted(voter for voter, choice in choices.items() if choice == option)) for option in options
+        }
     return BallotInfo(
         id=row.name,
         space=place_of(row.space),
@@ -237,19 +245,12 @@ def _info(conn: apsw.Connection, row: _Row) -> BallotInfo:
         counts=counted(counting.options, choices),
         tied=stands.tied if isinstance(stands, Undecided) else (),
         winner=row.winner,
-        assigned=_assigned(row, choices),
+        assigned=assigned,
         why=row.why,
         reason=row.reason,
         ended_at=optional_rfc3339(row.ended_ms),
         ended_by=row.ended_by,
     )
-
-
-def _assigned(row: _Row, choices: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    if row.type != "assignment" or row.state != "resolved":
-        return {}
-    options = [option.id for option in _options.decode(row.options)]
-    return {option: tuple(sorted(voter for voter, choice in choices.items() if choice == option)) for option in options}
 
 
 _WITHOUT_WINNER: Final[Mapping[BallotState, str]] = MappingProxyType(
@@ -273,16 +274,14 @@ def of_run(conn: apsw.Connection, run: int, name: str) -> FinalAnswer:
     outcome = ballots_of_run(conn, run, name)
     if outcome is None:
         return FinalAnswer(name, why=f"nobody put {name} to the vote")
-    return FinalAnswer(name, why=_fault(name, outcome))
-
-
-def _fault(name: str, outcome: ProposalOutcome) -> str:
-    """Why the ballot has decided nothing."""
+    # Why the ballot has decided nothing.
     if outcome.type != "approval":
-        return f"{name} is not an approval, but of type {outcome.type}"
-    if not outcome.binding:
-        return f"{name} is not binding"
-    return _WITHOUT_WINNER[outcome.state].format(name)
+        fault = f"{name} is not an approval, but of type {outcome.type}"
+    elif not outcome.binding:
+        fault = f"{name} is not binding"
+    else:
+        fault = _WITHOUT_WINNER[outcome.state].format(name)
+    return FinalAnswer(name, why=fault)
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -292,13 +291,44 @@ def put_ballot_row(tx: Transaction, row: OpenProposal | RecordVote | RecordTie |
     """Write what the rule decided about a ballot."""
     match row:
         case OpenProposal():
-            _open(tx, row)
+            opened = row.opened
+            values = {
+                "space": row.space,
+                "name": opened.name,
+                "kind": opened.kind,
+                "title": opened.title,
+                "description": opened.description,
+                "options": _encode(opened.options),
+                "rule": opened.rule,
+                "quorum": opened.quorum,
+                "tie_breaker": opened.tie_breaker,
+                "binding": opened.binding,
+                "creator": row.creator,
+                "creator_key": row.creator_key,
+                "hops": row.hops,
+                "now": tx.now_ms,
+                "expires_ms": opened.expires_ms,
+                "salt": opened.salt,
+                "strict": opened.strict,
+            }
+            tx.conn.execute(INSERT, values)
+            number = tx.conn.last_insert_rowid()
+            tx.conn.executemany(ELECTOR, [(number, name) for name in row.electors])
+            data = {"id": opened.name, "type": opened.kind, "expires_at": rfc3339(opened.expires_ms)}
+            tx.emit("proposal.opened", space=row.space, agent=row.creator, data=data)
         case RecordVote():
             tx.conn.execute(VOTE, msgspec.structs.asdict(row) | {"now": tx.now_ms})
         case RecordTie():
             tx.conn.execute(TIE, (row.ballot,))
         case EndProposal():
-            _end(tx, row)
+            # Once: a ballot that is over stays as it is.
+            found = tx.conn.execute(END, msgspec.structs.asdict(row) | {"now": tx.now_ms}).fetchone()
+            if found is not None:
+                space, name, run, decides = found
+                verdict = run_outcomes.expected(tx.conn, run).verdict
+                if decides and row.winner in (YES, NO) and verdict is not None and verdict.id == name:
+                    tx.conn.execute(BALLOT_ROWS_VERDICT, (row.winner, run))  # the run's own: it outlives what was said
+                tx.emit("proposal.ended", space=space, data={"id": name, "state": row.state, "winner": row.winner})
 
 
 INSERT: Final = """
@@ -309,34 +339,6 @@ VALUES (:space, (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY
   :expires_ms, 'open', :salt, :strict)
 """
 ELECTOR: Final = "INSERT INTO electors (ballot, name) VALUES (?, ?)"
-
-
-def _open(tx: Transaction, row: OpenProposal) -> None:
-    opened = row.opened
-    values = {
-        "space": row.space,
-        "name": opened.name,
-        "kind": opened.kind,
-        "title": opened.title,
-        "description": opened.description,
-        "options": _encode(opened.options),
-        "rule": opened.rule,
-        "quorum": opened.quorum,
-        "tie_breaker": opened.tie_breaker,
-        "binding": opened.binding,
-        "creator": row.creator,
-        "creator_key": row.creator_key,
-        "hops": row.hops,
-        "now": tx.now_ms,
-        "expires_ms": opened.expires_ms,
-        "salt": opened.salt,
-        "strict": opened.strict,
-    }
-    tx.conn.execute(INSERT, values)
-    number = tx.conn.last_insert_rowid()
-    tx.conn.executemany(ELECTOR, [(number, name) for name in row.electors])
-    data = {"id": opened.name, "type": opened.kind, "expires_at": rfc3339(opened.expires_ms)}
-    tx.emit("proposal.opened", space=row.space, agent=row.creator, data=data)
 
 
 VOTE: Final = """
@@ -351,14 +353,3 @@ UPDATE ballots SET state = :state, winner = :winner, why = :why, ended_by = :by,
 WHERE id = :ballot AND state = 'open' RETURNING space, name, run, type = 'approval' AND binding
 """
 BALLOT_ROWS_VERDICT: Final = "UPDATE workflows SET verdict = ? WHERE id = ?"
-
-
-def _end(tx: Transaction, row: EndProposal) -> None:
-    """Once: a ballot that is over stays as it is."""
-    found = tx.conn.execute(END, msgspec.structs.asdict(row) | {"now": tx.now_ms}).fetchone()
-    if found is not None:
-        space, name, run, decides = found
-        verdict = run_outcomes.expected(tx.conn, run).verdict
-        if decides and row.winner in (YES, NO) and verdict is not None and verdict.id == name:
-            tx.conn.execute(BALLOT_ROWS_VERDICT, (row.winner, run))  # the run's own: it outlives what was said
-        tx.emit("proposal.ended", space=space, data={"id": name, "state": row.state, "winner": row.winner})

@@ -108,18 +108,13 @@ def _progress(
         incomplete=incomplete,
         limited=bool(limited),
         deadline_ms=deadline_ms,
-        causes=_causes(conn, number) if over else frozenset(),
+        causes=frozenset(cause for (cause,) in conn.execute(FAILED_FOR, (number,))) if over else frozenset(),
         used_up=bool(used_up),
         attended=bool(attended),
     )
 
 
 FAILED_FOR: Final = "SELECT DISTINCT cause FROM instructions WHERE run = ? AND state IN ('failed', 'dead')"
-
-
-def _causes(conn: apsw.Connection, run: int) -> frozenset[str | None]:
-    """Why instructions of ``run`` failed."""
-    return frozenset(cause for (cause,) in conn.execute(FAILED_FOR, (run,)))
 
 
 def _waits(conn: apsw.Connection, space: str, now_ms: int) -> RunWaits | None:

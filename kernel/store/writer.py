@@ -156,7 +156,10 @@ class Writer:
         if self._room:
             self._room -= 1
         else:
-            await self._wait_for_room()
+            with trio.move_on_after(ADMISSION_SECONDS) as patience:
+                await self._full.park()
+            if patience.cancelled_caught:
+                raise _copy(BUSY) from None
         if self._refusal is not None:
             self._make_room(1)
             raise _copy(self._refusal)
@@ -174,12 +177,6 @@ class Writer:
             with suppress(Refused):
                 await self.commit(touch)
         return self._trouble
-
-    async def _wait_for_room(self) -> None:
-        with trio.move_on_after(ADMISSION_SECONDS) as patience:
-            await self._full.park()
-        if patience.cancelled_caught:
-            raise _copy(BUSY) from None
 
     def _make_room(self, jobs: int) -> None:
         """For so many: first for those that wait, in their order."""

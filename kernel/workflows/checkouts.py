@@ -135,7 +135,19 @@ def pin(root: Path, checkout: Checkout) -> None:
         return
     pins[checkout.remote.repository] = new
     try:
-        _write(root, msgspec.json.format(msgspec.json.encode(pins, order="sorted")) + b"\n")
+        # Readers see the old file or the new one.
+        content = msgspec.json.format(msgspec.json.encode(pins, order="sorted")) + b"\n"
+        folder = open_folder(str(root), FOLDER, make=True)
+        temporary = f".{NAME}.new"
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
+            descriptor = open_file(folder, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            with open(descriptor, "wb") as file:
+                file.write(content)
+            os.replace(temporary, NAME, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            os.close(folder)
     except OSError as error:
         raise Refused(
             "fetch_failed", f"{SHOWN} cannot be written: {error.strerror}", "links are not followed"
@@ -149,18 +161,3 @@ def _read(root: Path) -> dict[str, LockedCommit]:
         return {}
     except msgspec.MsgspecError as error:
         raise fail(SHOWN, f"cannot be read: {error}", "take it from your version control, or remove it") from error
-
-
-def _write(root: Path, content: bytes) -> None:
-    """Readers see the old file or the new one."""
-    folder = open_folder(str(root), FOLDER, make=True)
-    temporary = f".{NAME}.new"
-    try:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
-        descriptor = open_file(folder, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        with open(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(temporary, NAME, src_dir_fd=folder, dst_dir_fd=folder)
-    finally:
-        os.close(folder)

@@ -9,7 +9,6 @@ then the one branch moves that is the agent's, if nobody else has moved it. git 
 import os
 import re
 import shutil
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -18,9 +17,8 @@ import trio
 
 from kernel.source.safe_paths import open_file
 from kernel.store.worktrees import Worktree
-from kernel.workflows.git import Setting
 from kernel.workflows.git_directory import GitDirectory
-from kernel.workflows.git_view import Manner, View, filter_sections, quoted, section, write_alternates
+from kernel.workflows.git_view import View, filter_sections, quoted, section, write_alternates
 from kernel.workflows.project_git import ProjectGit, failed, with_folder
 from protocol.ipc import Sandbox
 
@@ -72,11 +70,19 @@ async def make_clone(git: ProjectGit, tree: Worktree, view: View) -> None:
     await trio.to_thread.run_sync(remove_clone, tree)
     manner = await git.manner(GitDirectory(tree.git_dir, tree.repository, tree.path))
     if await trio.Path(tree.repository, "objects/info/alternates").exists():
-        await _copy_objects(git, tree, view)
+        # For a repository that borrows objects from others, which no sandbox shows.
+        folder, _ = shared_objects(tree)
+        await trio.Path(folder, "pack").mkdir(mode=0o700, parents=True)
+        await git.said(view, "pack-objects", "--all", "--quiet", f"{folder}/pack/pack")
     refs = await git.said(view, "for-each-ref", "--format=%(objectname) %(refname)")
     tip = await git.said(view, "rev-parse", "--verify", f"refs/heads/{tree.branch}^{{commit}}")
     filters = await git.filters(view)
-    await trio.to_thread.run_sync(_write, tree, view, _config(manner, filters), refs, tip)
+    # What the agent's git goes by: how data are written, the user's name and filters. It is the agent's to change.
+    user = {key: value for key, value in (("name", manner.name), ("email", manner.email)) if value}
+    rows = [manner.text, filter_sections(filters), section("core", {"logAllRefUpdates": "true"})]
+    if user:
+        rows.append(section("user", user))
+    await trio.to_thread.run_sync(_write, tree, view, "".join(rows), refs, tip)
 
 
 async def bring_back(git: ProjectGit, tree: Worktree, view: View, box: Sandbox) -> str:
@@ -162,20 +168,15 @@ def _one_pack(out: Path, target: Path) -> tuple[Path, int]:
     return target, int.from_bytes(header[8:], "big")
 
 
-async def _copy_objects(git: ProjectGit, tree: Worktree, view: View) -> None:
-    """For a repository that borrows objects from others, which no sandbox shows."""
-    folder, _ = shared_objects(tree)
-    await trio.Path(folder, "pack").mkdir(mode=0o700, parents=True)
-    await git.said(view, "pack-objects", "--all", "--quiet", f"{folder}/pack/pack")
-
-
 def _write(tree: Worktree, view: View, config: str, refs: bytes, tip: bytes) -> None:
     clone = clone_of(tree)
     os.makedirs(f"{clone}/refs/heads", mode=0o700)
     os.makedirs(f"{clone}/info", mode=0o700)
     write_alternates(clone, shared_objects(tree))
     Path(clone, "config").write_text(config, "utf-8", "surrogateescape")
-    Path(clone, "packed-refs").write_bytes(_without(refs, f"refs/heads/{tree.branch}"))
+    without_branch = f"refs/heads/{tree.branch}"
+    rows = (row for row in refs.splitlines() if row and not row.endswith(f" {without_branch}".encode()))
+    Path(clone, "packed-refs").write_bytes(b"# pack-refs with: sorted \n" + b"".join(row + b"\n" for row in rows))
     branch = Path(clone, "refs/heads", tree.branch)
     branch.parent.mkdir(mode=0o700, parents=True)
     branch.write_bytes(tip)
@@ -187,17 +188,3 @@ def _write(tree: Worktree, view: View, config: str, refs: bytes, tip: bytes) -> 
     link = Path(link_of(tree))
     Path(f"{link}.new").write_text(f"gitdir: {clone}\n", "utf-8", "surrogateescape")
     Path(f"{link}.new").rename(link)
-
-
-def _without(refs: bytes, branch: str) -> bytes:
-    rows = (row for row in refs.splitlines() if row and not row.endswith(f" {branch}".encode()))
-    return b"# pack-refs with: sorted \n" + b"".join(row + b"\n" for row in rows)
-
-
-def _config(manner: Manner, filters: Iterable[Setting]) -> str:
-    """What the agent's git goes by: how data are written, the user's name and filters. It is the agent's to change."""
-    user = {key: value for key, value in (("name", manner.name), ("email", manner.email)) if value}
-    rows = [manner.text, filter_sections(filters), section("core", {"logAllRefUpdates": "true"})]
-    if user:
-        rows.append(section("user", user))
-    return "".join(rows)

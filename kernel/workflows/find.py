@@ -57,15 +57,32 @@ def find_workflow(
     was fetched as, if it is elsewhere. Raises Refused(unknown_workflow), BadDefinition.
     """
     if checkout is not None:
-        return _fetched(checkout)
+        remote = checkout.remote
+        try:
+            node, problems = read_tree(inside(checkout.folder, remote.path, str(remote)), str(remote))
+        except FileMissing:
+            hint = "links are not followed there"
+            raise Refused("unknown_workflow", f"there is no file {remote.path} in {remote.repository}", hint) from None
+        stem = Path(remote.path).stem
+        return Found(str(remote), stem, node, problems, bound=False, source=checkout.variables(), checkout=checkout)
     if is_remote(asked):
         raise Refused(
             "bad_request",
             f"{asked[:100]} is not here: it is fetched when it is run",
             "see what it would do: awk run --dry-run, awk trust",
         )
-    if _is_path(asked):
-        return _by_path(catalog, asked, cwd)
+    if "/" in asked or asked.endswith(SUFFIXES):
+        path = (cwd or catalog.root) / asked
+        # How to name path: as seen from the root if it is inside, else as it was given.
+        real_root, real = os.path.realpath(catalog.root), os.path.realpath(path)
+        shown = os.path.relpath(real, real_root) if real.startswith(real_root + os.sep) else asked
+        try:
+            node, problems = read_tree(path, shown)
+        except FileMissing:
+            raise Refused(
+                "unknown_workflow", f"there is no file {shown}", "give a path, or a name from .workflows"
+            ) from None
+        return Found(shown, path.stem, node, problems, bound=False)
     if not _is_name(asked):
         raise _unknown(catalog, asked, project)
     shown = project.workflows.get(asked, f"{WORKFLOWS}/{asked}{SUFFIXES[0]}")
@@ -76,43 +93,10 @@ def find_workflow(
     return Found(shown, asked, node, problems, bound=True)
 
 
-def _fetched(checkout: Checkout) -> Found:
-    remote = checkout.remote
-    try:
-        node, problems = read_tree(inside(checkout.folder, remote.path, str(remote)), str(remote))
-    except FileMissing:
-        hint = "links are not followed there"
-        raise Refused("unknown_workflow", f"there is no file {remote.path} in {remote.repository}", hint) from None
-    stem = Path(remote.path).stem
-    return Found(str(remote), stem, node, problems, bound=False, source=checkout.variables(), checkout=checkout)
-
-
-def _by_path(catalog: Catalog, asked: str, cwd: Path | None) -> Found:
-    path = (cwd or catalog.root) / asked
-    shown = _shown(catalog.root, path, asked)
-    try:
-        node, problems = read_tree(path, shown)
-    except FileMissing:
-        raise Refused(
-            "unknown_workflow", f"there is no file {shown}", "give a path, or a name from .workflows"
-        ) from None
-    return Found(shown, path.stem, node, problems, bound=False)
-
-
-def _shown(root: Path, path: Path, asked: str) -> str:
-    """How to name ``path``: as seen from the root if it is inside, else as it was given."""
-    real_root, real = os.path.realpath(root), os.path.realpath(path)
-    return os.path.relpath(real, real_root) if real.startswith(real_root + os.sep) else asked
-
-
 def _unknown(catalog: Catalog, asked: str, project: ProjectDefinition) -> Refused:
     names = workflow_names(catalog, project)
     hint = f"{suggest(asked, names, what='workflows here')} (each has a file {WORKFLOWS}/<name>.yaml)"
     return Refused("unknown_workflow", f"there is no workflow {asked[:60]!r}", hint)
-
-
-def _is_path(asked: str) -> bool:
-    return "/" in asked or asked.endswith(SUFFIXES)
 
 
 def _is_name(text: str) -> bool:

@@ -115,12 +115,17 @@ class GitCommand:
         git = shutil.which("git", path=self.path)
         if git is None:
             raise GitMissing
+        # They are in no argument, where every user of the machine could read them.
+        as_variables_settings = (*self.settings, *settings)
+        found = {"GIT_CONFIG_COUNT": str(len(as_variables_settings))}
+        for number, (key, value) in enumerate(as_variables_settings):
+            found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         return await run_command(
             self.launcher,
             f"git-{next(_numbers)}",
             (git, *words),
             cwd=cwd,
-            env={**VARIABLES, **self.variables, **(variables or {}), **_as_variables((*self.settings, *settings))},
+            env={**VARIABLES, **self.variables, **(variables or {}), **found},
             timeout_seconds=self.seconds,
             output_limit_bytes=self.limit_bytes,
             given=given,
@@ -139,14 +144,6 @@ class GitCommand:
 
 class GitMissing(Exception):
     """There is no git on the path."""
-
-
-def _as_variables(settings: Sequence[Setting]) -> dict[str, str]:
-    """They are in no argument, where every user of the machine could read them."""
-    found = {"GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (key, value) in enumerate(settings):
-        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    return found
 
 
 SECONDS: Final = 20.0
@@ -231,11 +228,6 @@ class Git:
         if scheme not in _SCHEMES:
             raise Refused("fetch_failed", f"{url[:100]!a} is not fetched: it is neither https nor http")
         await self._run(scheme, "init", "--quiet", "--bare", "--template=", "--", ".")
-        await self._fetch(scheme, url, what)
-        found = await self._run(scheme, "rev-parse", "--verify", "--quiet", "--end-of-options", "FETCH_HEAD^{commit}")
-        return found.stdout.decode("ascii", "replace").strip()
-
-    async def _fetch(self, scheme: str, url: str, what: str) -> None:
         options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
         words = ("fetch", *options, "--", url, what)
         try:
@@ -245,6 +237,8 @@ class Git:
             if known is None:
                 raise
             await self._run(scheme, *words, setting=(f"http.{url}.extraHeader", f"Authorization: {known}"))
+        found = await self._run(scheme, "rev-parse", "--verify", "--quiet", "--end-of-options", "FETCH_HEAD^{commit}")
+        return found.stdout.decode("ascii", "replace").strip()
 
     async def _credential(self, url: str) -> str | None:
         """What the user's git would say to be let in, in an environment of its own: it is their configuration."""
@@ -268,11 +262,26 @@ class Git:
 
     async def _run(self, scheme: str, *words: str, setting: Setting | None = None) -> CommandResult:
         """``setting`` is for this address alone."""
+        passed = {name: self._environ[name] for name in _PASSED if self._environ.get(name)}
         command = GitCommand(
             launcher=self._launcher,
             path=self._path,
             settings=(*_SETTINGS, (f"protocol.{scheme}.allow", "always"), *((setting,) if setting else ())),
-            variables=self._variables(scheme),
+            variables=(
+                passed
+                | {
+                    "PATH": self._path,
+                    "HOME": str(self._folder),
+                    "XDG_CONFIG_HOME": str(self._folder),
+                    "GIT_DIR": str(self._folder),
+                    "GIT_CONFIG_NOSYSTEM": "1",
+                    "GIT_CONFIG_GLOBAL": "/dev/null",
+                    "GIT_CONFIG_SYSTEM": "/dev/null",
+                    "GIT_ATTR_NOSYSTEM": "1",
+                    "GIT_ALLOW_PROTOCOL": scheme,
+                    "GIT_LFS_SKIP_SMUDGE": "1",
+                }
+            ),
             seconds=FETCH_SECONDS,
             limit_bytes=LIMIT_BYTES,
         )
@@ -285,18 +294,3 @@ class Git:
         if not result.ok:
             raise Refused("fetch_failed", f"git {words[0]} failed: {command.why(result)}", _HINT)
         return result
-
-    def _variables(self, scheme: str) -> dict[str, str]:
-        passed = {name: self._environ[name] for name in _PASSED if self._environ.get(name)}
-        return passed | {
-            "PATH": self._path,
-            "HOME": str(self._folder),
-            "XDG_CONFIG_HOME": str(self._folder),
-            "GIT_DIR": str(self._folder),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": "/dev/null",
-            "GIT_CONFIG_SYSTEM": "/dev/null",
-            "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_ALLOW_PROTOCOL": scheme,
-            "GIT_LFS_SKIP_SMUDGE": "1",
-        }

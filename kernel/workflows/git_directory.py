@@ -41,9 +41,22 @@ def find_git_directory(root: Path) -> GitDirectory:
         dot = top / ".git"
         mode = _mode(dot)
         if stat.S_ISDIR(mode) and _is_repository(dot):
-            return _plain(dot, top)
+            if os.path.lexists(dot / "commondir"):
+                raise NoRepository(f"{dot} points to another repository (commondir)", f"remove {dot}/commondir")
+            return _sound(GitDirectory(str(dot), str(dot), str(top)))
         if stat.S_ISREG(mode):
-            return _named(dot, top)
+            # Of a linked working tree, or a submodule.
+            own = _path_in(dot, "gitdir: ", top)
+            hint = "only what git worktree or git submodule made is used"
+            if own is None or not stat.S_ISDIR(_mode(own)):
+                raise NoRepository(f"{dot} names no git directory", hint)
+            if own.parent.name == "worktrees":
+                back, common = _path_in(own / "gitdir", "", own), _path_in(own / "commondir", "", own)
+                if back == dot and common == own.parent.parent:
+                    return _sound(GitDirectory(str(own), str(common), str(top)))
+            elif "modules" in own.parts and not os.path.lexists(own / "commondir") and _is_repository(own):
+                return _sound(GitDirectory(str(own), str(own), str(top)))
+            raise NoRepository(f"{dot} names {own}, which does not say that it belongs here", hint)
         if stat.S_ISLNK(mode):
             raise NoRepository(f"{dot} is a link", "a git directory that is elsewhere is not used")
         if _is_repository(top):
@@ -60,27 +73,6 @@ def first_line(path: str) -> str:
         return os.fsdecode(os.read(descriptor, _LINE_BYTES)).split("\n", 1)[0]
     finally:
         os.close(descriptor)
-
-
-def _plain(dot: Path, top: Path) -> GitDirectory:
-    if os.path.lexists(dot / "commondir"):
-        raise NoRepository(f"{dot} points to another repository (commondir)", f"remove {dot}/commondir")
-    return _sound(GitDirectory(str(dot), str(dot), str(top)))
-
-
-def _named(dot: Path, top: Path) -> GitDirectory:
-    """Of a linked working tree, or a submodule."""
-    own = _path_in(dot, "gitdir: ", top)
-    hint = "only what git worktree or git submodule made is used"
-    if own is None or not stat.S_ISDIR(_mode(own)):
-        raise NoRepository(f"{dot} names no git directory", hint)
-    if own.parent.name == "worktrees":
-        back, common = _path_in(own / "gitdir", "", own), _path_in(own / "commondir", "", own)
-        if back == dot and common == own.parent.parent:
-            return _sound(GitDirectory(str(own), str(common), str(top)))
-    elif "modules" in own.parts and not os.path.lexists(own / "commondir") and _is_repository(own):
-        return _sound(GitDirectory(str(own), str(own), str(top)))
-    raise NoRepository(f"{dot} names {own}, which does not say that it belongs here", hint)
 
 
 def _sound(found: GitDirectory) -> GitDirectory:

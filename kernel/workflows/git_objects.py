@@ -148,14 +148,10 @@ def _entries(data: bytes) -> Iterator[tuple[bytes, bytes, str]]:
         stop = end + 1 + _HASH_BYTES
         if end < 0 or not space or stop > len(data):
             raise BadObjects("a folder cannot be read")
-        if not _is_name(name):
+        if not (name not in (b"", b".", b"..") and b"/" not in name and name.lower() != b".git"):
             raise BadObjects(f"{name[:60]!r} is not the name of a file")
         yield mode, name, data[end + 1 : stop].hex()
         position = stop
-
-
-def _is_name(name: bytes) -> bool:
-    return name not in (b"", b".", b"..") and b"/" not in name and name.lower() != b".git"
 
 
 def _object(hexadecimal: str, kind: bytes, objects: Mapping[str, GitObject]) -> GitObject:

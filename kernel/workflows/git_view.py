@@ -90,7 +90,18 @@ def config_files(directory: GitDirectory) -> tuple[ConfigFile, ...]:
 def manner_of(directory: GitDirectory, said: Mapping[str, str]) -> Manner:
     """What is believed of a configuration. Raises NoRepository where it says that it is another tree's, or of none."""
     if directory.top and directory.own == directory.common:
-        _check_place(directory, said)
+        place = said.get("core.worktree")
+        if place is not None:
+            there = os.path.realpath(os.path.join(directory.own, place))
+            if there != directory.top:
+                text = f"{directory.own} says that its working tree is {there} (core.worktree)"
+                raise NoRepository(text, "git config --unset core.worktree")
+        elif not directory.own.endswith("/.git"):
+            raise NoRepository(
+                f"{directory.own} does not say that it belongs to {directory.top}", "git submodule update"
+            )
+        elif said.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
+            raise NoRepository("it is a bare repository")
     values = {key: said[key].lower() for key, known in _FORMAT.items() if said.get(key, "").lower() in known}
     extended = any(key.startswith("extensions.") for key in values)
     rows = [section("core", {"repositoryformatversion": str(int(extended)), "bare": "false"})]
@@ -127,7 +138,10 @@ def filter_sections(filters: Iterable[tuple[str, str]], *, required: bool = True
 
 def make_view(folder: str, directory: GitDirectory, manner: Manner) -> View:
     """A view of ``directory`` in the new ``folder``, with a copy of its index. Blocks. Raises OSError."""
-    _begin(folder, manner, _head(directory), (f"{directory.common}/objects",))
+    line = first_line(f"{directory.own}/HEAD")
+    _begin(
+        folder, manner, line if _HEAD.fullmatch(line) else "ref: refs/heads/.invalid", (f"{directory.common}/objects",)
+    )
     for name in _LINKED:
         if name != "reftable" or os.path.isdir(f"{directory.common}/reftable"):
             os.symlink(f"{directory.common}/{name}", f"{folder}/{name}")
@@ -172,28 +186,10 @@ def _begin(folder: str, manner: Manner, head: str, objects: Iterable[str]) -> No
     Path(f"{folder}/HEAD").write_text(f"{head}\n", "utf-8", "surrogateescape")
 
 
-def _head(directory: GitDirectory) -> str:
-    line = first_line(f"{directory.own}/HEAD")
-    return line if _HEAD.fullmatch(line) else "ref: refs/heads/.invalid"
-
-
 def _copy_shallow(source: str, folder: str) -> None:
     """The commits that it ends at."""
     with suppress(FileNotFoundError):
         shutil.copyfile(f"{source}/shallow", f"{folder}/shallow")
-
-
-def _check_place(directory: GitDirectory, said: Mapping[str, str]) -> None:
-    place = said.get("core.worktree")
-    if place is not None:
-        there = os.path.realpath(os.path.join(directory.own, place))
-        if there != directory.top:
-            text = f"{directory.own} says that its working tree is {there} (core.worktree)"
-            raise NoRepository(text, "git config --unset core.worktree")
-    elif not directory.own.endswith("/.git"):
-        raise NoRepository(f"{directory.own} does not say that it belongs to {directory.top}", "git submodule update")
-    elif said.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
-        raise NoRepository("it is a bare repository")
 
 
 def _split(key: str, value: str) -> tuple[str, dict[str, str]]:

@@ -11,7 +11,6 @@ from kernel.store.messages import ActiveMessages, in_hand
 from kernel.store.reader import Reader
 from protocol.agent import AgentDefinition
 from protocol.instruction import WaitReason
-from protocol.message import Message
 from protocol.names import is_personal, place_of
 
 _WAITS: Final[Mapping[WaitReason, str]] = MappingProxyType(
@@ -62,35 +61,30 @@ def assembled(told: PromptSource, definition: AgentDefinition, catalog: Catalog,
     """The prompt that an attempt would begin with now. Raises BadDefinition where a ``system_file`` cannot be read."""
     message, *joined = reader.now(messages.these, (told.message_seq, *told.joined))
     thread = reader.now(messages.thread, told.space, told.message_seq, definition.context.thin_thread)
-    scene = _scene(told, reader, _in_hand(told, thread, reader))
+    # What was said and the agent is at already: work of its own that makes room for this.
+    found = reader.now(in_hand, told.agent, tuple(in_hand_said.seq for in_hand_said in thread))
+    at_work = {seq: f"{one.instruction}, {_stands(one)}" for seq, one in found.items()}
+    scene: PromptContext
+    if is_personal(told.space):
+        scene = PromptContext(name=told.name, space=told.space, in_hand=at_work)
+    else:
+        here = reader.now(run_outcomes.expected_in, told.space)
+        members = tuple(member.name for member in reader.now(agents.members, told.space))
+        answers = here.exit_from in (None, told.name) and here.schema is not None
+        scene = PromptContext(
+            name=told.name,
+            space=place_of(told.space),
+            members=members,
+            alone=not here.has_channel,
+            answer_schema=(here.schema or b"").decode() if answers else "",
+            verdict="" if here.verdict is None else here.verdict.id,
+            electors=() if here.verdict is None else here.verdict.electors,
+            in_hand=at_work,
+        )
     if scene.alone:
         thread = tuple(said for said in thread if scene.name in (said.sender, *said.to))
     return assemble(definition, catalog.system_text(definition), scene, thread, message, joined)
 
 
-def _in_hand(told: PromptSource, thread: Sequence[Message], reader: Reader) -> dict[int, str]:
-    """What was said and the agent is at already: work of its own that makes room for this."""
-    found = reader.now(in_hand, told.agent, tuple(said.seq for said in thread))
-    return {seq: f"{one.instruction}, {_stands(one)}" for seq, one in found.items()}
-
-
 def _stands(one: ActiveMessages) -> str:
     return "its turn comes" if one.waits_for is None else _WAITS[one.waits_for]
-
-
-def _scene(told: PromptSource, reader: Reader, at_work: Mapping[int, str]) -> PromptContext:
-    if is_personal(told.space):
-        return PromptContext(name=told.name, space=told.space, in_hand=at_work)
-    here = reader.now(run_outcomes.expected_in, told.space)
-    members = tuple(member.name for member in reader.now(agents.members, told.space))
-    answers = here.exit_from in (None, told.name) and here.schema is not None
-    return PromptContext(
-        name=told.name,
-        space=place_of(told.space),
-        members=members,
-        alone=not here.has_channel,
-        answer_schema=(here.schema or b"").decode() if answers else "",
-        verdict="" if here.verdict is None else here.verdict.id,
-        electors=() if here.verdict is None else here.verdict.electors,
-        in_hand=at_work,
-    )

@@ -46,7 +46,7 @@ from protocol.api.problem import FileError
 from protocol.errors import Refused
 from protocol.names import NAME, RESERVED, NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition
-from protocol.workflow import Ref, RefPrompt, VerdictTerms, WorkflowDefinition, Workspace
+from protocol.workflow import Ref, RefPrompt, WorkflowDefinition, Workspace
 
 _REMOVE: Final = "remove it: nothing would act on it"
 _OWN: Final = "it is the agent's own: change its file, or write an inline agent"
@@ -108,15 +108,16 @@ def check_verdict(definition: WorkflowDefinition, node: Node, problems: Diagnost
     try:
         check_name(terms.id)
     except NameRejected as error:
-        problems.add(place_at(node, where), where, str(error), _hint(terms.id))
+        # The name that text is nearest to.
+        near = _OTHER.sub("-", terms.id.lower()).strip("-_0123456789")[:32].rstrip("-")
+        problems.add(
+            place_at(node, where),
+            where,
+            str(error),
+            f"did you mean {near}?" if NAME.fullmatch(near) and near not in RESERVED else None,
+        )
         return
-    _check_electors(terms, tuple(definition.agents), node, problems)
-    if definition.workspace is False:
-        message = "nobody could vote: with workspace: false its agents do not hear each other"
-        problems.add(place, _WHERE, message, "remove workspace: false, or verdict:")
-
-
-def _check_electors(terms: VerdictTerms, members: tuple[str, ...], node: Node, problems: Diagnostics) -> None:
+    members = tuple(definition.agents)
     where = f"{_WHERE}.electors"
     for name in terms.electors:
         if name not in members:
@@ -132,12 +133,9 @@ def _check_electors(terms: VerdictTerms, members: tuple[str, ...], node: Node, p
     if terms.tie_breaker is not None and terms.type == "unanimous":
         where = f"{_WHERE}.tie_breaker"
         problems.add(place_at(node, where), where, "a unanimous vote has no ties", "leave it out")
-
-
-def _hint(text: str) -> str | None:
-    """The name that ``text`` is nearest to."""
-    near = _OTHER.sub("-", text.lower()).strip("-_0123456789")[:32].rstrip("-")
-    return f"did you mean {near}?" if NAME.fullmatch(near) and near not in RESERVED else None
+    if definition.workspace is False:
+        message = "nobody could vote: with workspace: false its agents do not hear each other"
+        problems.add(place, _WHERE, message, "remove workspace: false, or verdict:")
 
 
 _GIVEN: Final = frozenset({"name", "agents"})
@@ -187,7 +185,15 @@ class _Reading:
             agents = self._agents(node)
             entries = {key.text: entry for key, entry, _ in agents}
             members = [member for key, entry, child in agents if (member := self._member(key.text, entry, child))]
-            self._check_distinct(agents)
+            first: dict[str, str] = {}
+            for key, entry, check_distinct_node in agents:
+                if not isinstance(entry, Ref):
+                    continue
+                other = first.setdefault(entry.ref, key.text)
+                if other != key.text:
+                    message = f"{other} and {key.text} are both the agent {entry.ref}"
+                    hint = "one agent has one name in a workflow"
+                    self._problems.add(_ref_place(check_distinct_node), f"agents.{key.text}.ref", message, hint)
         self._check_single()
         definition = self._definition(node, entries)
         if isinstance(node, MapNode):
@@ -293,9 +299,31 @@ class _Reading:
                 return None
             member = Member(name, effective(base, entry), entry, base)
         else:
-            self._check_shadow(name, where)
-            self._check_homeless(entry, node, where)
-            member = Member(name, self._own(entry, node, where))
+            if name in self._catalog.names():
+                check_shadow_message = (
+                    f"{name} is defined twice: here in {self._found.shown} and in {self._catalog.file_of(name)}"
+                )
+                check_shadow_place = place_at(self._found.node, where)
+                self._problems.add(
+                    check_shadow_place, where, check_shadow_message, f"write ref: {name}, or take another name"
+                )
+            if entry.context.dir is not None:
+                check_homeless_message = "an agent of a workflow has no folder of its own: it ends with the workflow"
+                hint = f"remove dir:, or make it an agent of the project: .agents/{entry.name}.yaml"
+                self._problems.add(place_at(node, "context.dir"), f"{where}.context.dir", check_homeless_message, hint)
+            own: AgentDefinition
+            checkout = self._found.checkout
+            texts = self._catalog if checkout is None else Catalog(checkout.folder)
+            before = len(self._problems.errors)
+            texts.check_system_file(entry, node, self._problems, where)
+            if checkout is None or entry.prompt.system_file is None or len(self._problems.errors) > before:
+                own = entry
+            else:
+                prompt = msgspec.structs.replace(
+                    entry.prompt, system=texts.system_text(entry, self._found.shown), system_file=None
+                )
+                own = msgspec.structs.replace(entry, prompt=prompt)
+            member = Member(name, own)
         check_agent(member.definition, node, self._project, self._problems, where)
         if not isinstance(entry, Ref):
             self._elsewhere += self._catalog.check_belongings(entry, node, self._project, self._problems, where)
@@ -304,19 +332,6 @@ class _Reading:
             place = place_at(node, "schedule.workspace")
             self._problems.add(place, f"{where}.schedule.workspace", message, "remove workspace:")
         return member
-
-    def _own(self, entry: AgentDefinition, node: Node, where: str) -> AgentDefinition:
-        """An inline agent. One that came from elsewhere brings its prompt with it: its file is not in this project."""
-        checkout = self._found.checkout
-        texts = self._catalog if checkout is None else Catalog(checkout.folder)
-        before = len(self._problems.errors)
-        texts.check_system_file(entry, node, self._problems, where)
-        if checkout is None or entry.prompt.system_file is None or len(self._problems.errors) > before:
-            return entry
-        prompt = msgspec.structs.replace(
-            entry.prompt, system=texts.system_text(entry, self._found.shown), system_file=None
-        )
-        return msgspec.structs.replace(entry, prompt=prompt)
 
     def _referred(self, ref: Ref, node: Node, where: str) -> AgentDefinition | None:
         place = _ref_place(node)
@@ -328,18 +343,6 @@ class _Reading:
             self._problems.add(place, f"{where}.ref", error.text, error.hint)
         return None
 
-    def _check_shadow(self, name: str, where: str) -> None:
-        if name in self._catalog.names():
-            message = f"{name} is defined twice: here in {self._found.shown} and in {self._catalog.file_of(name)}"
-            place = place_at(self._found.node, where)
-            self._problems.add(place, where, message, f"write ref: {name}, or take another name")
-
-    def _check_homeless(self, entry: AgentDefinition, node: Node, where: str) -> None:
-        if entry.context.dir is not None:
-            message = "an agent of a workflow has no folder of its own: it ends with the workflow"
-            hint = f"remove dir:, or make it an agent of the project: .agents/{entry.name}.yaml"
-            self._problems.add(place_at(node, "context.dir"), f"{where}.context.dir", message, hint)
-
     def _check_single(self) -> None:
         """Note where the project file gives a name to one file, and another in ``.workflows/`` bears it (CF09)."""
         name, shown = self._found.default_name, self._found.shown
@@ -347,17 +350,6 @@ class _Reading:
         if self._found.bound and os.path.normpath(shown) != own and os.path.lexists(self._catalog.root / own):
             message = f"the workflow {name} is defined twice: here, as the project file says, and in {own}"
             self._problems.add(self._found.node.place, "", message, "keep one of them, or take another name")
-
-    def _check_distinct(self, agents: list[tuple[ScalarNode, Ref | AgentDefinition, Node]]) -> None:
-        first: dict[str, str] = {}
-        for key, entry, node in agents:
-            if not isinstance(entry, Ref):
-                continue
-            other = first.setdefault(entry.ref, key.text)
-            if other != key.text:
-                message = f"{other} and {key.text} are both the agent {entry.ref}"
-                hint = "one agent has one name in a workflow"
-                self._problems.add(_ref_place(node), f"agents.{key.text}.ref", message, hint)
 
 
 def _ref_place(node: Node) -> Location:

@@ -50,7 +50,8 @@ def parse_params(params: tuple[Param, ...], words: Sequence[str]) -> dict[str, V
         if param.name in values:
             faults.append(f"--{param.name} is given twice")
         try:
-            values[param.name] = _typed(param, text)
+            reader = _READERS.get(param.type)
+            values[param.name] = text if reader is None else reader(ScalarNode(text, plain=True, place=_NOWHERE))
         except Mismatch as error:
             faults.append(f"--{param.name} {error.message}")
     missing = [f"--{param.name}" for param in params if param.required and param.name not in values]
@@ -125,7 +126,11 @@ def _pairs(params: tuple[Param, ...], words: Sequence[str], faults: list[str]) -
         option, equals, text = word.partition("=")
         param = options.get(option)
         if param is None:
-            faults.append(_stray(word, option, options))
+            if not word.startswith("-"):
+                stray = f"{word[:60]!r} belongs to no parameter"
+            else:
+                stray = f"unknown parameter {option[:60]} ({suggest(option, options)})"
+            faults.append(stray)
         elif equals:
             yield param, text
         elif param.type == "bool":
@@ -136,14 +141,3 @@ def _pairs(params: tuple[Param, ...], words: Sequence[str], faults: list[str]) -
                 faults.append(f"{option} needs a value")
             else:
                 yield param, value
-
-
-def _stray(word: str, option: str, options: Mapping[str, Param]) -> str:
-    if not word.startswith("-"):
-        return f"{word[:60]!r} belongs to no parameter"
-    return f"unknown parameter {option[:60]} ({suggest(option, options)})"
-
-
-def _typed(param: Param, text: str) -> Value:
-    reader = _READERS.get(param.type)
-    return text if reader is None else reader(ScalarNode(text, plain=True, place=_NOWHERE))

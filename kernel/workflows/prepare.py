@@ -21,7 +21,7 @@ from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.params import Value, parse_params
 from kernel.workflows.variables import FOLDER, environment_names, start_values
 from kernel.workflows.workspace import WorkspaceSettings, check_branch_tag, tree_demands, wants_worktrees, workplace
-from protocol.agent import AgentDefinition, Approval
+from protocol.agent import Approval
 from protocol.api.problem import FileError
 from protocol.budget import RunBudget
 from protocol.errors import Refused
@@ -151,45 +151,45 @@ def check_asked(loaded: LoadedWorkflow, asked: StartAsked) -> RunBudget:
     """
     if wants_worktrees(loaded.definition):
         check_branch_tag(asked.tag)
-    _check_kickoff(loaded, asked.mode)
-    _check_exit_from(loaded, asked.exit_from)
-    budget = _stricter(loaded.definition.budget, asked.budget)
-    _check_prices(loaded, budget)
-    return budget
-
-
-def _check_kickoff(loaded: LoadedWorkflow, mode: Mode) -> None:
-    """Raise Refused(no_kickoff), BadDefinition where a run of ``loaded`` would have nobody to begin."""
+    # Raise Refused(no_kickoff), BadDefinition where a run of loaded would have nobody to begin.
     definition = loaded.definition
-    if mode != "run":
-        return
-    if not (definition.kickoff or "").strip():
-        raise Refused(
-            "no_kickoff", f"{definition.name} has no kickoff: a run of it would end at once",
-            f"add kickoff: to {loaded.path}, or use awk start {definition.name}",
-        )  # fmt: skip
-    if definition.workspace is not False and not kickoff_names(definition):
-        names = ", ".join(f"@{name}" for name in definition.agents)
-        error = FileError(
-            path=loaded.path,
-            line=loaded.kickoff_place.line,
-            column=loaded.kickoff_place.column,
-            where="kickoff",
-            message="mentions none of the agents, so nobody would begin (what a variable brings in wakes nobody)",
-            hint=f"mention one of {names}",
-        )
-        raise BadDefinition((error,))
+    if asked.mode != "run":
+        pass
+    else:
+        if not (definition.kickoff or "").strip():
+            raise Refused(
+                "no_kickoff", f"{definition.name} has no kickoff: a run of it would end at once",
+                f"add kickoff: to {loaded.path}, or use awk start {definition.name}",
+            )  # fmt: skip
+        if definition.workspace is not False and not kickoff_names(definition):
+            names = ", ".join(f"@{name}" for name in definition.agents)
+            error = FileError(
+                path=loaded.path,
+                line=loaded.kickoff_place.line,
+                column=loaded.kickoff_place.column,
+                where="kickoff",
+                message="mentions none of the agents, so nobody would begin (what a variable brings in wakes nobody)",
+                hint=f"mention one of {names}",
+            )
+            raise BadDefinition((error,))
+    name = asked.exit_from
+    if name is not None and name not in loaded.definition.agents:
+        hint = suggest(name, loaded.definition.agents, what="its agents")
+        raise Refused("not_a_participant", f"{name[:60]!r} is not an agent of {loaded.path}", hint)
+    budget = _stricter(loaded.definition.budget, asked.budget)
+    # A limit in USD holds nothing back where a price is unknown: that is said before anything starts.
+    limited = [one for one in loaded.members if has_usd_limit(one.definition.budget, budget)]
+    unknown = [one.name for one in limited if not has_price(one.definition, loaded.project)]
+    if unknown:
+        named = (one for one in limited if one.name in unknown)
+        names = ", ".join(f"{one.name} ({one.definition.model or one.definition.backend})" for one in named)
+        raise Refused("bad_request", f"a budget in USD needs a price, and none is known for {names}", NO_PRICE_HINT)
+    return budget
 
 
 def kickoff_names(definition: WorkflowDefinition) -> tuple[str, ...]:
     """The members that the kickoff's own words mention; what a variable brings in is data."""
     return tuple(name for name in find_mentions(definition.kickoff or "") if name in definition.agents)
-
-
-def _check_exit_from(loaded: LoadedWorkflow, name: str | None) -> None:
-    if name is not None and name not in loaded.definition.agents:
-        hint = suggest(name, loaded.definition.agents, what="its agents")
-        raise Refused("not_a_participant", f"{name[:60]!r} is not an agent of {loaded.path}", hint)
 
 
 def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
@@ -200,12 +200,14 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
     scheduled = ((name, entry.schedule) for name, entry in loaded.definition.agents.items())
     own += [wakes_text(name, schedule) for name, schedule in scheduled if schedule is not None]
     own += [f"it reads ${name} of your environment" for name in environment_names(loaded.definition)]
-    members = (one for member in loaded.members for one in _member_units(member.definition, loaded))
+    members = (
+        one
+        for member in loaded.members
+        for one in agent_units(
+            member.definition, loaded.project, belongings(member.definition, loaded.project, loaded.root)
+        )
+    )
     return (*((unit(workflow_subject(loaded.path), own),) if own else ()), *members)
-
-
-def _member_units(definition: AgentDefinition, loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
-    return agent_units(definition, loaded.project, belongings(definition, loaded.project, loaded.root))
 
 
 def workflow_demands(loaded: LoadedWorkflow) -> list[str]:
@@ -255,13 +257,3 @@ def _stricter(own: RunBudget, asked: RunBudget) -> RunBudget:
         return second if first is None else first if second is None else min(first, second)
 
     return RunBudget(tokens=lower(own.tokens, asked.tokens), usd=lower(own.usd, asked.usd))
-
-
-def _check_prices(loaded: LoadedWorkflow, budget: RunBudget) -> None:
-    """A limit in USD holds nothing back where a price is unknown: that is said before anything starts."""
-    limited = [one for one in loaded.members if has_usd_limit(one.definition.budget, budget)]
-    unknown = [one.name for one in limited if not has_price(one.definition, loaded.project)]
-    if unknown:
-        named = (one for one in limited if one.name in unknown)
-        names = ", ".join(f"{one.name} ({one.definition.model or one.definition.backend})" for one in named)
-        raise Refused("bad_request", f"a budget in USD needs a price, and none is known for {names}", NO_PRICE_HINT)

@@ -79,7 +79,9 @@ class ProjectGit:
         """A new folder of ours, which goes with the block."""
         if not self._swept:
             self._swept = True
-            _sweep(self.place)
+            # Remove views that a kernel left that was killed.
+            for sweep_path in self.place.glob(f"{_VIEW}*"):
+                shutil.rmtree(sweep_path, ignore_errors=True)
         path = str(self.place / f"{_VIEW}{next(self._numbers)}")
         await trio.Path(path).mkdir(mode=0o700, parents=True)
         try:
@@ -151,18 +153,16 @@ class ProjectGit:
             if (directory, files) not in self._manners:
                 said: dict[str, str] = {}
                 for file in files:
-                    said |= await self._configuration(file.path)
+                    nowhere = View("/dev/null", "/")
+                    words = ("config", "--file", file.path, "--no-includes", "-z", "--list")
+                    printed = (await self.said(nowhere, *words)).decode("utf-8", "surrogateescape")
+                    said |= {
+                        key: value for key, _, value in (row.partition("\n") for row in printed.split("\0") if row)
+                    }
                 self._manners = {(directory, files): manner_of(directory, said)}
             return self._manners[directory, files]
         except (NoRepository, OSError) as error:
             raise unusable(error) from error
-
-    async def _configuration(self, path: str) -> dict[str, str]:
-        """What the file says, without what it includes; read as a file, not as a configuration that counts."""
-        nowhere = View("/dev/null", "/")
-        words = ("config", "--file", path, "--no-includes", "-z", "--list")
-        printed = (await self.said(nowhere, *words)).decode("utf-8", "surrogateescape")
-        return {key: value for key, _, value in (row.partition("\n") for row in printed.split("\0") if row)}
 
 
 def with_folder(sandbox: Sandbox, folder: str) -> Sandbox:
@@ -179,9 +179,3 @@ def unusable(error: NoRepository | OSError) -> Refused:
 def failed(text: str, hint: str = HINT) -> Refused:
     """git did not do what it should have."""
     return Refused("setup_failed", text, hint)
-
-
-def _sweep(place: Path) -> None:
-    """Remove views that a kernel left that was killed."""
-    for path in place.glob(f"{_VIEW}*"):
-        shutil.rmtree(path, ignore_errors=True)

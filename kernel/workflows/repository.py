@@ -114,12 +114,37 @@ class Repository:
         """
         await trio.to_thread.run_sync(_check_free, tree)
         async with self._git.view(_refs(tree)) as view:
-            tip = await self._begin_branch(tree, view)
+            # The commit of its branch, which is made unless it is there.
+            if tree.state == "planned":  # nobody else knows the name yet: who locked it was one of us, and is dead
+                await trio.Path(f"{tree.repository}/refs/heads/{tree.branch}.lock").unlink(missing_ok=True)
+            tip = await self._tip(tree, view)
+            if tip is None:
+                await self._git.said(
+                    view, "update-ref", f"refs/heads/{tree.branch}", tree.base, ""
+                )  # only if it is new
+            elif tree.state == "planned" and tip != tree.base:
+                raise failed(f"there is a branch {tree.branch} already", "rename it, or give another --tag")
+            tip = tip or tree.base
         await trio.to_thread.run_sync(_make_room, tree)
         own = await trio.to_thread.run_sync(link_tree, tree.repository, tree.path, tree.branch)
         directory = GitDirectory(own, tree.repository, tree.path)
         async with self._git.view(directory) as view:
-            await self._check_out(view, tip, f"{own}/index")
+            # Write all files of commit into an empty tree. Raises Refused (setup_failed).
+            index = f"{own}/index"
+            check_out_own = {"GIT_INDEX_FILE": index}
+            result = await self._git.run(view, "read-tree", "--reset", "-u", tip, variables=check_out_own)
+            if result.ok:
+                pass
+            else:
+                words = ("rev-list", "--objects", "--missing=print", "--max-count=1", tip)
+                listed = await self._git.run(view, *words)
+                missing = [
+                    line for line in listed.stdout.decode("utf-8", "replace").splitlines() if line.startswith("?")
+                ]
+                if missing:
+                    text = f"an object is missing in the repository: {missing[0][1:]}, and {len(missing) - 1} more"
+                    raise failed(text, "git fsck, and fetch what is missing: nothing is fetched here")
+                raise failed(f"the files of {tip[:12]} cannot be written: {self._git.why(result)}")
             if confined and not has_clone(tree):  # of a tree that somebody removed, it is there still
                 await make_clone(self._git, msgspec.structs.replace(tree, git_dir=own), view)
         return own
@@ -156,7 +181,10 @@ class Repository:
             left = await self._unclean(tree, inside)
             if left:
                 return f"changed or new files that are not committed: {left}"
-            if await self._has_submodules(tree, inside):
+            # Whether a submodule was filled: git knows nothing of what is in there.
+            listed = os.fsdecode(await self._git.said(inside, "ls-files", "--stage", "-z")).split("\0")
+            folders = [entry.partition("\t")[2] for entry in listed if entry.startswith(_SUBMODULE)]
+            if await trio.to_thread.run_sync(_any_filled, tree.path, folders):
                 return "submodules are in it, which may have work of their own"
             known = ("--not", tree.base, f"--exclude={tree.branch}", "--branches", "--remotes", "--tags")
             tips = ("HEAD", (await self._tip(tree, view)) or "HEAD")
@@ -205,20 +233,6 @@ class Repository:
             text = f"{self._root} is no working tree of a git repository ({error})"
             raise unusable(NoRepository(text, error.hint)) from error
 
-    async def _check_out(self, view: View, commit: str, index: str) -> None:
-        """Write all files of ``commit`` into an empty tree. Raises Refused (setup_failed)."""
-        own = {"GIT_INDEX_FILE": index}
-        result = await self._git.run(view, "read-tree", "--reset", "-u", commit, variables=own)
-        if result.ok:
-            return
-        words = ("rev-list", "--objects", "--missing=print", "--max-count=1", commit)
-        listed = await self._git.run(view, *words)
-        missing = [line for line in listed.stdout.decode("utf-8", "replace").splitlines() if line.startswith("?")]
-        if missing:
-            text = f"an object is missing in the repository: {missing[0][1:]}, and {len(missing) - 1} more"
-            raise failed(text, "git fsck, and fetch what is missing: nothing is fetched here")
-        raise failed(f"the files of {commit[:12]} cannot be written: {self._git.why(result)}")
-
     async def _add_new(self, view: View) -> None:
         """Have new files in the index of the view, so that a diff shows them."""
         listed = await self._git.said(view, "ls-files", "-z", "--others", "--exclude-standard")
@@ -234,12 +248,6 @@ class Repository:
         entries = (await self._git.said(view, *_STATUS, "--untracked-files=normal")).split(b"\0")
         return sum(1 for one in entries if one and (tree.state != "removing" or one[:2] != b" D"))
 
-    async def _has_submodules(self, tree: Worktree, view: View) -> bool:
-        """Whether a submodule was filled: git knows nothing of what is in there."""
-        listed = os.fsdecode(await self._git.said(view, "ls-files", "--stage", "-z")).split("\0")
-        folders = [entry.partition("\t")[2] for entry in listed if entry.startswith(_SUBMODULE)]
-        return await trio.to_thread.run_sync(_any_filled, tree.path, folders)
-
     async def _is_elsewhere(self, tree: Worktree, tip: str, view: View) -> bool:
         """Whether nothing of the branch is only there, and nobody has it checked out."""
         with suppress(Refused):
@@ -247,17 +255,6 @@ class Repository:
             own = ("rev-list", "--count", tip, "--not", tree.base, f"--exclude={tree.branch}")
             return (await self._git.said(view, *own, "--branches", "--remotes", "--tags")).strip() == b"0"
         return False
-
-    async def _begin_branch(self, tree: Worktree, view: View) -> str:
-        """The commit of its branch, which is made unless it is there."""
-        if tree.state == "planned":  # nobody else knows the name yet: who locked it was one of us, and is dead
-            await trio.Path(f"{tree.repository}/refs/heads/{tree.branch}.lock").unlink(missing_ok=True)
-        tip = await self._tip(tree, view)
-        if tip is None:
-            await self._git.said(view, "update-ref", f"refs/heads/{tree.branch}", tree.base, "")  # only if it is new
-        elif tree.state == "planned" and tip != tree.base:
-            raise failed(f"there is a branch {tree.branch} already", "rename it, or give another --tag")
-        return tip or tree.base
 
     async def _tip(self, tree: Worktree, view: View) -> str | None:
         words = ("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")

@@ -36,35 +36,38 @@ async def run_setup(
     """
     known = dict(values)
     for index, step in enumerate(steps):
-        output = await _run_step(index, step, known, launcher=launcher, cwd=cwd, env=env)
+        text = expand_shell(step.shell, known)
+        for name, value in text.environment.items():
+            if len(os.fsencode(value)) > VALUE_LIMIT_BYTES:
+                raise _failed(index, step, f"a value in it is longer than {VALUE_LIMIT_BYTES} bytes ({name})")
+        try:
+            result = await run_command(
+                launcher,
+                f"setup-{next(_numbers)}",
+                ("/bin/sh", "-c", text.command),
+                cwd=cwd,
+                env={**env, **text.environment},
+                timeout_seconds=step.timeout,
+                output_limit_bytes=OUTPUT_LIMIT_BYTES,
+            )
+        except SpawnTransient as error:
+            raise Refused("busy", f"setup[{index}] could not be started now: {error}", "try again") from error
+        fault = command_fault(result, step.timeout, OUTPUT_LIMIT_BYTES)
+        if fault is not None:
+            raise _failed(index, step, fault, result.stderr_tail)
+        if step.bind is None:
+            output = ""
+        else:
+            try:
+                decode_text = result.stdout.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise _failed(index, step, "what it printed is not UTF-8 text") from error
+            if "\0" in decode_text:
+                raise _failed(index, step, "what it printed is not text: it holds a NUL")
+            output = decode_text.rstrip("\n")
         if step.bind is not None:
             known[step.bind] = output
     return known
-
-
-async def _run_step(
-    index: int, step: SetupStep, values: Mapping[str, str], *, launcher: Launcher, cwd: str, env: Mapping[str, str]
-) -> str:
-    text = expand_shell(step.shell, values)
-    for name, value in text.environment.items():
-        if len(os.fsencode(value)) > VALUE_LIMIT_BYTES:
-            raise _failed(index, step, f"a value in it is longer than {VALUE_LIMIT_BYTES} bytes ({name})")
-    try:
-        result = await run_command(
-            launcher,
-            f"setup-{next(_numbers)}",
-            ("/bin/sh", "-c", text.command),
-            cwd=cwd,
-            env={**env, **text.environment},
-            timeout_seconds=step.timeout,
-            output_limit_bytes=OUTPUT_LIMIT_BYTES,
-        )
-    except SpawnTransient as error:
-        raise Refused("busy", f"setup[{index}] could not be started now: {error}", "try again") from error
-    fault = command_fault(result, step.timeout, OUTPUT_LIMIT_BYTES)
-    if fault is not None:
-        raise _failed(index, step, fault, result.stderr_tail)
-    return _decode(index, step, result)
 
 
 def command_fault(result: CommandResult, timeout_seconds: float, limit_bytes: int) -> str | None:
@@ -80,18 +83,6 @@ def command_fault(result: CommandResult, timeout_seconds: float, limit_bytes: in
     if result.exit.code:
         return f"exit code {result.exit.code}"
     return None
-
-
-def _decode(index: int, step: SetupStep, result: CommandResult) -> str:
-    if step.bind is None:
-        return ""
-    try:
-        text = result.stdout.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _failed(index, step, "what it printed is not UTF-8 text") from error
-    if "\0" in text:
-        raise _failed(index, step, "what it printed is not text: it holds a NUL")
-    return text.rstrip("\n")
 
 
 def _failed(index: int, step: SetupStep, why: str, stderr: bytes = b"") -> Refused:

@@ -113,14 +113,12 @@ class _Trees:
         base, branches = await self.base(), await self._repository.branches()
         place, paths = self._repository.place, self._paths()
         trees = plan_trees(definition, tag, members, base, place=place, branches=branches, paths=paths)
-        return TreePlan(trees=trees, note=_left_behind(base))
-
-
-def _left_behind(base: Base) -> str:
-    if not base.changed:
-        return ""
-    begin = f"working trees begin with {base.commit[:12]}"
-    return f"{begin}; changed files that are not committed stay behind: {base.changed}"
+        if not base.changed:
+            left_behind = ""
+        else:
+            begin = f"working trees begin with {base.commit[:12]}"
+            left_behind = f"{begin}; changed files that are not committed stay behind: {base.changed}"
+        return TreePlan(trees=trees, note=left_behind)
 
 
 def _make_folder(prepared: Prepared) -> None:

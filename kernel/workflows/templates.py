@@ -62,7 +62,18 @@ def expand_shell(command: str, values: Mapping[str, str]) -> ShellText:
     moment. Raises KeyError for an unknown name.
     """
     environment: dict[str, str] = {}
-    quoted = _single_quoted(command)
+    # Where a variable opens inside single quotes. A wrong guess changes what is printed, never what is run.
+    inside: set[int] = set()
+    quote = ""
+    position = 0
+    while (match := _SHELL_TOKEN.search(command, position)) is not None:
+        token = match[0]
+        position = match.start() + 1 if quote == "'" and token[0] == "\\" else match.end()
+        if token == _OPEN and quote == "'":
+            inside.add(match.start())
+        elif token in ("'", '"') and quote in ("", token):
+            quote = "" if quote else token
+    quoted = frozenset(inside)
 
     def reference(variable: Variable) -> str:
         name = f"AWK_VALUE_{len(environment) + 1}"
@@ -82,21 +93,6 @@ def _replace(text: str, value: Callable[[Variable], str]) -> str:
 
 
 _SHELL_TOKEN: Final = re.compile(r"\\.|'|\"|\$\{\{", re.DOTALL)
-
-
-def _single_quoted(command: str) -> frozenset[int]:
-    """Where a variable opens inside single quotes. A wrong guess changes what is printed, never what is run."""
-    inside: set[int] = set()
-    quote = ""
-    position = 0
-    while (match := _SHELL_TOKEN.search(command, position)) is not None:
-        token = match[0]
-        position = match.start() + 1 if quote == "'" and token[0] == "\\" else match.end()
-        if token == _OPEN and quote == "'":
-            inside.add(match.start())
-        elif token in ("'", '"') and quote in ("", token):
-            quote = "" if quote else token
-    return frozenset(inside)
 
 
 INLINE_CHARACTERS: Final = 200
@@ -137,52 +133,47 @@ def _blocks(template: str) -> Iterator[_Block]:
 
 def _write(block: _Block, values: Mapping[str, str], outputs: Collection[str]) -> str:
     if block.fenced:
-        return _widened(block.text, values)
+        # A fence of the author's with its variables replaced, and its marks longer than any in their values.
+        lines = block.text.splitlines(keepends=True)
+        match = _FENCE.match(lines[0])
+        assert match is not None
+        marks = match["marks"]
+        held = [values[variable.name] for variable in variables(block.text)]
+        length = max([len(marks), *(_longest(value, marks[0], 0) + 1 for value in held)])
+        if length > len(marks):
+            more = marks[0] * (length - len(marks))
+            lines[0] = f"{match['indent']}{marks}{more}{match['info']}"
+            closing = _FENCE.match(lines[-1]) if len(lines) > 1 else None
+            if closing and closing["marks"].startswith(marks) and not closing["info"].strip():
+                lines[-1] = f"{closing['indent']}{marks}{more}{closing['info']}"
+        return expand("".join(lines), values)
     parts: list[str] = []
     position = 0
     for variable in variables(block.text):
         before = block.text[position : variable.start]
         value = values[variable.name]
         if variable.name in outputs and value.strip():
-            parts.append(_output(before, value, variable, block.text[variable.end :]))
+            # before and the value behind it: in the line, or as a block of its own.
+            after = block.text[variable.end :]
+            line_start = before.rpartition("\n")[2] if variable.start else ""
+            first = not line_start.strip() and ("\n" in before or len(before) == variable.start)
+            last = not after.partition("\n")[0].strip()
+            if not (first and last) and len(value.splitlines()) == 1 and len(value) <= INLINE_CHARACTERS:
+                output = before + value
+            else:
+                head = before if first else f"{before.rstrip(' ')}\n"
+                output = f"{head}{fenced(value, variable.name)}{'' if last else chr(10)}"
+            parts.append(output)
         else:
             parts.append(before + value)
         position = variable.end
     return "".join([*parts, block.text[position:]])
 
 
-def _output(before: str, value: str, variable: Variable, after: str) -> str:
-    """``before`` and the value behind it: in the line, or as a block of its own."""
-    line_start = before.rpartition("\n")[2] if variable.start else ""
-    first = not line_start.strip() and ("\n" in before or len(before) == variable.start)
-    last = not after.partition("\n")[0].strip()
-    if not (first and last) and len(value.splitlines()) == 1 and len(value) <= INLINE_CHARACTERS:
-        return before + value
-    head = before if first else f"{before.rstrip(' ')}\n"
-    return f"{head}{fenced(value, variable.name)}{'' if last else chr(10)}"
-
-
 def fenced(text: str, name: str) -> str:
     """``text`` between marks that do not occur in it."""
     marks = "`" * (_longest(text, "`", 2) + 1)
     return f"{marks}{name}\n{text}\n{marks}"
-
-
-def _widened(text: str, values: Mapping[str, str]) -> str:
-    """A fence of the author's with its variables replaced, and its marks longer than any in their values."""
-    lines = text.splitlines(keepends=True)
-    match = _FENCE.match(lines[0])
-    assert match is not None
-    marks = match["marks"]
-    held = [values[variable.name] for variable in variables(text)]
-    length = max([len(marks), *(_longest(value, marks[0], 0) + 1 for value in held)])
-    if length > len(marks):
-        more = marks[0] * (length - len(marks))
-        lines[0] = f"{match['indent']}{marks}{more}{match['info']}"
-        closing = _FENCE.match(lines[-1]) if len(lines) > 1 else None
-        if closing and closing["marks"].startswith(marks) and not closing["info"].strip():
-            lines[-1] = f"{closing['indent']}{marks}{more}{closing['info']}"
-    return expand("".join(lines), values)
 
 
 def _longest(text: str, mark: str, least: int) -> int:

@@ -8,7 +8,7 @@ from kernel.source.diagnostics import Diagnostics, Location
 from kernel.source.suggest import suggest
 from kernel.source.yaml_tree import ListNode, MapNode, Node
 from kernel.workflows.params import Value, show_value
-from kernel.workflows.templates import Variable, variables
+from kernel.workflows.templates import variables
 from protocol.workflow import RESERVED_VARIABLES, WorkflowDefinition
 
 ENV: Final = "env."
@@ -41,7 +41,14 @@ def check_texts(
             problems.add(_value_place(item, "shell"), f"{where}.shell", "the command is empty")
         _check_text(step.shell, _value_place(item, "shell"), f"{where}.shell", known, problems)
         if step.bind is not None:
-            fault = _bind_fault(step.bind, known)
+            name = step.bind
+            fault: str | None
+            if not _BIND.fullmatch(name):
+                fault = f"{name[:60]!r} is not a name for a variable: letters, digits, '_' and '-'"
+            elif name in RESERVED_VARIABLES:
+                fault = f"{name!r} is reserved"
+            else:
+                fault = f"{name!r} is taken by an earlier step" if name in known else None
             if fault is not None:
                 problems.add(_value_place(item, "as"), f"{where}.as", fault)
             else:
@@ -84,28 +91,20 @@ def _texts(definition: WorkflowDefinition) -> Iterator[str]:
 
 def _check_text(text: str, place: Location, where: str, known: set[str], problems: Diagnostics) -> None:
     for variable in variables(text):
-        message, hint = _variable_fault(variable, known)
+        if not variable.name:
+            message, hint = "'${{' is not closed, or empty", "write ${{ name }}"
+        elif not variable.is_name:
+            message, hint = f"{variable.name[:60]!r} is not a variable", "between the braces stands one name"
+        elif variable.name in known or variable.name.startswith(ENV):
+            message, hint = "", ""
+        else:
+            variable_fault_hint = _HINTS.get(variable.name.partition(".")[0])
+            message, hint = (
+                f"unknown variable {variable.name[:60]!r}",
+                variable_fault_hint or suggest(variable.name, known, what="known here"),
+            )
         if message:
             problems.add(problems.find(variable.written, place), where, message, hint)
-
-
-def _variable_fault(variable: Variable, known: set[str]) -> tuple[str, str]:
-    if not variable.name:
-        return "'${{' is not closed, or empty", "write ${{ name }}"
-    if not variable.is_name:
-        return f"{variable.name[:60]!r} is not a variable", "between the braces stands one name"
-    if variable.name in known or variable.name.startswith(ENV):
-        return "", ""
-    hint = _HINTS.get(variable.name.partition(".")[0])
-    return f"unknown variable {variable.name[:60]!r}", hint or suggest(variable.name, known, what="known here")
-
-
-def _bind_fault(name: str, known: set[str]) -> str | None:
-    if not _BIND.fullmatch(name):
-        return f"{name[:60]!r} is not a name for a variable: letters, digits, '_' and '-'"
-    if name in RESERVED_VARIABLES:
-        return f"{name!r} is reserved"
-    return f"{name!r} is taken by an earlier step" if name in known else None
 
 
 def _value_place(node: Node, key: str) -> Location:

@@ -90,27 +90,28 @@ def check_workspace(
     if workspace.bind is not None and workspace.dir is not None:
         message = "bind and dir exclude each other: both say where the workspace is"
         problems.add(place_at(node, "workspace.dir"), "workspace.dir", message, "keep bind")
-    _check_trees(workspace, node, problems)
-    for key in ("bind", "dir"):
-        path: str | None = getattr(workspace, key)
-        for message in () if path is None else _path_faults(path, definition.name, root):
-            problems.add(place_at(node, f"workspace.{key}"), f"workspace.{key}", message, _HINT)
-
-
-def _check_trees(workspace: Workspace, node: Node, problems: Diagnostics) -> None:
-    for key in ("setup", "teardown"):
-        steps: tuple[WorktreeStep, ...] = getattr(workspace, key)
-        where = f"workspace.{key}"
+    for check_trees_key in ("setup", "teardown"):
+        steps: tuple[WorktreeStep, ...] = getattr(workspace, check_trees_key)
+        where = f"workspace.{check_trees_key}"
         if steps and workspace.git == "none":
-            message = "there are no working trees to run it in"
-            problems.add(place_at(node, where), where, message, "write git: worktree, or use the workflow's own setup:")
+            check_trees_message = "there are no working trees to run it in"
+            problems.add(
+                place_at(node, where),
+                where,
+                check_trees_message,
+                "write git: worktree, or use the workflow's own setup:",
+            )
         for index, step in enumerate(steps):
             if not step.shell.strip():
                 problems.add(place_at(node, where), f"{where}[{index}].shell", "the command is empty")
             elif any(variables(step.shell)):
-                message = "knows no variables but those of its environment"
+                check_trees_message = "knows no variables but those of its environment"
                 hint = "$AGENT_NAME, $AGENT_NUMBER, $AGENT_WORKFLOW, $AGENT_TAG, $AGENT_PROJECT"
-                problems.add(place_at(node, where), f"{where}[{index}].shell", message, hint)
+                problems.add(place_at(node, where), f"{where}[{index}].shell", check_trees_message, hint)
+    for key in ("bind", "dir"):
+        path: str | None = getattr(workspace, key)
+        for message in () if path is None else _path_faults(path, definition.name, root):
+            problems.add(place_at(node, f"workspace.{key}"), f"workspace.{key}", message, _HINT)
 
 
 def _path_faults(path: str, name: str, root: Path) -> Iterator[str]:

@@ -156,7 +156,13 @@ def _copy_one(name: str, project: Path, cwd: str) -> int:
             if stat.S_ISLNK(mode):
                 os.symlink(os.readlink(base, dir_fd=source), base, dir_fd=target)
             elif stat.S_ISREG(mode):
-                return _copy_file(source, base, target, mode)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                with (
+                    open(open_file(source, base, os.O_RDONLY), "rb") as file,
+                    open(os.open(base, flags, stat.S_IMODE(mode), dir_fd=target), "wb") as out,
+                ):
+                    shutil.copyfileobj(file, out)
+                    return out.tell()
     return 0
 
 
@@ -164,16 +170,6 @@ def _folder(top: str, folder: str, opened: ExitStack, *, make: bool = False) -> 
     descriptor = open_folder(top, folder, make=make) if folder else os.open(top, os.O_RDONLY | os.O_DIRECTORY)
     opened.callback(os.close, descriptor)
     return descriptor
-
-
-def _copy_file(source: int, base: str, target: int, mode: int) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with (
-        open(open_file(source, base, os.O_RDONLY), "rb") as file,
-        open(os.open(base, flags, stat.S_IMODE(mode), dir_fd=target), "wb") as out,
-    ):
-        shutil.copyfileobj(file, out)
-        return out.tell()
 
 
 def _too_much(how_much: str) -> Refused:

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from protocol.mention import MAX_MENTIONS
+from protocol.target import MAX_MENTIONS
 from tests.project import Project
 
 BWRAP: Final = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")

@@ -56,7 +56,25 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     spec = BACKENDS[start.backend]
     if (server := absent(start.mcp_servers, env.get("PATH", ""), start.cwd)) is not None:
         raise unserved(spec.title, server, f"there is no program {start.mcp_servers[server].command!r}")
-    job = _job(start, conversation, env)
+    # The session to resume. Raises Failed where it was made in another directory: it would see other files there.
+    session: str | None
+    kept: list[Entry] = [entry for entry in start.entries if entry.kind == "session" and entry.session]
+    if not kept:
+        session = None
+    else:
+        if kept[-1].note not in (None, start.cwd):
+            raise Failed("session_lost", f"its session belongs to {kept[-1].note}, and the work is now in {start.cwd}")
+        session = kept[-1].session
+    job = BackendJob(
+        start=start,
+        binary=start.command[0],
+        message=backend.opening(conversation) if session is None else backend.going_on(conversation, start.granted),
+        session=session,
+        place=Path(start.attempt_dir),
+        home=Path(start.session_dir),
+        env=env,
+        max_turns=start.limits.max_steps - conversation.own_step_count,
+    )
     module = import_module(f"worker.backends.{start.backend}")
     teller = EntryRecorder(conversation, link, start, job.session)
     address = _address(start, getattr(module, "METERED", None))
@@ -83,30 +101,6 @@ def _address(start: Start, official: Mapping[str, str] | None) -> str | None:
     return start.provider.base_url or official.get(start.provider.dialect)
 
 
-def _job(start: Start, conversation: Conversation, env: Mapping[str, str]) -> BackendJob:
-    session = _session(start)
-    return BackendJob(
-        start=start,
-        binary=start.command[0],
-        message=backend.opening(conversation) if session is None else backend.going_on(conversation, start.granted),
-        session=session,
-        place=Path(start.attempt_dir),
-        home=Path(start.session_dir),
-        env=env,
-        max_turns=start.limits.max_steps - conversation.own_step_count,
-    )
-
-
-def _session(start: Start) -> str | None:
-    """The session to resume. Raises Failed where it was made in another directory: it would see other files there."""
-    kept: list[Entry] = [entry for entry in start.entries if entry.kind == "session" and entry.session]
-    if not kept:
-        return None
-    if kept[-1].note not in (None, start.cwd):
-        raise Failed("session_lost", f"its session belongs to {kept[-1].note}, and the work is now in {start.cwd}")
-    return kept[-1].session
-
-
 async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: Start, teller: EntryRecorder) -> Result:
     """Follow the program to its end, which this brings about where it does not come by itself."""
     process = await launched(launch, start)
@@ -130,22 +124,18 @@ async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: St
 async def _follow(program: CliBackend, process: Process, teller: EntryRecorder) -> Result:
     """Tell all it says, until it has ended or has to. Raises Failed, LinkLost, TooLarge."""
     with teller.going_on:
-        return await _heard_out(program, process, teller)
+        while (line := await _next(process, teller.pauses)) is not None:
+            teller.pauses = None
+            await teller.alive()
+            for event in program.read(line):
+                stopped = await teller.tell(event)
+                if stopped is not None:
+                    return stopped
+            if teller.over:
+                process.over()
+        return program.conclude(await process.ended())
     assert teller.ended is not None, "it says why it does not go on"
     return teller.ended
-
-
-async def _heard_out(program: CliBackend, process: Process, teller: EntryRecorder) -> Result:
-    while (line := await _next(process, teller.pauses)) is not None:
-        teller.pauses = None
-        await teller.alive()
-        for event in program.read(line):
-            stopped = await teller.tell(event)
-            if stopped is not None:
-                return stopped
-        if teller.over:
-            process.over()
-    return program.conclude(await process.ended())
 
 
 async def _next(process: Process, pauses: BackingOff | None) -> bytes | None:

@@ -245,14 +245,13 @@ def going_on(conversation: Conversation, granted: Sequence[Granted] = ()) -> str
     Where it has not replied yet it may not have read the work either, so that is said again.
     """
     last = conversation.last
-    more = [_GRANTED.format(tool=one.tool, input=_fitting(one)) for one in granted]
+    more = [
+        _GRANTED.format(tool=one.tool, input=shorten(bytes(one.input).decode("utf-8", "replace"), INPUT_BYTES))
+        for one in granted
+    ]
     if last is None:
         return "\n\n".join([GO_ON, *more, _ASKED, _parted(conversation)[1]])
     return "\n\n".join([GO_ON, *more, *(note.text for note in last.notes)])
-
-
-def _fitting(one: Granted) -> str:
-    return shorten(bytes(one.input).decode("utf-8", "replace"), INPUT_BYTES)
 
 
 def _parted(conversation: Conversation) -> tuple[Sequence[ipc.Turn], str]:

@@ -21,7 +21,7 @@ import msgspec
 
 from protocol.agent import Approval, McpServer
 from protocol.errors import UNREACHED, Cause
-from protocol.ipc import Result, Start
+from protocol.ipc import Result
 from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import private_files
 from worker.backends.backend import (
@@ -110,63 +110,12 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 
 def launch(job: BackendJob) -> Launch:
     """Write all that it reads, and say how it is started."""
-    own = _variables(job)
-    restored = private_files.write(job.place / "environment.sh", _restoring(own, job.env))
-    env = {**job.env, **own, "CLAUDE_ENV_FILE": str(restored)}
-    return Launch(argv=_argv(job), env=env, stdin=job.message.encode(), litter=(_SOCKET.format(uid=os.getuid()),))
-
-
-def forget_key(job: BackendJob) -> None:
-    """Remove the key from the disk: it has been read, and tools may run from now on."""
-    (job.place / _KEY).unlink(missing_ok=True)
-
-
-def _argv(job: BackendJob) -> tuple[str, ...]:
-    start, permission = job.start, _PERMISSIONS[job.start.approval]
-    allowed = [*permission.allows, _tools_of(DAEMON)]
-    allowed += map(_tools_of, start.mcp_servers) if permission.servers else ()
-    allowed += start.read_only if start.approval in {"ask", "deny"} else ()
-    system = private_files.write(job.place / "system.md", start.system)
-    return (
-        job.binary, "-p", "--verbose",
-        "--output-format", "stream-json", "--include-partial-messages",
-        "--strict-mcp-config", "--mcp-config", str(_servers(job)),
-        "--setting-sources", "", "--settings", str(_settings(job, permission)),
-        f"--model={start.model}",
-        "--max-turns", str(max(1, job.max_turns)),
-        *((f"--effort={start.effort}",) if start.effort is not None else ()),
-        *_fence(start),
-        "--permission-mode", "default" if permission.asks else "dontAsk",
-        *(("--permission-prompt-tool", f"{_tools_of(DAEMON)}__auth_request") if permission.asks else ()),
-        "--allowedTools", ",".join(allowed),
-        "--disallowedTools", ",".join(_OURS),
-        *(("--append-system-prompt-file", str(system)) if start.system else ()),
-        *((f"--resume={job.session}",) if job.session else ()),
-    )  # fmt: skip
-
-
-def _fence(start: Start) -> tuple[str, ...]:
-    """What it may spend by its own count, agents below it and all: of this process alone, whatever it resumes.
-
-    The kernel acts between two replies; this acts where it is not told of any. Prices of other models it guesses.
-    """
-    if start.budget_usd is None or not start.model.startswith(_PRICED):
-        return ()
-    return ("--max-budget-usd", f"{max(start.budget_usd, _LEAST_USD):.6f}")
-
-
-def _tools_of(server: str) -> str:
-    """All tools of an MCP server, in a rule of its own."""
-    return f"mcp__{server}"
-
-
-def _variables(job: BackendJob) -> dict[str, str]:
-    """What its environment has and that of its tools has not. Whatever it keeps goes below our two folders."""
+    # What its environment has and that of its tools has not. Whatever it keeps goes below our two folders.
     limits, provider = job.start.limits, job.start.provider
     temporary = job.place / "t"  # sockets lie below it, whose names must be short
     temporary.mkdir(mode=0o700, exist_ok=True)
     tool_ms = str(int(limits.tool_seconds * 1000))
-    return {
+    own = {
         **_SETTINGS,
         "BASH_MAX_TIMEOUT_MS": tool_ms,
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max(limits.max_tokens, _LEAST_TOKENS)),
@@ -179,6 +128,63 @@ def _variables(job: BackendJob) -> dict[str, str]:
         **({} if job.start.thinking_tokens is None else {"MAX_THINKING_TOKENS": str(job.start.thinking_tokens)}),
         **({"ANTHROPIC_BASE_URL": url} if (url := job.endpoint or (provider and provider.base_url)) else {}),
     }
+    restored = private_files.write(job.place / "environment.sh", _restoring(own, job.env))
+    env = {**job.env, **own, "CLAUDE_ENV_FILE": str(restored)}
+    start, permission = job.start, _PERMISSIONS[job.start.approval]
+    allowed = [*permission.allows, _tools_of(DAEMON)]
+    allowed += map(_tools_of, start.mcp_servers) if permission.servers else ()
+    allowed += start.read_only if start.approval in {"ask", "deny"} else ()
+    system = private_files.write(job.place / "system.md", start.system)
+    # What it may spend by its own count, agents below it and all: of this process alone, whatever it resumes.
+    fence: tuple[str, ...]
+    if start.budget_usd is None or not start.model.startswith(_PRICED):
+        fence = ()
+    else:
+        fence = ("--max-budget-usd", f"{max(start.budget_usd, _LEAST_USD):.6f}")
+    return Launch(
+        argv=(
+            job.binary,
+            "-p",
+            "--verbose",
+            "--output-format",
+            "stream-json",
+            "--include-partial-messages",
+            "--strict-mcp-config",
+            "--mcp-config",
+            str(_servers(job)),
+            "--setting-sources",
+            "",
+            "--settings",
+            str(_settings(job, permission)),
+            f"--model={start.model}",
+            "--max-turns",
+            str(max(1, job.max_turns)),
+            *((f"--effort={start.effort}",) if start.effort is not None else ()),
+            *fence,
+            "--permission-mode",
+            "default" if permission.asks else "dontAsk",
+            *(("--permission-prompt-tool", f"{_tools_of(DAEMON)}__auth_request") if permission.asks else ()),
+            "--allowedTools",
+            ",".join(allowed),
+            "--disallowedTools",
+            ",".join(_OURS),
+            *(("--append-system-prompt-file", str(system)) if start.system else ()),
+            *((f"--resume={job.session}",) if job.session else ()),
+        ),
+        env=env,
+        stdin=job.message.encode(),
+        litter=(_SOCKET.format(uid=os.getuid()),),
+    )
+
+
+def forget_key(job: BackendJob) -> None:
+    """Remove the key from the disk: it has been read, and tools may run from now on."""
+    (job.place / _KEY).unlink(missing_ok=True)
+
+
+def _tools_of(server: str) -> str:
+    """All tools of an MCP server, in a rule of its own."""
+    return f"mcp__{server}"
 
 
 def _restoring(own: Mapping[str, str], env: Mapping[str, str]) -> str:
@@ -259,13 +265,25 @@ class Claude:
             case "system", "init":
                 return self._begin(found)
             case "system", "api_retry":
-                return (_retry(found),)
+                retry: Event
+                if found.error_status in _REFUSED_KEY:
+                    why = Failed(
+                        "auth", f"{TITLE}: the key was refused", http_status=found.error_status, code=found.error
+                    )
+                    retry = GiveUp(why)
+                else:
+                    retry = ActivityChanged("waiting to ask the model again")
+                return (retry,)
             case "system", "permission_denied":
                 return (ActivityChanged(f"{found.tool_name} was refused"),)
             case "result", _:
                 return self._end(found)
             case _:
-                return self._talk(found)
+                if found.type == "stream_event":
+                    forget_key(self._job)
+                elif found.error is not None:
+                    self._complaint = found
+                return self._replies.take(found)
 
     def conclude(self, ended: Ended) -> Result:
         """What came of it. Raises Failed."""
@@ -277,7 +295,21 @@ class Claude:
         if self._job.session is not None and not self._began:
             raise Failed("session_lost", f"{TITLE} no longer has the session {self._job.session}: {_said(result)}")
         if result.subtype != "success" or result.is_error:
-            raise self._failed(result)
+            # The failure it reports; the message before the result says more of it than the result does.
+            complaint = self._complaint or result
+            status = result.api_error_status or complaint.api_error_status
+            words = [word for word in (complaint.error, complaint.api_error, complaint.api_error_type) if word]
+            reason = result.terminal_reason or ""
+            cause: Cause
+            if reason in _REASONS:
+                cause = _REASONS[reason]
+            elif status is None and not CODES.keys() & set(words):
+                cause = (
+                    "network" if reason == _API_FAILED else "crash"
+                )  # no answer came, or it is no failure of the API's
+            else:
+                cause = cause_of(status, words)
+            raise Failed(cause, f"{TITLE}: {_said(result)}", http_status=status, code=words[0] if words else None)
         if not ended.well:
             raise unfinished(TITLE, ended)
         return Result(status="done", text=result.result or "")
@@ -296,13 +328,6 @@ class Claude:
         yield DaemonConnected()
         yield SessionStarted(line.session_id)
 
-    def _talk(self, line: Line) -> Iterable[Event]:
-        if line.type == "stream_event":
-            forget_key(self._job)
-        elif line.error is not None:
-            self._complaint = line
-        return self._replies.take(line)
-
     def _end(self, line: Line) -> Iterator[Event]:
         self._result = line
         beside = spent(line.model_usage_since_last_result.values(), self._replies.told)
@@ -310,33 +335,10 @@ class Claude:
             yield Spent(beside)
         yield LastEvent()
 
-    def _failed(self, result: Line) -> Failed:
-        """The failure it reports; the message before the result says more of it than the result does."""
-        complaint = self._complaint or result
-        status = result.api_error_status or complaint.api_error_status
-        words = [word for word in (complaint.error, complaint.api_error, complaint.api_error_type) if word]
-        cause = _cause(result.terminal_reason or "", status, words)
-        return Failed(cause, f"{TITLE}: {_said(result)}", http_status=status, code=words[0] if words else None)
-
 
 def open(job: BackendJob) -> Claude:  # noqa: A001  (the contract's name: it is called as claude.open)
     """The program for one attempt."""
     return Claude(job)
-
-
-def _cause(reason: str, status: int | None, words: list[str]) -> Cause:
-    if reason in _REASONS:
-        return _REASONS[reason]
-    if status is None and not CODES.keys() & set(words):
-        return "network" if reason == _API_FAILED else "crash"  # no answer came, or it is no failure of the API's
-    return cause_of(status, words)
-
-
-def _retry(line: Line) -> Event:
-    if line.error_status in _REFUSED_KEY:
-        why = Failed("auth", f"{TITLE}: the key was refused", http_status=line.error_status, code=line.error)
-        return GiveUp(why)
-    return ActivityChanged("waiting to ask the model again")
 
 
 def _said(result: Line) -> str:

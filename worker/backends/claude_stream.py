@@ -130,10 +130,29 @@ class Replies:
             case "stream_event":
                 return self._streamed(line.event)
             case "assistant" if isinstance(line.message, Message) and line.error is None:
-                self._said(line.message)
+                # A block that is whole; its reply may have more of them.
+                for block in _blocks(line.message):
+                    if block.type == "tool_use":
+                        self._calls.append(ToolCall(id=block.id, name=block.name, args=block.input))
+                        self._names[block.id] = block.name
+                    elif block.type == "text":
+                        self._texts.append(block.text)
                 return ()
             case "user" if isinstance(line.message, Message):
-                return self._returned(line.message)
+                ended = [
+                    ToolEnded(
+                        call_id=block.tool_use_id,
+                        name=self._names.pop(block.tool_use_id, ""),
+                        text=_text(block.content),
+                        is_error=bool(block.is_error),
+                    )
+                    for block in _blocks(line.message)
+                    if block.type == "tool_result"
+                ]
+                if not self._open:
+                    return ended
+                self._waiting += ended
+                return ()
             case _:
                 return ()
 
@@ -145,45 +164,17 @@ class Replies:
             case "content_block_delta" if event.delta.type == "text_delta":
                 yield ReplyText(event.delta.text)
             case "message_delta":
-                yield self._turn(event.usage)
+                usage = _usage(self._input, event.usage)
+                self.told = self.told.plus(usage)
+                turn = Turn(text="".join(self._texts), calls=tuple(self._calls), usage=usage)
+                self._texts, self._calls = [], []
+                yield turn
             case "message_stop":
                 self._open = False
                 yield from self._waiting
                 self._waiting = []
             case _:
                 pass
-
-    def _said(self, message: Message) -> None:
-        """A block that is whole; its reply may have more of them."""
-        for block in _blocks(message):
-            if block.type == "tool_use":
-                self._calls.append(ToolCall(id=block.id, name=block.name, args=block.input))
-                self._names[block.id] = block.name
-            elif block.type == "text":
-                self._texts.append(block.text)
-
-    def _turn(self, end: Count) -> Turn:
-        usage = _usage(self._input, end)
-        self.told = self.told.plus(usage)
-        turn = Turn(text="".join(self._texts), calls=tuple(self._calls), usage=usage)
-        self._texts, self._calls = [], []
-        return turn
-
-    def _returned(self, message: Message) -> Iterable[Event]:
-        ended = [
-            ToolEnded(
-                call_id=block.tool_use_id,
-                name=self._names.pop(block.tool_use_id, ""),
-                text=_text(block.content),
-                is_error=bool(block.is_error),
-            )
-            for block in _blocks(message)
-            if block.type == "tool_result"
-        ]
-        if not self._open:
-            return ended
-        self._waiting += ended
-        return ()
 
 
 def spent(models: Iterable[ModelCount], told: Usage) -> Usage | None:

@@ -60,6 +60,13 @@ def config(start: Start, endpoint: str | None = None) -> str:
     """
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
+    # Required, for what is not it does not wait for: a server that takes a second to start is left out of the work.
+    mode: dict[str, private_files.Value] = {
+        "required": True,
+        "startup_timeout_sec": STARTUP_SECONDS,
+        "default_tools_approval_mode": SERVERS[start.approval],
+    }
+    tables = codex_servers(start.mcp_servers, start.limits.tool_seconds).tables
     values: dict[str, private_files.Value] = {
         "model": start.model,
         "model_provider": _PROVIDER,
@@ -67,7 +74,14 @@ def config(start: Start, endpoint: str | None = None) -> str:
         "developer_instructions": start.system,
         "approval_policy": "never",
         "sandbox_mode": SANDBOXES[start.approval],
-        "mcp_servers": {**_servers(start), DAEMON: _daemon(start)},
+        "mcp_servers": {
+            **{
+                name: {**table, **mode, **_reading(start, name)}
+                for name, table in tables.items()
+                if isinstance(table, Mapping)
+            },
+            DAEMON: _daemon(start),
+        },
         "shell_environment_policy": {"inherit": "all", "ignore_default_excludes": True, "exclude": [PRIVATE]},
         "features": _features(start),
         "agents": {"enabled": False},
@@ -116,19 +130,6 @@ def _daemon(start: Start) -> dict[str, private_files.Value]:
     }
 
 
-def _servers(start: Start) -> dict[str, private_files.Value]:
-    """Required, for what is not it does not wait for: a server that takes a second to start is left out of the work."""
-    mode: dict[str, private_files.Value] = {
-        "required": True,
-        "startup_timeout_sec": STARTUP_SECONDS,
-        "default_tools_approval_mode": SERVERS[start.approval],
-    }
-    tables = codex_servers(start.mcp_servers, start.limits.tool_seconds).tables
-    return {
-        name: {**table, **mode, **_reading(start, name)} for name, table in tables.items() if isinstance(table, Mapping)
-    }
-
-
 def _reading(start: Start, server: str) -> dict[str, private_files.Value]:
     """What of ``server`` runs unasked. It takes names of tools only: a pattern counts where it is for all of them."""
     if start.approval not in {"ask", "deny"}:
@@ -166,7 +167,13 @@ class Codex:
 
     def __init__(self, job: BackendJob) -> None:
         self._job = job
-        self._thread = Thread(_booked(job.start, job.session), TokenCount(job.home).count)
+        total, in_session = Usage(), False
+        for entry in job.start.entries:
+            if entry.kind == "session":
+                in_session = job.session is not None and entry.session == job.session
+            if in_session and entry.usage is not None:
+                total = total.plus(entry.usage)
+        self._thread = Thread(total, TokenCount(job.home).count)
 
     def launch(self) -> Launch:
         """How to start it. Writes its configuration. Raises Failed."""
@@ -189,18 +196,15 @@ class Codex:
         if thread.completed and ended.well:
             return Result(status="done", text=thread.text)
         if thread.failure is not None:
-            return self._failed(thread.failure)
+            found = why(self._job.home, self._thread.id, thread.failure)
+            if found.cause == "max_tokens":
+                return Result(status="incomplete", text=self._thread.text, cause=found.cause)
+            raise Failed(found.cause, f"{TITLE}: {thread.failure}", http_status=found.status)
         if _NO_SESSION in ended.stderr:
             raise Failed("session_lost", f"{TITLE} does not know its thread {self._job.session} any more")
         if (unstarted := _NO_SERVER.search(ended.stderr)) is not None:
             raise _unserved(unstarted["which"], self._job.start.mcp_servers)
         raise unfinished(TITLE, ended)
-
-    def _failed(self, message: str) -> Result:
-        found = why(self._job.home, self._thread.id, message)
-        if found.cause == "max_tokens":
-            return Result(status="incomplete", text=self._thread.text, cause=found.cause)
-        raise Failed(found.cause, f"{TITLE}: {message}", http_status=found.status)
 
 
 def _unserved(which: str, own: Iterable[str]) -> Failed:
@@ -209,14 +213,3 @@ def _unserved(which: str, own: Iterable[str]) -> Failed:
         if re.search(rf"(?:^|; ){re.escape(name)}: ", which) and not re.search(rf"(?:^|; ){DAEMON}: ", which):
             return unserved(TITLE, name, which)
     return Failed("network", f"{TITLE} did not reach the kernel's tools: {which}", code=UNREACHED)
-
-
-def _booked(start: Start, session: str | None) -> Usage:
-    """What the entries of ``session`` have booked: codex counts a thread from its beginning, whoever worked on it."""
-    total, in_session = Usage(), False
-    for entry in start.entries:
-        if entry.kind == "session":
-            in_session = session is not None and entry.session == session
-        if in_session and entry.usage is not None:
-            total = total.plus(entry.usage)
-    return total

@@ -104,35 +104,9 @@ def why(home: Path, thread: str | None, message: str) -> TurnFailure:
         return TurnFailure(CAUSES[info])
     if isinstance(info, dict):
         for code in _CONNECTIONS & info.keys():
-            return _of_status(info[code])
-    return _from_prose(message)
-
-
-def _recorded(home: Path, thread: str) -> str | dict[str, Any] | None:
-    """The code of the last turn that failed; None where there is none."""
-    found: str | dict[str, Any] | None = None
-    for path in home.glob(f"sessions/*/*/*/rollout-*-{thread}.jsonl"):
-        with suppress(OSError), private_files.opened(path) as lines:
-            for line in lines:
-                if b'"task_complete"' in line:
-                    error = _error(line)
-                    found = error.codex_error_info if error is not None else None
-    return found
-
-
-def _error(line: bytes) -> _Error | None:
-    try:
-        return _decode(line).payload.error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _of_status(detail: object) -> TurnFailure:
-    status = detail.get("http_status_code") if isinstance(detail, dict) else None
-    return TurnFailure(cause_of(status, ()), status) if isinstance(status, int) else TurnFailure("network")
-
-
-def _from_prose(message: str) -> TurnFailure:
+            detail = info[code]
+            status = detail.get("http_status_code") if isinstance(detail, dict) else None
+            return TurnFailure(cause_of(status, ()), status) if isinstance(status, int) else TurnFailure("network")
     if (found := _STATUS.search(message)) is not None:
         status = int(found[1])
         return TurnFailure(cause_of(status, ()), status)
@@ -142,6 +116,22 @@ def _from_prose(message: str) -> TurnFailure:
     codes = codes_in(_json(message))
     # The body of a 400 is passed on as it came; of anything else we know nothing, and it is tried again.
     return TurnFailure(cause_of(400, codes), 400) if message.startswith("{") else TurnFailure("overloaded")
+
+
+def _recorded(home: Path, thread: str) -> str | dict[str, Any] | None:
+    """The code of the last turn that failed; None where there is none."""
+    found: str | dict[str, Any] | None = None
+    for path in home.glob(f"sessions/*/*/*/rollout-*-{thread}.jsonl"):
+        with suppress(OSError), private_files.opened(path) as lines:
+            for line in lines:
+                if b'"task_complete"' in line:
+                    error: _Error | None
+                    try:
+                        error = _decode(line).payload.error
+                    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                        error = None
+                    found = error.codex_error_info if error is not None else None
+    return found
 
 
 def _json(text: str) -> object:
@@ -169,17 +159,14 @@ class TokenCount:
         """What ``thread`` has spent, as far as it is written down by now; None where nothing is."""
         for path in sorted(self._home.glob(f"sessions/*/*/*/rollout-*-{thread}.jsonl")):
             with suppress(OSError):
-                self._follow(path)
+                behind, lines = self._read.get(path, (0, Lines()))
+                with private_files.opened(path) as file:
+                    file.seek(behind)
+                    while chunk := file.read(_CHUNK_BYTES):
+                        for line in lines.feed(chunk):
+                            self._last = _counted(line) or self._last
+                    self._read[path] = file.tell(), lines
         return self._last
-
-    def _follow(self, path: Path) -> None:
-        behind, lines = self._read.get(path, (0, Lines()))
-        with private_files.opened(path) as file:
-            file.seek(behind)
-            while chunk := file.read(_CHUNK_BYTES):
-                for line in lines.feed(chunk):
-                    self._last = _counted(line) or self._last
-            self._read[path] = file.tell(), lines
 
 
 def _counted(line: bytes) -> Count | None:

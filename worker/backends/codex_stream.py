@@ -139,15 +139,28 @@ class Thread:
             yield ReplyText(item.text)
         elif item.type in _TOOLS:
             if item.id not in self._told:
-                yield self._turn_calling(item)
-            yield ToolEnded(call_id=item.id, name=_name(item), text=_output(item), is_error=_failed(item))
-
-    def _turn_calling(self, item: Item) -> Turn:
-        """The reply that called ``item``, with all it has called by now; some kinds end without having started."""
-        calls = self._started if any(call.id == item.id for call in self._started) else [*self._started, _call(item)]
-        self._started = []
-        self._told.update(call.id for call in calls)
-        return self._turn(tuple(calls), self._spend_counted())
+                calls = (
+                    self._started
+                    if any(call.id == item.id for call in self._started)
+                    else [*self._started, _call(item)]
+                )
+                self._started = []
+                self._told.update(call.id for call in calls)
+                yield self._turn(tuple(calls), self._spend_counted())
+            if item.error is not None:
+                output = item.error.message
+            elif item.result is not None:
+                output = "\n".join(
+                    part.text if part.type == "text" else f"[{part.type}]" for part in item.result.content
+                )
+            else:
+                output = item.aggregated_output
+            yield ToolEnded(
+                call_id=item.id,
+                name=_name(item),
+                text=output,
+                is_error=item.status in ("failed", "declined") or item.error is not None or bool(item.exit_code),
+            )
 
     def _turn(self, calls: tuple[ToolCall, ...] = (), usage: Usage | None = None) -> Turn:
         text, self._texts = "\n\n".join(self._texts), []
@@ -187,15 +200,3 @@ def _call(item: Item) -> ToolCall:
         "web_search": {"query": item.query},
     }
     return ToolCall(id=item.id, name=_name(item), args=Json(msgspec.json.encode(said[item.type])))
-
-
-def _output(item: Item) -> str:
-    if item.error is not None:
-        return item.error.message
-    if item.result is not None:
-        return "\n".join(part.text if part.type == "text" else f"[{part.type}]" for part in item.result.content)
-    return item.aggregated_output
-
-
-def _failed(item: Item) -> bool:
-    return item.status in ("failed", "declined") or item.error is not None or bool(item.exit_code)

@@ -87,16 +87,55 @@ class Cursor:
         """Write its configuration, and say how it is started."""
         job = self._job
         settings = private_files.folder(job.home, ".cursor")
-        private_files.write(settings / "cli-config.json", _json(self._settings()))
-        servers = private_files.write(job.place / "mcp.json", _json({"mcpServers": self._servers()}))
-        _link(settings / "mcp.json", servers)
+        permission = self._permission
+        settings_own = () if permission.everything else tuple(f"Mcp({name}:*)" for name in self._job.start.mcp_servers)
+        rules = {"allow": [f"Mcp({DAEMON}:*)", *permission.allows], "deny": [*permission.refuses, *settings_own]}
+        private_files.write(
+            settings / "cli-config.json", _json({"version": 1, "editor": {"vimMode": False}, "permissions": rules})
+        )
+        servers_start = self._job.start
+        ours = {
+            "url": servers_start.mcp.url,
+            "headers": {"Authorization": f"Bearer {servers_start.token}", OFFERED_TO: TO_MODEL},
+        }
+        servers = private_files.write(
+            job.place / "mcp.json",
+            _json(
+                {
+                    "mcpServers": {
+                        **{name: _server(one) for name, one in servers_start.mcp_servers.items()},
+                        DAEMON: ours,
+                    }
+                }
+            ),
+        )
+        path = settings / "mcp.json"
+        path.unlink(missing_ok=True)
+        path.symlink_to(servers)
         own = {
             "HOME": str(job.home),
             "XDG_CONFIG_HOME": str(job.home / ".config"),
             "CURSOR_CONFIG_DIR": str(settings),
             "CURSOR_API_KEY": (job.start.provider and job.start.provider.api_key) or "",
         }
-        return Launch(argv=self._argv(), env={**job.env, **own}, stdin=self._message().encode())
+        job = self._job
+        start, message = self._job.start, self._job.message
+        return Launch(
+            argv=(
+                job.binary,
+                "-p",
+                "--output-format",
+                "stream-json",
+                "--trust",
+                "--approve-mcps",
+                f"--workspace={job.start.cwd}",
+                f"--model={job.start.model}",
+                *(("--force",) if self._permission.everything else ()),
+                *((f"--resume={job.session}",) if job.session else ()),
+            ),
+            env={**job.env, **own},
+            stdin=(message if self._job.session or not start.system else f"{start.system}\n\n{message}").encode(),
+        )
 
     def read(self, line: bytes) -> Iterable[Event]:
         """What a line means. Raises Failed where it is not the session that was to be resumed."""
@@ -106,7 +145,11 @@ class Cursor:
             return ()
         match found.type, found.subtype:
             case "system", "init":
-                return (self._session(found),)
+                # One that it does not know it replaces by a new one without a word, and would begin from nothing.
+                wanted = self._job.session
+                if wanted is not None and found.session_id != wanted:
+                    raise Failed("session_lost", f"{TITLE} no longer has the session {wanted}")
+                return (SessionStarted(found.session_id),)
             case "result", _:
                 return self._end(found)
             case _:
@@ -128,39 +171,6 @@ class Cursor:
         if not ended.well:
             raise unfinished(TITLE, ended)
         return Result(status="done", text=self._text)
-
-    def _argv(self) -> tuple[str, ...]:
-        job = self._job
-        return (
-            job.binary, "-p", "--output-format", "stream-json",
-            "--trust", "--approve-mcps",
-            f"--workspace={job.start.cwd}",
-            f"--model={job.start.model}",
-            *(("--force",) if self._permission.everything else ()),
-            *((f"--resume={job.session}",) if job.session else ()),
-        )  # fmt: skip
-
-    def _message(self) -> str:
-        start, message = self._job.start, self._job.message
-        return message if self._job.session or not start.system else f"{start.system}\n\n{message}"
-
-    def _settings(self) -> dict[str, Any]:
-        permission = self._permission
-        own = () if permission.everything else tuple(f"Mcp({name}:*)" for name in self._job.start.mcp_servers)
-        rules = {"allow": [f"Mcp({DAEMON}:*)", *permission.allows], "deny": [*permission.refuses, *own]}
-        return {"version": 1, "editor": {"vimMode": False}, "permissions": rules}
-
-    def _servers(self) -> dict[str, Any]:
-        start = self._job.start
-        ours = {"url": start.mcp.url, "headers": {"Authorization": f"Bearer {start.token}", OFFERED_TO: TO_MODEL}}
-        return {**{name: _server(one) for name, one in start.mcp_servers.items()}, DAEMON: ours}
-
-    def _session(self, line: Line) -> Event:
-        """One that it does not know it replaces by a new one without a word, and would begin from nothing."""
-        wanted = self._job.session
-        if wanted is not None and line.session_id != wanted:
-            raise Failed("session_lost", f"{TITLE} no longer has the session {wanted}")
-        return SessionStarted(line.session_id)
 
     def _end(self, line: Line) -> Iterator[Event]:
         self._result = line
@@ -186,11 +196,6 @@ def _server(server: McpServer) -> dict[str, Any]:
     if server.url is not None:
         return {"url": server.url, "headers": server.headers}
     return {"command": server.command, "args": list(server.args), "env": server.env}
-
-
-def _link(path: Path, target: Path) -> None:
-    path.unlink(missing_ok=True)
-    path.symlink_to(target)
 
 
 def _json(value: object) -> str:

@@ -113,9 +113,14 @@ class Replies:
             case "thinking", _:
                 return (ActivityChanged("thinking"),)
             case "assistant", _:
-                return (self._said(line.message),)
+                text = "".join(map(_text, line.message.content))
+                self._texts.append(text)
+                return (ReplyText(text),)
             case "tool_call", "started":
-                return (self._began(line),)
+                # A call that runs now; others of the same reply may follow.
+                call, _body = _called(line)
+                self._calls.append(call)
+                return (ActivityChanged(f"tool {call.name}", tool=True),)
             case "tool_call", "completed":
                 return self._returned(line)
             case _:
@@ -132,24 +137,20 @@ class Replies:
         if (usage := _usage(line.usage)) is not None:
             yield Spent(usage)
 
-    def _said(self, message: Message) -> Event:
-        text = "".join(map(_text, message.content))
-        self._texts.append(text)
-        return ReplyText(text)
-
-    def _began(self, line: Line) -> Event:
-        """A call that runs now; others of the same reply may follow."""
-        call, _body = _called(line)
-        self._calls.append(call)
-        return ActivityChanged(f"tool {call.name}", tool=True)
-
     def _returned(self, line: Line) -> Iterator[Event]:
         """A call that came back: so the reply that asked for it is whole."""
         call, body = _called(line)
         if self._calls:
             yield self._turn(None)
-        ended = _ended(call, body.result or _Outcome())
-        if _is_ours(body) and not ended.is_error:
+        outcome = body.result or _Outcome()
+        bad = next((said for said in (outcome.error, outcome.rejected) if said != NULL), None)
+        good = _decoded(outcome.success, _Returned())
+        shown = outcome.success if bad is None else bad
+        text = "\n".join(map(_text, good.content)) or bytes(shown).decode("utf-8", "replace")
+        ended = ToolEnded(call_id=call.id, name=call.name, text=text, is_error=bad is not None or good.is_error)
+        # Whether a tool of the kernel's was called. What a plugin brings is called plugin:server.
+        args = _decoded(body.args, _McpArgs())
+        if (DAEMON in (args.provider_identifier, args.server_identifier.rpartition(":")[2])) and not ended.is_error:
             yield DaemonConnected()
         yield ended
 
@@ -182,20 +183,6 @@ def _called(line: Line) -> tuple[ToolCall, _Call]:
         mcp = _decoded(body.args, _McpArgs())
         name, args = mcp.name or f"{mcp.provider_identifier}-{mcp.tool_name}", mcp.args
     return ToolCall(id=line.call_id or _decoded(line.tool_call.get(_ID, NULL), ""), name=name, args=args), body
-
-
-def _is_ours(body: _Call) -> bool:
-    """Whether a tool of the kernel's was called. What a plugin brings is called ``plugin:server``."""
-    args = _decoded(body.args, _McpArgs())
-    return DAEMON in (args.provider_identifier, args.server_identifier.rpartition(":")[2])
-
-
-def _ended(call: ToolCall, outcome: _Outcome) -> ToolEnded:
-    bad = next((said for said in (outcome.error, outcome.rejected) if said != NULL), None)
-    good = _decoded(outcome.success, _Returned())
-    shown = outcome.success if bad is None else bad
-    text = "\n".join(map(_text, good.content)) or bytes(shown).decode("utf-8", "replace")
-    return ToolEnded(call_id=call.id, name=call.name, text=text, is_error=bad is not None or good.is_error)
 
 
 def _decoded(raw: Json, otherwise: T) -> T:

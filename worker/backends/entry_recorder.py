@@ -72,7 +72,8 @@ class EntryRecorder:
         The reply that was paid for last is given time to be told, so that its cost stands with it.
         """
         with trio.move_on_after(CATCH_UP_SECONDS):
-            await self._metered().taken()
+            assert self.meter is not None, "what asks is metered"
+            await self.meter.taken()
         try:
             if (ended := await self._book()) is not None:
                 self._end(ended)
@@ -94,10 +95,6 @@ class EntryRecorder:
             spent = None if self.meter is None else self.meter.take()
             return None if spent is None else await self._record(self._session_entry(spent))
 
-    def _metered(self) -> Meter:
-        assert self.meter is not None, "what asks is metered"
-        return self.meter
-
     def _end(self, ended: Result) -> None:
         self.ended = ended
         self.going_on.cancel()
@@ -109,46 +106,37 @@ class EntryRecorder:
     async def tell(self, event: Event) -> Result | None:
         """Tell ``event``; how the work ends where it has to stop now. Raises Failed, LinkLost, fit.TooLarge."""
         async with self._telling:
-            return await self._tell(event)
-
-    async def _tell(self, event: Event) -> Result | None:
-        match event:
-            case SessionStarted(id=session):
-                return await self._settle(session)
-            case ReplyText(text=text):
-                await self._link.delta(clean(text))
-            case ActivityChanged():
-                self._doing = event
-                await self.alive()
-            case Turn() | ToolEnded():
-                return await self._record(self._entry(event))
-            case Spent(usage=told):
-                usage = self._cost(told)
-                return None if usage is None else await self._record(self._session_entry(usage))
-            case DaemonConnected():
-                self.reached = True
-            case LastEvent():
-                self.over = True
-            case BackingOff():
-                self.pauses = event
-            case GiveUp(why=why):
-                raise why
-        return None
+            match event:
+                case SessionStarted(id=session):
+                    # Keep the session's id, and where it was: a session is resumed nowhere else.
+                    if session == self._session:
+                        return None
+                    self._session = session
+                    ended = await self._record(Entry(k=self._k, kind="session", session=session, note=self._cwd))
+                    return None if ended is not None and ended.status == "yielded" else ended
+                case ReplyText(text=text):
+                    await self._link.delta(clean(text))
+                case ActivityChanged():
+                    self._doing = event
+                    await self.alive()
+                case Turn() | ToolEnded():
+                    return await self._record(self._entry(event))
+                case Spent(usage=told):
+                    usage = self._cost(told)
+                    return None if usage is None else await self._record(self._session_entry(usage))
+                case DaemonConnected():
+                    self.reached = True
+                case LastEvent():
+                    self.over = True
+                case BackingOff():
+                    self.pauses = event
+                case GiveUp(why=why):
+                    raise why
+            return None
 
     async def alive(self) -> None:
         """Say again what goes on: something was heard."""
         await self._link.progress(self._doing.what[:200], tool=self._doing.tool)
-
-    async def _settle(self, session: str) -> Result | None:
-        """Keep the session's id, and where it was: a session is resumed nowhere else.
-
-        It makes no room before its first turn: each attempt is to get on, and a session without one may not be kept.
-        """
-        if session == self._session:
-            return None
-        self._session = session
-        ended = await self._record(Entry(k=self._k, kind="session", session=session, note=self._cwd))
-        return None if ended is not None and ended.status == "yielded" else ended
 
     def _session_entry(self, usage: Usage) -> Entry:
         """What was spent beside replies that are told."""

@@ -93,38 +93,34 @@ async def _serve(stream: trio.SocketStream, *, client: httpx2.AsyncClient, origi
                 return
             meter.used = True
             await may()
-            await _pass(wire, request, client, origin, meter)
+            asked, body = request
+            headers = [
+                (name, value) for name, value in asked.headers if name not in {*_BETWEEN_TWO, b"accept-encoding"}
+            ]
+            outward = client.build_request(
+                asked.method.decode(),
+                origin + asked.target.decode(),
+                content=body,
+                headers=[*headers, (b"accept-encoding", b"identity")],
+                timeout=httpx2.Timeout(client.timeout.connect, read=None, write=client.timeout.write),
+            )
+            answer = await client.send(outward, stream=True)
+            counting = _Counting()
+            try:
+                await wire.begin(answer.status_code, answer.headers.raw)
+                async for chunk in answer.aiter_raw():
+                    counting.feed(chunk)
+                    await wire.say(chunk)
+                counting.end()
+            finally:
+                meter.count(counting.usage)
+                with trio.CancelScope(shield=True), trio.move_on_after(1):
+                    await answer.aclose()
+            await wire.end()
             if not wire.again():
                 return
     except Exception:  # noqa: BLE001  (the boundary: a program, or its provider, that breaks off or speaks no HTTP)
         return
-
-
-async def _pass(
-    wire: "_Wire", request: tuple[h11.Request, bytes], client: httpx2.AsyncClient, origin: str, meter: Meter
-) -> None:
-    asked, body = request
-    headers = [(name, value) for name, value in asked.headers if name not in {*_BETWEEN_TWO, b"accept-encoding"}]
-    outward = client.build_request(
-        asked.method.decode(),
-        origin + asked.target.decode(),
-        content=body,
-        headers=[*headers, (b"accept-encoding", b"identity")],
-        timeout=httpx2.Timeout(client.timeout.connect, read=None, write=client.timeout.write),
-    )
-    answer = await client.send(outward, stream=True)
-    counting = _Counting()
-    try:
-        await wire.begin(answer.status_code, answer.headers.raw)
-        async for chunk in answer.aiter_raw():
-            counting.feed(chunk)
-            await wire.say(chunk)
-        counting.end()
-    finally:
-        meter.count(counting.usage)
-        with trio.CancelScope(shield=True), trio.move_on_after(1):
-            await answer.aclose()
-    await wire.end()
 
 
 class _Wire:

@@ -191,7 +191,15 @@ class Trace:
     """What an opencode that is started in ``cwd`` now may leave behind. Raises OSError."""
 
     def __init__(self, cwd: Path) -> None:
-        folder = _git_folder(cwd)
+        # Git's folder of the repository around cwd, the common one of all its worktrees; None outside of any.
+        folder: Path | None
+        found = next((folder / ".git" for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), None)
+        if found is None or found.is_dir():
+            folder = found
+        else:
+            own = found.parent / found.read_text("utf-8").removeprefix(_POINTS).strip()
+            common = own / "commondir"
+            folder = own / common.read_text("utf-8").strip() if common.is_file() else own
         file = folder / _NAME if folder is not None else None
         self._file = file if file is not None and not file.exists() else None
 
@@ -199,16 +207,6 @@ class Trace:
         """Take it away, if it is there by now. Raises OSError."""
         if self._file is not None:
             self._file.unlink(missing_ok=True)
-
-
-def _git_folder(cwd: Path) -> Path | None:
-    """Git's folder of the repository around ``cwd``, the common one of all its worktrees; None outside of any."""
-    found = next((folder / ".git" for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), None)
-    if found is None or found.is_dir():
-        return found
-    own = found.parent / found.read_text("utf-8").removeprefix(_POINTS).strip()
-    common = own / "commondir"
-    return own / common.read_text("utf-8").strip() if common.is_file() else own
 
 
 METERED: Final = OFFICIAL
@@ -243,11 +241,29 @@ class Opencode:
     def launch(self) -> Launch:
         """How to start it. Writes its configuration. Raises Failed."""
         job = self._job
-        self._prepare_home()
+        modules = private_files.folder(self._job.home, "config", "opencode", "node_modules")
+        private_files.write(modules.parent / "package-lock.json", _INSTALLED)
         session = () if job.session is None else (f"--session={job.session}",)
         model = f"--model={PROVIDER}/{job.start.model}"
         argv = (job.binary, "run", "--print-logs", "--log-level", "INFO", "--format", "json", model)
-        env = environment(job.env, home=job.home, config=self._write_config())
+        write_config_job, place = self._job, self._job.place
+        key = write_config_job.start.provider.api_key if write_config_job.start.provider is not None else None
+        told = mcp_bridge.BridgeConfig(
+            url=write_config_job.start.mcp.url, token=write_config_job.start.token, mark=str(self._mark)
+        )
+        daemon = private_files.write(place / "daemon.json", msgspec.json.encode(told).decode())
+        written = config(
+            write_config_job.start,
+            bridge=(sys.executable, "-I", "-m", "worker.mcp_bridge", str(daemon)),
+            key=private_files.write(place / "provider.key", key) if key else None,
+            endpoint=write_config_job.endpoint,
+            system=private_files.write(write_config_job.home / "system.md", write_config_job.start.system),
+        )
+        env = environment(
+            job.env,
+            home=job.home,
+            config=private_files.write(place / "opencode.json", msgspec.json.encode(written).decode()),
+        )
         env["TMPDIR"] = str(job.place)  # it unpacks a library there each time, and leaves it
         argv += (f"--title={job.start.agent}", *session)
         return Launch(argv=argv, env=env, stdin=job.message.encode(), see=_PYTHON, log=LOG)
@@ -279,21 +295,3 @@ class Opencode:
         if replies.reason == "length":
             return Result(status="incomplete", text=replies.text, cause="max_tokens")
         return Result(status="done", text=replies.text)
-
-    def _prepare_home(self) -> None:
-        modules = private_files.folder(self._job.home, "config", "opencode", "node_modules")
-        private_files.write(modules.parent / "package-lock.json", _INSTALLED)
-
-    def _write_config(self) -> Path:
-        job, place = self._job, self._job.place
-        key = job.start.provider.api_key if job.start.provider is not None else None
-        told = mcp_bridge.BridgeConfig(url=job.start.mcp.url, token=job.start.token, mark=str(self._mark))
-        daemon = private_files.write(place / "daemon.json", msgspec.json.encode(told).decode())
-        written = config(
-            job.start,
-            bridge=(sys.executable, "-I", "-m", "worker.mcp_bridge", str(daemon)),
-            key=private_files.write(place / "provider.key", key) if key else None,
-            endpoint=job.endpoint,
-            system=private_files.write(job.home / "system.md", job.start.system),
-        )
-        return private_files.write(place / "opencode.json", msgspec.json.encode(written).decode())

@@ -145,37 +145,31 @@ class Replies:
             yield SessionStarted(line.session)
         match line.type:
             case "text":
-                yield self._said(line.part.text)
+                text = line.part.text
+                self._texts.append(text)
+                self.text = text
+                yield ReplyText(text)
             case "tool_use":
-                self._called(line.part)
+                part = line.part
+                state = part.state
+                self._calls.append(ToolCall(id=part.call_id, name=part.tool, args=state.input))
+                is_error = state.status == "error"
+                text = state.error if is_error else state.output
+                self._ended.append(ToolEnded(call_id=part.call_id, name=part.tool, text=text, is_error=is_error))
             case "step_finish":
-                yield from self._finished(line.part)
+                finished_part = line.part
+                self.reason = finished_part.reason
+                told: list[Event] = [
+                    Turn(text="\n\n".join(self._texts), calls=tuple(self._calls), usage=_usage(finished_part.tokens)),
+                    *self._ended,
+                ]
+                self._texts, self._calls, self._ended = [], [], []
+                yield from (told if finished_part.reason == GOES_ON else [*told, LastEvent()])
             case "error" if line.error is not None:
                 self.failure = failed(line.error)
                 yield LastEvent()
             case _:
                 pass
-
-    def _said(self, text: str) -> ReplyText:
-        self._texts.append(text)
-        self.text = text
-        return ReplyText(text)
-
-    def _called(self, part: Part) -> None:
-        state = part.state
-        self._calls.append(ToolCall(id=part.call_id, name=part.tool, args=state.input))
-        is_error = state.status == "error"
-        text = state.error if is_error else state.output
-        self._ended.append(ToolEnded(call_id=part.call_id, name=part.tool, text=text, is_error=is_error))
-
-    def _finished(self, part: Part) -> Iterable[Event]:
-        self.reason = part.reason
-        told: list[Event] = [
-            Turn(text="\n\n".join(self._texts), calls=tuple(self._calls), usage=_usage(part.tokens)),
-            *self._ended,
-        ]
-        self._texts, self._calls, self._ended = [], [], []
-        return told if part.reason == GOES_ON else [*told, LastEvent()]
 
 
 def retried(line: bytes) -> Iterable[Event] | None:

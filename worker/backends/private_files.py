@@ -128,7 +128,15 @@ def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> Code
         if server.url is None:
             own = {VARIABLE.format(len(variables) + number): key for number, key in enumerate(server.env)}
             variables |= {variable: server.env[key] for variable, key in own.items()}
-            program, *args = _renaming(own, (server.command or "", *server.args))
+            words = (server.command or "", *server.args)
+            if not own:
+                program, *args = words
+            else:
+                renamed = "".join(
+                    _RENAMED.format(renaming_name, renaming_variable)
+                    for renaming_variable, renaming_name in own.items()
+                )
+                program, *args = (_SHELL, "-c", f'{renamed}exec "$@"', _SHELL, *words)
             table |= {"command": program, "args": args, "env_vars": list(own)}
         else:
             headers: dict[str, Value] = {}
@@ -138,14 +146,6 @@ def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> Code
             table |= {"url": server.url, "env_http_headers": headers}
         tables[name] = table
     return CodexServers(tables, variables)
-
-
-def _renaming(names: Mapping[str, str], words: tuple[str, ...]) -> tuple[str, ...]:
-    """``words`` with variables under other names: codex hands them on under their own. Names alone are in the argv."""
-    if not names:
-        return words
-    renamed = "".join(_RENAMED.format(name, variable) for variable, name in names.items())
-    return (_SHELL, "-c", f'{renamed}exec "$@"', _SHELL, *words)
 
 
 def opencode_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> dict[str, dict[str, Any]]:

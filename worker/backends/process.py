@@ -174,7 +174,14 @@ class Process:
 
     async def stop(self) -> None:
         """SIGTERM, and SIGKILL TERM_SECONDS later; nothing where it is gone."""
-        self._ask_to_leave()
+        # SIGTERM to the program alone, so that it ends its own; a sandbox without one in it yet is killed.
+        if self._process.returncode is not None:  # until it is waited for its pid is its
+            pass
+        elif not self._confined:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self._process.pid, signal.SIGTERM)
+        elif not ask_to_leave(self._process.pid):
+            self._kill()
         with trio.move_on_after(TERM_SECONDS):
             await self._process.wait()
         self._kill()
@@ -233,16 +240,6 @@ class Process:
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             return b""
 
-    def _ask_to_leave(self) -> None:
-        """SIGTERM to the program alone, so that it ends its own; a sandbox without one in it yet is killed."""
-        if self._process.returncode is not None:  # until it is waited for its pid is its
-            return
-        if not self._confined:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(self._process.pid, signal.SIGTERM)
-        elif not ask_to_leave(self._process.pid):
-            self._kill()
-
     def _kill(self) -> None:
         """SIGKILL to its group."""
         if self._process.returncode is None:
@@ -271,12 +268,10 @@ async def launched(launch: Launch, start: Start) -> Process:
                 start_new_session=True,
             )
         except OSError as error:
-            raise _unstarted(launch, start, error) from error
+            cause: Cause = "spawn_transient" if error.errno in _SHORT_OF else "spawn_permanent"
+            raise Failed(
+                cause, f"{launch.argv[0]} could not be started in {start.cwd}: {error.strerror or error}"
+            ) from error
     if launch.litter:
         note_leftovers(home, process.pid)
     return Process(process, home, launch, confined=start.sandbox is not None)
-
-
-def _unstarted(launch: Launch, start: Start, error: OSError) -> Failed:
-    cause: Cause = "spawn_transient" if error.errno in _SHORT_OF else "spawn_permanent"
-    return Failed(cause, f"{launch.argv[0]} could not be started in {start.cwd}: {error.strerror or error}")

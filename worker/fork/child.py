@@ -44,7 +44,14 @@ def start(order: Fork, stdio: Stdio, null: int, work: Work) -> int:
     ``null`` is /dev/null, which a worker gets in place of its stdin and stdout.
     """
     if order.argv is None and order.cwd is None:
-        return _fork_worker(order, stdio, null, work)
+        # Nothing can go wrong between this fork and the worker, so nobody waits for a report.
+        try:
+            pid = os.fork()
+        except OSError as error:
+            raise NotStarted(f"{errno_name(error)}: fork") from error
+        if not pid:
+            _become(order, stdio, null, None, work)
+        return pid
     read, write = os.pipe()
     try:
         pid = os.fork()
@@ -63,17 +70,6 @@ def start(order: Fork, stdio: Stdio, null: int, work: Work) -> int:
     return pid
 
 
-def _fork_worker(order: Fork, stdio: Stdio, null: int, work: Work) -> int:
-    """Nothing can go wrong between this fork and the worker, so nobody waits for a report."""
-    try:
-        pid = os.fork()
-    except OSError as error:
-        raise NotStarted(f"{errno_name(error)}: fork") from error
-    if not pid:
-        _become(order, stdio, null, None, work)
-    return pid
-
-
 def _become(order: Fork, stdio: Stdio, null: int, report: int | None, work: Work) -> None:
     """Turn this process into the child. Never returns."""
     code = 127
@@ -85,7 +81,13 @@ def _become(order: Fork, stdio: Stdio, null: int, report: int | None, work: Work
         restore(python=order.argv is None)
         umask(_UMASK)
         if order.argv is not None:
-            code = _be_command(order, order.argv, stdio, report)
+            for target, fd in enumerate(stdio):
+                if fd != target:
+                    dup2(fd, target)
+            if report is not None and report != _REPORT:
+                dup2(report, _REPORT, inheritable=False)
+            closerange(_REPORT + 1, _DESCRIPTOR_LIMIT)
+            code = _execute(order, order.argv) if order.cwd is None or _enter(order.cwd, _REPORT) else 127
         elif order.cwd is None or report is None or _enter(order.cwd, report):
             enable_collector()  # a zygote has it off
             code = work(order, *take_frames(stdio, null))
@@ -119,16 +121,6 @@ def take_frames(stdio: Stdio, null: int) -> tuple[int, int]:
 def _private(fd: int) -> int:
     """What it is above the standard three, where no program below inherits it."""
     return fd if fd > _STDERR else fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _STDERR + 1)
-
-
-def _be_command(order: Fork, argv: tuple[str, ...], stdio: Stdio, report: int | None) -> int:
-    for target, fd in enumerate(stdio):
-        if fd != target:
-            dup2(fd, target)
-    if report is not None and report != _REPORT:
-        dup2(report, _REPORT, inheritable=False)
-    closerange(_REPORT + 1, _DESCRIPTOR_LIMIT)
-    return _execute(order, argv) if order.cwd is None or _enter(order.cwd, _REPORT) else 127
 
 
 def _enter(cwd: str, report: int) -> bool:

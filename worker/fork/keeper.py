@@ -131,37 +131,34 @@ class Keeper:
         return late or self._exceeded is not None or self._status is not None or not self._lifeline.open
 
     def _wait(self) -> None:
-        for fd, _event in self._poll.poll(self._patience_ms()):
+        patience_ms: int | None
+        if self._must_kill():
+            patience_ms = ROUND_MS
+        else:
+            look_ms = None if self._bound is None else int(process_tree.LOOK_SECONDS * 1000)
+            if self._kill_at is None:
+                patience_ms = look_ms
+            else:
+                kill_ms = max(0, int((self._kill_at - time.monotonic()) * 1000)) + 1
+                patience_ms = kill_ms if look_ms is None else min(kill_ms, look_ms)
+        for fd, _event in self._poll.poll(patience_ms):
             if fd == self._lifeline.fd:
-                self._listen()
+                for asked in self._lifeline.asked():
+                    if isinstance(asked, Bound):
+                        self._bound = asked
+                    else:
+                        self._killed = self._killed or self._status is None
+                        if asked.after_seconds > 0 and self._kill_at is None:
+                            process_tree.signal_tree(self._child, signal.SIGTERM)
+                            process_tree.signal_tree(
+                                self._child, signal.SIGCONT
+                            )  # what is stopped would never see the first
+                        at = time.monotonic() + max(asked.after_seconds, 0.0)
+                        self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
+                if not self._lifeline.open:
+                    self._poll.unregister(self._lifeline.fd)
             else:
                 self._child_signal.drain()
-
-    def _patience_ms(self) -> int | None:
-        if self._must_kill():
-            return ROUND_MS
-        look_ms = None if self._bound is None else int(process_tree.LOOK_SECONDS * 1000)
-        if self._kill_at is None:
-            return look_ms
-        kill_ms = max(0, int((self._kill_at - time.monotonic()) * 1000)) + 1
-        return kill_ms if look_ms is None else min(kill_ms, look_ms)
-
-    def _listen(self) -> None:
-        for asked in self._lifeline.asked():
-            if isinstance(asked, Bound):
-                self._bound = asked
-            else:
-                self._end(asked)
-        if not self._lifeline.open:
-            self._poll.unregister(self._lifeline.fd)
-
-    def _end(self, kill: Kill) -> None:
-        self._killed = self._killed or self._status is None
-        if kill.after_seconds > 0 and self._kill_at is None:
-            process_tree.signal_tree(self._child, signal.SIGTERM)
-            process_tree.signal_tree(self._child, signal.SIGCONT)  # what is stopped would never see the first
-        at = time.monotonic() + max(kill.after_seconds, 0.0)
-        self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
 
 
 def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
@@ -198,14 +195,24 @@ class ExitReport:
         Not after a command: what it was given to know must not be left to a worker.
         """
         try:
-            lock = _take_lock(order.lock)
+            try:
+                fd = os.open(order.lock, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise NotStarted(f"ESTALE: {order.lock} ({error.strerror})") from error
+            lock = fd
             if not self._lifeline.look():  # the lock was free, so another kernel may run
                 return False
             child = start(order, stdio, self._null, self._work)
         except NotStarted as error:
             self._lifeline.send(Exited(failed=str(error)))
             return False
-        self._let_go(stdio)
+        # Drop the child's pipes, or the kernel would never read their end.
+        for fd in stdio:
+            if fd > 2:
+                os.close(fd)
+            else:
+                os.dup2(self._null, fd)
         child_since = process_tree.since(child)
         # Should we be killed, the next kernel finds the tree by pid and start time.
         os.write(lock, f"keeper {self._pid} {self._since}\nchild {child} {child_since}\n".encode())
@@ -215,24 +222,6 @@ class ExitReport:
         os.close(lock)
         self._lifeline.send(exited)
         return order.argv is None
-
-    def _let_go(self, stdio: Stdio) -> None:
-        """Drop the child's pipes, or the kernel would never read their end."""
-        for fd in stdio:
-            if fd > 2:
-                os.close(fd)
-            else:
-                os.dup2(self._null, fd)
-
-
-def _take_lock(path: str) -> int:
-    """Lock the attempt's file, which the kernel made. Raises NotStarted if it is gone or held: we are not wanted."""
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise NotStarted(f"ESTALE: {path} ({error.strerror})") from error
-    return fd
 
 
 def _rusage(cost: Cost) -> Rusage:

@@ -55,20 +55,17 @@ class PollIO:
         if not fds and until == math.inf:
             self._listen()
         else:
-            ready = self._poll(fds, events, until)
+            poll = select.poll()
+            poll.register(self._receive_fd, select.POLLIN)
+            for fd in fds:
+                poll.register(fd, events)
+            patience_ms = None if until == math.inf else max(0, math.ceil((until - time.monotonic()) * 1000))
+            ready = frozenset(fd for fd, _events in poll.poll(patience_ms))
         if self._receive_fd in ready:
             self._listen()
         if time.monotonic() >= self._deadline:
             raise _TimeUp
         return ready - {self._receive_fd}
-
-    def _poll(self, fds: tuple[int, ...], events: int, until: float) -> frozenset[int]:
-        poll = select.poll()
-        poll.register(self._receive_fd, select.POLLIN)
-        for fd in fds:
-            poll.register(fd, events)
-        patience_ms = None if until == math.inf else max(0, math.ceil((until - time.monotonic()) * 1000))
-        return frozenset(fd for fd, _events in poll.poll(patience_ms))
 
     def _listen(self) -> None:
         try:

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from protocol.instruction import Usage
-from protocol.ipc import Entry, Start, ToolCall
-from worker.conversation import Conversation, Step
+from protocol.ipc import Start, ToolCall
+from worker.conversation import Conversation
 from worker.entry_limits import clean
 from worker.models.model import CUT, Reply, Stop, counted, native_of, to_native
 from worker.tool import ToolSpec, arguments_json, as_object
@@ -75,8 +75,32 @@ def messages(conversation: Conversation) -> list[Block]:
     if not turns or turns[0][0] != "user":
         turns.insert(0, ("user", [{"type": "text", "text": "(The conversation so far.)"}]))
     for step in conversation.shown:
-        _add(turns, "assistant", _said(step.reply))
-        _add(turns, "user", [*_results(step), *({"type": "text", "text": note.text} for note in step.notes)])
+        reply = step.reply
+        said_blocks: list[Block] | None = native_of(reply, DIALECT)
+        if said_blocks is None or reply.stop_reason in CUT:
+            # What was cut off (half a call, a thought without its signature) would be refused.
+            said_blocks = [{"type": "text", "text": reply.text}, *map(_asked, reply.calls)]
+        _add(
+            turns,
+            "assistant",
+            [block for block in said_blocks if block.get("type") != "text" or block.get("text", "").strip()],
+        )
+        _add(
+            turns,
+            "user",
+            [
+                *[
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": result.call_id,
+                        "content": result.text,
+                        "is_error": result.is_error,
+                    }
+                    for result in step.results
+                ],
+                *({"type": "text", "text": note.text} for note in step.notes),
+            ],
+        )
     turns[-1][1][-1] = {**turns[-1][1][-1], "cache_control": _CACHE}
     return [{"role": role, "content": blocks} for role, blocks in turns]
 
@@ -88,23 +112,8 @@ def _add(turns: list[tuple[str, list[Block]]], role: str, blocks: list[Block]) -
         turns.append((role, blocks))
 
 
-def _said(reply: Entry) -> list[Block]:
-    blocks: list[Block] | None = native_of(reply, DIALECT)
-    if blocks is None or reply.stop_reason in CUT:
-        # What was cut off (half a call, a thought without its signature) would be refused.
-        blocks = [{"type": "text", "text": reply.text}, *map(_asked, reply.calls)]
-    return [block for block in blocks if block.get("type") != "text" or block.get("text", "").strip()]
-
-
 def _asked(call: ToolCall) -> Block:
     return {"type": "tool_use", "id": call.id, "name": call.name, "input": as_object(call.args) or {}}
-
-
-def _results(step: Step) -> list[Block]:
-    return [
-        {"type": "tool_result", "tool_use_id": result.call_id, "content": result.text, "is_error": result.is_error}
-        for result in step.results
-    ]
 
 
 class Draft:
@@ -127,27 +136,25 @@ class Draft:
                 self._blocks[index] = dict(event.get("content_block", {}))
                 return str(self._blocks[index].get("text") or "")
             case "content_block_delta":
-                return self._grow(index, event.get("delta", {}))
+                delta = event.get("delta", {})
+                block, kind = self._blocks.setdefault(index, {"type": "text", "text": ""}), delta.get("type", "")
+                if kind in _GROWING:
+                    key = _GROWING[kind]
+                    piece = str(delta.get(key) or "")
+                    block[key] = (block.get(key) or "") + piece
+                    return piece if key == "text" else ""
+                if kind == "input_json_delta":
+                    self._inputs[index] = self._inputs.get(index, "") + str(delta.get("partial_json") or "")
+                elif kind == "signature_delta":
+                    block["signature"] = delta.get("signature")
+                elif kind == "citations_delta":
+                    block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
+                return ""
             case "message_delta":
                 self.stop = event.get("delta", {}).get("stop_reason") or self.stop
                 self._count(event.get("usage"))
             case _:
                 pass
-        return ""
-
-    def _grow(self, index: int, delta: Mapping[str, Any]) -> str:
-        block, kind = self._blocks.setdefault(index, {"type": "text", "text": ""}), delta.get("type", "")
-        if kind in _GROWING:
-            key = _GROWING[kind]
-            piece = str(delta.get(key) or "")
-            block[key] = (block.get(key) or "") + piece
-            return piece if key == "text" else ""
-        if kind == "input_json_delta":
-            self._inputs[index] = self._inputs.get(index, "") + str(delta.get("partial_json") or "")
-        elif kind == "signature_delta":
-            block["signature"] = delta.get("signature")
-        elif kind == "citations_delta":
-            block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
         return ""
 
     def _count(self, usage: Mapping[str, Any] | None) -> None:
@@ -162,12 +169,19 @@ class Draft:
             self._blocks[index]["input"] = as_object(arguments_json(text)) or {}
         blocks = [block for _, block in ordered]
         stop = STOPS.get(self.stop or "", self.stop or "")
+        # What was read from the cache, and what was written to it, are counted apart: each has its price.
+        count = self._usage
         return Reply(
             stop=stop,
             text=clean("".join(block.get("text") or "" for block in blocks if block.get("type") == "text")),
             calls=() if stop in CUT else tuple(calls),
             native=to_native(DIALECT, blocks),
-            usage=self._booked(),
+            usage=Usage(
+                input_tokens=count.get("input_tokens", 0),
+                output_tokens=count.get("output_tokens", 0),
+                cache_read_tokens=count.get("cache_read_input_tokens", 0),
+                cache_write_tokens=count.get("cache_creation_input_tokens", 0),
+            ),
         )
 
     def _call(self, k: int, index: int, block: Block) -> ToolCall:
@@ -176,13 +190,3 @@ class Draft:
         if not block.get("id"):
             block["id"] = f"call-{k}-{index}"
         return ToolCall(id=clean(block["id"]), name=clean(str(block.get("name", ""))), args=arguments_json(text))
-
-    def _booked(self) -> Usage:
-        """What was read from the cache, and what was written to it, are counted apart: each has its price."""
-        count = self._usage
-        return Usage(
-            input_tokens=count.get("input_tokens", 0),
-            output_tokens=count.get("output_tokens", 0),
-            cache_read_tokens=count.get("cache_read_input_tokens", 0),
-            cache_write_tokens=count.get("cache_creation_input_tokens", 0),
-        )

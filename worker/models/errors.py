@@ -167,10 +167,17 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     A date is read against the answer's own ``date``: the two come from one clock. In the past means 0,
     nonsense means None, beyond the limit means the limit.
     """
+    text = headers.get("retry-after")
+    date = headers.get("date")
+    until: float | None
+    try:
+        until = (parsedate_to_datetime(text or "") - parsedate_to_datetime(date or "")).total_seconds()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        until = None
     candidates = (
         _number(headers.get("retry-after-ms"), 1000.0),
         _number(headers.get("retry-after"), 1.0),
-        _until(headers.get("retry-after"), headers.get("date")),
+        until,
     )
     seconds = next((candidate for candidate in candidates if candidate is not None), None)
     return None if seconds is None else min(max(seconds, 0.0), RETRY_AFTER_LIMIT_SECONDS)
@@ -182,10 +189,3 @@ def _number(text: str | None, per_second: float) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-def _until(text: str | None, date: str | None) -> float | None:
-    try:
-        return (parsedate_to_datetime(text or "") - parsedate_to_datetime(date or "")).total_seconds()
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None

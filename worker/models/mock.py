@@ -37,13 +37,16 @@ def choose(rules: tuple[Rule, ...], text: str) -> tuple[int, Rule, Values] | Non
         except re.error as error:
             raise Failed("invalid", f"mock rule {number}: {rule.when!r} is no regular expression: {error}") from error
         if match:
-            return number, rule, {"message.text": text, **_groups(match)}
+            numbered = {f"match.{i}": group or "" for i, group in enumerate((match[0], *match.groups()))}
+            return (
+                number,
+                rule,
+                {
+                    "message.text": text,
+                    **(numbered | {f"match.{name}": group or "" for name, group in match.groupdict().items()}),
+                },
+            )
     return None
-
-
-def _groups(match: re.Match[str]) -> dict[str, str]:
-    numbered = {f"match.{i}": group or "" for i, group in enumerate((match[0], *match.groups()))}
-    return numbered | {f"match.{name}": group or "" for name, group in match.groupdict().items()}
 
 
 def fill(action: Action, values: Values) -> Action:
@@ -121,23 +124,37 @@ class MockModel:
             return Reply(stop="end_turn")
         key, action = f"{number}.{index}", fill(rule.do[index], values)
         if action.error is not None or action.exit is not None:
-            return self._failure(key, action)
+            # Fail at once; or, if it is to be counted, have that made durable first and fail when asked again.
+            if _times(action) is None:
+                self._fail(key, action)
+            self._armed = (key, action)
+            return Reply(stop="fired", note=key)
         if action.sleep is not None:
             await live.progress("sleeping")
             await self._waits.sleep(action.sleep)
         if action.text:
             await live.delta(action.text)
-        return _play(action, conversation.next_k, last=index + 1 == len(rule.do))
+        # One action as a reply. The last one ends the turn, once its call has run; the others ask to go on.
+        last = index + 1 == len(rule.do)
+        calls: tuple[ToolCall, ...] = ()
+        if action.tool is not None:
+            calls = (
+                ToolCall(
+                    id=f"mock-{conversation.next_k}",
+                    name=action.tool,
+                    args=msgspec.Raw(msgspec.json.encode(action.args or {})),
+                ),
+            )
+        elif action.shell is not None:
+            asked = {"command": action.shell} | ({"background": True} if action.background else {})
+            args = msgspec.Raw(msgspec.json.encode(asked))
+            calls = (ToolCall(id=f"mock-{conversation.next_k}", name=SHELL, args=args),)
+        usage = None if action.usage is None else Usage(**msgspec.structs.asdict(action.usage))
+        stop = "end_turn" if last else "tool_use" if calls else "pause_turn"
+        return Reply(stop=stop, text=action.text or "", calls=calls, usage=usage)
 
     async def aclose(self) -> None:
         """Nothing is open."""
-
-    def _failure(self, key: str, action: Action) -> Reply:
-        """Fail at once; or, if it is to be counted, have that made durable first and fail when asked again."""
-        if _times(action) is None:
-            self._fail(key, action)
-        self._armed = (key, action)
-        return Reply(stop="fired", note=key)
 
     def _fail(self, key: str, action: Action) -> None:
         self._armed = None
@@ -167,28 +184,17 @@ def _place(number: int, actions: tuple[Action, ...], conversation: Conversation,
     for index, action in enumerate(actions):
         if action.error is not None or action.exit is not None:
             key, times = f"{number}.{index}", _times(action)
-            if times is None or max(_fired(key, conversation), counts.get(key, 0)) < times:
+            if (
+                times is None
+                or max(
+                    sum(step.reply.note == key for step in conversation.steps if step.reply.stop_reason == "fired"),
+                    counts.get(key, 0),
+                )
+                < times
+            ):
                 return index
         elif played == 0:
             return index
         else:
             played -= 1
     return len(actions)
-
-
-def _fired(key: str, conversation: Conversation) -> int:
-    return sum(step.reply.note == key for step in conversation.steps if step.reply.stop_reason == "fired")
-
-
-def _play(action: Action, k: int, *, last: bool) -> Reply:
-    """One action as a reply. The last one ends the turn, once its call has run; the others ask to go on."""
-    calls: tuple[ToolCall, ...] = ()
-    if action.tool is not None:
-        calls = (ToolCall(id=f"mock-{k}", name=action.tool, args=msgspec.Raw(msgspec.json.encode(action.args or {}))),)
-    elif action.shell is not None:
-        asked = {"command": action.shell} | ({"background": True} if action.background else {})
-        args = msgspec.Raw(msgspec.json.encode(asked))
-        calls = (ToolCall(id=f"mock-{k}", name=SHELL, args=args),)
-    usage = None if action.usage is None else Usage(**msgspec.structs.asdict(action.usage))
-    stop = "end_turn" if last else "tool_use" if calls else "pause_turn"
-    return Reply(stop=stop, text=action.text or "", calls=calls, usage=usage)

@@ -35,12 +35,21 @@ class OpenAIModel(OpenAIClient):
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
         """Ask once, streaming; once more where the first way to name the limit was refused. Raises Failed."""
         await live.progress("asking the model")
-        request = await self._request(conversation, allowance)
+        tools = wire.tools(await self.list_tools())
+        start = self.start
+        request = {
+            "model": start.model,
+            "messages": wire.messages(conversation),
+            **({"tools": tools} if tools else {}),
+            **({} if self.provider.name in _NO_STREAM_OPTIONS else {"stream_options": {"include_usage": True}}),
+            **({"reasoning_effort": start.effort} if start.effort is not None else {}),
+            **({"temperature": start.temperature} if start.temperature is not None else {}),
+        }
         limit = {self._limit: max_tokens(self.start.limits, allowance)}
         try:
             return await self._asked({**request, **limit}, conversation, live)
         except _LimitRefused:
-            self._limit = _other(self._limit)
+            self._limit = _LIMITS[self._limit == _LIMITS[0]]
             limit = {self._limit: max_tokens(self.start.limits, allowance)}
             return await self._asked({**request, **limit}, conversation, live)
 
@@ -53,27 +62,12 @@ class OpenAIModel(OpenAIClient):
             if isinstance(error, openai.APIError) and error.code == _REFUSED and error.param == self._limit:
                 raise _LimitRefused(found) from error
             raise
-        return self._judge(draft).reply(conversation.next_k)
-
-    async def _request(self, conversation: Conversation, allowance: int | None) -> dict[str, Any]:
-        tools = wire.tools(await self.list_tools())
-        start = self.start
-        return {
-            "model": start.model,
-            "messages": wire.messages(conversation),
-            **({"tools": tools} if tools else {}),
-            **({} if self.provider.name in _NO_STREAM_OPTIONS else {"stream_options": {"include_usage": True}}),
-            **({"reasoning_effort": start.effort} if start.effort is not None else {}),
-            **({"temperature": start.temperature} if start.temperature is not None else {}),
-        }
-
-    def _judge(self, draft: wire.Draft) -> wire.Draft:
         if draft.stop is None:
             raise unfinished(self.provider)
         if draft.stop in wire.BREAKDOWNS:
             text = say(self.provider, f"it broke off with {draft.stop!r}")
             raise Failed(wire.BREAKDOWNS[draft.stop], text, code=draft.stop)
-        return draft
+        return draft.reply(conversation.next_k)
 
 
 class _LimitRefused(Failed):
@@ -81,10 +75,6 @@ class _LimitRefused(Failed):
 
     def __init__(self, found: Failed) -> None:
         super().__init__(found.cause, found.text, http_status=found.http_status, code=found.code)
-
-
-def _other(limit: str) -> str:
-    return _LIMITS[limit == _LIMITS[0]]
 
 
 def connect(start: Start, list_tools: ListTools) -> OpenAIClient:

@@ -24,14 +24,11 @@ class ResponsesModel(OpenAIClient):
         request = _request(self.start, conversation, allowance, wire.tools(await self.list_tools()))
         await self.hear(self.client.responses.create(stream=True, **request), draft, live)
         if draft.error is not None:
-            raise self._failed(draft.error)
+            codes, text = codes_in(draft.error), message_in(draft.error) or "the response failed"
+            raise Failed(cause_in(None, codes, text), say(self.provider, text), code=codes[0][:100] if codes else None)
         if not draft.ended:
             raise unfinished(self.provider)
         return draft.reply(conversation.next_k)
-
-    def _failed(self, error: Any) -> Failed:
-        codes, text = codes_in(error), message_in(error) or "the response failed"
-        return Failed(cause_in(None, codes, text), say(self.provider, text), code=codes[0][:100] if codes else None)
 
 
 def connect(start: Start, list_tools: ListTools) -> ResponsesModel:

@@ -104,7 +104,18 @@ class Draft:
         self.stop = choice.get("finish_reason") or self.stop
         delta: Mapping[str, Any] = choice.get("delta") or {}
         for piece in delta.get("tool_calls") or ():
-            self._take_call(piece)
+            # Grow a call, or begin one: at a new index, or (some servers number every call 0) with a new id.
+            index = piece.get("index")
+            index = self._newest = self._newest if index is None else index
+            call = self._at.get(index)
+            if call is None or (piece.get("id") and call["id"] and piece["id"] != call["id"]):
+                call = self._at[index] = _call("", "", "")
+                self._calls.append(call)
+            call["id"] = call["id"] or piece.get("id") or ""
+            function: Mapping[str, Any] = piece.get("function") or {}
+            call["function"]["name"] += function.get("name") or ""
+            call["function"]["arguments"] += function.get("arguments") or ""
+            call |= {take_call_key: piece[take_call_key] for take_call_key in _EXTRAS if piece.get(take_call_key)}
         for key in _EXTRAS:
             if delta.get(key):
                 self._extras[key] = _grown(self._extras.get(key), delta[key])
@@ -112,20 +123,6 @@ class Draft:
         text = _text(delta.get("content"))
         self._text += text
         return text
-
-    def _take_call(self, piece: Mapping[str, Any]) -> None:
-        """Grow a call, or begin one: at a new index, or (some servers number every call 0) with a new id."""
-        index = piece.get("index")
-        index = self._newest = self._newest if index is None else index
-        call = self._at.get(index)
-        if call is None or (piece.get("id") and call["id"] and piece["id"] != call["id"]):
-            call = self._at[index] = _call("", "", "")
-            self._calls.append(call)
-        call["id"] = call["id"] or piece.get("id") or ""
-        function: Mapping[str, Any] = piece.get("function") or {}
-        call["function"]["name"] += function.get("name") or ""
-        call["function"]["arguments"] += function.get("arguments") or ""
-        call |= {key: piece[key] for key in _EXTRAS if piece.get(key)}
 
     def reply(self, k: int) -> Reply:
         """The whole reply, to be entry ``k``. Call once ``stop`` is known."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from protocol.instruction import Usage
-from protocol.ipc import Entry, ToolCall
+from protocol.ipc import ToolCall
 from worker.conversation import Conversation
 from worker.entry_limits import clean
 from worker.models.model import CUT, Reply, Stop, native_of, to_native
@@ -46,19 +46,19 @@ def items(conversation: Conversation) -> list[Item]:
     """The conversation as input items. The system prompt is not among them: it is the request's ``instructions``."""
     out: list[Item] = [{"role": turn.role, "content": turn.text} for turn in conversation.opening]
     for step in conversation.shown:
-        out += _said(step.reply)
+        reply = step.reply
+        said: list[Item]
+        native: list[Item] | None = native_of(reply, DIALECT)
+        if native is not None and reply.stop_reason not in CUT:
+            said = native
+        else:
+            # What was cut off (half a call, a thought without what it led to) would be refused.
+            text: list[Item] = [{"role": "assistant", "content": reply.text}] if reply.text.strip() else []
+            said = [*text, *map(_asked, reply.calls)]
+        out += said
         out += [{"type": "function_call_output", "call_id": one.call_id, "output": one.text} for one in step.results]
         out += [{"role": "user", "content": note.text} for note in step.notes]
     return out
-
-
-def _said(reply: Entry) -> list[Item]:
-    native: list[Item] | None = native_of(reply, DIALECT)
-    if native is not None and reply.stop_reason not in CUT:
-        return native
-    # What was cut off (half a call, a thought without what it led to) would be refused.
-    text: list[Item] = [{"role": "assistant", "content": reply.text}] if reply.text.strip() else []
-    return [*text, *map(_asked, reply.calls)]
 
 
 def _asked(call: ToolCall) -> Item:
@@ -93,29 +93,26 @@ class Draft:
         native = [item for _, item in sorted(self._items.items())]
         calls = tuple(_tool_call(k, index, item) for index, item in enumerate(native) if item.get("type") == _CALL)
         text, refusal = _parts(native, "output_text", "text"), _parts(native, "refusal", "refusal")
-        stop = self._stop(bool(calls), refusal=bool(refusal) and not text)
+        stop_calls = bool(calls)
+        stop_refusal = bool(refusal) and not text
+        if self._response.get("status") == "incomplete":
+            reason = str((self._response.get("incomplete_details") or {}).get("reason") or "incomplete")
+            stop = INCOMPLETE.get(reason, reason)
+        else:
+            stop = "tool_use" if stop_calls else "refusal" if stop_refusal else "end_turn"
+        # What was read from the cache is counted apart; input_tokens holds both.
+        usage: Mapping[str, Any] = self._response.get("usage") or {}
+        cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
         return Reply(
             stop=stop,
             text=clean(text or refusal),
             calls=() if stop in CUT else calls,
             native=to_native(DIALECT, native),
-            usage=self._booked(),
-        )
-
-    def _stop(self, calls: bool, *, refusal: bool) -> str:
-        if self._response.get("status") == "incomplete":
-            reason = str((self._response.get("incomplete_details") or {}).get("reason") or "incomplete")
-            return INCOMPLETE.get(reason, reason)
-        return "tool_use" if calls else "refusal" if refusal else "end_turn"
-
-    def _booked(self) -> Usage:
-        """What was read from the cache is counted apart; ``input_tokens`` holds both."""
-        usage: Mapping[str, Any] = self._response.get("usage") or {}
-        cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
-        return Usage(
-            input_tokens=max(0, (usage.get("input_tokens") or 0) - cached),
-            output_tokens=usage.get("output_tokens") or 0,
-            cache_read_tokens=cached,
+            usage=Usage(
+                input_tokens=max(0, (usage.get("input_tokens") or 0) - cached),
+                output_tokens=usage.get("output_tokens") or 0,
+                cache_read_tokens=cached,
+            ),
         )
 
 

@@ -52,17 +52,14 @@ def http_client(base_url: str, limits: Limits) -> httpx2.AsyncClient:
     Redirects are not followed: a key is meant for one host.
     """
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=limits.idle_seconds, write=WRITE_SECONDS)
-    if _is_loopback(base_url):
-        return httpx2.AsyncClient(timeout=timeout, verify=_NO_TLS, trust_env=False)
-    return httpx2.AsyncClient(timeout=timeout)
-
-
-def _is_loopback(base_url: str) -> bool:
     parts = urlsplit(base_url)
     try:
-        return parts.scheme == "http" and ip_address(parts.hostname or "").is_loopback
+        is_loopback = parts.scheme == "http" and ip_address(parts.hostname or "").is_loopback
     except ValueError:
-        return parts.scheme == "http" and parts.hostname == "localhost"
+        is_loopback = parts.scheme == "http" and parts.hostname == "localhost"
+    if is_loopback:
+        return httpx2.AsyncClient(timeout=timeout, verify=_NO_TLS, trust_env=False)
+    return httpx2.AsyncClient(timeout=timeout)
 
 
 def max_tokens(limits: Limits, allowance: int | None) -> int:
@@ -87,16 +84,15 @@ def failed(provider: Provider, error: SdkError, response: httpx2.Response | None
 def broken(provider: Provider, error: BaseException) -> Failed:
     """The failure of a connection that could not be made, was cut, or carried what is no event stream."""
     inner = error.__cause__ or error
-    return Failed("invalid" if isinstance(inner, _OUR_FAULT) else "network", say(provider, _named(inner)))
+    return Failed(
+        "invalid" if isinstance(inner, _OUR_FAULT) else "network",
+        say(provider, f"{type(inner).__name__}: {inner}".rstrip(": ")),
+    )
 
 
 def unfinished(provider: Provider) -> Failed:
     """The failure of a stream that ended before its reply did."""
     return Failed("network", say(provider, "the stream ended before the reply did"))
-
-
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def say(provider: Provider, text: str) -> str:

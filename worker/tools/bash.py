@@ -3,7 +3,6 @@ being run again.
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -53,17 +52,14 @@ class Bash:
         words = (self._shell, "-c", asked.command)
         env = {KEY_VARIABLE: f"{self._idempotency_key}:{key}"}
         if asked.background:
-            return await self._leave(words, env)
+            # Start one that outlives its call. It ends with the attempt.
+            try:
+                pid = await self._programs.leave(words, env)
+            except (OSError, ValueError) as error:
+                return Outcome(f"{words[0]} could not be started: {error}", True)
+            return Outcome(BACKGROUND.format(pid=pid))
         seconds = min(asked.timeout_seconds or self._seconds, self._longest)
         return await run(self._programs, Command(words=words, env=env, seconds=seconds))
-
-    async def _leave(self, words: Sequence[str], env: Mapping[str, str]) -> Outcome:
-        """Start one that outlives its call. It ends with the attempt."""
-        try:
-            pid = await self._programs.leave(words, env)
-        except (OSError, ValueError) as error:
-            return Outcome(f"{words[0]} could not be started: {error}", True)
-        return Outcome(BACKGROUND.format(pid=pid))
 
 
 def bash(programs: Subprocesses, *, idempotency_key: str, longest_seconds: float) -> BuiltinTool:

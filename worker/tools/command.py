@@ -78,12 +78,7 @@ async def run(programs: Subprocesses, command: Command) -> Outcome:
     except (OSError, ValueError) as error:
         return Outcome(f"{command.words[0]} could not be started: {error}", True)
     said = Excerpt(command.head_bytes, command.tail_bytes)
-    in_time = await _follow(process, command, said)
-    return _outcome(process.returncode, in_time, command.seconds, said.text())
-
-
-async def _follow(process: trio.Process, command: Command, said: Excerpt) -> bool:
-    """Feed it and hear it until it has ended. Returns whether it did so by itself."""
+    # Feed it and hear it until it has ended. Returns whether it did so by itself.
     async with trio.open_nursery() as nursery:
         heard = trio.Event()
         nursery.start_soon(_hear, process, said, heard)
@@ -96,7 +91,23 @@ async def _follow(process: trio.Process, command: Command, said: Excerpt) -> boo
         with trio.move_on_after(LINGER_SECONDS):
             await heard.wait()
         nursery.cancel_scope.cancel()
-    return not scope.cancelled_caught
+    in_time = not scope.cancelled_caught
+    text = said.text()
+    if not in_time:
+        return Outcome(f"{text}[ended after {command.seconds:g} s, and all it had started: {UNKNOWN}]", True)
+    if process.returncode == 0:
+        return Outcome(text)
+    code = process.returncode
+    if code is None:
+        how = "killed, and not gone yet"
+    elif code > 0:
+        how = f"exit {code}"
+    else:
+        try:
+            how = f"killed by {signal.Signals(-code).name}"
+        except ValueError:
+            how = f"killed by signal {-code}"
+    return Outcome(f"{text}[{how}]", True)
 
 
 async def _hear(process: trio.Process, said: Excerpt, heard: trio.Event) -> None:
@@ -115,22 +126,3 @@ async def _feed(process: trio.Process, data: bytes) -> None:
             await stream.send_all(data)
         except trio.BrokenResourceError:
             return  # it does not want to know
-
-
-def _outcome(code: int | None, in_time: bool, seconds: float, text: str) -> Outcome:
-    if not in_time:
-        return Outcome(f"{text}[ended after {seconds:g} s, and all it had started: {UNKNOWN}]", True)
-    if code == 0:
-        return Outcome(text)
-    return Outcome(f"{text}[{_how(code)}]", True)
-
-
-def _how(code: int | None) -> str:
-    if code is None:
-        return "killed, and not gone yet"
-    if code > 0:
-        return f"exit {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"

@@ -82,7 +82,15 @@ class ConfinedDir:
 
     def folder(self, parts: Parts, *, make: bool = False) -> int:
         """A descriptor of a folder, which with ``make`` is made. Raises OSError."""
-        descriptor = self._top()
+        # A descriptor of the directory itself: step by step as well, for what is above it can be swapped too.
+        *top_above, last = self._root.split(os.sep)[1:]
+        descriptor = os.open(os.sep, _ABOVE)
+        for top_part, flags in (*((top_part, _ABOVE) for top_part in top_above), (last or os.curdir, _FOLDER)):
+            before = descriptor
+            try:
+                descriptor = os.open(top_part, flags, dir_fd=before)
+            finally:
+                os.close(before)
         for part in parts:
             above = descriptor
             try:
@@ -92,18 +100,6 @@ class ConfinedDir:
                 descriptor = os.open(part, _FOLDER, dir_fd=above)
             finally:
                 os.close(above)
-        return descriptor
-
-    def _top(self) -> int:
-        """A descriptor of the directory itself: step by step as well, for what is above it can be swapped too."""
-        *above, last = self._root.split(os.sep)[1:]
-        descriptor = os.open(os.sep, _ABOVE)
-        for part, flags in (*((part, _ABOVE) for part in above), (last or os.curdir, _FOLDER)):
-            before = descriptor
-            try:
-                descriptor = os.open(part, flags, dir_fd=before)
-            finally:
-                os.close(before)
         return descriptor
 
     def open(self, parts: Parts) -> int:
@@ -181,7 +177,14 @@ def replace(place: ConfinedDir, parts: Parts, data: bytes) -> bool:
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
         try:
-            _write(os.open(temporary, _NEW, 0o666, dir_fd=folder), data, mode)
+            descriptor = os.open(temporary, _NEW, 0o666, dir_fd=folder)
+            with open(descriptor, "wb", buffering=0) as file:
+                if mode is not None:
+                    os.fchmod(file.fileno(), mode)
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(file.fileno(), rest) :]
+                os.fsync(file.fileno())
             os.replace(temporary, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with suppress(OSError):
@@ -202,13 +205,3 @@ def _mode_of(folder: int, name: str) -> int | None:
         return stat.S_IMODE(os.fstat(descriptor).st_mode) & _MODE_BITS
     finally:
         os.close(descriptor)
-
-
-def _write(descriptor: int, data: bytes, mode: int | None) -> None:
-    with open(descriptor, "wb", buffering=0) as file:
-        if mode is not None:
-            os.fchmod(file.fileno(), mode)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(file.fileno(), rest) :]
-        os.fsync(file.fileno())

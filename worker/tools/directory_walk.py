@@ -57,17 +57,14 @@ class Walk:
                     if seen > LIMIT_FILES:
                         self.cut = f"only the first {LIMIT_FILES} files were looked at"
                         return
-                    if _is_regular(folder, name):
+                    try:
+                        is_regular = stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+                    except OSError:
+                        is_regular = False  # gone since it was listed
+                    if is_regular:
                         yield Found((*below, name), folder)
         finally:
             os.close(start)
 
     def _enters(self, parts: Parts) -> bool:
         return parts[-1] not in SKIPPED and not self._place.hides(parts)
-
-
-def _is_regular(folder: int, name: str) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    except OSError:
-        return False  # gone since it was listed

@@ -55,7 +55,15 @@ def edit(place: ConfinedDir, asked: EditArguments) -> str:
     old, new = clean(asked.old).encode(), clean(asked.new).encode()
     count = 0 if is_binary(data) else data.count(old)
     if not count:
-        raise NotAllowed(f"it has no such passage{_nearly(data, old)}: read it, and copy what is there")
+        # What would have made the difference, where it is only this.
+        if b"\r\n" in data and old.replace(b"\n", b"\r\n") in data:
+            nearly = " (its lines end in CRLF)"
+        elif len(data) > _COMPARED_BYTES:
+            nearly = ""
+        else:
+            squeezed = b" ".join(old.split())
+            nearly = " (but for spaces it has)" if squeezed and squeezed in b" ".join(data.split()) else ""
+        raise NotAllowed(f"it has no such passage{nearly}: read it, and copy what is there")
     if count > 1 and not asked.all:
         raise NotAllowed(f"it has that {count} times: give more of what is around it, or say all")
     if len(data) + count * (len(new) - len(old)) > LIMIT_BYTES:
@@ -63,16 +71,6 @@ def edit(place: ConfinedDir, asked: EditArguments) -> str:
     replace(place, parts, data.replace(old, new))
     line = data.count(b"\n", 0, data.index(old)) + 1
     return f"replaced {count} passages in {shown(parts)}" if count > 1 else f"replaced line {line} of {shown(parts)}"
-
-
-def _nearly(data: bytes, old: bytes) -> str:
-    """What would have made the difference, where it is only this."""
-    if b"\r\n" in data and old.replace(b"\n", b"\r\n") in data:
-        return " (its lines end in CRLF)"
-    if len(data) > _COMPARED_BYTES:
-        return ""
-    squeezed = b" ".join(old.split())
-    return " (but for spaces it has)" if squeezed and squeezed in b" ".join(data.split()) else ""
 
 
 EDIT: Final = FileTool(
@@ -179,7 +177,18 @@ def listing(place: ConfinedDir, asked: ListArguments) -> str:
     """The folder's entries; with a ``glob`` the files below it that it stands for. Raises as FileTool.act."""
     parts = place.find(asked.path)
     if asked.glob is not None:
-        return _below(Walk(place, parts), len(parts), Glob(asked.glob))
+        walk = Walk(place, parts)
+        depth = len(parts)
+        glob = Glob(asked.glob)
+        lines: list[str] = []
+        for file in walk:
+            if "/".join(file.parts[depth:]) in glob:
+                if len(lines) == LIMIT:
+                    return "\n".join([*lines, "[there are more]"])
+                lines.append(shown(file.parts))
+        if walk.cut:
+            lines.append(f"[{walk.cut}]")
+        return "\n".join(lines) or "[none]"
     folder = place.folder(parts)
     try:
         names = sorted(name for name in os.listdir(folder) if not place.hides((*parts, name)))
@@ -187,18 +196,6 @@ def listing(place: ConfinedDir, asked: ListArguments) -> str:
     finally:
         os.close(folder)
     return "\n".join([*lines, *([f"[{len(names) - LIMIT} more]"] if len(names) > LIMIT else [])]) or "[empty]"
-
-
-def _below(walk: Walk, depth: int, glob: Glob) -> str:
-    lines: list[str] = []
-    for file in walk:
-        if "/".join(file.parts[depth:]) in glob:
-            if len(lines) == LIMIT:
-                return "\n".join([*lines, "[there are more]"])
-            lines.append(shown(file.parts))
-    if walk.cut:
-        lines.append(f"[{walk.cut}]")
-    return "\n".join(lines) or "[none]"
 
 
 def _line(folder: int, name: str) -> str:

@@ -68,7 +68,14 @@ def skill(skills: tuple[Skill, ...]) -> BuiltinTool:
 
 def _instructions(skill: Skill) -> str:
     place = ConfinedDir(skill.folder, as_it_is=True)
-    text = _body(_trusted(skill, place, (INSTRUCTIONS,)).decode("utf-8", "replace"))
+    # What stands below the front matter.
+    text = _trusted(skill, place, (INSTRUCTIONS,)).decode("utf-8", "replace")
+    lines = text.lstrip("\ufeff").splitlines()
+    if not lines or lines[0].rstrip() != "---":
+        pass
+    else:
+        ends = [number for number, line in enumerate(lines[1:], 1) if line.rstrip() in {"---", "..."}]
+        text = "\n".join(lines[ends[0] + 1 :]).strip() if ends else text
     others = sorted(shown(file.parts) for file in Walk(place, ()) if file.parts != (INSTRUCTIONS,))
     told = [f"- {name}" for name in others[:FILES]]
     folder_text = f"[The folder of this skill is {skill.folder}"
@@ -87,12 +94,3 @@ def _trusted(skill: Skill, place: ConfinedDir, parts: Parts) -> bytes:
     if skill.files.get("/".join(parts)) != hashlib.sha256(data).hexdigest():
         raise NotAllowed("it is not what was trusted when you began: ask the user")
     return data
-
-
-def _body(text: str) -> str:
-    """What stands below the front matter."""
-    lines = text.lstrip("\ufeff").splitlines()
-    if not lines or lines[0].rstrip() != "---":
-        return text
-    ends = [number for number, line in enumerate(lines[1:], 1) if line.rstrip() in {"---", "..."}]
-    return "\n".join(lines[ends[0] + 1 :]).strip() if ends else text

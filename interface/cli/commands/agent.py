@@ -67,17 +67,15 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 def run_list(context: Context) -> int:
     """Print every agent and where it is defined."""
-    return context.answer(_agents(context), agents_lines)
-
-
-def _agents(context: Context) -> bytes:
     if context.environ.get(URL):
-        return context.kernel().get("/agents")
-    try:
-        return context.find_kernel().get("/agents")
-    except Unreachable as error:
-        context.out.note(context.why_down(error))
-        return offline.agent_list(context.project.root)
+        agents = context.kernel().get("/agents")
+    else:
+        try:
+            agents = context.find_kernel().get("/agents")
+        except Unreachable as error:
+            context.out.note(context.why_down(error))
+            agents = offline.agent_list(context.project.root)
+    return context.answer(agents, agents_lines)
 
 
 def running_kernel(context: Context) -> Client | None:
@@ -148,7 +146,15 @@ def configure_info(parser: argparse.ArgumentParser) -> None:
 def run_info(context: Context) -> int:
     """Print it. The kernel's document, with the counts of its context added where that lies here."""
     info: dict[str, Any] = json.loads(_info(context, context.args.name))
-    info["context"] = _counts(context, info)
+    # What the context holds; None for an agent without one, and where the kernel may be another project's.
+    if info["file"] is None or context.environ.get(URL):
+        info["context"] = None
+    else:
+        try:
+            info["context"] = msgspec.to_builtins(counts(place_in(context.project.root, info)))
+        except Failure as failure:
+            context.out.note(f"skipped: {one_line(failure.text)}")
+            info["context"] = None
     return context.answer(json.dumps(info, ensure_ascii=False).encode("utf-8", "replace"), agent_info_lines)
 
 
@@ -162,17 +168,6 @@ def _info(context: Context, name: str) -> bytes:
         agent_name(name)
         context.out.note(context.why_down(error))
         return offline.agent_info(context.environ, context.project.root, name)
-
-
-def _counts(context: Context, info: dict[str, Any]) -> object:
-    """What the context holds; None for an agent without one, and where the kernel may be another project's."""
-    if info["file"] is None or context.environ.get(URL):
-        return None
-    try:
-        return msgspec.to_builtins(counts(place_in(context.project.root, info)))
-    except Failure as failure:
-        context.out.note(f"skipped: {one_line(failure.text)}")
-        return None
 
 
 def counts(place: AgentDir) -> ContextCounts:
@@ -208,13 +203,30 @@ def agent_info_lines(body: bytes, screen: Screen) -> list[str]:
     info: dict[str, Any] = json.loads(body)
     reason = f" ({info['reason']})" if info.get("reason") else ""
     until = f" until {info['until']}" if info.get("until") else ""
+    # What ends an attempt that uses more, with all that it starts.
+    limits = info["definition"].get("limits") or {}
+    memory, processes = limits.get("memory"), limits.get("processes")
+    said = [f"{memory / 2**20:.0f} MiB of memory" if memory else "", f"{processes} processes" if processes else ""]
+    counts = info.get("context")
+    context: dict[str, str]
+    if counts is None:
+        context = {}
+    else:
+        memory = ", ".join(f"{count} {tier}" for tier, count in counts["memory"].items() if count)
+        todo = counts["todo"]
+        context = {
+            "context": str(counts["dir"]),
+            "memory": memory or "nothing",
+            "notes": str(counts["notes"]),
+            "todo": f"{todo['open']} open, {todo['done']} done",
+        }
     facts = {
         "file": info["file"] or "none: it lives until the kernel stops",
         "state": f"{info['state']}{until}{reason}",
         "workspaces": ", ".join(info.get("workspaces") or ()) or "none",
         "sandbox": _SANDBOX.get(str(info.get("sandbox")), str(info.get("sandbox"))),
-        "limits": _limits(info["definition"].get("limits") or {}),
-        **_context(info.get("context")),
+        "limits": (", ".join(filter(None, said)) or "none"),
+        **context,
     }
     definition = {key: value for key, value in info["definition"].items() if key not in {"name", "entry"}}
     return [
@@ -223,23 +235,3 @@ def agent_info_lines(body: bytes, screen: Screen) -> list[str]:
         "",
         *(escape(line) for line in block(definition)),
     ]
-
-
-def _limits(limits: dict[str, Any]) -> str:
-    """What ends an attempt that uses more, with all that it starts."""
-    memory, processes = limits.get("memory"), limits.get("processes")
-    said = [f"{memory / 2**20:.0f} MiB of memory" if memory else "", f"{processes} processes" if processes else ""]
-    return ", ".join(filter(None, said)) or "none"
-
-
-def _context(counts: dict[str, Any] | None) -> dict[str, str]:
-    if counts is None:
-        return {}
-    memory = ", ".join(f"{count} {tier}" for tier, count in counts["memory"].items() if count)
-    todo = counts["todo"]
-    return {
-        "context": str(counts["dir"]),
-        "memory": memory or "nothing",
-        "notes": str(counts["notes"]),
-        "todo": f"{todo['open']} open, {todo['done']} done",
-    }

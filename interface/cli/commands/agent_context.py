@@ -116,14 +116,15 @@ def run_notes(context: Context) -> int:
     if added is not None:
         rows = tuple(row for row in rows if row.file == added.file)
     elif context.args.doing == "show":
-        rows = (_chosen(rows, place.name, context.args.number),)
+        number = context.args.number
+        if not 1 <= number <= len(rows):
+            raise Failure(
+                "not_found",
+                f"{place.name} has no note {number}",
+                f"there are {len(rows)}: awk agent notes {place.name}",
+            )
+        rows = (rows[number - 1],)
     return answer(context, NotesReport(agent=place.name, notes=rows, skipped=skipped), notes_lines, context.args.doing)
-
-
-def _chosen(rows: tuple[NoteRow, ...], name: str, number: int) -> NoteRow:
-    if not 1 <= number <= len(rows):
-        raise Failure("not_found", f"{name} has no note {number}", f"there are {len(rows)}: awk agent notes {name}")
-    return rows[number - 1]
 
 
 def configure_todo(parser: argparse.ArgumentParser) -> None:

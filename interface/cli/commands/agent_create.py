@@ -55,8 +55,28 @@ def run_create(context: Context) -> int:
     """Write it, and print its path."""
     root, name = context.project.root, agent_name(context.args.name)
     client = running_kernel(context)
-    source = _source(context, client, name)
-    _check_free(client, name, source)
+    source: _Source
+    asked: str | None = context.args.source
+    if asked is None:
+        source = _Source({})
+    elif asked.endswith(_MARKDOWN) or os.sep in asked:
+        source_keys, lost = translate(os.path.join(context.cwd, asked), name)
+        source = _Source(source_keys, tuple(f"not taken over: {what}" for what in lost))
+    else:
+        if client is None:
+            raise Failure("no_kernel", f"no kernel runs that could know the agent {asked}", "a file's name ends in .md")
+        info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
+        if not info["ephemeral"]:
+            raise Failure("usage", f"{asked} has a file already: {info['file']}", f"copy it to {agent_file(name)}")
+        source = _Source(keys_of_definition(info["definition"]), ephemeral=asked)
+    # Raise Failure (already_exists) where an agent made at run time has the name; files are the loader's to judge.
+    if client is None or source.ephemeral == name:
+        pass
+    else:
+        rows: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
+        if any(row["name"] == name and row["ephemeral"] for row in rows):
+            check_free_text = f"there is an agent {name} already, which lives until the kernel stops"
+            raise Failure("already_exists", check_free_text, f"make it a file: agent create {name} --from {name}")
     keys = completed(name, merged(source.keys, _given(context)))
     if "model" not in keys and keys.get("backend") != "mock":
         raise Failure("usage", "the model is missing", "name one: -m provider/name")
@@ -64,38 +84,22 @@ def run_create(context: Context) -> int:
     faults = offline.check_text(root, name, text, new=True)
     if faults:
         raise Failure("bad_definition", f"{faults[0].message}; nothing was written", faults[0].hint, places=faults)
-    place = _put(root, name, text)
+    # Put the file in place, whole, where there is none. Raises Failure.
+    path = agent_file(name)
+    try:
+        with open_agents(root, make=True) as folder:
+            folder.create(f"{name}{AGENT_SUFFIX}", text)
+    except FileExistsError as error:
+        raise Failure("already_exists", f"{path} is there already", "take another name, or edit it") from error
+    except OSError as error:
+        raise Failure("failed", f"{path} cannot be written: {error.strerror or error}") from error
+    place = find_agent(root, name)
     write_schemas(context.environ, root)
     remarks = (*source.remarks, *_prepare_context(place), *_let_go(client, source, place))
     for remark in remarks:
         context.out.note(f"note: {one_line(remark)}")
     document = AgentWritten(agent=name, file=place.file, changed=True, remarks=remarks)
     return context.answer(msgspec.json.encode(document), agent_file_lines)
-
-
-def _source(context: Context, client: Client | None, name: str) -> _Source:
-    asked: str | None = context.args.source
-    if asked is None:
-        return _Source({})
-    if asked.endswith(_MARKDOWN) or os.sep in asked:
-        keys, lost = translate(os.path.join(context.cwd, asked), name)
-        return _Source(keys, tuple(f"not taken over: {what}" for what in lost))
-    if client is None:
-        raise Failure("no_kernel", f"no kernel runs that could know the agent {asked}", "a file's name ends in .md")
-    info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
-    if not info["ephemeral"]:
-        raise Failure("usage", f"{asked} has a file already: {info['file']}", f"copy it to {agent_file(name)}")
-    return _Source(keys_of_definition(info["definition"]), ephemeral=asked)
-
-
-def _check_free(client: Client | None, name: str, source: _Source) -> None:
-    """Raise Failure (already_exists) where an agent made at run time has the name; files are the loader's to judge."""
-    if client is None or source.ephemeral == name:
-        return
-    rows: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
-    if any(row["name"] == name and row["ephemeral"] for row in rows):
-        text = f"there is an agent {name} already, which lives until the kernel stops"
-        raise Failure("already_exists", text, f"make it a file: agent create {name} --from {name}")
 
 
 def _given(context: Context) -> dict[str, Value]:
@@ -105,35 +109,20 @@ def _given(context: Context) -> dict[str, Value]:
     if args.system is not None:
         keys["prompt"] = {"system": args.system}
     elif args.system_file is not None:
-        keys["prompt"] = {"system_file": _in_project(context, args.system_file)}
+        # A path as the user gave it, as seen from the project's root. Raises Failure (usage).
+        root = context.project.root
+        path = os.path.relpath(os.path.realpath(os.path.join(context.cwd or root, args.system_file)), root)
+        if path.startswith(os.pardir):
+            raise Failure(
+                "usage", f"{args.system_file} is outside the project at {root}", "keep the file in the project"
+            )
+        keys["prompt"] = {"system_file": path}
     soul: Mapping[str, Value] = {
         "role": args.role,
         "expertise": [word.strip() for word in (args.expertise or "").split(",") if word.strip()],
     }
     said = {key: value for key, value in soul.items() if value}
     return {**keys, "soul": said} if said else keys
-
-
-def _in_project(context: Context, named: str) -> str:
-    """A path as the user gave it, as seen from the project's root. Raises Failure (usage)."""
-    root = context.project.root
-    path = os.path.relpath(os.path.realpath(os.path.join(context.cwd or root, named)), root)
-    if path.startswith(os.pardir):
-        raise Failure("usage", f"{named} is outside the project at {root}", "keep the file in the project")
-    return path
-
-
-def _put(root: str, name: str, text: str) -> AgentDir:
-    """Put the file in place, whole, where there is none. Raises Failure."""
-    path = agent_file(name)
-    try:
-        with open_agents(root, make=True) as folder:
-            folder.create(f"{name}{AGENT_SUFFIX}", text)
-    except FileExistsError as error:
-        raise Failure("already_exists", f"{path} is there already", "take another name, or edit it") from error
-    except OSError as error:
-        raise Failure("failed", f"{path} cannot be written: {error.strerror or error}") from error
-    return find_agent(root, name)
 
 
 def _prepare_context(place: AgentDir) -> tuple[str, ...]:

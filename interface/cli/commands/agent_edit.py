@@ -49,7 +49,11 @@ def run_delete(context: Context) -> int:
     name = agent_name(context.args.name)
     client = running_kernel(context)
     if client is not None and _is_ephemeral(client, name):
-        return _told(context, _end(context, client, name))
+        # Delete an agent without a file. Raises Failure (conflict) where it has work.
+        if not agrees(context, f"end {name}, which has no file, and remove what was said to it for good?"):
+            raise Failure("failed", "nothing was deleted")
+        client.delete(f"/agents/{quoted(name)}")
+        return _told(context, AgentDeleted(agent=name, trash=None, restore=None))
     place = place_of_file(context, name)
     if place.file != agent_file(name):
         raise Failure("usage", f"{name} is defined in {place.file}", "take it out of the project file")
@@ -91,14 +95,6 @@ def _is_ephemeral(client: Client, name: str) -> bool:
     except Failure:
         return False  # its file may be wrong, and is to be deleted for that
     return bool(info["ephemeral"])
-
-
-def _end(context: Context, client: Client, name: str) -> AgentDeleted:
-    """Delete an agent without a file. Raises Failure (conflict) where it has work."""
-    if not agrees(context, f"end {name}, which has no file, and remove what was said to it for good?"):
-        raise Failure("failed", "nothing was deleted")
-    client.delete(f"/agents/{quoted(name)}")
-    return AgentDeleted(agent=name, trash=None, restore=None)
 
 
 def _check_idle(client: Client, name: str) -> None:
@@ -170,22 +166,20 @@ def _change(word: str) -> Callable[[str], str]:
     path = key.split(".")
     if not value:
         return lambda text: without_value(text, path)
-    new = _value(value)
+    new: New
+    if _BARE.fullmatch(value):
+        new = Raw(value)
+    elif value[0] not in "[{\"'":
+        new = value
+    else:
+        try:
+            node = composed(value)
+        except NotYaml as error:
+            raise Failure("usage", f"{value[:60]!r} is not a value: {error}", "quote it for the shell too") from error
+        if node is None or "\n" in value or node.end_mark.index != len(value):
+            raise Failure("usage", f"{value[:60]!r} is not one value")
+        new = Raw(value)
     return lambda text: with_value(text, path, new)
-
-
-def _value(text: str) -> New:
-    if _BARE.fullmatch(text):
-        return Raw(text)
-    if text[0] not in "[{\"'":
-        return text
-    try:
-        node = composed(text)
-    except NotYaml as error:
-        raise Failure("usage", f"{text[:60]!r} is not a value: {error}", "quote it for the shell too") from error
-    if node is None or "\n" in text or node.end_mark.index != len(text):
-        raise Failure("usage", f"{text[:60]!r} is not one value")
-    return Raw(text)
 
 
 def _by_words(place: AgentDir, changes: Sequence[Callable[[str], str]]) -> bool:
@@ -194,17 +188,15 @@ def _by_words(place: AgentDir, changes: Sequence[Callable[[str], str]]) -> bool:
         mark = _MARK if before.startswith(_MARK) else ""
         text = before.removeprefix(_MARK)
         for change in changes:
-            text = _changed(text, change, place)
+            try:
+                text = change(text)
+            except KeyError as error:
+                raise Failure("usage", f"{place.file} does not set {error.args[0]}") from error
+            except (NotYaml, Uneditable) as error:
+                raise Failure(
+                    "failed", f"{place.file}: {error}", f"edit it by hand: agent edit {place.name}"
+                ) from error
         return _put(folder, place, before, mark + text)
-
-
-def _changed(text: str, change: Callable[[str], str], place: AgentDir) -> str:
-    try:
-        return change(text)
-    except KeyError as error:
-        raise Failure("usage", f"{place.file} does not set {error.args[0]}") from error
-    except (NotYaml, Uneditable) as error:
-        raise Failure("failed", f"{place.file}: {error}", f"edit it by hand: agent edit {place.name}") from error
 
 
 def _by_hand(context: Context, place: AgentDir) -> bool:
@@ -214,9 +206,22 @@ def _by_hand(context: Context, place: AgentDir) -> bool:
     with _folder(place) as folder:
         before = _read(folder, place)
         copy = os.path.join(tempfile.mkdtemp(prefix="agent-edit-"), f"{place.name}{AGENT_SUFFIX}")
-        _write_copy(copy, before)
+        with open(copy, "x", encoding="utf-8", newline="") as write_copy_file:
+            write_copy_file.write(before)
         while True:
-            after = _edited(context, copy)
+            # What the user made of the copy. Raises Failure.
+            editor = context.environ.get("VISUAL") or context.environ.get("EDITOR") or "vi"
+            try:
+                code = subprocess.run([*shlex.split(editor), copy], check=False).returncode
+            except (OSError, ValueError) as error:
+                raise Failure("failed", f"the editor {editor!r} cannot be run: {error}", "set EDITOR") from error
+            if code != 0:
+                raise Failure("failed", f"the editor ended with {code}; nothing was changed", f"your text is in {copy}")
+            try:
+                with open(copy, encoding="utf-8", newline="") as file:
+                    after = file.read(LIMIT_BYTES + 1)  # the loader refuses what is longer
+            except (OSError, ValueError) as error:
+                raise Failure("failed", f"{copy} cannot be read: {error}") from error
             try:
                 with folder.locked():
                     if _read(folder, place) != before:
@@ -236,27 +241,6 @@ def _again(context: Context, failure: Failure) -> bool:
     context.out.ask("edit it again? [Y/n] ")
     answer = context.stdin.readline()
     return bool(answer) and answer.strip().lower() in {"", "y", "yes"}
-
-
-def _edited(context: Context, copy: str) -> str:
-    """What the user made of the copy. Raises Failure."""
-    editor = context.environ.get("VISUAL") or context.environ.get("EDITOR") or "vi"
-    try:
-        code = subprocess.run([*shlex.split(editor), copy], check=False).returncode
-    except (OSError, ValueError) as error:
-        raise Failure("failed", f"the editor {editor!r} cannot be run: {error}", "set EDITOR") from error
-    if code != 0:
-        raise Failure("failed", f"the editor ended with {code}; nothing was changed", f"your text is in {copy}")
-    try:
-        with open(copy, encoding="utf-8", newline="") as file:
-            return file.read(LIMIT_BYTES + 1)  # the loader refuses what is longer
-    except (OSError, ValueError) as error:
-        raise Failure("failed", f"{copy} cannot be read: {error}") from error
-
-
-def _write_copy(path: str, text: str) -> None:
-    with open(path, "x", encoding="utf-8", newline="") as file:
-        file.write(text)
 
 
 def _folder(place: AgentDir) -> Folder:

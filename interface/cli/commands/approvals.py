@@ -180,11 +180,14 @@ class _Decided(msgspec.Struct, frozen=True):
 def approvals_lines(body: bytes, _screen: Screen) -> list[str]:
     """One line for each, and one for what its pattern granted with it."""
     decided = msgspec.json.decode(body, type=_Decided).approvals
-    return [line for one in decided for line in (*decision_lines(one), *_others(one))]
-
-
-def _others(one: ApprovalInfo) -> list[str]:
-    return [one_line(f"granted with it: {', '.join(one.also_granted)}")] if one.also_granted else []
+    return [
+        line
+        for one in decided
+        for line in (
+            *decision_lines(one),
+            *([one_line(f"granted with it: {', '.join(one.also_granted)}")] if one.also_granted else []),
+        )
+    ]
 
 
 _PENDING_HEADER = ["ID", "AGENT", "SPACE", "TOOL", "EXPIRES", "INPUT", "REASON"]

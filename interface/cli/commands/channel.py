@@ -54,20 +54,21 @@ def run_clear(context: Context) -> int:
     run: str | None = context.args.run
     if run is not None and asked.workflow is None:
         raise Failure("usage", f"--run is of a workflow, and {asked} is an agent")
-    if not _may_clear(context, str(asked) if run is None else f"{asked} in {run}"):
+    name = str(asked) if run is None else f"{asked} in {run}"
+    if context.args.yes:
+        may_clear = True
+    else:
+        if not can_ask(context):
+            raise Failure(
+                "usage", f"nothing of {name} comes back once it is cleared", "say --yes to clear it all the same"
+            )
+        context.out.ask(f"remove all that was said to {name}, and how it was answered, for good? [y/N] ")
+        may_clear = context.stdin.readline().strip().lower() in {"y", "yes"}
+    if not may_clear:
         raise Failure("failed", "nothing was cleared")
     query = "" if run is None else f"?run={quoted(run)}"
     answer = context.kernel().post(f"/spaces/{quoted(asked.space)}/clear{query}", {}, key=new_key())
     return context.answer(answer, cleared_lines)
-
-
-def _may_clear(context: Context, name: str) -> bool:
-    if context.args.yes:
-        return True
-    if not can_ask(context):
-        raise Failure("usage", f"nothing of {name} comes back once it is cleared", "say --yes to clear it all the same")
-    context.out.ask(f"remove all that was said to {name}, and how it was answered, for good? [y/N] ")
-    return context.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def configure_peek(parser: argparse.ArgumentParser) -> None:

@@ -89,27 +89,20 @@ def run_logs(context: Context) -> int:
     """Print them."""
     asked = None if context.args.target is None else target(context.args.target)
     space = asked.space if asked is not None and asked.workflow is not None else None
-    shown = _show(context, asked, space)
-    if asked is not None and not shown:
-        _check_there(context, asked)
-    return Exit.OK
-
-
-def _show(context: Context, asked: Target | None, space: str | None) -> int:
     if not context.args.previous:
-        return event_view.show(context, space, lambda event: is_shown(event, asked))
-    if context.args.follow:
-        raise Failure("usage", "what is over cannot be followed", "leave out -f or --previous")
-    part = previous_kernel if asked is None else previous_attempt
-    return event_view.show_part(context, space, lambda event: is_shown(event, asked), part)
-
-
-def _check_there(context: Context, asked: Target) -> None:
-    """Nothing to show of somebody who is there is fine; of a name nobody has it is a mistake. Raises Failure."""
-    if asked.workflow is not None:
-        context.kernel().get(f"/spaces/{quoted(asked.space)}/members")
+        shown = event_view.show(context, space, lambda event: is_shown(event, asked))
     else:
-        context.kernel().get(f"/agents/{quoted(str(asked.agent))}")
+        if context.args.follow:
+            raise Failure("usage", "what is over cannot be followed", "leave out -f or --previous")
+        part = previous_kernel if asked is None else previous_attempt
+        shown = event_view.show_part(context, space, lambda event: is_shown(event, asked), part)
+    if asked is not None and not shown:
+        # Nothing to show of somebody who is there is fine; of a name nobody has it is a mistake. Raises Failure.
+        if asked.workflow is not None:
+            context.kernel().get(f"/spaces/{quoted(asked.space)}/members")
+        else:
+            context.kernel().get(f"/agents/{quoted(str(asked.agent))}")
+    return Exit.OK
 
 
 def is_shown(event: event_view.Event, asked: Target | None) -> bool:

@@ -7,7 +7,6 @@ The agents of the project.
 
 import argparse
 import json
-from collections.abc import Mapping
 
 import msgspec
 
@@ -41,19 +40,18 @@ def run_new(context: Context) -> int:
     """Make it, and print its name."""
     given = {name: getattr(context.args, name) for name in ("name", "model", "backend", "system")}
     body = {name: value for name, value in given.items() if value is not None}
-    answer = context.started_kernel().post("/agents", _completed(body), key=new_key())
+    # body with what the kernel asks for and nobody gave: a prompt, or the script of a mock.
+    completed: dict[str, object]
+    if body.get("backend") == "mock" or str(body["model"]).startswith("mock/"):
+        completed = {"mock": [{"text": "You said: ${{ message.text }}"}], **body}
+    else:
+        completed = {"system": "You are a helpful assistant.", **body}
+    answer = context.started_kernel().post("/agents", completed, key=new_key())
     if context.args.json:
         context.out.document(answer)
     else:
         context.out.lines([str(json.loads(answer)["name"])])
     return 0
-
-
-def _completed(body: Mapping[str, object]) -> dict[str, object]:
-    """``body`` with what the kernel asks for and nobody gave: a prompt, or the script of a mock."""
-    if body.get("backend") == "mock" or str(body["model"]).startswith("mock/"):
-        return {"mock": [{"text": "You said: ${{ message.text }}"}], **body}
-    return {"system": "You are a helpful assistant.", **body}
 
 
 def agents_lines(body: bytes, screen: Screen) -> list[str]:

@@ -135,13 +135,30 @@ def proposal_lines(body: bytes, screen: Screen) -> list[str]:
     kind = f"binding {one.type}" if one.binding else one.type
     head = screen.style(one_line(f"{full_name(one.id, one.space)}: {one.title}"), "bold")
     about = escape(one.description).strip("\n").split("\n") if one.description.strip() else []
+    terms: Resolution = one.resolution
+    if one.type == "assignment":
+        rule = f"each option gets those who choose it, quorum {terms.quorum} of {len(one.electors)}"
+    else:
+        tie = f", a tie: {terms.tie_breaker}" if terms.tie_breaker else ""
+        rule = f"{_RULES[terms.type]}, quorum {terms.quorum} of {len(one.electors)}{tie}"
+    end: list[str]
+    if one.state == "open":
+        missing = f"; not yet: {', '.join(one.missing)}" if one.missing else ""
+        end = [one_line(f"{outcome(one)}{missing}")]
+    else:
+        why = f" ({_WHYS[one.why]}{_tie(one)})" if one.why in _WHYS else ""
+        by = f" by {one.ended_by}" if one.ended_by else ""
+        reason = f": {one.reason}" if one.reason else ""
+        took = [one_line(f"{option}: {', '.join(names) or 'nobody'}") for option, names in one.assigned.items()]
+        silent = [one_line(f"did not vote: {', '.join(one.missing)}")] if one.missing else []
+        end = [one_line(f"{outcome(one)}{by}, {one.ended_at}{why}{reason}"), *took, *silent]
     return [
         head,
-        one_line(f"{kind} by {one.creator}, {one.created_at}; {_rule(one)}"),
+        one_line(f"{kind} by {one.creator}, {one.created_at}; {rule}"),
         *about,
         *(_option(one, option) for option in one.options),
         *(_vote(vote) for vote in one.votes),
-        *_end(one),
+        *end,
     ]
 
 
@@ -160,14 +177,6 @@ def outcome(one: BallotInfo) -> str:
             return one.state
 
 
-def _rule(one: BallotInfo) -> str:
-    terms: Resolution = one.resolution
-    if one.type == "assignment":
-        return f"each option gets those who choose it, quorum {terms.quorum} of {len(one.electors)}"
-    tie = f", a tie: {terms.tie_breaker}" if terms.tie_breaker else ""
-    return f"{_RULES[terms.type]}, quorum {terms.quorum} of {len(one.electors)}{tie}"
-
-
 def _option(one: BallotInfo, option: Option) -> str:
     count = one.counts.get(option.id, 0)
     votes = "vote" if count == 1 else "votes"
@@ -178,18 +187,6 @@ def _option(one: BallotInfo, option: Option) -> str:
 def _vote(vote: Vote) -> str:
     why = f": {vote.reason}" if vote.reason else ""
     return f"  {one_line(f'{vote.voter} voted {vote.choice}{why}')}"
-
-
-def _end(one: BallotInfo) -> list[str]:
-    if one.state == "open":
-        missing = f"; not yet: {', '.join(one.missing)}" if one.missing else ""
-        return [one_line(f"{outcome(one)}{missing}")]
-    why = f" ({_WHYS[one.why]}{_tie(one)})" if one.why in _WHYS else ""
-    by = f" by {one.ended_by}" if one.ended_by else ""
-    reason = f": {one.reason}" if one.reason else ""
-    took = [one_line(f"{option}: {', '.join(names) or 'nobody'}") for option, names in one.assigned.items()]
-    silent = [one_line(f"did not vote: {', '.join(one.missing)}")] if one.missing else []
-    return [one_line(f"{outcome(one)}{by}, {one.ended_at}{why}{reason}"), *took, *silent]
 
 
 def _tie(one: BallotInfo) -> str:

@@ -37,17 +37,14 @@ def run_backends(context: Context) -> int:
 
     The kernel's word counts, for it is its PATH that workers get; without one, the PATH here is the next one's.
     """
-    return context.answer(_document(context), backends_lines)
-
-
-def _document(context: Context) -> bytes:
     try:
-        return context.find_kernel().get("/backends")
+        document = context.find_kernel().get("/backends")
     except Unreachable as error:
         from interface.offline import backend_list  # noqa: PLC0415  (most often a kernel is there)
 
         context.out.note(f"{context.why_down(error)}: a kernel that you start from here would see this")
-        return backend_list(context.environ)
+        document = backend_list(context.environ)
+    return context.answer(document, backends_lines)
 
 
 _ABILITIES: Final = {

@@ -128,7 +128,15 @@ def run_run(context: Context) -> int:
     }
     running = Run(context)
     if context.args.detach:
-        return _detach(context, running, request)
+        for event in running.begin(request):
+            if event.type == "accepted":
+                break
+        assert running.name is not None
+        if context.args.json or context.args.jsonl:
+            context.out.document(running.report(context.kernel()))
+        else:
+            context.out.lines([running.name])
+        return Exit.OK
     with interruptible():
         try:
             return _follow(context, running.begin(request))
@@ -148,48 +156,41 @@ def _can_be_approved(context: Context) -> bool:
 def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
     for event in events:
         if event.type == "result":
-            return _conclude(context, event.data.encode())
+            report = event.data.encode()
+            if context.args.jsonl:
+                context.out.document(as_result(report, context.clock.wall()))
+            elif context.args.json:
+                context.out.document(report)
+            else:
+                from interface.cli.commands.runs import report_lines  # noqa: PLC0415  (JSON needs no msgspec)
+
+                left = _left_something(context, json.loads(report))
+                context.out.notes(report_lines(report, context.out.error_screen, left=left))
+            return Exit.OK if context.args.fail_on == "never" else int(json.loads(report)["exit_code"])
         if event.data:
-            _show(context, event)
+            if context.args.jsonl:
+                context.out.document(as_line(event, context.clock.wall()))
+            elif event.type == "accepted":
+                pass
+            else:
+                from interface.cli.channel_view import message_lines  # noqa: PLC0415  (as above)
+                from interface.cli.event_view import asked_line, decode, event_line, failure_lines, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
+
+                decoded = decode(event.data)
+                wanted = asked_line(decoded, context.program, attended=_can_be_approved(context))
+                if wanted is not None:
+                    context.out.note(wanted)
+                context.out.notes(retry_notes(event))
+                context.out.notes(failure_lines(decoded))
+                message = message_of(decoded)
+                if message is None:
+                    if context.args.verbose and decoded.seq is not None:
+                        context.out.note(event_line(decoded, context.out.error_screen))
+                elif context.args.json:
+                    context.out.notes(message_lines(message, context.out.error_screen))
+                else:
+                    context.out.lines(message_lines(message, context.out.screen))
     raise Unreachable("the run has no report")
-
-
-def _show(context: Context, event: ServerEvent) -> None:
-    if context.args.jsonl:
-        context.out.document(as_line(event, context.clock.wall()))
-        return
-    if event.type == "accepted":
-        return
-    from interface.cli.channel_view import message_lines  # noqa: PLC0415  (as above)
-    from interface.cli.event_view import asked_line, decode, event_line, failure_lines, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
-
-    decoded = decode(event.data)
-    wanted = asked_line(decoded, context.program, attended=_can_be_approved(context))
-    if wanted is not None:
-        context.out.note(wanted)
-    context.out.notes(retry_notes(event))
-    context.out.notes(failure_lines(decoded))
-    message = message_of(decoded)
-    if message is None:
-        if context.args.verbose and decoded.seq is not None:
-            context.out.note(event_line(decoded, context.out.error_screen))
-    elif context.args.json:
-        context.out.notes(message_lines(message, context.out.error_screen))
-    else:
-        context.out.lines(message_lines(message, context.out.screen))
-
-
-def _conclude(context: Context, report: bytes) -> int:
-    if context.args.jsonl:
-        context.out.document(as_result(report, context.clock.wall()))
-    elif context.args.json:
-        context.out.document(report)
-    else:
-        from interface.cli.commands.runs import report_lines  # noqa: PLC0415  (JSON needs no msgspec)
-
-        left = _left_something(context, json.loads(report))
-        context.out.notes(report_lines(report, context.out.error_screen, left=left))
-    return Exit.OK if context.args.fail_on == "never" else int(json.loads(report)["exit_code"])
 
 
 def _left_something(context: Context, report: Mapping[str, Any]) -> bool:
@@ -224,25 +225,16 @@ def _cancel(context: Context, running: Run, exit_code: Exit) -> int:
     return exit_code
 
 
-def _detach(context: Context, running: Run, request: Mapping[str, object]) -> int:
-    for event in running.begin(request):
-        if event.type == "accepted":
-            break
-    assert running.name is not None
-    if context.args.json or context.args.jsonl:
-        context.out.document(running.report(context.kernel()))
-    else:
-        context.out.lines([running.name])
-    return Exit.OK
-
-
 _INDENT = "  "
 
 
 def plan_lines(body: bytes, screen: Screen) -> list[str]:
     """The plan, part by part; parts that are empty are left out, but for the kickoff."""
     plan = msgspec.json.decode(body, type=Plan)
-    params = [f"{name}: {_value(value)}" for name, value in plan.params.items()]
+    params = [
+        f"{name}: {(str(value).lower() if isinstance(value, bool) else one_line(str(value)))}"
+        for name, value in plan.params.items()
+    ]
     kickoff = ["none: the agents would wait"] if plan.kickoff is None else escape(plan.kickoff).rstrip().split("\n")
     verdict = [f"the approval {one_line(plan.verdict)}; a no is exit code 8"] if plan.verdict else []
     parts = [
@@ -270,11 +262,6 @@ def _member(member: PlannedMember, screen: Screen) -> str:
     key = f", key from {' or '.join(f'${name}' for name in member.keys)}" if member.keys else ""
     state = "" if member.ready else screen.style(" (not set)", "red")
     return f"{member.name}{of}: {runs}{where}{key}{state}"
-
-
-def _value(value: object) -> str:
-    """As ``${{ params.x }}`` becomes it."""
-    return str(value).lower() if isinstance(value, bool) else one_line(str(value))
 
 
 def _step(step: PlannedStep) -> str:

@@ -196,60 +196,55 @@ def instruction_lines(body: bytes, screen: Screen) -> list[str]:
     """Its state, attempts, steps and text."""
     info = msgspec.json.decode(body, type=InstructionInfo)
     why = f" ({info.error_class}: {info.cause})" if info.cause else ""
+    # What keeps it, if anything does, for how long, and what to do about it.
+    if info.approval and info.waits_for == "approval":
+        waits_name = info.approval
+        waits = (
+            f"approval {waits_name} until {info.approval_expires}: awk pending {waits_name}, awk approve {waits_name}"
+        )
+    elif info.standing not in ("time", "person"):
+        waits = info.waits_for or ""
+    elif info.unasked:
+        waits = f"{info.waits_for}: {info.unasked}, then restart --kernel from that shell"
+    else:
+        waits = f"{info.waits_for} until {info.until or 'somebody ends that'}"
     facts = {
         "agent": info.agent,
         "space": info.space,
         "lane": info.lane,
         "status": info.status + why,
-        "waits": _waits(info),
+        "waits": waits,
         "messages": ", ".join(info.message_ids),
         "continues": info.continues or "",
         "usage": usage(info.usage),
         "prompt": " + ".join(info.prompt_manifest),
     }
+    # Calls that gave an error or were not run, the last of them, with what the model read.
+    calls = [(step.n, call) for step in info.steps for call in step.failed]
+    told = [f"  step {n}  {one_line(call.tool)}  {call.why}: {one_line(call.text)}" for n, call in calls]
+    # What it asked for, the last of that, and which calls were granted and have not run.
+    approvals: list[str]
+    if not info.approvals:
+        approvals = []
+    else:
+        unheard = "never run" if info.standing == "ended" else "not run yet: no attempt has heard of it"
+        told = [
+            f"  {one.id}  {one_line(one.tool)}  {one.state}"
+            + (f", {unheard}" if one.state == "granted" and not one.heard else "")
+            for one in info.approvals
+        ]
+        left_out = len(told) - APPROVALS
+        earlier = [f"  {left_out} earlier ones: --json lists them"] if left_out > 0 else []
+        approvals = ["", "approvals:", *earlier, *told[-APPROVALS:]]
     return [
         screen.style(one_line(info.id), "bold"),
         *(f"  {name:<9} {one_line(value)}" for name, value in facts.items() if value),
         *_attempts(info, screen),
-        *_failed_calls(info),
-        *_approvals(info),
+        *(["", "calls that failed:", *told[-FAILED_CALLS:]] if told else []),
+        *approvals,
         *_complaint(info),
         *(["", *escape(info.text).rstrip("\n").split("\n")] if info.text else []),
     ]
-
-
-def _waits(info: InstructionInfo) -> str:
-    """What keeps it, if anything does, for how long, and what to do about it."""
-    if info.approval and info.waits_for == "approval":
-        name = info.approval
-        return f"approval {name} until {info.approval_expires}: awk pending {name}, awk approve {name}"
-    if info.standing not in ("time", "person"):
-        return info.waits_for or ""
-    if info.unasked:
-        return f"{info.waits_for}: {info.unasked}, then restart --kernel from that shell"
-    return f"{info.waits_for} until {info.until or 'somebody ends that'}"
-
-
-def _failed_calls(info: InstructionInfo) -> list[str]:
-    """Calls that gave an error or were not run, the last of them, with what the model read."""
-    calls = [(step.n, call) for step in info.steps for call in step.failed]
-    told = [f"  step {n}  {one_line(call.tool)}  {call.why}: {one_line(call.text)}" for n, call in calls]
-    return ["", "calls that failed:", *told[-FAILED_CALLS:]] if told else []
-
-
-def _approvals(info: InstructionInfo) -> list[str]:
-    """What it asked for, the last of that, and which calls were granted and have not run."""
-    if not info.approvals:
-        return []
-    unheard = "never run" if info.standing == "ended" else "not run yet: no attempt has heard of it"
-    told = [
-        f"  {one.id}  {one_line(one.tool)}  {one.state}"
-        + (f", {unheard}" if one.state == "granted" and not one.heard else "")
-        for one in info.approvals
-    ]
-    left_out = len(told) - APPROVALS
-    earlier = [f"  {left_out} earlier ones: --json lists them"] if left_out > 0 else []
-    return ["", "approvals:", *earlier, *told[-APPROVALS:]]
 
 
 def _complaint(info: InstructionInfo) -> list[str]:

@@ -245,7 +245,10 @@ def run_send(context: Context) -> int:
     answer, client = post_once(context, "/messages", body, REQUEST_SECONDS)
     client.close()
     receipt = json.loads(answer)
-    _tell_unwoken(context, receipt)
+    if receipt.get("not_woken"):
+        context.out.note(f"note: over the limit of eight mentions, not woken: {', '.join(receipt['not_woken'])}")
+    if not receipt["instruction_ids"]:
+        context.out.note("note: this wakes nobody; mention an agent (@name) to wake it")
     if not context.args.wait:
         context.out.notes(held_lines(receipt.get("held", {}), receipt.get("unasked", {})))
         context.out.document(answer) if context.args.json else context.out.lines(receipt_lines(answer))
@@ -258,13 +261,6 @@ def run_send(context: Context) -> int:
         context.out.error(timed_out(outcomes))
         return Exit.TIMEOUT
     return code
-
-
-def _tell_unwoken(context: Context, receipt: dict[str, list[str]]) -> None:
-    if receipt.get("not_woken"):
-        context.out.note(f"note: over the limit of eight mentions, not woken: {', '.join(receipt['not_woken'])}")
-    if not receipt["instruction_ids"]:
-        context.out.note("note: this wakes nobody; mention an agent (@name) to wake it")
 
 
 def configure_ask(parser: argparse.ArgumentParser) -> None:
@@ -321,13 +317,10 @@ class _Answer:
         if self._context.args.jsonl:
             self._context.out.document(as_line(event, self._context.clock.wall()))
         elif self._plain and self.receipt and len(self.receipt["instruction_ids"]) == 1:
-            self._show_text(event)
-
-    def _show_text(self, event: ServerEvent) -> None:
-        if event.type == "delta":
-            self._stream.delta(str(json.loads(event.data)["data"].get("text", "")))
-        elif event.type in {"instruction.step", "attempt.ended"}:
-            self._stream.reply_ended()
+            if event.type == "delta":
+                self._stream.delta(str(json.loads(event.data)["data"].get("text", "")))
+            elif event.type in {"instruction.step", "attempt.ended"}:
+                self._stream.reply_ended()
 
     def end(self, document: bytes) -> int:
         """Print what is left to print. Returns the exit code."""

@@ -38,7 +38,31 @@ def run_start(context: Context) -> int:
         raise Failure("usage", "parameters after -- need a workflow to go to")
     workflow = None if context.args.workflow is None else context.workflow(context.args.workflow)
     if context.args.foreground:
-        return _foreground(context, workflow)
+        # Run the kernel as our child, on our terminal; we end as it ends.
+        from interface.autostart import Starter, command, kernel_environment  # noqa: PLC0415  (needs subprocess)
+
+        _refuse_second(context)
+        environ = kernel_environment(context.environ, context.project)
+        argv = command(context.project, "--foreground", *_flags(context, workflow))
+        with subprocess.Popen(argv, cwd=context.project.root, env=environ, umask=0o077, process_group=0) as kernel:
+            passed_on = _pass_on_signals(kernel)
+            try:
+                starter = Starter(context.project, context.environ, context.clock, context.out.note, child=kernel)
+                client = starter.client()
+                if workflow is not None:
+                    _start_workflow(context, client, workflow)
+                client.close()
+            except (Failure, Unreachable):
+                if not passed_on:  # else it ends as it was told to, before we had found it
+                    kernel.terminate()
+                    raise
+            # Its exit code. As process 1 of a container we are left every orphan, and have to reap them meanwhile.
+            while os.getpid() == 1 and kernel.returncode is None:
+                pid, status = os.waitpid(-1, 0)
+                if pid == kernel.pid:
+                    kernel.returncode = os.waitstatus_to_exitcode(status)
+            code = kernel.wait()
+        return code if code >= 0 else 128 - code
     if workflow is None and context.args.trust:
         _tell_if_it_runs(context)
     client = context.started_kernel(*_flags(context, workflow))
@@ -74,38 +98,6 @@ def _start_workflow(context: Context, client: Client, workflow: str) -> None:
     row: dict[str, Any] = json.loads(with_trust(context, body, post))
     members = ", ".join(str(name) for name in row.get("members", ()))
     context.out.lines([one_line(f"{row['name']}:{row['tag']} runs: {members}")])
-
-
-def _foreground(context: Context, workflow: str | None) -> int:
-    """Run the kernel as our child, on our terminal; we end as it ends."""
-    from interface.autostart import Starter, command, kernel_environment  # noqa: PLC0415  (needs subprocess)
-
-    _refuse_second(context)
-    environ = kernel_environment(context.environ, context.project)
-    argv = command(context.project, "--foreground", *_flags(context, workflow))
-    with subprocess.Popen(argv, cwd=context.project.root, env=environ, umask=0o077, process_group=0) as kernel:
-        passed_on = _pass_on_signals(kernel)
-        try:
-            starter = Starter(context.project, context.environ, context.clock, context.out.note, child=kernel)
-            client = starter.client()
-            if workflow is not None:
-                _start_workflow(context, client, workflow)
-            client.close()
-        except (Failure, Unreachable):
-            if not passed_on:  # else it ends as it was told to, before we had found it
-                kernel.terminate()
-                raise
-        code = _wait(kernel)
-    return code if code >= 0 else 128 - code
-
-
-def _wait(kernel: "subprocess.Popen[bytes]") -> int:
-    """Its exit code. As process 1 of a container we are left every orphan, and have to reap them meanwhile."""
-    while os.getpid() == 1 and kernel.returncode is None:
-        pid, status = os.waitpid(-1, 0)
-        if pid == kernel.pid:
-            kernel.returncode = os.waitstatus_to_exitcode(status)
-    return kernel.wait()
 
 
 def _refuse_second(context: Context) -> None:

@@ -59,19 +59,17 @@ def agent_target(text: str) -> Target:
 
 def agent_path(client: Client, asked: Target, what: str) -> str:
     """The path of ``what`` (queue, reset, ...) of the agent. Raises Failure where it is no participant."""
-    return f"/agents/{quoted(_key(client, asked))}/{what}"
-
-
-def _key(client: Client, asked: Target) -> str:
-    """An agent that a workflow refers to has one queue for all its spaces, an inline one a queue of its own."""
+    # An agent that a workflow refers to has one queue for all its spaces, an inline one a queue of its own.
     if asked.workflow is None:
-        return str(asked.agent)
-    members: list[dict[str, Any]] = json.loads(client.get(f"/spaces/{quoted(asked.space)}/members"))["members"]
-    found = next((row for row in members if row["name"] == asked.agent), None)
-    if found is None:
-        names = ", ".join(str(row["name"]) for row in members)
-        raise Failure("not_a_participant", f"{asked.agent} is not in {asked.space}", f"there are: {names}")
-    return str(found.get("agent") or asked.agent)
+        key = str(asked.agent)
+    else:
+        members: list[dict[str, Any]] = json.loads(client.get(f"/spaces/{quoted(asked.space)}/members"))["members"]
+        found = next((row for row in members if row["name"] == asked.agent), None)
+        if found is None:
+            names = ", ".join(str(row["name"]) for row in members)
+            raise Failure("not_a_participant", f"{asked.agent} is not in {asked.space}", f"there are: {names}")
+        key = str(found.get("agent") or asked.agent)
+    return f"/agents/{quoted(key)}/{what}"
 
 
 Row = dict[str, Any]
@@ -88,7 +86,11 @@ def change_target(context: Context, what: str) -> int:
     """``what`` (pause, resume, continue) of an agent or a workflow."""
     asked = target(context.args.target)
     client = context.kernel()
-    answer = client.post(_path(client, asked, what), NOTHING, key=new_key())
+    if asked.agent is not None:
+        path = agent_path(client, asked, what)
+    else:
+        path = f"/workflows/{quoted(str(asked.workflow))}/{quoted(asked.tag)}/{what}"
+    answer = client.post(path, NOTHING, key=new_key())
     return context.answer(answer, changed_lines)
 
 
@@ -96,12 +98,6 @@ def change_agent(context: Context, asked: Target, what: str) -> int:
     """``what`` (reset, restart) of an agent."""
     client = context.kernel()
     return context.answer(client.post(agent_path(client, asked, what), NOTHING, key=new_key()), changed_lines)
-
-
-def _path(client: Client, asked: Target, what: str) -> str:
-    if asked.agent is not None:
-        return agent_path(client, asked, what)
-    return f"/workflows/{quoted(str(asked.workflow))}/{quoted(asked.tag)}/{what}"
 
 
 def ids_argument(parser: argparse.ArgumentParser) -> None:
@@ -309,7 +305,10 @@ def run_restart(context: Context) -> int:
     if (context.args.target is None) != context.args.kernel:
         raise Failure("usage", "restart one agent, or the kernel with --kernel", _candidates(context))
     if context.args.kernel:
-        return _restart_kernel(context)
+        # Agents made with new end, as with every clean stop.
+        stop_kernel(context, context.kernel(), DEFAULT_GRACE_SECONDS)
+        client = context.started_kernel(*(["--trust"] if context.trusts else []))
+        return context.answer(client.get("/status"), status_lines)
     return change_agent(context, agent_target(context.args.target), "restart")
 
 
@@ -320,13 +319,6 @@ def _candidates(context: Context) -> str:
     except (Failure, Unreachable):
         return f"for example {context.program} restart alice"
     return f"agents here: {', '.join(str(row['name']) for row in agents) or 'none'}"
-
-
-def _restart_kernel(context: Context) -> int:
-    """Agents made with new end, as with every clean stop."""
-    stop_kernel(context, context.kernel(), DEFAULT_GRACE_SECONDS)
-    client = context.started_kernel(*(["--trust"] if context.trusts else []))
-    return context.answer(client.get("/status"), status_lines)
 
 
 def changed_lines(body: bytes, _screen: Screen) -> list[str]:

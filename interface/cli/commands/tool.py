@@ -20,7 +20,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
@@ -36,7 +36,7 @@ from interface.offline import ask
 from interface.project_file import change_project_file, file_name, read_project_file
 from interface.yaml_edit import with_value, without_value
 from interface.yaml_reading import NotYaml, read
-from protocol.tool_documents import ProjectWritten, ToolList, ToolRow
+from protocol.tool_documents import ProjectWritten, ToolList
 
 VERBS: Final = Subcommands(
     "tool",
@@ -181,7 +181,21 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
 
 def run_import(context: Context) -> int:
     """Write them, and print the file."""
-    found = _chosen(context)
+    shown: str = context.args.file
+    path = os.path.join(context.cwd, shown)
+    try:
+        with Folder.open(os.path.dirname(path) or ".", os.path.dirname(shown) or ".") as folder:
+            chosen_text = folder.read(os.path.basename(path))
+    except OSError as error:
+        raise Failure("not_found", f"{shown}: {error.strerror or error}") from error
+    found: dict[str, dict[str, Any]] = json.loads(ask(None, "tools-in", "--", shown, given=chosen_text.encode()))
+    names: list[str] = context.args.names
+    unknown = [chosen_name for chosen_name in names if chosen_name not in found]
+    if unknown:
+        raise Failure("not_found", f"{shown} has no tool {unknown[0][:60]!r}", f"it has {', '.join(found)}")
+    found = {
+        chosen_name: chosen_tool for chosen_name, chosen_tool in found.items() if not names or chosen_name in names
+    }
     taken = [name for name in found if name in own_tools(context)]
     if taken and not context.args.replace:
         raise Failure("already_exists", f"the project has {', '.join(taken)} already", "repeat with --replace")
@@ -192,22 +206,6 @@ def run_import(context: Context) -> int:
         return text
 
     return written(context, tuple(found), change)
-
-
-def _chosen(context: Context) -> Mapping[str, Mapping[str, Any]]:
-    shown: str = context.args.file
-    path = os.path.join(context.cwd, shown)
-    try:
-        with Folder.open(os.path.dirname(path) or ".", os.path.dirname(shown) or ".") as folder:
-            text = folder.read(os.path.basename(path))
-    except OSError as error:
-        raise Failure("not_found", f"{shown}: {error.strerror or error}") from error
-    found: dict[str, dict[str, Any]] = json.loads(ask(None, "tools-in", "--", shown, given=text.encode()))
-    names: list[str] = context.args.names
-    unknown = [name for name in names if name not in found]
-    if unknown:
-        raise Failure("not_found", f"{shown} has no tool {unknown[0][:60]!r}", f"it has {', '.join(found)}")
-    return {name: tool for name, tool in found.items() if not names or name in names}
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
@@ -275,15 +273,19 @@ def run_rm(context: Context) -> int:
 def tools_lines(body: bytes, screen: Screen) -> list[str]:
     """One line for each."""
     tools = msgspec.json.decode(body, type=ToolList).tools
-    rows = [[one.name, one.switch, one.kind, _changes(one), ", ".join(one.agents) or "-", _about(one)] for one in tools]
+    rows = [
+        [
+            one.name,
+            one.switch,
+            one.kind,
+            ("nothing" if one.read_only else "yes"),
+            ", ".join(one.agents) or "-",
+            (
+                f"{one.description} ({shlex.join(one.command)})"
+                if one.command and one.kind == "command"
+                else one.description
+            ),
+        ]
+        for one in tools
+    ]
     return table(["NAME", "IN TOOLS:", "KIND", "CHANGES", "AGENTS", "WHAT IT DOES"], rows, screen)
-
-
-def _changes(one: ToolRow) -> str:
-    return "nothing" if one.read_only else "yes"
-
-
-def _about(one: ToolRow) -> str:
-    return (
-        f"{one.description} ({shlex.join(one.command)})" if one.command and one.kind == "command" else one.description
-    )

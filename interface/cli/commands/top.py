@@ -141,15 +141,6 @@ class _Screen:
 
     def draw(self) -> None:
         """Ask for the table and draw it; while the kernel is away, what it said last."""
-        self._ask()
-        width = self._console.width = self._context.out.width()  # the window may have another size by now
-        rows = self._agents.agents
-        busy = sum(row.state == "running" for row in rows)
-        head = Text(f"{len(rows)} agents, {busy} running{self._state}   q quits", style="dim", no_wrap=True)
-        table = process_table(rows, width, self._context.clock.wall())
-        self._live.update(Group(head, table), refresh=True)
-
-    def _ask(self) -> None:
         try:
             self._client = self._client or self._context.find_kernel()
             self._agents = msgspec.json.decode(self._client.get("/ps"), type=Ps)
@@ -157,6 +148,12 @@ class _Screen:
         except Unreachable:
             self._client = None
             self._state = ", the kernel is away"
+        width = self._console.width = self._context.out.width()  # the window may have another size by now
+        rows = self._agents.agents
+        busy = sum(row.state == "running" for row in rows)
+        head = Text(f"{len(rows)} agents, {busy} running{self._state}   q quits", style="dim", no_wrap=True)
+        table = process_table(rows, width, self._context.clock.wall())
+        self._live.update(Group(head, table), refresh=True)
 
 
 def _listen(context: Context, signals: "queue.Queue[Signal]") -> None:

@@ -167,7 +167,9 @@ def _entry(key: str, value: Any, at: str, origins: Mapping[str, str], indent: in
     margin = " " * indent
     if origin is not None:
         first, *rest = entry(key, value, indent)
-        yield _beside(escape(first), origin, screen)
+        text = escape(first)
+        gap = " " * max(2, _COLUMN - width(text))
+        yield (f"{text}{gap}{screen.style(f'# {one_line(origin)}', 'dim')}")
         yield from (escape(line) for line in rest)
     elif isinstance(value, Mapping):
         yield f"{margin}{escape(key)}:"
@@ -183,11 +185,6 @@ def _item(item: Any, at: str, origins: Mapping[str, str], indent: int, screen: S
     inner = list(_mapping(item, at, origins, indent + _STEP, screen))
     for index, line in enumerate(inner):
         yield f"{' ' * indent}- {line[indent + _STEP :]}" if index == 0 else line
-
-
-def _beside(text: str, origin: str, screen: Screen) -> str:
-    gap = " " * max(2, _COLUMN - width(text))
-    return f"{text}{gap}{screen.style(f'# {one_line(origin)}', 'dim')}"
 
 
 def validation_lines(files: Sequence[Mapping[str, Any]], screen: Screen) -> list[str]:

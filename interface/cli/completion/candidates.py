@@ -63,7 +63,13 @@ class _Candidates:
     def rows(self, path: str, key: str) -> list[dict[str, Any]]:
         """The rows that the kernel has at ``path``."""
         try:
-            connection = self._connect()
+            if not self._asked:
+                self._asked = True
+                endpoint = given_endpoint(self._environ) or recorded_endpoint(self._context.project)
+                if endpoint is not None:
+                    self._connection = prove(endpoint, PATIENCE_SECONDS).connection
+                    self._token = endpoint.token
+            connection = self._connection
             if connection is None:
                 return []
             answer = connection.request("GET", path, {"Authorization": f"Bearer {self._token}"})
@@ -71,15 +77,6 @@ class _Candidates:
             return list(document[key]) if answer.status == 200 else []
         except (Failure, Unreachable, ValueError, KeyError, TypeError):
             return []
-
-    def _connect(self) -> Connection | None:
-        if not self._asked:
-            self._asked = True
-            endpoint = given_endpoint(self._environ) or recorded_endpoint(self._context.project)
-            if endpoint is not None:
-                self._connection = prove(endpoint, PATIENCE_SECONDS).connection
-                self._token = endpoint.token
-        return self._connection
 
 
 def _agents(look: _Candidates) -> Iterator[str]:

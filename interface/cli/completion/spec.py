@@ -88,7 +88,11 @@ def _takes(path: tuple[str, ...], about: str, parser: argparse.ArgumentParser, c
     yield Takes(
         path=path,
         help=about,
-        options=tuple(_option(action, command) for action in actions if action.option_strings and _is_told(action)),
+        options=tuple(
+            _option(action, command)
+            for action in actions
+            if action.option_strings and (action.help != argparse.SUPPRESS)
+        ),
         arguments=tuple(_values(action, command, path) for action in given),
         many=bool(given) and given[-1].nargs in ("*", "+", argparse.REMAINDER),
         verbs=bool(verbs),
@@ -104,13 +108,13 @@ def _verbs(action: argparse.Action) -> Mapping[str, argparse.ArgumentParser]:
     return cast("Mapping[str, argparse.ArgumentParser]", action.choices)
 
 
-def _is_told(action: argparse.Action) -> bool:
-    return action.help != argparse.SUPPRESS
-
-
 def _option(action: argparse.Action, command: Command) -> Option:
     takes_value = action.nargs != 0
-    return Option(tuple(action.option_strings), _about(action), _values(action, command, ()) if takes_value else None)
+    return Option(
+        tuple(action.option_strings),
+        (action.help or "").replace("%(default)s", "").replace("%%", "%"),
+        _values(action, command, ()) if takes_value else None,
+    )
 
 
 def _values(action: argparse.Action, command: Command, path: tuple[str, ...]) -> Values:
@@ -123,7 +127,3 @@ def _values(action: argparse.Action, command: Command, path: tuple[str, ...]) ->
         return special
     metavar = action.metavar if isinstance(action.metavar, str) else ""
     return OF_METAVAR.get(metavar, ANYTHING)
-
-
-def _about(action: argparse.Action) -> str:
-    return (action.help or "").replace("%(default)s", "").replace("%%", "%")

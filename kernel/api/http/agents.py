@@ -152,7 +152,13 @@ async def delete(services: Services, call: Request[None]) -> Response:
     if record is not None and record.origin == "ephemeral" and name in services.catalog.names():
         await services.writer.commit(put_agent, file_spec(services.catalog.agent(name)))
         return json_reply({"deleted": name})
-    key = _fileless(services, name)
+    # The key of an agent without a file, or of one that was known once. Raises Refused: unknown_agent, conflict.
+    key: AgentKey
+    record = services.reader.now(agents.row, name)
+    if (record is None or record.origin == "file") and name not in services.catalog.names():
+        key = AgentKey(name)
+    else:
+        key = _ephemeral(services, name).key
     await services.writer.commit(delete_agent, key)
     await services.forget_homes(key, None)
     await services.mirror_redo()
@@ -285,19 +291,7 @@ def _ephemeral(services: Services, name: str) -> AgentRecord:
     record = services.reader.now(agents.row, name)
     if record is not None and record.origin == "ephemeral":
         return record
-    raise _has_file(services, name)
-
-
-def _fileless(services: Services, name: str) -> AgentKey:
-    """The key of an agent without a file, or of one that was known once. Raises Refused: unknown_agent, conflict."""
-    record = services.reader.now(agents.row, name)
-    if (record is None or record.origin == "file") and name not in services.catalog.names():
-        return AgentKey(name)
-    return _ephemeral(services, name).key
-
-
-def _has_file(services: Services, name: str) -> Refused:
-    return Refused("conflict", f"{name} is defined in {services.catalog.agent(name).path}", "edit or delete that file")
+    raise Refused("conflict", f"{name} is defined in {services.catalog.agent(name).path}", "edit or delete that file")
 
 
 def _free_name(services: Services, asked: str | None) -> str:
@@ -369,25 +363,21 @@ async def _change(services: Services, call: Request[None], change: Change) -> Re
 
     def make(tx: Transaction) -> AgentChanged:
         freed = change(tx, key) or ()
-        return _as_it_is(tx, key, freed)
+        # What somebody decided comes first: what runs may give way only after its next entry.
+        record, looks = agents.row(tx.conn, key), agents.process(tx.conn, key, tx.now_ms)
+        assert record is not None, key
+        assert looks is not None, key
+        decided = record.state != "active"
+        return AgentChanged(
+            name=record.name,
+            space=None if record.home_space is None else place_of(record.home_space),
+            state=looks.shown.state if record.state == "active" else record.state,
+            reason=record.reason if decided else looks.shown.reason,
+            until=None if decided else looks.shown.until,
+            instructions=freed,
+        )
 
     return Response(200, await services.writer.commit(once, call.request_key, make, status=200))
-
-
-def _as_it_is(tx: Transaction, key: AgentKey, freed: tuple[InstructionId, ...]) -> AgentChanged:
-    """What somebody decided comes first: what runs may give way only after its next entry."""
-    record, looks = agents.row(tx.conn, key), agents.process(tx.conn, key, tx.now_ms)
-    assert record is not None, key
-    assert looks is not None, key
-    decided = record.state != "active"
-    return AgentChanged(
-        name=record.name,
-        space=None if record.home_space is None else place_of(record.home_space),
-        state=looks.shown.state if record.state == "active" else record.state,
-        reason=record.reason if decided else looks.shown.reason,
-        until=None if decided else looks.shown.until,
-        instructions=freed,
-    )
 
 
 async def make_known(services: Services, key: str) -> None:

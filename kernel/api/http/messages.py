@@ -49,34 +49,26 @@ def require_trust(services: Services, name: str, say: TrustRequest) -> tuple[str
     as it was when it was right last. Raises Untrusted, and BadDefinition where it never was right.
     """
     try:
-        return _vouched(services, name, say)
+        catalog = services.catalog
+        root = catalog.root
+        own = signature(f"{root}/{AGENTS}/{name}{SUFFIX}")
+        if own is None and name in catalog.names():  # defined elsewhere: by the project file
+            return trust.require_trust(_units_of(catalog.agent(name).definition, catalog.project(), root), say)
+        if own is None:
+            record = services.reader.now(agents.row, name)
+            if record is not None and record.origin == "file":
+                services.catalog.agent(name)  # its file is gone: refused, with the names there are
+            if record is None or record.definition is None or record.origin != "ephemeral":
+                return ()
+            return demands(_definition.decode(record.definition), services.catalog.project())
+        project = tuple(signature(f"{root}/{file}") for file in PROJECT_FILES)
+        return trust.require_trust(_units_of(*_read(root, name, own, project), root), say)
     except BadDefinition:
         record = services.reader.now(agents.row, name)
         if record is None or record.origin != "file" or record.definition is None:
             raise
         definition = _definition.decode(record.definition)
         return trust.require_trust(_units_of(definition, services.catalog.kept_project(), services.catalog.root), say)
-
-
-def _vouched(services: Services, name: str, say: TrustRequest) -> tuple[str, ...]:
-    catalog = services.catalog
-    root = catalog.root
-    own = signature(f"{root}/{AGENTS}/{name}{SUFFIX}")
-    if own is None and name in catalog.names():  # defined elsewhere: by the project file
-        return trust.require_trust(_units_of(catalog.agent(name).definition, catalog.project(), root), say)
-    if own is None:
-        return _of_ephemeral(services, name)
-    project = tuple(signature(f"{root}/{file}") for file in PROJECT_FILES)
-    return trust.require_trust(_units_of(*_read(root, name, own, project), root), say)
-
-
-def _of_ephemeral(services: Services, name: str) -> tuple[str, ...]:
-    record = services.reader.now(agents.row, name)
-    if record is not None and record.origin == "file":
-        services.catalog.agent(name)  # its file is gone: refused, with the names there are
-    if record is None or record.definition is None or record.origin != "ephemeral":
-        return ()
-    return demands(_definition.decode(record.definition), services.catalog.project())
 
 
 @lru_cache(maxsize=1024)
@@ -140,7 +132,19 @@ async def deliver(services: Services, to: str, text: str, key: RequestKey | None
             raise not_running(services, target.space) from None
         if refused.code != "unknown_agent" or target.agent is None:
             raise
-        await services.writer.commit(put_agents, [_new_agent(services.catalog, target.agent)])
+        # An agent whose file came after the kernel last looked. Raises Refused (unknown_agent), BadDefinition.
+        loaded = services.catalog.agent(target.agent)
+        await services.writer.commit(
+            put_agents,
+            [
+                AgentSpec(
+                    key=AgentKey(target.agent),
+                    origin="file",
+                    file=loaded.path,
+                    definition=msgspec.json.encode(loaded.definition),
+                )
+            ],
+        )
     return await services.writer.commit(append, draft, request=key)
 
 
@@ -160,12 +164,4 @@ def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) 
         text=text,
         to=to,
         vouched=grant,
-    )
-
-
-def _new_agent(catalog: Catalog, name: str) -> AgentSpec:
-    """An agent whose file came after the kernel last looked. Raises Refused (unknown_agent), BadDefinition."""
-    loaded = catalog.agent(name)
-    return AgentSpec(
-        key=AgentKey(name), origin="file", file=loaded.path, definition=msgspec.json.encode(loaded.definition)
     )

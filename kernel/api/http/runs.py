@@ -53,7 +53,22 @@ def _page(conn: apsw.Connection, wanted: RunFilter, page: Page, now_ms: int) -> 
     records = workflows.runs(conn, wanted, limit=page.limit + 1, before=page.after)
     rows, following = page.cut(records, lambda record: run_id(record.id))
     return RunList(
-        runs=tuple(_row(conn, record, now_ms) for record in rows),
+        runs=tuple(
+            RunRow(
+                id=run_id(record.id),
+                run=record.place,
+                mode=record.mode,
+                state=record.state,
+                status=record.status,
+                exit_code=record.exit_code,
+                started_at=rfc3339(record.started_ms),
+                ended_at=optional_rfc3339(record.ended_ms),
+                duration_seconds=_seconds(record, now_ms),
+                verdict=_verdict(conn, record),
+                cost_usd=workflows.cost_usd(conn, record.id),
+            )
+            for record in rows
+        ),
         total=workflows.count_runs(conn, wanted),
         next=following,
     )
@@ -110,7 +125,9 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> Run
         duration_seconds=_seconds(record, now_ms),
         verdict=_verdict(conn, record),
         output=_output(conn, record) if record.status == "done" else None,
-        branches=_branches(conn, record),
+        branches={
+            tree.name: tree.branch for tree in worktrees.of_run(conn, record.id) if tree.state in ("made", "kept")
+        },
         failed_calls=failed_calls_of_run(conn, record.id),
     )
 
@@ -125,10 +142,6 @@ def _verdict(conn: apsw.Connection, record: WorkflowRecord) -> Choice | None:
     return None if terms is None else voting.of_run(conn, record.id, terms.id).choice
 
 
-def _branches(conn: apsw.Connection, record: WorkflowRecord) -> dict[str, str]:
-    return {tree.name: tree.branch for tree in worktrees.of_run(conn, record.id) if tree.state in ("made", "kept")}
-
-
 def _output(conn: apsw.Connection, record: WorkflowRecord) -> object:
     """The final answer that was found to fit when the run ended; None where nothing was asked of it, or it is gone."""
     expected = run_outcomes.expected(conn, record.id)
@@ -138,22 +151,6 @@ def _output(conn: apsw.Connection, record: WorkflowRecord) -> object:
         return read_output(run_outcomes.last_reply(conn, record.id, expected.exit_from).text)
     except NotJson:
         return None
-
-
-def _row(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> RunRow:
-    return RunRow(
-        id=run_id(record.id),
-        run=record.place,
-        mode=record.mode,
-        state=record.state,
-        status=record.status,
-        exit_code=record.exit_code,
-        started_at=rfc3339(record.started_ms),
-        ended_at=optional_rfc3339(record.ended_ms),
-        duration_seconds=_seconds(record, now_ms),
-        verdict=_verdict(conn, record),
-        cost_usd=workflows.cost_usd(conn, record.id),
-    )
 
 
 Report = RunReport | SendReport

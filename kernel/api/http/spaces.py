@@ -77,7 +77,9 @@ def known_space(services: Services, text: str) -> SpaceId:
     name, tag = split_space(text)
     place = SpaceId(f"{name}:{tag}")
     if is_personal(place):
-        if services.reader.now(agents.row, tag) is None and not _has_words(services, place):
+        if services.reader.now(agents.row, tag) is None and not any(
+            not message.cleared for message in services.reader.now(messages.channel, place, 1)
+        ):
             raise Refused("unknown_agent", f"there is no agent {tag[:60]!r}", hint="awk ls lists the agents")
         return place
     record = services.reader.now(workflows.newest_at, place)
@@ -97,11 +99,6 @@ def agent_key(services: Services, text: str) -> AgentKey:
     """The key of the agent that people call ``text``: ``bob@review:main`` is the one in the newest run there."""
     name, at, place = text.partition("@")
     return inline_key(name, space_of(services, place)) if at else AgentKey(text)
-
-
-def _has_words(services: Services, space: SpaceId) -> bool:
-    """Whether something that was said there is still kept, although its agent's file is gone."""
-    return any(not message.cleared for message in services.reader.now(messages.channel, space, 1))
 
 
 async def show(services: Services, call: Request[None]) -> DiffReport:

@@ -89,7 +89,19 @@ async def status(services: Services, call: Request[None]) -> StatusReport:
     """
     about = services.about
     space, agent = call.query.get("space"), call.query.get("agent")
-    meant = _meant(services, space, agent)
+    # Keys of the agents that are asked about; None: of all. One that a workflow refers to has one state everywhere.
+    meant: frozenset[str] | None
+    if space is None:
+        if agent is not None:
+            check_known(services, agent)
+        meant = None if agent is None else frozenset({agent})
+    else:
+        members = services.reader.now(agents.members, known_space(services, space))
+        keys = frozenset(str(meant_one.key) for meant_one in members if agent in (None, meant_one.name))
+        if agent is not None and not keys:
+            names = ", ".join(meant_one.name for meant_one in members)
+            raise Refused("not_a_participant", f"{agent[:60]} is not in {space[:100]}", f"there are: {names}")
+        meant = keys
     found = await services.reader.read(agents.ps, services.now_ms())
     processes = [one for one in found if meant is None or one.key in meant]
     states: Counter[str] = Counter(process.shown.state for process in processes)
@@ -115,20 +127,6 @@ async def status(services: Services, call: Request[None]) -> StatusReport:
         workflows=here,
         broken=wrong,
     )
-
-
-def _meant(services: Services, space: str | None, agent: str | None) -> frozenset[str] | None:
-    """Keys of the agents that are asked about; None: of all. One that a workflow refers to has one state everywhere."""
-    if space is None:
-        if agent is not None:
-            check_known(services, agent)
-        return None if agent is None else frozenset({agent})
-    members = services.reader.now(agents.members, known_space(services, space))
-    keys = frozenset(str(one.key) for one in members if agent in (None, one.name))
-    if agent is not None and not keys:
-        names = ", ".join(one.name for one in members)
-        raise Refused("not_a_participant", f"{agent[:60]} is not in {space[:100]}", f"there are: {names}")
-    return keys
 
 
 def _notice(services: Services, trouble: Refused | None, wrong: int, *more: str | None) -> str | None:

@@ -111,7 +111,14 @@ async def launch(services: Services, asked: StartAsked, key: RequestKey | None) 
 
 
 async def _launch(services: Services, asked: StartAsked, key: RequestKey | None) -> StartedRun:
-    asked = await _fetched(services, asked)
+    # asked with the files of a remote workflow at hand.
+    if not is_remote(asked.workflow):
+        if asked.update:
+            raise Refused("bad_request", "--update is for a remote workflow: what is here is read each time")
+    else:
+        if services.remotes is None:
+            raise Refused("bad_request", "this kernel fetches no remote workflows", "clone it, and give its path")
+        asked = replace(asked, checkout=await services.remotes.checkout(asked.workflow, update=asked.update))
     running = frozenset(record.place for record in services.reader.now(workflows.running))
 
     def checked() -> Prepared:
@@ -131,17 +138,6 @@ async def _launch(services: Services, asked: StartAsked, key: RequestKey | None)
         repository=services.repository,
         paths=partial(services.reader.now, worktrees.paths),
     )
-
-
-async def _fetched(services: Services, asked: StartAsked) -> StartAsked:
-    """``asked`` with the files of a remote workflow at hand."""
-    if not is_remote(asked.workflow):
-        if asked.update:
-            raise Refused("bad_request", "--update is for a remote workflow: what is here is read each time")
-        return asked
-    if services.remotes is None:
-        raise Refused("bad_request", "this kernel fetches no remote workflows", "clone it, and give its path")
-    return replace(asked, checkout=await services.remotes.checkout(asked.workflow, update=asked.update))
 
 
 async def show(services: Services, call: Request[None]) -> WorkflowRow:

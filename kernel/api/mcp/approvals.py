@@ -25,7 +25,6 @@ from kernel.api.responses import COMMON, Response, send_reply
 from kernel.policy.approvals import AT_ONCE
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import approvals
-from kernel.store.attempts import Identity
 from kernel.store.transitions.approvals import Asked, Call, allow, ask, learn, let_go
 from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
@@ -98,7 +97,13 @@ async def auth_request(
     tool = leave.tool or leave.tool_name
     if tool is None:
         raise Refused("bad_request", "say which tool is to be called", "give tool and input")
-    definition = _definition(services, caller.identity)
+    # What its agent is now; where its file is gone, one like any other.
+    identity = caller.identity
+    definition: AgentDefinition
+    try:
+        definition = definition_for(identity.agent, identity.space, services.catalog, services.reader)
+    except (Refused, BadDefinition):
+        definition = AgentDefinition(name=identity.name)
     policy = services.reader.now(approvals.of_run, caller.identity.instruction) or definition.approval
     at_once = AT_ONCE.get(policy)
     wait = leave.wait_seconds
@@ -120,14 +125,6 @@ async def auth_request(
             asked = await _wait(services, caller, asked, wait)
     decision: Outcome = "pending" if asked.state == "open" else asked.state
     return _shown(leave, AuthRequestResult(decision=decision, id=asked.id, reason=asked.reason, first=asked.first))
-
-
-def _definition(services: Services, identity: Identity) -> AgentDefinition:
-    """What its agent is now; where its file is gone, one like any other."""
-    try:
-        return definition_for(identity.agent, identity.space, services.catalog, services.reader)
-    except (Refused, BadDefinition):
-        return AgentDefinition(name=identity.name)
 
 
 def _input(given: dict[str, Any]) -> bytes:
@@ -201,7 +198,14 @@ async def send_or_stream(
         if replies:
             await send_reply(replies[0], send)
         else:
-            await _stream(replies, there, send)
+            headers = [(b"content-type", STREAM), *COMMON]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            while not replies:
+                await send({"type": "http.response.body", "body": SIGN, "more_body": True})
+                with trio.move_on_after(SIGN_SECONDS):
+                    await there.wait()
+            event = b"event: message\ndata: " + replies[0].body + b"\n\n"
+            await send({"type": "http.response.body", "body": event})
         nursery.cancel_scope.cancel()
 
 
@@ -209,14 +213,3 @@ async def _cancel_when_gone(receive: Receive, scope: trio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
-
-
-async def _stream(replies: list[Response], there: trio.Event, send: Send) -> None:
-    headers = [(b"content-type", STREAM), *COMMON]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    while not replies:
-        await send({"type": "http.response.body", "body": SIGN, "more_body": True})
-        with trio.move_on_after(SIGN_SECONDS):
-            await there.wait()
-    event = b"event: message\ndata: " + replies[0].body + b"\n\n"
-    await send({"type": "http.response.body", "body": event})

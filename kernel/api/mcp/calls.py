@@ -61,7 +61,21 @@ class ToolDispatcher:
         with trio.CancelScope() as scope:
             self._running.add(scope)
             try:
-                return await self._run(tool, caller, arguments)
+                try:
+                    asked = msgspec.convert(arguments, tool.asks)
+                    given = await tool.handler(self._services, caller, asked)
+                    answer = Answer(encode_json(given), words=None if tool.words is None else tool.words(given))
+                    fault_point("mcp.answer")
+                    return answer
+                except msgspec.ValidationError as error:
+                    return failed(Refused("bad_request", f"the arguments of {tool.name} do not fit: {error}"))
+                except QuotaReached as reached:
+                    # The refusal, which is told to those who watch as well.
+                    with suppress(Refused):  # it ended meanwhile, or the kernel stops
+                        await self._services.writer.commit(tell_reached, caller.author, reached.quota, reached.limit)
+                    return failed(reached)
+                except Exception as error:  # noqa: BLE001 - the boundary: a tool that fails is answered
+                    return failed(refusal_of(error))
             finally:
                 self._running.discard(scope)
         return failed(STOPPING)
@@ -71,26 +85,6 @@ class ToolDispatcher:
         await trio.sleep(seconds)
         for scope in tuple(self._running):
             scope.cancel()
-
-    async def _run(self, tool: Tool, caller: Caller, arguments: object) -> Answer:
-        try:
-            asked = msgspec.convert(arguments, tool.asks)
-            given = await tool.handler(self._services, caller, asked)
-            answer = Answer(encode_json(given), words=None if tool.words is None else tool.words(given))
-            fault_point("mcp.answer")
-            return answer
-        except msgspec.ValidationError as error:
-            return failed(Refused("bad_request", f"the arguments of {tool.name} do not fit: {error}"))
-        except QuotaReached as reached:
-            return await self._reached(caller, reached)
-        except Exception as error:  # noqa: BLE001 - the boundary: a tool that fails is answered
-            return failed(refusal_of(error))
-
-    async def _reached(self, caller: Caller, reached: QuotaReached) -> Answer:
-        """The refusal, which is told to those who watch as well."""
-        with suppress(Refused):  # it ended meanwhile, or the kernel stops
-            await self._services.writer.commit(tell_reached, caller.author, reached.quota, reached.limit)
-        return failed(reached)
 
 
 def find(name: str) -> Tool | None:

@@ -183,7 +183,15 @@ def _answer(
 ) -> DirectCall | Response | None:
     match message:
         case _Initialize(params=hello):
-            return result_reply(message.id, _greeting(hello))
+            return result_reply(
+                message.id,
+                {
+                    "protocolVersion": hello.protocol_version,
+                    "capabilities": CAPABILITIES,
+                    "serverInfo": {"name": NAME, "version": VERSION},
+                    "instructions": INSTRUCTIONS,
+                },
+            )
         case _Initialized():
             return Response(202, b"")
         case _Ping():
@@ -191,23 +199,10 @@ def _answer(
         case _List():
             return result_reply(message.id, {"tools": listed_to(fields)})
         case _Call(params=params):
-            return _call(message.id, params)
-
-
-def _greeting(hello: _Hello) -> dict[str, Any]:
-    return {
-        "protocolVersion": hello.protocol_version,
-        "capabilities": CAPABILITIES,
-        "serverInfo": {"name": NAME, "version": VERSION},
-        "instructions": INSTRUCTIONS,
-    }
-
-
-def _call(id_: int | str, params: _CallParams) -> DirectCall | Response:
-    tool = find(params.name)
-    if tool is None:
-        return unknown_tool(id_, params.name, 200)
-    return DirectCall(id_, tool, params.arguments, call_key(params.meta.get(CALL_KEY)))
+            tool = find(params.name)
+            if tool is None:
+                return unknown_tool(message.id, params.name, 200)
+            return DirectCall(message.id, tool, params.arguments, call_key(params.meta.get(CALL_KEY)))
 
 
 REVISION: Final = "2026-07-28"

@@ -13,7 +13,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from kernel.api.mcp.calls import Answer, ToolDispatcher, call_key, find
+from kernel.api.mcp.calls import ToolDispatcher, call_key, find
 from kernel.api.mcp.fast_path import CALL_KEY, IDENTITY, INSTRUCTIONS, LISTED, NAME, listed
 from kernel.api.mcp.tool import Caller
 from kernel.store.attempts import Identity
@@ -44,7 +44,12 @@ def build_server(calls: ToolDispatcher) -> "Server[Any]":
             raise MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {params.name[:100]}")
         identity: Identity = context.request.scope[IDENTITY]  # type: ignore[union-attr]
         caller = Caller(identity, call_key((context.meta or {}).get(CALL_KEY)))
-        return _result(await calls.call(tool, caller, params.arguments or {}))
+        answer = await calls.call(tool, caller, params.arguments or {})
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=answer.text)],
+            structured_content=None if answer.words else msgspec.json.decode(answer.body),
+            is_error=answer.is_error,
+        )
 
     server: Server[Any] = Server(
         NAME,
@@ -56,11 +61,3 @@ def build_server(calls: ToolDispatcher) -> "Server[Any]":
     )
     server.middleware.clear()
     return server
-
-
-def _result(answer: Answer) -> types.CallToolResult:
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=answer.text)],
-        structured_content=None if answer.words else msgspec.json.decode(answer.body),
-        is_error=answer.is_error,
-    )

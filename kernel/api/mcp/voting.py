@@ -152,7 +152,14 @@ async def team_vote(services: Services, caller: Caller, asked: VoteArguments) ->
     voted: Voted = await services.writer.commit(
         vote, space, asked.proposal, asked.choice, asked.reason, author=caller.author, call_key=caller.call_key
     )
-    return VoteResult(proposal=voted.ballot, again=voted.again, message_id=voted.message_id, note=_note(voted.ballot))
+    ballot = voted.ballot
+    if ballot.state != "open":
+        note = f"it is {ballot.state}: {f'{ballot.winner} wins' if ballot.winner else 'see counts'}"
+    elif ballot.tied:
+        note = f"a tie between {', '.join(ballot.tied)}: {ballot.creator} decides with another team_vote"
+    else:
+        note = f"votes so far: {len(ballot.votes)}; still to come: {', '.join(ballot.missing)}"
+    return VoteResult(proposal=voted.ballot, again=voted.again, message_id=voted.message_id, note=note)
 
 
 async def team_proposal_status(
@@ -179,11 +186,3 @@ async def team_proposal_cancel(
         cancel_ballot, space, asked.proposal, asked.reason, author=caller.author, call_key=caller.call_key
     )
     return ProposalCancelResult(proposal=cancelled.ballot, message_id=cancelled.message_id)
-
-
-def _note(ballot: BallotInfo) -> str:
-    if ballot.state != "open":
-        return f"it is {ballot.state}: {f'{ballot.winner} wins' if ballot.winner else 'see counts'}"
-    if ballot.tied:
-        return f"a tie between {', '.join(ballot.tied)}: {ballot.creator} decides with another team_vote"
-    return f"votes so far: {len(ballot.votes)}; still to come: {', '.join(ballot.missing)}"

@@ -44,20 +44,18 @@ class StandbyWorker:
             await self._asked.wait()
             if not self._closed:
                 with suppress(SpawnTransient):
-                    await self._offer(await start(Spec(attempt=f"standby-{secrets.token_hex(4)}")))
+                    handle = await start(Spec(attempt=f"standby-{secrets.token_hex(4)}"))
+                    self._handle, self._settled = handle, trio.Event()
+                    try:
+                        with trio.move_on_after(IDLE_SECONDS):
+                            if not self._closed:
+                                await self._settled.wait()
+                    finally:
+                        if self._handle is handle:
+                            self._handle = None
+                            await handle.aclose()
             # What was asked for meanwhile was had; the end of an unused one asks too, and must not be heard.
             self._asked = trio.Event()
-
-    async def _offer(self, handle: Handle) -> None:
-        self._handle, self._settled = handle, trio.Event()
-        try:
-            with trio.move_on_after(IDLE_SECONDS):
-                if not self._closed:
-                    await self._settled.wait()
-        finally:
-            if self._handle is handle:
-                self._handle = None
-                await handle.aclose()
 
     def close(self) -> None:
         """Have it ended, and make no other."""

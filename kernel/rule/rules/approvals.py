@@ -48,7 +48,14 @@ def _decided(decided: ApprovalDecided, view: View) -> tuple[Effect, ...]:
         text = f"there is no request {approval_id(decided.approval)}"
         return (Refuse("not_found", text, "awk pending lists what waits for a decision"),)
     if request.state not in ("open", decided.decision):
-        return (_too_late(decided, request),)
+        too_late: Refuse
+        name = approval_id(decided.approval)
+        if request.state == "expired":
+            too_late = Refuse("conflict", f"{name} is no longer open: {request.reason or 'its time is over'}")
+        else:
+            by = f" by {request.decided_by}" if request.decided_by else ""
+            too_late = Refuse("conflict", f"{name} is {request.state} already{by}")
+        return (too_late,)
     effects: list[Effect] = []
     if request.state == "open":
         effects.append(_decision(decided.approval, decided))
@@ -75,14 +82,6 @@ def _always(decided: ApprovalDecided, pattern: str, request: PendingApproval, vi
         if number != decided.approval and matches(pattern, given)
     )
     return [WriteRow(rule), *(_decision(number, decided) for number in others)]
-
-
-def _too_late(decided: ApprovalDecided, request: PendingApproval) -> Refuse:
-    name = approval_id(decided.approval)
-    if request.state == "expired":
-        return Refuse("conflict", f"{name} is no longer open: {request.reason or 'its time is over'}")
-    by = f" by {request.decided_by}" if request.decided_by else ""
-    return Refuse("conflict", f"{name} is {request.state} already{by}")
 
 
 APPROVAL: Final = Rule(name="approval", kinds=frozenset({"approval"}), decide=decide)

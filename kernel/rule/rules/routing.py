@@ -77,7 +77,8 @@ REPLY: Final = Rule(name="reply", kinds=frozenset({"done"}), decide=decide_reply
 def decide_mentions(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Deliver and assign the message, or refuse it."""
     if fact.kind == "said" and len(fact.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
-        return (_too_large(),)
+        hint = "put the text into a file and name that"
+        return (Refuse("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", hint),)
     if is_personal(fact.space):
         return _personal(fact, view)
     workspace = view.workspace(fact.space)
@@ -106,7 +107,14 @@ def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ..
     for name in fact.to:
         key = view.member(fact.space, name.lower())
         if key is None:
-            return (_not_a_participant(name, fact.space, workspace, view),)
+            members = ", ".join(view.member_names(fact.space))
+            return (
+                Refuse(
+                    "not_a_participant",
+                    f"{name!r} is not a member of {place_of(fact.space)} (members: {members})",
+                    f"add it under agents: in {workspace.file}",
+                ),
+            )
         direct.setdefault(key, name.lower())
     if fact.asks and (refused := refusal(fact, direct, view)) is not None:
         return (refused,)
@@ -149,20 +157,6 @@ def _mentioned(fact: Fact, view: View) -> dict[AgentKey, str]:
         if key is not None and key not in silent:
             found.setdefault(key, name.lower())
     return found
-
-
-def _too_large() -> Refuse:
-    hint = "put the text into a file and name that"
-    return Refuse("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", hint)
-
-
-def _not_a_participant(name: str, space: str, workspace: Workspace, view: View) -> Refuse:
-    members = ", ".join(view.member_names(space))
-    return Refuse(
-        "not_a_participant",
-        f"{name!r} is not a member of {place_of(space)} (members: {members})",
-        f"add it under agents: in {workspace.file}",
-    )
 
 
 ROUTING: Final = Rule(name="routing", kinds=frozenset({"kickoff", "said", "reply"}), decide=decide_mentions)

@@ -121,9 +121,18 @@ def resolved(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) -
     marker = "EXPIRED" if expired(ballot, votes, decided) else "RESOLVED"
     counts = counted(ballot.counting.options, votes)
     cast = ", ".join(f"{option}={count}" for option, count in counts.items() if count) or "none"
+    if ballot.counting.type == "assignment":
+        taken = (f"{option}: {_who(votes, option)}" for option in ballot.counting.options)
+        result = "; ".join(taken)
+    elif decided.winner is not None:
+        result = _label(ballot, decided.winner)
+    elif decided.tied:
+        result = f"nobody wins, it is a tie between {', '.join(decided.tied)}"
+    else:
+        result = "nobody wins"
     return (
         f"[{marker}:{ballot.name}] {one_line(ballot.title)}\n"
-        f"Result: {_result(ballot, votes, decided)} ({_why(ballot, votes, decided)})\nVotes: {cast}"
+        f"Result: {result} ({_why(ballot, votes, decided)})\nVotes: {cast}"
     )
 
 
@@ -148,17 +157,6 @@ def _why(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) -> st
     if decided.winner is None or not decided.tied:
         return why
     return f"{why}; a tie between {', '.join(decided.tied)}: {_BROKEN[counting.tie_breaker]}"
-
-
-def _result(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) -> str:
-    if ballot.counting.type == "assignment":
-        taken = (f"{option}: {_who(votes, option)}" for option in ballot.counting.options)
-        return "; ".join(taken)
-    if decided.winner is not None:
-        return _label(ballot, decided.winner)
-    if decided.tied:
-        return f"nobody wins, it is a tie between {', '.join(decided.tied)}"
-    return "nobody wins"
 
 
 def _who(votes: Mapping[str, str], option: str) -> str:
@@ -244,30 +242,36 @@ def _vote(fact: Fact, vote: VoteCast, view: View) -> tuple[Effect, ...]:
     ballot = view.ballot(fact.space, vote.name)
     if ballot is None:
         return (unknown(fact.space, vote.name, view),)
-    if (refused := _invalid(fact, vote, ballot)) is not None:
+    # Why nobody, or not this one, may vote so.
+    invalid: Refuse | None
+    if ballot.state != "open" or vote.now_ms >= ballot.counting.deadline_ms:
+        invalid = _over(ballot)
+    elif fact.sender not in ballot.counting.electors and not _is_person(fact):
+        invalid = Refuse(
+            "forbidden",
+            f"{fact.sender} is not among those who vote on {ballot.name}",
+            f"they are {', '.join(sorted(ballot.counting.electors))}",
+        )
+    elif vote.choice not in ballot.counting.options:
+        text = f"{vote.choice[:64]!r} is no option of {ballot.name}"
+        invalid = Refuse("bad_request", text, f"choose of: {', '.join(ballot.counting.options)}")
+    else:
+        invalid = None
+    if (refused := invalid) is not None:
         return (refused,)
     if may_break(ballot, fact.sender, vote.choice, vote.now_ms):
         decided = Decided(vote.choice, "creator", _tied(ballot, vote.now_ms))
         return (_end(fact, ballot, ballot.votes, decided, by=fact.sender),)
     if fact.sender in ballot.votes:
-        return (_final(ballot, fact.sender, vote.now_ms),)
+        voter = fact.sender
+        final: Refuse
+        among = _tied(ballot, vote.now_ms)
+        if among and voter == ballot.creator:
+            final = Refuse("conflict", f"{ballot.name} is a tie that you break: choose of {', '.join(among)}")
+        else:
+            final = Refuse("conflict", f"{voter} has voted for {ballot.votes[voter]} already, and a vote is final")
+        return (final,)
     return _count(fact, vote, ballot)
-
-
-def _invalid(fact: Fact, vote: VoteCast, ballot: ProposalView) -> Refuse | None:
-    """Why nobody, or not this one, may vote so."""
-    if ballot.state != "open" or vote.now_ms >= ballot.counting.deadline_ms:
-        return _over(ballot)
-    if fact.sender not in ballot.counting.electors and not _is_person(fact):
-        return Refuse("forbidden", f"{fact.sender} is not among those who vote on {ballot.name}", _electors(ballot))
-    if vote.choice not in ballot.counting.options:
-        text = f"{vote.choice[:64]!r} is no option of {ballot.name}"
-        return Refuse("bad_request", text, f"choose of: {', '.join(ballot.counting.options)}")
-    return None
-
-
-def _electors(ballot: ProposalView) -> str:
-    return f"they are {', '.join(sorted(ballot.counting.electors))}"
 
 
 def _count(fact: Fact, vote: VoteCast, ballot: ProposalView) -> tuple[Effect, ...]:
@@ -416,13 +420,6 @@ def _over(ballot: ProposalView) -> Refuse:
         return Refuse("conflict", f"the time of {ballot.name} is up")
     result = f", and {ballot.winner} won" if ballot.winner is not None else ""
     return Refuse("conflict", f"{ballot.name} is over: it is {ballot.state}{result}")
-
-
-def _final(ballot: ProposalView, voter: str, now_ms: int) -> Refuse:
-    among = _tied(ballot, now_ms)
-    if among and voter == ballot.creator:
-        return Refuse("conflict", f"{ballot.name} is a tie that you break: choose of {', '.join(among)}")
-    return Refuse("conflict", f"{voter} has voted for {ballot.votes[voter]} already, and a vote is final")
 
 
 def _is_person(fact: Fact) -> bool:

@@ -87,59 +87,56 @@ def decide_workflow(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Start or end the workflow of the fact's space; other status messages change nothing."""
     match fact.payload:
         case WorkflowStarted() as started:
-            return _begin(fact, started, view)
+            if view.workspace(fact.space) is not None:
+                target = f"@{started.name}:{started.tag}"
+                return (
+                    Refuse(
+                        "already_running",
+                        f"{place_of(fact.space)} is already running",
+                        f"stop it first: awk stop {target}",
+                    ),
+                )
+            limits = _definition.decode(started.definition).limits
+            begin = StartRun(
+                space=fact.space,
+                name=started.name,
+                tag=started.tag,
+                mode=started.mode,
+                file=started.file,
+                definition=started.definition,
+                params=started.params,
+                vouched=started.vouched,
+                deadline_ms=started.deadline_ms,
+                hops=limits.hops,
+                instructions=limits.instructions,
+                wall_time_ms=started.wall_time_ms,
+                budget_tokens=started.budget.tokens,
+                budget_usd=started.budget.usd,
+                workspace=started.workspace,
+                mirror=started.mirror,
+                bound=started.bound,
+                exit_from=started.exit_from,
+                approval=started.approval,
+                attended=started.attended,
+            )
+            kickoff: tuple[Effect, ...]
+            if not started.kickoff:
+                kickoff = ()
+            else:
+                draft = Draft(
+                    kind="kickoff",
+                    space=fact.space,
+                    sender=SYSTEM,
+                    text=started.kickoff,
+                    to=started.kickoff_to,
+                    mentions=started.kickoff_mentions,
+                )
+                kickoff = (Append(draft),)
+            return (WriteRow(begin), WriteRow(SetMembers(space=fact.space, members=started.members)), *kickoff)
         case WorkflowStopped() as stopped:
             return _end(fact, stopped, view)
         case _:
             return ()
-
-
-def _begin(fact: Fact, started: WorkflowStarted, view: View) -> tuple[Effect, ...]:
-    if view.workspace(fact.space) is not None:
-        target = f"@{started.name}:{started.tag}"
-        return (
-            Refuse(
-                "already_running", f"{place_of(fact.space)} is already running", f"stop it first: awk stop {target}"
-            ),
-        )
-    limits = _definition.decode(started.definition).limits
-    begin = StartRun(
-        space=fact.space,
-        name=started.name,
-        tag=started.tag,
-        mode=started.mode,
-        file=started.file,
-        definition=started.definition,
-        params=started.params,
-        vouched=started.vouched,
-        deadline_ms=started.deadline_ms,
-        hops=limits.hops,
-        instructions=limits.instructions,
-        wall_time_ms=started.wall_time_ms,
-        budget_tokens=started.budget.tokens,
-        budget_usd=started.budget.usd,
-        workspace=started.workspace,
-        mirror=started.mirror,
-        bound=started.bound,
-        exit_from=started.exit_from,
-        approval=started.approval,
-        attended=started.attended,
-    )
-    return (WriteRow(begin), WriteRow(SetMembers(space=fact.space, members=started.members)), *_kickoff(fact, started))
-
-
-def _kickoff(fact: Fact, started: WorkflowStarted) -> tuple[Effect, ...]:
-    if not started.kickoff:
-        return ()
-    draft = Draft(
-        kind="kickoff",
-        space=fact.space,
-        sender=SYSTEM,
-        text=started.kickoff,
-        to=started.kickoff_to,
-        mentions=started.kickoff_mentions,
-    )
-    return (Append(draft),)
 
 
 def _end(fact: Fact, stopped: WorkflowStopped, view: View) -> tuple[Effect, ...]:

@@ -48,23 +48,19 @@ def append(
     if author is None or draft.author is None:
         appended = _append(tx, draft, None)
     else:
-        appended = _append_once(tx, draft, draft.author, author, call_key)
+        # What an agent says, once for its call: what was said before is answered as it was then.
+        words = (draft.kind, draft.text, draft.to, draft.asks)
+        known = find(tx, draft.author, author, words, call_key)
+        if known.result is not None:
+            appended = _decoder.decode(known.result)
+        else:
+            use(tx, author, messages=1, text=draft.text)
+            appended = _append(tx, draft, author)
+            if appended.instruction_ids:
+                use(tx, author, instructions=len(appended.instruction_ids))
+            idempotency.record(tx, author, known, _encode(appended))
     if request is not None:
         record_response(tx, request, _encode(appended), status=202)
-    return appended
-
-
-def _append_once(tx: Transaction, draft: Draft, author: Author, speaker: Held, call_key: str | None) -> Appended:
-    """What an agent says, once for its call: what was said before is answered as it was then."""
-    words = (draft.kind, draft.text, draft.to, draft.asks)
-    known = find(tx, author, speaker, words, call_key)
-    if known.result is not None:
-        return _decoder.decode(known.result)
-    use(tx, speaker, messages=1, text=draft.text)
-    appended = _append(tx, draft, speaker)
-    if appended.instruction_ids:
-        use(tx, speaker, instructions=len(appended.instruction_ids))
-    idempotency.record(tx, speaker, known, _encode(appended))
     return appended
 
 

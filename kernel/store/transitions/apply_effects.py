@@ -1,11 +1,10 @@
 """The sink of an evaluation: messages and effects become rows of the open transaction."""
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import msgspec
 
-from kernel.rule.draft import Fact, MemberSpec
+from kernel.rule.draft import Fact
 from kernel.rule.effects import (
     ApprovalDecision,
     ApprovalRequest,
@@ -75,22 +74,19 @@ class EffectWriter:
             else:
                 self._put(effect.row)
         run = self._run_of(fact.space)
-        seq = self._message(fact, run.number, deliveries)
-        self.first_seq = self.first_seq or seq
-        assigned: dict[AgentKey, int] = {}
-        for one in assigns:
-            if fact.kind not in BOUNDED or self._has_room(fact, one):
-                assigned[one.agent] = self._assign(seq, fact, run, one)
-        for delivery in deliveries:
-            instruction = assigned.get(delivery.agent)
-            if instruction is None:
-                self.not_woken.append(delivery.name)
-            self._tx.write(INSERT_DELIVERY, (seq, delivery.agent, delivery.name, fact.space, instruction))
-
-    def _message(self, fact: Fact, run: int | None, deliveries: Iterable[Deliver]) -> int:
         tx = self._tx
-        to = tuple([one.name for one in deliveries])
-        row = (fact.kind, fact.space, fact.sender, " ".join(to), fact.text, fact.hops, fact.cause, run, tx.now_ms)
+        to = tuple([message_one.name for message_one in deliveries])
+        row = (
+            fact.kind,
+            fact.space,
+            fact.sender,
+            " ".join(to),
+            fact.text,
+            fact.hops,
+            fact.cause,
+            run.number,
+            tx.now_ms,
+        )
         tx.write(INSERT_MESSAGE, row)
         seq = tx.conn.last_insert_rowid()
         if fact.kind not in FACT_KINDS:
@@ -106,7 +102,23 @@ class EffectWriter:
                 instruction=None if fact.cause is None else instruction_id(fact.cause),
             )
             tx.emit_message(message, fact.space, fact.cause)
-        return seq
+        self.first_seq = self.first_seq or seq
+        assigned: dict[AgentKey, int] = {}
+        for one in assigns:
+            if fact.kind not in BOUNDED or self._has_room(fact, one):
+                waits_for: WaitReason | None = one.waits_for or ("paused" if run.paused else None)
+                number = self._join(fact, run, one) if one.joins and waits_for is None else None
+                if number is None:
+                    number = self._insert(seq, fact, run, one, waits_for)
+                if one.continues is not None and continue_thread(self._tx, number, one.continues, fact.text):
+                    inherit_questions(self._tx, number, one.continues)
+                self.instructions.append(instruction_id(number))
+                assigned[one.agent] = number
+        for delivery in deliveries:
+            instruction = assigned.get(delivery.agent)
+            if instruction is None:
+                self.not_woken.append(delivery.name)
+            self._tx.write(INSERT_DELIVERY, (seq, delivery.agent, delivery.name, fact.space, instruction))
 
     def _has_room(self, fact: Fact, assign: Assign) -> bool:
         """Whether one more may wait for the agent. Raises Refused (queue_full) where its sender can be told."""
@@ -122,16 +134,6 @@ class EffectWriter:
         text = f"{waiting:,} instructions wait for {assign.name} already, and no more may (limits.queue: {most:,})"
         hint = "nothing was sent; wait until some are done, or cancel some (awk queue, awk cancel)"
         raise Refused("queue_full", text, hint)
-
-    def _assign(self, seq: int, fact: Fact, run: _Run, assign: Assign) -> int:
-        waits_for: WaitReason | None = assign.waits_for or ("paused" if run.paused else None)
-        number = self._join(fact, run, assign) if assign.joins and waits_for is None else None
-        if number is None:
-            number = self._insert(seq, fact, run, assign, waits_for)
-        if assign.continues is not None and continue_thread(self._tx, number, assign.continues, fact.text):
-            inherit_questions(self._tx, number, assign.continues)
-        self.instructions.append(instruction_id(number))
-        return number
 
     def _join(self, fact: Fact, run: _Run, assign: Assign) -> int | None:
         """The instruction of earlier mentions that this one joins, if there is one that still waits for its lease."""
@@ -184,13 +186,37 @@ class EffectWriter:
     def _put(self, row: Row) -> None:
         match row:
             case StartRun():
-                self._begin(row)
+                values = msgspec.structs.asdict(row) | {
+                    "params": _encode(row.params),
+                    "vouched": _encode(row.vouched),
+                    "now": self._tx.now_ms,
+                }
+                self._tx.conn.execute(INSERT_WORKFLOW, values)
             case SetMembers():
-                self._roster(row)
+                tx = self._tx
+                tx.conn.execute(DELETE_MEMBERS, (row.space,))
+                for member in row.members:
+                    home = row.space if member.origin == "inline" else None
+                    put_agent(
+                        tx,
+                        AgentSpec(
+                            key=AgentKey(member.key),
+                            origin=member.origin,
+                            home_space=home,
+                            definition=member.definition,
+                        ),
+                    )
+                    tx.conn.execute(INSERT_MEMBER, (row.space, member.name, member.key))
+                names = [member.name for member in row.members]
+                tx.emit("workflow.started", space=row.space, data={"run": place_of(row.space), "members": names})
             case EndRun():
-                self._end(row)
+                self._tx.conn.execute(STOP_WORKFLOW, (row.status, row.exit_code, self._tx.now_ms, row.space))
+                end_data = {"run": place_of(row.space), "status": row.status, "exit_code": row.exit_code}
+                self._tx.emit("workflow.stopped", space=row.space, data=end_data)
             case LimitRun():
-                self._limit(row)
+                self._tx.conn.execute(LIMIT_RUN, (row.by, row.space))
+                data = {"run": place_of(row.space), "state": "waiting", "reason": row.by}
+                self._tx.emit("workflow.changed", space=row.space, data=data)
             case ApprovalRequest():
                 put_request(self._tx, row)
             case ApprovalDecision():
@@ -199,33 +225,6 @@ class EffectWriter:
                 put_rule(self._tx, row)
             case OpenProposal() | RecordVote() | RecordTie() | EndProposal():
                 put_ballot_row(self._tx, row)
-
-    def _limit(self, row: LimitRun) -> None:
-        self._tx.conn.execute(LIMIT_RUN, (row.by, row.space))
-        data = {"run": place_of(row.space), "state": "waiting", "reason": row.by}
-        self._tx.emit("workflow.changed", space=row.space, data=data)
-
-    def _begin(self, row: StartRun) -> None:
-        values = msgspec.structs.asdict(row) | {
-            "params": _encode(row.params),
-            "vouched": _encode(row.vouched),
-            "now": self._tx.now_ms,
-        }
-        self._tx.conn.execute(INSERT_WORKFLOW, values)
-
-    def _roster(self, roster: SetMembers) -> None:
-        tx = self._tx
-        tx.conn.execute(DELETE_MEMBERS, (roster.space,))
-        for member in roster.members:
-            put_agent(tx, _agent_of(member, roster.space))
-            tx.conn.execute(INSERT_MEMBER, (roster.space, member.name, member.key))
-        names = [member.name for member in roster.members]
-        tx.emit("workflow.started", space=roster.space, data={"run": place_of(roster.space), "members": names})
-
-    def _end(self, row: EndRun) -> None:
-        self._tx.conn.execute(STOP_WORKFLOW, (row.status, row.exit_code, self._tx.now_ms, row.space))
-        data = {"run": place_of(row.space), "status": row.status, "exit_code": row.exit_code}
-        self._tx.emit("workflow.stopped", space=row.space, data=data)
 
 
 def record(tx: Transaction, fact: Fact) -> EffectWriter:
@@ -237,11 +236,6 @@ def record(tx: Transaction, fact: Fact) -> EffectWriter:
 
 def _vouched(fact: Fact) -> bytes | None:
     return _encode(fact.vouched) if fact.vouched else None
-
-
-def _agent_of(member: MemberSpec, space: str) -> AgentSpec:
-    home = space if member.origin == "inline" else None
-    return AgentSpec(key=AgentKey(member.key), origin=member.origin, home_space=home, definition=member.definition)
 
 
 INSERT_MESSAGE: Final = """

@@ -80,7 +80,25 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
     }
     row = found = tx.conn.execute(FIND, values).fetchone()
     if row is None:
-        _record(tx, instruction, author, call, digest, expires_ms)
+        payload = ApprovalAsked(
+            epoch=author.epoch,
+            call_key=call.key,
+            tool=call.tool,
+            input=call.input,
+            digest=digest,
+            expires_ms=expires_ms,
+            held=call.held,
+            why=call.why,
+        )
+        fact = Fact(
+            kind="approval",
+            space=instruction.space,
+            sender=instruction.name,
+            cause=instruction.number,
+            speaker=instruction.agent,
+            payload=payload,
+        )
+        record(tx, fact)
         row = tx.conn.execute(NEWEST, (instruction.number,)).fetchone()
         assert row is not None, "it was just written"
         use(tx, instruction, approvals=int(row[1] == "open"), text=call.input + call.why.encode("utf-8", "replace"))
@@ -94,28 +112,6 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
         one = Named(instruction.number, instruction.name, instruction.space, call.tool)
         tell_request(tx, asked.number, one, until_ms)
     return _told(tx, asked, instruction, asker)
-
-
-def _record(tx: Transaction, instruction: Held, author: Author, call: Call, digest: bytes, expires_ms: int) -> None:
-    payload = ApprovalAsked(
-        epoch=author.epoch,
-        call_key=call.key,
-        tool=call.tool,
-        input=call.input,
-        digest=digest,
-        expires_ms=expires_ms,
-        held=call.held,
-        why=call.why,
-    )
-    fact = Fact(
-        kind="approval",
-        space=instruction.space,
-        sender=instruction.name,
-        cause=instruction.number,
-        speaker=instruction.agent,
-        payload=payload,
-    )
-    record(tx, fact)
 
 
 ONE: Final = "SELECT id, state, reason FROM approvals WHERE id = ?"

@@ -2,7 +2,6 @@
 
 from typing import Final, cast
 
-import apsw
 import msgspec
 
 from kernel.store.transaction import Transaction
@@ -112,7 +111,10 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
     epoch, attempts, crashes, agent, name, space, lane, hops, seq, entries, run, *rest = row
     throttled_ms, promoted, preempted, compacted, carried_steps, continues, by_mention, *more = rest
     interrupted, *vouched, approval = more
-    messages = _messages(tx.conn, number, seq, joined=bool(by_mention))
+    # What the instruction was made of, oldest first; never empty.
+    joined = bool(by_mention)
+    rows = tx.conn.execute(MESSAGES, (number,)) if joined else tx.conn.execute(MESSAGE, (seq,))
+    messages = cast("list[tuple[int, str, str]]", rows.fetchall()) or [_NOTHING]
     tx.conn.execute(DELIVERIES, (number,))
     tx.conn.execute(INSERT_ATTEMPT, (number, epoch, attempts + crashes, token_hash, tx.now_ms))
     text = "\n\n".join(one[1] for one in messages)
@@ -148,9 +150,3 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
     data = {"attempt": leased.attempt, "epoch": epoch, "n": leased.n}
     tx.emit("instruction.leased", space=space, agent=name, instruction=number, data=data)
     return leased
-
-
-def _messages(conn: apsw.Connection, number: int, seq: int, *, joined: bool) -> list[tuple[int, str, str]]:
-    """What the instruction was made of, oldest first; never empty."""
-    rows = conn.execute(MESSAGES, (number,)) if joined else conn.execute(MESSAGE, (seq,))
-    return cast("list[tuple[int, str, str]]", rows.fetchall()) or [_NOTHING]

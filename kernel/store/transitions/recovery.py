@@ -244,43 +244,38 @@ class _Left:
             if charged:
                 deaths = with_failure(deaths, progress)
                 self.tx.conn.execute(SET_DEATHS, (deaths.count, deaths.mark, number))
-            self._settle(instruction, epoch, poisonous=charged and deaths.poisonous)
-
-    def _settle(self, instruction: InstructionId, epoch: int, *, poisonous: bool) -> None:
-        tx = self.tx
-        text = _final_text(_entries(tx, instruction))
-        if text is not None:
-            transitions_close.close(tx, instruction, epoch, status="done", text=text, outcome="kernel_restart")
-            self.closed.append(instruction)
-        elif poisonous:
-            transitions_close.close(
-                tx,
-                instruction,
-                epoch,
-                status="dead",
-                text=POISONOUS,
-                cause="suspect_kernel_crash",
-                outcome="kernel_restart",
-            )
-            self.given_up.append(instruction)
-        else:
-            requeue(tx, instruction, epoch, _REQUEUED)
-            self.requeued.append(instruction)
-
-
-def _entries(tx: Transaction, instruction: InstructionId) -> tuple[Entry, ...]:
-    """What is durable of it. What another version of this program wrote must not keep a kernel from starting."""
-    try:
-        return of(tx.conn, instruction)
-    except msgspec.MsgspecError:
-        return ()
-
-
-def _final_text(entries: tuple[Entry, ...]) -> str | None:
-    """The result, if the last entry is a reply that ends the work; else None."""
-    if not entries:
-        return None
-    last = entries[-1]
-    if last.kind != "reply" or last.calls or last.stop_reason not in FINAL_STOPS:
-        return None
-    return next((one.text for one in reversed(entries) if one.kind == "reply" and one.text), "")
+            poisonous = charged and deaths.poisonous
+            tx = self.tx
+            # What is durable of it. What another version of this program wrote must not keep a kernel from starting.
+            entries: tuple[Entry, ...]
+            try:
+                entries = of(tx.conn, instruction)
+            except msgspec.MsgspecError:
+                entries = ()
+            # The result, if the last entry is a reply that ends the work; else None.
+            text: str | None
+            if not entries:
+                text = None
+            else:
+                last = entries[-1]
+                if last.kind != "reply" or last.calls or last.stop_reason not in FINAL_STOPS:
+                    text = None
+                else:
+                    text = next((one.text for one in reversed(entries) if one.kind == "reply" and one.text), "")
+            if text is not None:
+                transitions_close.close(tx, instruction, epoch, status="done", text=text, outcome="kernel_restart")
+                self.closed.append(instruction)
+            elif poisonous:
+                transitions_close.close(
+                    tx,
+                    instruction,
+                    epoch,
+                    status="dead",
+                    text=POISONOUS,
+                    cause="suspect_kernel_crash",
+                    outcome="kernel_restart",
+                )
+                self.given_up.append(instruction)
+            else:
+                requeue(tx, instruction, epoch, _REQUEUED)
+                self.requeued.append(instruction)

@@ -85,7 +85,22 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
     What it has asked others for it waits for first. Raises Refused (stale_attempt).
     """
     number = number_of(instruction, "i")
-    parking = _paused(tx, number, _held(tx, number, _asking(tx, number, _tripped(tx, _looked_at_again(tx, parking)))))
+    # The parking of one that found a breaker shut: if it was closed since, nobody would ever wake it.
+    looked_at_again: Requeue
+    found = breaker(tx.conn, parking.wait_key) if parking.seen_shut and parking.wait_key is not None else None
+    if not parking.seen_shut or (found is not None and found.state != "closed"):
+        looked_at_again = parking
+    else:
+        looked_at_again = replace(parking, status="queued", waits_for=None, wait_key=None, not_before_ms=0, holds=False)
+    # The parking of one that asked another agent: it waits for the answer, or has it as a note already.
+    asking_parking = _tripped(tx, looked_at_again)
+    asking: Requeue
+    still_open = None if number is None else take_answers(tx, number)
+    if still_open is None or asking_parking.status == "waiting":
+        asking = asking_parking
+    else:
+        asking = replace(asking_parking, status="waiting", waits_for="answer", wait_key=still_open, not_before_ms=0)
+    parking = _paused(tx, number, _held(tx, number, asking))
     row = tx.conn.execute(PARK, _values(number, epoch, parking, tx.now_ms)).fetchone()
     if row is None or number is None:
         raise stale(instruction, epoch)
@@ -103,30 +118,21 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
         hold(tx, agent, parking.wait_key, parking.waits_for, parking.not_before_ms)
     if parking.crash_jitter is not None:
         charge_crash(tx, agent, parking.crash_jitter)
+    told_of_retry: dict[str, object]
+    retry = parking.retry
+    if retry is None:
+        told_of_retry = {}
+    else:
+        tries = None if retry.left is None else retry.n + retry.left
+        told_of_retry = {"n": retry.n, "tries": tries, "cause": parking.cause, "text": retry.text[:TOLD_CHARACTERS]}
     data = {
         "status": parking.status,
         "lane": LANES[lane],
         "not_before": optional_rfc3339(parking.not_before_ms),
         "waits_for": parking.waits_for,
-        **_told_of_retry(parking),
+        **told_of_retry,
     }
     tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
-
-
-def _told_of_retry(parking: Requeue) -> dict[str, object]:
-    retry = parking.retry
-    if retry is None:
-        return {}
-    tries = None if retry.left is None else retry.n + retry.left
-    return {"n": retry.n, "tries": tries, "cause": parking.cause, "text": retry.text[:TOLD_CHARACTERS]}
-
-
-def _looked_at_again(tx: Transaction, parking: Requeue) -> Requeue:
-    """The parking of one that found a breaker shut: if it was closed since, nobody would ever wake it."""
-    found = breaker(tx.conn, parking.wait_key) if parking.seen_shut and parking.wait_key is not None else None
-    if not parking.seen_shut or (found is not None and found.state != "closed"):
-        return parking
-    return replace(parking, status="queued", waits_for=None, wait_key=None, not_before_ms=0, holds=False)
 
 
 def _tripped(tx: Transaction, parking: Requeue) -> Requeue:
@@ -145,14 +151,6 @@ def _tripped(tx: Transaction, parking: Requeue) -> Requeue:
         not_before_ms=until_ms,
         holds=True,
     )
-
-
-def _asking(tx: Transaction, number: int | None, parking: Requeue) -> Requeue:
-    """The parking of one that asked another agent: it waits for the answer, or has it as a note already."""
-    still_open = None if number is None else take_answers(tx, number)
-    if still_open is None or parking.status == "waiting":
-        return parking
-    return replace(parking, status="waiting", waits_for="answer", wait_key=still_open, not_before_ms=0)
 
 
 def _held(tx: Transaction, number: int | None, parking: Requeue) -> Requeue:

@@ -181,7 +181,13 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     expire_ballots(tx, over=space)  # the rest is called off
     append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text, payload=payload))
     rows = [_Open(*cast("_Open", row)) for row in tx.conn.execute(OPEN, (space,)).fetchall()]
-    held_back = _held_back(rows)
+    # What a limit holds back, and what waits for an answer of that. What was asked is newer than who asked.
+    held: dict[int, Literal["budget", "limit"]] = {}
+    for held_back_one in reversed(rows):
+        held_back_limit = held_back_one.limit or held.get(held_back_one.asked or 0)
+        if held_back_limit is not None:
+            held[held_back_one.number] = held_back_limit
+    held_back = held
     for one in rows:
         limit = held_back.get(one.number)
         if limit is None:
@@ -193,16 +199,6 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
         incomplete=tuple(instruction_id(one.number) for one in rows if one.number in held_back),
         live=tuple(attempt_id(instruction_id(one.number), one.epoch) for one in rows if one.live),
     )
-
-
-def _held_back(rows: list[_Open]) -> dict[int, Literal["budget", "limit"]]:
-    """What a limit holds back, and what waits for an answer of that. What was asked is newer than who asked."""
-    held: dict[int, Literal["budget", "limit"]] = {}
-    for one in reversed(rows):
-        limit = one.limit or held.get(one.asked or 0)
-        if limit is not None:
-            held[one.number] = limit
-    return held
 
 
 class RunJudgement(NamedTuple):

@@ -13,7 +13,7 @@ from kernel.policy.agent_status import AgentState
 from kernel.store.agents import AgentSpec, put_agent, remove_agent, set_agent_state
 from kernel.store.approvals import unbind
 from kernel.store.circuit_breakers import release_agent, wake_waiters
-from kernel.store.instructions import Found, find
+from kernel.store.instructions import find
 from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import go_on
@@ -188,16 +188,15 @@ def promote(tx: Transaction, instruction: str) -> None:
     found = find(tx.conn, instruction)
     row = tx.conn.execute(PROMOTE, (found.number,)).fetchone()
     if row is None:
-        raise _too_late(found, instruction)
+        too_late: Refused
+        if found.state in LIVE:
+            too_late = Refused("conflict", f"{instruction} runs already", f"see it: awk show {instruction}")
+        else:
+            hint = f"run it again: awk retry {instruction}" if found.state in ("failed", "dead") else None
+            too_late = Refused("conflict", f"{instruction} has ended: {found.state}", hint)
+        raise too_late
     data = {"status": row[0], "lane": LANES[0], "not_before": None}
     tx.emit("instruction.queued", space=found.space, agent=found.name, instruction=found.number, data=data)
-
-
-def _too_late(found: Found, instruction: str) -> Refused:
-    if found.state in LIVE:
-        return Refused("conflict", f"{instruction} runs already", f"see it: awk show {instruction}")
-    hint = f"run it again: awk retry {instruction}" if found.state in ("failed", "dead") else None
-    return Refused("conflict", f"{instruction} has ended: {found.state}", hint)
 
 
 # Its age counts from now: what failed last week is not starved. It belongs to the run that is there today.
@@ -239,8 +238,22 @@ def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
     """
     found = find(tx.conn, instruction)
     if found.state not in ("failed", "dead"):
-        raise _not_given_up(found, instruction)
-    _check_place(tx, found)
+        hints = {
+            "incomplete": f'go on with it: awk send {found.name} "continue"',
+            "done": "send the message again to have it done again",
+            "cancelled": "send the message again",
+        }
+        hint = hints.get(found.state, f"see it: awk show {instruction}")
+        raise Refused("conflict", f"{instruction} is {found.state}; retry takes what failed or is dead", hint)
+    # Work never runs detached from its workflow (fault TF08), nor for an agent that is gone.
+    if tx.conn.execute(AGENT_THERE, (found.agent,)).fetchone() is None:
+        raise Refused("unknown_agent", f"the agent {found.name} is gone", "awk ls lists the agents")
+    if is_personal(found.space) or tx.conn.execute(MEMBER_NOW, (found.space, found.agent)).fetchone() is not None:
+        pass
+    else:
+        name = found.space.partition(":")[0]
+        text = f"{found.name} is in no workflow {place_of(found.space)} now"
+        raise Refused("workflow_not_running", text, f"start it: awk start {name}")
     if tx.conn.execute(CLEARED, (found.number,)).fetchone() is not None:
         raise Refused("conflict", f"what {instruction} was asked to do has been cleared", "send the message again")
     tx.conn.execute(RETRY, {"id": found.number, "now": tx.now_ms}).fetchall()
@@ -263,27 +276,6 @@ def dismiss(tx: Transaction) -> int:
     """List what is given up by now no more; it can still be shown, and tried again. Returns how many that were."""
     tx.conn.execute(DISMISS)
     return tx.conn.changes()
-
-
-def _not_given_up(found: Found, instruction: str) -> Refused:
-    hints = {
-        "incomplete": f'go on with it: awk send {found.name} "continue"',
-        "done": "send the message again to have it done again",
-        "cancelled": "send the message again",
-    }
-    hint = hints.get(found.state, f"see it: awk show {instruction}")
-    return Refused("conflict", f"{instruction} is {found.state}; retry takes what failed or is dead", hint)
-
-
-def _check_place(tx: Transaction, found: Found) -> None:
-    """Work never runs detached from its workflow (fault TF08), nor for an agent that is gone."""
-    if tx.conn.execute(AGENT_THERE, (found.agent,)).fetchone() is None:
-        raise Refused("unknown_agent", f"the agent {found.name} is gone", "awk ls lists the agents")
-    if is_personal(found.space) or tx.conn.execute(MEMBER_NOW, (found.space, found.agent)).fetchone() is not None:
-        return
-    name = found.space.partition(":")[0]
-    text = f"{found.name} is in no workflow {place_of(found.space)} now"
-    raise Refused("workflow_not_running", text, f"start it: awk start {name}")
 
 
 MESSAGES: Final = """

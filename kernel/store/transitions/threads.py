@@ -121,28 +121,25 @@ COUNT: Final = "UPDATE instructions SET entries = entries + 1 WHERE id = ? RETUR
 
 def take_answers(tx: Transaction, asker: int) -> InstructionId | None:
     """Write down every answer that ``asker``, which nobody holds, has not had. Returns the first still to come."""
-    rows = [_Asked(*cast("tuple[int, str, Status, str | None, str | None, str]", row)) for row in _asked(tx, asker)]
+    rows = [
+        _Asked(*cast("tuple[int, str, Status, str | None, str | None, str]", row))
+        for row in cast("list[object]", tx.conn.execute(ASKED, (asker,)).fetchall())
+    ]
     for one in rows:
         if one.state in ENDED:
             (k,) = cast("tuple[int]", tx.conn.execute(COUNT, (asker,)).fetchone())
-            add_note(tx, asker, k, _words(one))
+            # What the asker is told. Only an answer is told in the agent's own words.
+            which = instruction_id(one.number)
+            if one.state != "done":
+                why = ": ".join(part for part in (one.error_class, one.cause) if part) or "cause unknown"
+                words = f"(No answer comes from {one.name}: {which} ended {one.state}, {why}.)"
+            elif not one.text.strip():
+                words = f"({one.name} is done with {which} and said nothing.)"
+            else:
+                words = f"{one.name} answers ({which}):\n\n{one.text}"
+            add_note(tx, asker, k, words)
             tx.conn.execute(TOLD, (one.number,))
     return next((instruction_id(one.number) for one in rows if one.state not in ENDED), None)
-
-
-def _asked(tx: Transaction, asker: int) -> list[object]:
-    return cast("list[object]", tx.conn.execute(ASKED, (asker,)).fetchall())
-
-
-def _words(asked: _Asked) -> str:
-    """What the asker is told. Only an answer is told in the agent's own words."""
-    which = instruction_id(asked.number)
-    if asked.state != "done":
-        why = ": ".join(part for part in (asked.error_class, asked.cause) if part) or "cause unknown"
-        return f"(No answer comes from {asked.name}: {which} ended {asked.state}, {why}.)"
-    if not asked.text.strip():
-        return f"({asked.name} is done with {which} and said nothing.)"
-    return f"{asked.name} answers ({which}):\n\n{asked.text}"
 
 
 WAIT: Final = """

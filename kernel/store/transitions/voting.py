@@ -96,9 +96,22 @@ def create(
     speaker = _speaker(tx, space, author, ("proposal", asked), call_key)
     if (before := speaker.known(Proposed)) is not None:
         return before
-    name = asked.name or _free_name(tx, space)
+    name = asked.name or (f"p{int(tx.conn.execute(FREE, {'space': space}).get)}")
     members = tuple(member for _, member in TransactionView(tx.conn).roster(space))
-    opened = _opened(tx, space, name, asked, members, salt)
+    # asked with its terms: what decides over a run has those of its workflow. Raises Refused (bad_request).
+    opened: ProposalOpened
+    terms = run_outcomes.expected_in(tx.conn, space).verdict
+    decides = terms is not None and terms.id == name
+    if terms is not None and decides:
+        wrong = not_its_terms(asked, terms, members)
+    else:
+        wrong = binds_nothing(asked, None if terms is None else terms.id)
+    if wrong is not None:
+        raise Refused("bad_request", *wrong)
+    if terms is not None and decides:
+        opened = decisive(asked, terms, members, tx.now_ms, salt)
+    else:
+        opened = with_defaults(asked, name, members, tx.now_ms, salt)
     recorder = _record(tx, speaker, space, "proposal", announced(opened), opened)
     result = Proposed(
         ballot=_info(tx, space, name),
@@ -172,23 +185,6 @@ def cancel_open(tx: Transaction, space: str, reason: str) -> None:
         cancel_ballot(tx, space, name, reason, quietly=True)
 
 
-def _opened(
-    tx: Transaction, space: str, name: str, asked: ProposalTerms, members: tuple[str, ...], salt: str
-) -> ProposalOpened:
-    """``asked`` with its terms: what decides over a run has those of its workflow. Raises Refused (bad_request)."""
-    terms = run_outcomes.expected_in(tx.conn, space).verdict
-    decides = terms is not None and terms.id == name
-    if terms is not None and decides:
-        wrong = not_its_terms(asked, terms, members)
-    else:
-        wrong = binds_nothing(asked, None if terms is None else terms.id)
-    if wrong is not None:
-        raise Refused("bad_request", *wrong)
-    if terms is not None and decides:
-        return decisive(asked, terms, members, tx.now_ms, salt)
-    return with_defaults(asked, name, members, tx.now_ms, salt)
-
-
 def _speaker(tx: Transaction, space: str, author: Author | None, words: Words, call_key: str | None) -> _Speaker:
     if author is None:
         return _Speaker(USER)
@@ -230,10 +226,6 @@ WITH run (id) AS (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER B
 SELECT max(number) FROM after WHERE NOT EXISTS (
   SELECT 1 FROM run CROSS JOIN ballots AS b ON b.run = run.id AND b.name = 'p' || after.number)
 """
-
-
-def _free_name(tx: Transaction, space: str) -> str:
-    return f"p{int(tx.conn.execute(FREE, {'space': space}).get)}"
 
 
 def _ballot(tx: Transaction, space: str, name: str) -> ProposalView:
