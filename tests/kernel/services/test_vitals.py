@@ -104,7 +104,7 @@ def test_a_loop_that_stands_still_is_shown_where_it_stands() -> None:
     """promises.md 4.5: the real timer, with a loop that blocks."""
     script = """
 import time, trio
-from kernel.services import loop_watchdog as vitals
+from kernel.services import health as vitals
 vitals.STUCK_SECONDS = vitals.NAP_SECONDS = 0.1
 async def main():
     async with trio.open_nursery() as nursery:
