@@ -39,7 +39,7 @@ class MemberSpec(msgspec.Struct, frozen=True, kw_only=True):
     definition: bytes | None = None
 
 
-class WorkflowStarted(_Payload, frozen=True, kw_only=True):
+class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):
     """Of ``status``: a workflow starts. With ``kickoff`` it is said in the same transaction.
 
     ``kickoff_mentions`` are those of the template: what interpolation brought in wakes nobody. ``wall_time_ms`` is
@@ -215,7 +215,7 @@ class ProposalEnded(_Payload, frozen=True, kw_only=True, tag="BallotEnded"):
 
 
 Payload = (
-    WorkflowStarted
+    RunSpec
     | WorkflowStopped
     | InstructionOutcome
     | WakeupDue

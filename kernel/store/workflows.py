@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.policy.agent_status import AgentState, Readiness, Reason, standing
+from kernel.policy.agent_status import AgentState, Readiness, Reason, readiness
 from kernel.policy.run_completion import RunProgress, RunWaits
 from kernel.store import voting
 from protocol.instruction import Status, WaitReason
@@ -128,7 +128,7 @@ def _waits(conn: apsw.Connection, space: str, now_ms: int) -> RunWaits | None:
         conn.execute(OPEN_IN, (space,)),
     )
     for row in rows:
-        match standing(*row, now_ms):
+        match readiness(*row, now_ms):
             case Readiness("time", reason, int(until_ms)):
                 timed.add((until_ms, reason))
             case Readiness("person", reason):

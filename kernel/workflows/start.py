@@ -11,7 +11,7 @@ import msgspec
 
 from kernel.agents.environment import worker_environment
 from kernel.procs.launcher import Launcher
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.source.safe_paths import open_folder
 from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.runs import StartedRun, begin_workflow
@@ -69,7 +69,7 @@ async def start(
     members = specs(prepared.loaded.members, prepared.place)
     planned = None if trees is None else await trees.plan(definition, prepared.tag, members)
     seconds = prepared.deadline_seconds
-    payload = WorkflowStarted(
+    payload = RunSpec(
         name=definition.name,
         tag=prepared.tag,
         mode=prepared.mode,

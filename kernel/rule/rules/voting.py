@@ -438,4 +438,4 @@ STEPS: Final[Mapping[type, Callable[[Fact, Any, View], tuple[Effect, ...]]]] = M
     }
 )
 
-BALLOT: Final = Rule(name="ballot", kinds=frozenset({"proposal", "vote", "resolved", "due", "status"}), decide=decide)
+VOTING: Final = Rule(name="ballot", kinds=frozenset({"proposal", "vote", "resolved", "due", "status"}), decide=decide)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from kernel.rule.draft import Draft, Fact, WakeupDue, WorkflowStarted, WorkflowStopped
+from kernel.rule.draft import Draft, Fact, RunSpec, WakeupDue, WorkflowStopped
 from kernel.rule.effects import (
     Append,
     Assign,
@@ -86,7 +86,7 @@ _definition: Final = msgspec.json.Decoder(_Limited)
 def decide_workflow(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Start or end the workflow of the fact's space; other status messages change nothing."""
     match fact.payload:
-        case WorkflowStarted() as started:
+        case RunSpec() as started:
             if view.workspace(fact.space) is not None:
                 target = f"@{started.name}:{started.tag}"
                 return (

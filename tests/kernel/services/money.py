@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import trio
 
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services.budgets import BudgetEnforcer
 from kernel.store import workflows
 from kernel.store.feed import Feed
@@ -49,7 +49,7 @@ class Money:
     ) -> tuple[str, ...]:  # fmt: skip
         """Start ``review:main`` with four agents. Returns the instructions of its kickoff."""
         definition = msgspec.json.encode(WorkflowDefinition(name="review", agents={}, limits=limits or RunLimits()))
-        payload = WorkflowStarted(
+        payload = RunSpec(
             name="review", tag="main", mode=mode, file="review.yaml", definition=definition,  # type: ignore[arg-type]
             members=tuple(
                 MemberSpec(name=name, key=AgentKey(f"{name}@{SPACE}"), origin="inline", definition=b"{}")

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from kernel.api.http.runs import report_of_asked
-from kernel.rule.draft import Author, Draft, MemberSpec, ProposalTerms, WorkflowStarted
+from kernel.rule.draft import Author, Draft, MemberSpec, ProposalTerms, RunSpec
 from kernel.services.runs import LONGEST_NAP_SECONDS
 from kernel.store import feed
 from kernel.store.transitions.append import append
@@ -54,7 +54,7 @@ class Vote:
         members: tuple[str, ...] = ("alice",),
     ) -> None:
         definition = WorkflowDefinition(name="review", agents={}, verdict=verdict)
-        payload = WorkflowStarted(
+        payload = RunSpec(
             name="review", tag="main", mode=mode, file="x", definition=msgspec.json.encode(definition),
             members=tuple(
                 MemberSpec(name=name, key=AgentKey(f"{name}@review:main"), origin="inline", definition=b"{}")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from kernel.rule.draft import Author, Draft, ProposalTerms, WorkflowStarted
+from kernel.rule.draft import Author, Draft, ProposalTerms, RunSpec
 from kernel.store import voting
 from kernel.store.database import Database
 from kernel.store.transaction import Transaction
@@ -85,7 +85,7 @@ class Hall:
 
     def begin(self) -> None:
         """Start the workflow, and give everybody work."""
-        payload = WorkflowStarted(
+        payload = RunSpec(
             name="review",
             tag="main",
             mode="run",

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import trio
 
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import Database
 from kernel.store.feed import Feed
@@ -65,7 +65,7 @@ class House:
     ) -> str:
         """``review:main`` with these members, all inline."""
         space = workflow_space("review")
-        payload = WorkflowStarted(
+        payload = RunSpec(
             name="review",
             tag="main",
             mode="run",
