@@ -8,8 +8,7 @@ from typing import Literal
 import msgspec
 
 from kernel.policy.approvals import Decision
-from protocol.agent import Approval
-from protocol.budget import RunBudget
+from protocol.api.runs import RunOptions
 from protocol.errors import Cause, ErrorClass
 from protocol.instruction import Status
 from protocol.message import MessageKind
@@ -40,7 +39,7 @@ class MemberSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):
-    """Of ``status``: a workflow starts. With ``kickoff`` it is said in the same transaction.
+    """A run that was checked. Payload of ``status``: its workflow starts, and the kickoff is said in the same commit.
 
     ``kickoff_mentions`` are those of the template: what interpolation brought in wakes nobody. ``wall_time_ms`` is
     what ``deadline_ms`` was made of, where the workflow may be continued after it.
@@ -52,26 +51,20 @@ class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):
     file: str
     definition: bytes
     members: tuple[MemberSpec, ...]
+    options: RunOptions = RunOptions()
     params: dict[str, object] = {}
     deadline_ms: int | None = None
     wall_time_ms: int | None = None
-    budget: RunBudget = RunBudget()
     vouched: tuple[str, ...] = ()
     kickoff: str | None = None
     kickoff_mentions: tuple[str, ...] | None = None
     kickoff_to: tuple[str, ...] = ()
-    """Who is given the kickoff whatever it mentions."""
+    """Members that are given the kickoff whatever it mentions."""
     workspace: Literal["kept", "memory", "none"] = "kept"
     mirror: str | None = None
     """The folder that what is said is written to, as seen from the project's root."""
     bound: bool = False
-    """What is said is kept for the runs that come, until somebody clears it."""
-    exit_from: str | None = None
-    """The agent whose work gives the exit code of a run."""
-    approval: Approval | None = None
-    """Whether somebody is asked before a tool runs, whatever its agents' files say."""
-    attended: bool = False
-    """Somebody watches the run: it waits for what they may approve."""
+    """The messages are kept for the runs that come, until somebody clears them."""
 
 
 class WorkflowStopped(_Payload, frozen=True, kw_only=True):

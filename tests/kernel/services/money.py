@@ -18,6 +18,7 @@ from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.writer import Writer
 from protocol.agent import AgentDefinition
+from protocol.api.runs import RunOptions
 from protocol.budget import RunBudget
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Limits, McpAddress, Provider, Start
@@ -55,7 +56,7 @@ class Money:
                 MemberSpec(name=name, key=AgentKey(f"{name}@{SPACE}"), origin="inline", definition=b"{}")
                 for name in NAMES
             ),
-            kickoff=kickoff, budget=budget, wall_time_ms=wall_time_ms,
+            kickoff=kickoff, options=RunOptions(budget=budget), wall_time_ms=wall_time_ms,
             deadline_ms=None if wall_time_ms is None else self.now_ms + wall_time_ms,
         )  # fmt: skip
         draft = Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload)

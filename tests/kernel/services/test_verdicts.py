@@ -18,7 +18,7 @@ from kernel.store.transitions.due import apply_due
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.retention import clear
 from kernel.store.transitions.voting import cancel_ballot, create, vote
-from protocol.api.runs import RunReport
+from protocol.api.runs import RunOptions, RunReport
 from protocol.errors import Refused
 from protocol.names import AgentKey, instruction_id
 from protocol.voting import Option, Resolution
@@ -60,7 +60,7 @@ class Vote:
                 MemberSpec(name=name, key=AgentKey(f"{name}@review:main"), origin="inline", definition=b"{}")
                 for name in members
             ),
-            deadline_ms=deadline_ms, attended=attended,
+            deadline_ms=deadline_ms, options=RunOptions(attended=attended),
         )  # fmt: skip
         draft = Draft(kind="status", space=HERE, sender="system", text="started", payload=payload)
         await self.on.writer.commit(append, draft)

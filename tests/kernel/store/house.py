@@ -15,6 +15,7 @@ from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.writer import Writer
+from protocol.api.runs import RunOptions
 from protocol.events import Event
 from protocol.names import AgentKey, inline_key, workflow_space
 from tests.kernel.store.migrated import open_migrated
@@ -73,7 +74,7 @@ class House:
             definition=b'{"name":"review","agents":{},"limits":' + limits + b"}",
             members=tuple(member(name, space) for name in names),
             kickoff=kickoff,
-            attended=attended,
+            options=RunOptions(attended=attended),
         )
         draft = Draft(kind="status", space=space, sender="system", text="review:main started", payload=payload)
         await self.writer.commit(append, draft)
