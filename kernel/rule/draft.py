@@ -8,12 +8,13 @@ from typing import Literal
 import msgspec
 
 from kernel.policy.approvals import Decision
+from kernel.policy.voting import ProposalOpened
 from protocol.api.runs import RunOptions
 from protocol.errors import Cause, ErrorClass
 from protocol.instruction import Status
 from protocol.message import MessageKind
 from protocol.names import AgentKey, InstructionId
-from protocol.voting import BallotState, BallotType, Method, Option, Resolution, TieBreaker, Why
+from protocol.voting import BallotState, Why
 
 Origin = Literal["file", "inline", "ephemeral"]
 
@@ -124,44 +125,6 @@ class ApprovalDecided(_Payload, frozen=True, kw_only=True):
     reason: str = ""
     always: str | None = None
     everybody: bool = False
-
-
-class ProposalTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants to put to the vote, as they said it. ``name`` None: any that is free."""
-
-    type: BallotType
-    title: str
-    name: str | None = None
-    description: str = ""
-    options: tuple[Option, ...] = ()
-    resolution: Resolution = Resolution()
-    binding: bool = False
-    timeout_ms: int | None = None
-    """None: as is usual."""
-
-
-class ProposalOpened(_Payload, frozen=True, kw_only=True, tag="BallotOpened"):
-    """Of ``proposal``: something is put to the vote, until ``expires_ms``; what was left open is filled in.
-
-    ``salt`` is of chance: lots are drawn from it.
-    """
-
-    name: str
-    kind: BallotType
-    title: str
-    description: str
-    options: tuple[Option, ...]
-    rule: Method
-    quorum: int
-    tie_breaker: TieBreaker | None
-    binding: bool
-    timeout_ms: int
-    expires_ms: int
-    salt: str = ""
-    electors: tuple[str, ...] | None = None
-    """None: all members."""
-    strict: bool = False
-    """It decides over the run: nobody wins it without its quorum."""
 
 
 class ProposalTied(_Payload, frozen=True, kw_only=True, tag="BallotTied"):

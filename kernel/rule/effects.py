@@ -5,10 +5,10 @@ from typing import Literal, final
 import msgspec
 
 from kernel.policy.approvals import Decision
-from kernel.rule.draft import ApprovalAsked, Draft, MemberSpec, ProposalOpened, RunSpec
+from kernel.policy.voting import ProposalOpened
+from kernel.rule.draft import ApprovalAsked, Draft, MemberSpec, ProposalEnded, RunSpec
 from protocol.instruction import Lane, WaitReason
 from protocol.names import AgentKey, AgentName
-from protocol.voting import BallotState, Why
 from protocol.workflow import RunLimits
 
 
@@ -141,14 +141,10 @@ class RecordTie(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """An open ballot is over. ``by``: who cancelled it, or broke the tie; then ``reason`` is theirs."""
+    """An open ballot is over."""
 
     ballot: int
-    state: BallotState
-    winner: str | None
-    why: Why
-    by: str | None
-    reason: str
+    ended: ProposalEnded
 
 
 Row = (
