@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.policy.agent_status import AgentState, AgentWork, appearance
+from kernel.policy.agent_status import AgentState, AgentWork, agent_status
 from kernel.policy.restart import Backoff, CrashRecord, after_crash
 from kernel.rule.draft import Origin
 from kernel.store.circuit_breakers import release_agent, wake_waiters
@@ -184,7 +184,7 @@ class _Row(NamedTuple):
 
 def _process(found: Iterable[Any], now_ms: int) -> Process:
     row = _Row(*found)
-    looks = appearance(
+    looks = agent_status(
         AgentWork(
             live=row.number is not None,
             state=row.state,

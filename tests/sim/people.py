@@ -26,6 +26,7 @@ from kernel.store.transitions.steering import (
 )
 from kernel.store.transitions.voting import cancel_ballot, create, vote
 from protocol.agent import AgentDefinition, Schedule
+from protocol.api.runs import RunOptions
 from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.message import USER
@@ -99,8 +100,7 @@ class People:
             WorkflowDefinition(name=run.label, agents=agents, limits=limits),
             mode="run",
             kickoff=run.kickoff,
-            budget=RunBudget(tokens=run.tokens),
-            attended=run.attended,
+            options=RunOptions(budget=RunBudget(tokens=run.tokens), attended=run.attended),
             deadline_ms=None if seconds is None else self._now_ms() + round(seconds * 1000),
         )
         key = RequestKey(USER, run.label, sha256(run.kickoff.encode()).digest())

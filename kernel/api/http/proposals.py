@@ -6,7 +6,6 @@ from kernel.api.context import Services
 from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.spaces import known_space
 from kernel.api.responses import Response
-from kernel.rule.draft import ProposalTerms
 from kernel.source.suggest import suggest
 from kernel.store import voting
 from kernel.store.transaction import Transaction
@@ -53,7 +52,7 @@ async def show(services: Services, call: Request[None]) -> ProposalInfo:
 
 async def create(services: Services, call: Request[ProposalRequest]) -> Response:
     """POST /spaces/:space/proposals: a person has the members vote on something."""
-    space, asked, salt = known_space(services, call.args["space"]), _asked(call.body), services.salt()
+    space, asked, salt = known_space(services, call.args["space"]), call.body, services.salt()
     return await _change(
         services, call, lambda tx: transitions_voting.create(tx, space, asked, salt=salt).ballot, status=201
     )
@@ -83,16 +82,3 @@ async def _change(
         return document(change(tx))
 
     return Response(status, await services.writer.commit(once, call.request_key, make, status=status))
-
-
-def _asked(body: ProposalRequest) -> ProposalTerms:
-    return ProposalTerms(
-        name=body.id,
-        type=body.type,
-        title=body.title,
-        description=body.description,
-        options=body.options,
-        resolution=body.resolution,
-        binding=body.binding,
-        timeout_ms=None if body.timeout_seconds is None else round(body.timeout_seconds * 1000),
-    )

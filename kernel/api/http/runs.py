@@ -29,10 +29,8 @@ from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.transitions.append import Appended
 from kernel.store.workflows import RunFilter, WorkflowRecord
 from kernel.workflows.final_answer import NotJson, read_output
-from kernel.workflows.prepare import StartAsked
 from protocol.api.messages import InstructionResult, SendReport
 from protocol.api.runs import Accepted, RunList, RunReport, RunRequest, RunRow
-from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.events import LIVE, Event
 from protocol.instruction import ENDED
@@ -276,22 +274,7 @@ async def _begin(services: Services, call: Request[RunRequest]) -> StartedWork:
 async def _begin_run(services: Services, call: Request[RunRequest], workflow: str) -> StartedWork:
     """A run that starts; of a repeated request the same one, from its beginning."""
     request = call.body
-    asked = StartAsked(
-        workflow=workflow,
-        tag=request.tag,
-        params=request.params,
-        mode="run",
-        trusted=request.trust or services.trusted,
-        agreed=request.agree,
-        update=request.update,
-        continues=request.continues,
-        timeout_seconds=request.timeout_seconds,
-        budget=RunBudget(tokens=request.max_tokens, usd=request.max_cost_usd),
-        exit_from=request.exit_code_from,
-        approval=request.approve,
-        attended=request.attended,
-    )
-    begun = await launch(services, asked, call.request_key)
+    begun = await launch(services, request.start(workflow), request.options(), call.request_key)
 
     async def outcome() -> RunReport | None:
         now = services.reader.now(workflows.by_id, begun.run)

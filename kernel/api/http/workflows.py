@@ -4,12 +4,12 @@ Why there is nobody in the space of a workflow: it does not run, or there is non
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 import apsw
+import msgspec
 import trio
 
 from kernel.api.context import Services
@@ -24,9 +24,10 @@ from kernel.store.transitions.runs import StartedRun, begun_before, stop_workflo
 from kernel.store.transitions.steering import continue_workflow, pause_workflow, resume_workflow
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows import start as workflows_start
-from kernel.workflows.checkouts import pin
+from kernel.workflows.checkouts import Checkout, pin
 from kernel.workflows.find import workflow_names
-from kernel.workflows.prepare import Prepared, StartAsked, prepare
+from kernel.workflows.prepare import Prepared, prepare
+from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, SpaceId, run_id, split_space, workflow_space
@@ -70,16 +71,7 @@ async def list_(services: Services, _call: Request[None]) -> WorkflowList:
 
 async def start(services: Services, call: Request[StartRequest]) -> WorkflowRow:
     """POST /workflows: start one, answered once it runs. A repeat of the request waits for the same answer."""
-    asked = StartAsked(
-        workflow=call.body.workflow,
-        tag=call.body.tag,
-        params=call.body.params,
-        trusted=call.body.trust or services.trusted,
-        agreed=call.body.agree,
-        update=call.body.update,
-        continues=call.body.continues,
-    )
-    begun = await launch(services, asked, call.request_key)
+    begun = await launch(services, call.body, None, call.request_key)
     return WorkflowRow(
         name=begun.name,
         tag=begun.tag,
@@ -97,8 +89,10 @@ def check_works(services: Services) -> None:
         raise Refused("safe_mode", WAY_OUT)
 
 
-async def launch(services: Services, asked: StartAsked, key: RequestKey | None) -> StartedRun:
-    """Check, set up and start a workflow, once for ``key``.
+async def launch(
+    services: Services, request: StartRequest, run: RunOptions | None, key: RequestKey | None
+) -> StartedRun:
+    """Check, set up and start a workflow, once for ``key``; with the options of a ``run``, where it is one.
 
     Raises Refused and BadDefinition; then nothing was started.
     """
@@ -107,24 +101,35 @@ async def launch(services: Services, asked: StartAsked, key: RequestKey | None) 
     def before(key: RequestKey) -> StartedRun | None:
         return services.reader.now(begun_before, key, services.now_ms())
 
-    return await services.launches.once(key, before, lambda: _launch(services, asked, key))
+    return await services.launches.once(key, before, lambda: _launch(services, request, run, key))
 
 
-async def _launch(services: Services, asked: StartAsked, key: RequestKey | None) -> StartedRun:
-    # asked with the files of a remote workflow at hand.
-    if not is_remote(asked.workflow):
-        if asked.update:
-            raise Refused("bad_request", "--update is for a remote workflow: what is here is read each time")
-    else:
+async def _launch(
+    services: Services, request: StartRequest, run: RunOptions | None, key: RequestKey | None
+) -> StartedRun:
+    checkout: Checkout | None = None
+    if is_remote(request.workflow):
         if services.remotes is None:
             raise Refused("bad_request", "this kernel fetches no remote workflows", "clone it, and give its path")
-        asked = replace(asked, checkout=await services.remotes.checkout(asked.workflow, update=asked.update))
+        checkout = await services.remotes.checkout(request.workflow, update=request.update)
+    elif request.update:
+        raise Refused("bad_request", "--update is for a remote workflow: what is here is read each time")
+    if services.trusted:
+        request = msgspec.structs.replace(request, trust=True)
     running = frozenset(record.place for record in services.reader.now(workflows.running))
 
     def checked() -> Prepared:
-        prepared = prepare(services.catalog, asked, environ=services.environ, running=running, kept=services.kept)
-        if asked.checkout is not None:
-            pin(services.catalog.root, asked.checkout)  # only what is trusted is pinned
+        prepared = prepare(
+            services.catalog,
+            request,
+            run,
+            environ=services.environ,
+            checkout=checkout,
+            running=running,
+            kept=services.kept,
+        )
+        if checkout is not None:
+            pin(services.catalog.root, checkout)  # only what is trusted is pinned
         return prepared
 
     return await workflows_start.start(

@@ -6,63 +6,19 @@ import msgspec
 
 from kernel.api.context import Services
 from kernel.api.mcp.tool import Caller, ToolArguments
-from kernel.rule.draft import ProposalTerms
 from kernel.store import voting
 from kernel.store.transitions.voting import Cancelled, Proposed, Voted, cancel_ballot, create, vote
 from protocol.errors import Refused
 from protocol.names import place_of
-from protocol.voting import (
-    DESCRIPTION_LIMIT,
-    LONGEST_SECONDS,
-    REASON_LIMIT,
-    SHORTEST_SECONDS,
-    TITLE_LIMIT,
-    USUAL_SECONDS,
-    BallotInfo,
-    BallotType,
-    Option,
-    Resolution,
-)
+from protocol.voting import REASON_LIMIT, BallotInfo, ProposalTerms
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="The id of the proposal: p1, ...")]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT, description="Why; everybody reads it.")]
 
 
-class ProposalCreateArguments(ToolArguments, frozen=True, kw_only=True):
+class ProposalCreateArguments(ProposalTerms, ToolArguments, frozen=True, kw_only=True):
     """Arguments of team_proposal_create."""
 
-    type: Annotated[
-        BallotType,
-        msgspec.Meta(
-            description="election: of a member; decision: between options; approval: yes or no; "
-            "assignment: everybody takes one of the options."
-        ),
-    ]
-    title: Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_LIMIT, description="What is voted on.")]
-    description: Annotated[str, msgspec.Meta(max_length=DESCRIPTION_LIMIT, description="All one needs to vote.")] = ""
-    options: Annotated[
-        tuple[Option, ...],
-        msgspec.Meta(description="Of a decision or an assignment. An election is between the members."),
-    ] = ()
-    resolution: Annotated[
-        Resolution,
-        msgspec.Meta(
-            description="plurality: most votes win; majority: more than half; unanimous: all alike. quorum: so many "
-            "members have to vote, all unless given. tie_breaker: without one nobody wins a tie."
-        ),
-    ] = Resolution()
-    binding: Annotated[bool, msgspec.Meta(description="Only of the approval that decides over your workflow.")] = False
-    timeout_seconds: (
-        Annotated[
-            float,
-            msgspec.Meta(
-                ge=SHORTEST_SECONDS,
-                le=LONGEST_SECONDS,
-                description=f"It ends then in any case: after {USUAL_SECONDS:g} unless given.",
-            ),
-        ]
-        | None
-    ) = None
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="A name for it; unset: p1, p2, ...")] | (
         None
     ) = None
@@ -125,19 +81,9 @@ async def team_proposal_create(
     services: Services, caller: Caller, asked: ProposalCreateArguments
 ) -> ProposalCreateResult:
     """Put something to the vote of all members. A repeated call of the same key adds nothing."""
-    ballot = ProposalTerms(
-        type=asked.type,
-        title=asked.title,
-        name=asked.id,
-        description=asked.description,
-        options=asked.options,
-        resolution=asked.resolution,
-        binding=asked.binding,
-        timeout_ms=None if asked.timeout_seconds is None else round(asked.timeout_seconds * 1000),
-    )
     space = caller.identity.space
     put: Proposed = await services.writer.commit(
-        create, space, ballot, author=caller.author, call_key=caller.call_key, salt=services.salt()
+        create, space, asked, author=caller.author, call_key=caller.call_key, salt=services.salt()
     )
     others = [name for name in put.ballot.electors if name != caller.identity.name]
     asks = f"{', '.join(others)} are asked to vote; " if others else ""

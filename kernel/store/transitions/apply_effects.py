@@ -23,6 +23,7 @@ from kernel.rule.effects import (
     WriteRow,
 )
 from kernel.rule.evaluate import CORE_TABLE, evaluate
+from kernel.store import workflows
 from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.approvals import put_decision, put_request, put_rule
 from kernel.store.rule_view import TransactionView
@@ -186,12 +187,7 @@ class EffectWriter:
     def _put(self, row: Row) -> None:
         match row:
             case StartRun():
-                values = msgspec.structs.asdict(row) | {
-                    "params": _encode(row.params),
-                    "vouched": _encode(row.vouched),
-                    "now": self._tx.now_ms,
-                }
-                self._tx.conn.execute(INSERT_WORKFLOW, values)
+                workflows.insert(self._tx, row)
             case SetMembers():
                 tx = self._tx
                 tx.conn.execute(DELETE_MEMBERS, (row.space,))
@@ -288,17 +284,6 @@ SELECT (SELECT count(*) FROM instructions AS q WHERE q.agent = :agent AND q.stat
 """
 
 LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
-
-INSERT_WORKFLOW: Final = """
-INSERT INTO workflows
-  (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms, hops_limit,
-  instructions_limit, wall_time_ms, budget_tokens, budget_usd, workspace, mirror, bound, exit_from,
-  approval, attended)
-VALUES
-  (:name, :tag, :space, :mode, :file, :definition, :params, :vouched, 'running', :now, :deadline_ms, :hops,
-  :instructions, :wall_time_ms, :budget_tokens, :budget_usd, :workspace, :mirror, :bound, :exit_from,
-  :approval, :attended)
-"""
 
 DELETE_MEMBERS: Final = "DELETE FROM members WHERE space = ?"
 

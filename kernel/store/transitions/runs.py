@@ -11,7 +11,7 @@ import apsw
 import msgspec
 
 from kernel.policy.run_completion import RunCompletion, exit_by_agent, exit_by_output, exit_by_verdict, run_completion
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted, WorkflowStopped
+from kernel.rule.draft import Draft, MemberSpec, RunSpec, WorkflowStopped
 from kernel.store import agents, run_outcomes, voting, workflows
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.feed import kept
@@ -93,7 +93,7 @@ def begin_workflow(
         return before
     after = kept(tx.conn).newest
     started = draft.payload
-    assert isinstance(started, WorkflowStarted), started
+    assert isinstance(started, RunSpec), started
     draft, begins = _in_its_space(tx.conn, draft, started, continues=continues)
     appended = append(tx, draft)
     for (agent,) in tx.conn.execute(HELD_MEMBERS, (draft.space,)).fetchall():
@@ -121,9 +121,7 @@ def begin_workflow(
     return begun
 
 
-def _in_its_space(
-    conn: apsw.Connection, draft: Draft, started: WorkflowStarted, *, continues: bool
-) -> tuple[Draft, bool]:
+def _in_its_space(conn: apsw.Connection, draft: Draft, started: RunSpec, *, continues: bool) -> tuple[Draft, bool]:
     """``draft`` said in the space of the run that it starts, to members that live there; and whether that is new.
 
     Where one runs already it is said there, and refused by the rule.

@@ -7,19 +7,17 @@ from typing import Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from kernel.policy.voting import ProposalOpened, binds_nothing, decisive, not_its_terms, with_defaults
 from kernel.rule.draft import (
     Author,
     Fact,
     Payload,
     ProposalCancelled,
     ProposalDue,
-    ProposalOpened,
-    ProposalTerms,
     VoteCast,
 )
 from kernel.rule.rules.voting import announced, cancelled, may_break, unknown, voted
 from kernel.rule.view import ProposalView
-from kernel.rule.voting_terms import binds_nothing, decisive, not_its_terms, with_defaults
 from kernel.store import idempotency, run_outcomes, voting
 from kernel.store.fence import Held, held
 from kernel.store.idempotency import UnkeyedCall, Words, find
@@ -31,7 +29,7 @@ from kernel.store.transitions.apply_effects import EffectWriter
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER, MessageKind
 from protocol.names import InstructionId, message_id, place_of
-from protocol.voting import BallotInfo
+from protocol.voting import BallotInfo, ProposalTerms
 
 
 class Proposed(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,10 +91,10 @@ def create(
 
     ``salt`` decides what is left to lots: something that nobody can guess.
     """
-    speaker = _speaker(tx, space, author, ("proposal", asked), call_key)
+    speaker = _speaker(tx, space, author, ("proposal", _words(asked)), call_key)
     if (before := speaker.known(Proposed)) is not None:
         return before
-    name = asked.name or (f"p{int(tx.conn.execute(FREE, {'space': space}).get)}")
+    name = asked.id or (f"p{int(tx.conn.execute(FREE, {'space': space}).get)}")
     members = tuple(member for _, member in TransactionView(tx.conn).roster(space))
     # asked with its terms: what decides over a run has those of its workflow. Raises Refused (bad_request).
     opened: ProposalOpened
@@ -164,6 +162,20 @@ def cancel_ballot(
     payload = ProposalCancelled(name=name, reason=reason, quietly=quietly)
     recorder = _record(tx, speaker, space, "resolved", cancelled(ballot, reason), payload)
     return speaker.keep(tx, Cancelled(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
+
+
+def _words(asked: ProposalTerms) -> dict[str, object]:
+    """All that a call says, by the keys that the digests of earlier calls were made of."""
+    return {
+        "type": asked.type,
+        "title": asked.title,
+        "name": asked.id,
+        "description": asked.description,
+        "options": asked.options,
+        "resolution": asked.resolution,
+        "binding": asked.binding,
+        "timeout_ms": asked.timeout_ms,
+    }
 
 
 DUE: Final = "SELECT space, name FROM ballots WHERE state = 'open' AND expires_ms <= ? ORDER BY expires_ms, id"

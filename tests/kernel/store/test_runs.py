@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kernel.rule.draft import Draft, WorkflowStarted
+from kernel.rule.draft import Draft, RunSpec
 from kernel.store import agents, messages, run_outcomes, voting, workflows
 from kernel.store.transitions.close import close
 from kernel.store.transitions.retention import sweep_runs
@@ -19,7 +19,7 @@ HERE = "review:main"
 
 async def begin(house: House, *names: str, continues: bool = False, **more: Any) -> StartedRun:
     """One more run of ``review:main`` with these members, all inline."""
-    started = WorkflowStarted(
+    started = RunSpec(
         name="review",
         tag="main",
         mode="run",
