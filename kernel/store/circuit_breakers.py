@@ -231,7 +231,7 @@ def release_probe(tx: Transaction, number: int) -> None:
             _put(tx, policy.abandoned(found, number, tx.now_ms))
 
 
-def answered(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
+def record_answer(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
     """The provider behind ``keys`` answered ``agent``: close what it was probing of them."""
     for key in probed_by(tx.conn, agent):
         if key in keys:

@@ -23,7 +23,7 @@ from kernel.store.fence import stale
 from kernel.store.instructions import find
 from kernel.store.quotas import forget_quotas
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.apply_effects import record
+from kernel.store.transitions.apply_effects import apply_fact
 from kernel.store.transitions.journal import INSERT_ENTRY
 from kernel.store.transitions.limits import spend
 from kernel.store.transitions.threads import answer
@@ -99,13 +99,13 @@ def close(
     return closed
 
 
-def close_cancel(tx: Transaction, number: int, epoch: int) -> Closed | None:
+def close_cancelled(tx: Transaction, number: int, epoch: int) -> Closed | None:
     """End an instruction that has not ended, whether an attempt holds it or not. None: it moved meanwhile."""
     conclusion = Closing(status="cancelled", cause="cancelled")
     return _conclude(tx, number, epoch, conclusion, Ending("cancelled"), any_open=True)
 
 
-def give_up(tx: Transaction, number: int, epoch: int, cause: Literal["budget", "limit"]) -> Closed | None:
+def close_incomplete(tx: Transaction, number: int, epoch: int, cause: Literal["budget", "limit"]) -> Closed | None:
     """End an instruction that money, or another limit, holds back; thread kept. None: it moved meanwhile."""
     conclusion = Closing(status="incomplete", cause=cause)
     return _conclude(tx, number, epoch, conclusion, Ending(cause), any_open=True)
@@ -192,7 +192,7 @@ def _conclude(
         error_class=error_class,
     )
     fact = Fact(kind=end.kind, space=space, sender=name, hops=hops + 1, cause=number, speaker=agent, payload=outcome)
-    recorder = record(tx, fact)
+    recorder = apply_fact(tx, fact)
     if asked_by is not None:
         answer(tx, asked_by)
     # Last, so that who waits for the end has seen what was said.
@@ -230,7 +230,7 @@ def cancel(tx: Transaction, instruction: str) -> None:
     Raises Refused: not_found; conflict where it has ended, saying how.
     """
     found = find(tx.conn, instruction)
-    if close_cancel(tx, found.number, found.epoch) is None:
+    if close_cancelled(tx, found.number, found.epoch) is None:
         why = f" ({found.cause})" if found.cause and found.cause != found.state else ""
         raise Refused("conflict", f"{instruction} has ended: {found.state}{why}", f"see it: awk show {instruction}")
 
@@ -245,7 +245,7 @@ DELETE: Final = "DELETE FROM agents WHERE origin = 'ephemeral' RETURNING key"
 def end_ephemeral(tx: Transaction) -> tuple[str, ...]:
     """Cancel the open work of ephemeral agents and forget them. Returns their names."""
     for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(OPEN).fetchall()):
-        close_cancel(tx, number, epoch)
+        close_cancelled(tx, number, epoch)
     names = tuple(str(key) for (key,) in tx.conn.execute(DELETE).fetchall())
     for name in names:
         tx.emit("agent.changed", agent=name, data={"state": "deleted", "reason": "the kernel was stopped"})

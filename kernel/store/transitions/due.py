@@ -10,7 +10,7 @@ from kernel.policy.circuit_breaker import HALF_OPEN_MS
 from kernel.store.circuit_breakers import probe, release_probe, wake_waiters
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.approvals import expire
-from kernel.store.transitions.voting import expire_ballots
+from kernel.store.transitions.voting import expire_proposals
 
 AGED: Final = 500
 """So many rise in one commit: a hundred thousand that came together must not keep others from writing."""
@@ -72,7 +72,7 @@ def apply_due(tx: Transaction, starvation_ms: int) -> None:
     for (key,) in tx.conn.execute(PROBE, (tx.now_ms,)).fetchall():
         probe(tx, str(key))
     expire(tx)
-    expire_ballots(tx)
+    expire_proposals(tx)
 
 
 NEXT: Final = """

@@ -16,7 +16,7 @@ from kernel.store.circuit_breakers import release_agent, wake_waiters
 from kernel.store.instructions import find
 from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.append import go_on
+from kernel.store.transitions.append import continue_work
 from kernel.store.transitions.limits import grant, grant_agent
 from kernel.store.transitions.threads import forget_questions, keep_asking
 from kernel.store.waits import keep_paused
@@ -141,7 +141,7 @@ def continue_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...
     Raises Refused (unknown_agent).
     """
     _state(tx, agent)
-    return (*_kept(tx, grant_agent(tx, agent)), *go_on(tx, agent))
+    return (*_kept(tx, grant_agent(tx, agent)), *continue_work(tx, agent))
 
 
 def _kept(tx: Transaction, granted: tuple[InstructionId, ...]) -> tuple[InstructionId, ...]:
