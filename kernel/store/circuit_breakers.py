@@ -17,6 +17,7 @@ import msgspec
 from kernel.policy import circuit_breaker as policy
 from kernel.policy.circuit_breaker import Breaker, State
 from kernel.store.transaction import Transaction, optional_rfc3339
+from kernel.store.transition_sql import instruction_sql
 from kernel.store.waits import keep_paused
 from protocol.errors import Cause
 from protocol.instruction import LANES, WaitReason
@@ -200,11 +201,11 @@ def _let_go(tx: Transaction, agent: AgentKey, at_ms: int) -> None:
     tx.emit("agent.changed", agent=name_of(agent), data={"state": "active", "reason": None})
 
 
-WAKE: Final = """
-UPDATE instructions SET state = 'queued', waits_for = NULL, wait_key = NULL,
+WAKE: Final = instruction_sql("""
+UPDATE instructions SET state = {resume}, waits_for = NULL, wait_key = NULL,
   not_before_ms = CASE WHEN waits_for = 'paused' THEN not_before_ms ELSE 0 END
-WHERE id = ? AND state = 'waiting' RETURNING name, space, lane
-"""
+WHERE id = ? AND state {before resume} RETURNING name, space, lane
+""")
 
 
 def wake_waiters(tx: Transaction, number: int) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 from kernel.rule.draft import Author
 from kernel.store.fence import held
 from kernel.store.transaction import Transaction, rfc3339
+from kernel.store.transition_sql import delivery_sql
 from protocol.api.messages import InboxRow, MessageReport, Receipt
 from protocol.instruction import DeliveryState, Status, WaitReason
 from protocol.message import Message, MessageKind
@@ -163,11 +164,11 @@ def newest_seq(conn: apsw.Connection) -> int:
     return int(conn.execute(NEWEST_SEQ).get)
 
 
-ACK: Final = """
-UPDATE deliveries SET state = 'acked'
-WHERE message = ? AND agent = ? AND space = ? AND state IN ('queued', 'leased', 'injected')
+ACK: Final = delivery_sql("""
+UPDATE deliveries SET state = {ack}
+WHERE message = ? AND agent = ? AND space = ? AND state {before ack}
 RETURNING message
-"""
+""")
 
 
 def acknowledge(tx: Transaction, author: Author, messages: Iterable[int]) -> tuple[int, ...]:

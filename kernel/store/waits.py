@@ -3,14 +3,15 @@
 from typing import Final
 
 from kernel.store.transaction import Transaction
+from kernel.store.transition_sql import instruction_sql
 from protocol.instruction import LANES
 
-KEEP: Final = """
-UPDATE instructions SET state = 'waiting', waits_for = 'paused', wait_key = NULL
-WHERE id = ? AND state IN ('queued', 'yielded') AND EXISTS (
+KEEP: Final = instruction_sql("""
+UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL
+WHERE id = ? AND state {before pause} AND EXISTS (
   SELECT 1 FROM workflows AS w WHERE w.space = instructions.space AND w.state = 'running' AND w.paused = 1)
 RETURNING name, space, lane
-"""
+""")
 
 
 def keep_paused(tx: Transaction, number: int) -> bool:

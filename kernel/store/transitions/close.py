@@ -23,6 +23,7 @@ from kernel.store.fence import stale
 from kernel.store.instructions import find
 from kernel.store.quotas import forget_quotas
 from kernel.store.transaction import Transaction
+from kernel.store.transition_sql import delivery_sql, instruction_sql
 from kernel.store.transitions.apply_effects import apply_fact
 from kernel.store.transitions.journal import INSERT_ENTRY
 from kernel.store.transitions.limits import spend
@@ -111,22 +112,22 @@ def close_incomplete(tx: Transaction, number: int, epoch: int, cause: Literal["b
     return _conclude(tx, number, epoch, conclusion, Ending(cause), any_open=True)
 
 
-END: Final = """
+END: Final = instruction_sql("""
 UPDATE instructions SET state = :status, result_text = :text, cause = :cause, error_class = :class, ended_ms = :now,
-  waits_for = NULL, wait_key = NULL, not_before_ms = 0,
+  {no_wait},
   input_tokens = min(input_tokens + :input, :largest), output_tokens = min(output_tokens + :output, :largest),
   cache_read_tokens = min(cache_read_tokens + :cache, :largest),
   cache_write_tokens = min(cache_write_tokens + :cached, :largest),
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END
 WHERE id = :id AND epoch = :epoch
-  AND (state IN ('leased', 'running') OR (:any_open AND state IN ('queued', 'yielded', 'waiting')))
+  AND (state {before done} OR (:any_open AND state {before cancel}))
 RETURNING agent, name, space, run, hops, asked_by, attempts + crashes,
   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
-"""
+""")
 
-END_DELIVERY: Final = """
-UPDATE deliveries SET state = ? WHERE instruction = ? AND state IN ('queued', 'leased', 'injected')
-"""
+END_DELIVERY: Final = delivery_sql("""
+UPDATE deliveries SET state = ? WHERE instruction = ? AND state {before ack}
+""")
 
 BOOK: Final = """
 UPDATE agents SET input_tokens = min(input_tokens + :input, :largest),

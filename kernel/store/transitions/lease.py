@@ -5,6 +5,7 @@ from typing import Final, cast
 import msgspec
 
 from kernel.store.transaction import Transaction
+from kernel.store.transition_sql import delivery_sql, instruction_sql
 from protocol.agent import Approval
 from protocol.instruction import LANES, Lane
 from protocol.names import (
@@ -61,9 +62,9 @@ class Leased(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt broke off since the last entry, or what is gone on with did: what came next may have begun."""
 
 
-LEASE: Final = """
-UPDATE instructions SET state = 'leased', epoch = epoch + 1, attempts = attempts + 1, not_before_ms = 0
-WHERE id = :id AND state IN ('queued', 'yielded') AND NOT EXISTS (
+LEASE: Final = instruction_sql("""
+UPDATE instructions SET state = {lease}, epoch = epoch + 1, attempts = attempts + 1, not_before_ms = 0
+WHERE id = :id AND state {before lease} AND NOT EXISTS (
     SELECT 1 FROM instructions AS live WHERE live.agent = instructions.agent AND live.state IN ('leased', 'running'))
   AND NOT EXISTS (
     SELECT 1 FROM agents AS a WHERE a.key = instructions.agent
@@ -80,7 +81,7 @@ RETURNING epoch, attempts, crashes, agent, name, space, lane, hops, message, ent
   vouched,
   (SELECT w.vouched FROM workflows AS w WHERE w.id = instructions.run),
   (SELECT w.approval FROM workflows AS w WHERE w.id = instructions.run)
-"""
+""")
 
 MESSAGE: Final = "SELECT seq, text, sender FROM messages WHERE seq = ?"
 
@@ -89,7 +90,7 @@ SELECT m.seq, m.text, m.sender FROM deliveries AS d CROSS JOIN messages AS m ON 
 WHERE d.instruction = ? ORDER BY m.seq
 """
 
-DELIVERIES: Final = "UPDATE deliveries SET state = 'leased' WHERE instruction = ? AND state = 'queued'"
+DELIVERIES: Final = delivery_sql("UPDATE deliveries SET state = {lease} WHERE instruction = ? AND state {before lease}")
 
 INSERT_ATTEMPT: Final = """
 INSERT INTO attempts (instruction, epoch, n, token_hash, started_ms) VALUES (?, ?, ?, ?, ?)

@@ -12,6 +12,7 @@ from typing import Final, Literal, cast
 from kernel.rule.draft import Draft
 from kernel.store.spending import KEPT_MINUTES, MINUTE_MS
 from kernel.store.transaction import Transaction
+from kernel.store.transition_sql import instruction_sql
 from kernel.store.transitions.append import append
 from protocol.errors import Refused
 from protocol.instruction import LANES, LARGEST, Usage, WaitReason
@@ -25,20 +26,20 @@ WHERE space = :space AND state = 'running' RETURNING id
 """
 
 # What a person continues is a new cause: the chain that had become too long begins anew.
-RELEASE_SPACE: Final = """
-UPDATE instructions SET state = 'queued', hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END,
-  waits_for = NULL, wait_key = NULL, not_before_ms = 0
-WHERE space = :space AND state = 'waiting' AND waits_for IN ('hops', 'budget') RETURNING id, name, space, lane
-"""
+RELEASE_SPACE: Final = instruction_sql("""
+UPDATE instructions SET state = {resume}, hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END,
+  {no_wait}
+WHERE space = :space AND state {before resume} AND waits_for IN ('hops', 'budget') RETURNING id, name, space, lane
+""")
 
 FORGET: Final = "DELETE FROM spending WHERE agent = ?"
 RESTED: Final = "UPDATE agents SET resume_at_ms = 0 WHERE key = ?"
 
-RELEASE_AGENT: Final = """
-UPDATE instructions SET state = 'queued', hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END,
-  waits_for = NULL, wait_key = NULL, not_before_ms = 0
-WHERE agent = :agent AND state = 'waiting' AND waits_for IN ('hops', 'budget') RETURNING id, name, space, lane
-"""
+RELEASE_AGENT: Final = instruction_sql("""
+UPDATE instructions SET state = {resume}, hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END,
+  {no_wait}
+WHERE agent = :agent AND state {before resume} AND waits_for IN ('hops', 'budget') RETURNING id, name, space, lane
+""")
 
 
 def grant(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
@@ -78,10 +79,10 @@ UPDATE workflows SET limited = 1, limited_by = :by WHERE id = :run AND state = '
 RETURNING space, name, tag, mode, budget_tokens, budget_usd, spent_tokens, spent_usd, wall_time_ms
 """
 
-HOLD: Final = """
-UPDATE instructions SET state = 'waiting', waits_for = :reason, wait_key = NULL, not_before_ms = 0, parked_ms = :now
-WHERE space = :space AND state IN ('queued', 'yielded') RETURNING id, name, lane
-"""
+HOLD: Final = instruction_sql("""
+UPDATE instructions SET state = {pause}, waits_for = :reason, wait_key = NULL, not_before_ms = 0, parked_ms = :now
+WHERE space = :space AND state {before pause} RETURNING id, name, lane
+""")
 
 
 def limit(tx: Transaction, run: int, by: By) -> bool:

@@ -22,6 +22,7 @@ from kernel.store import circuit_breakers
 from kernel.store.circuit_breakers import wake_waiters
 from kernel.store.entries import of
 from kernel.store.transaction import Transaction
+from kernel.store.transition_sql import instruction_sql
 from kernel.store.transitions import close as transitions_close
 from kernel.store.transitions.clock_correction import HostClock, correct_clock, skipped
 from kernel.store.transitions.requeue import Requeue, requeue
@@ -135,11 +136,11 @@ WHERE i.state = 'waiting' AND i.waits_for = 'answer'
 ORDER BY i.id
 """
 
-PAUSE: Final = """
-UPDATE instructions SET state = 'waiting', waits_for = 'paused', wait_key = NULL
-WHERE state IN ('queued', 'yielded')
+PAUSE: Final = instruction_sql("""
+UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL
+WHERE state {before pause}
   AND space IN (SELECT w.space FROM workflows AS w WHERE w.paused AND w.state = 'running')
-"""
+""")
 
 
 def reset_volatile(tx: Transaction) -> None:

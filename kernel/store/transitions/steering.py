@@ -16,6 +16,7 @@ from kernel.store.circuit_breakers import release_agent, wake_waiters
 from kernel.store.instructions import find
 from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
+from kernel.store.transition_sql import delivery_sql, instruction_sql
 from kernel.store.transitions.append import continue_work
 from kernel.store.transitions.limits import grant, grant_agent
 from kernel.store.transitions.threads import forget_questions, keep_asking
@@ -200,16 +201,16 @@ def promote(tx: Transaction, instruction: str) -> None:
 
 
 # Its age counts from now: what failed last week is not starved. It belongs to the run that is there today.
-RETRY: Final = """
-UPDATE instructions SET state = 'queued', attempts = 0, crashes = 0, throttled_ms = 0, kernel_deaths = 0,
-  progress_mark = -1, promoted = 0, preempted = 0, not_before_ms = 0, waits_for = NULL, wait_key = NULL,
+RETRY: Final = instruction_sql("""
+UPDATE instructions SET state = {revive}, attempts = 0, crashes = 0, throttled_ms = 0, kernel_deaths = 0,
+  progress_mark = -1, promoted = 0, preempted = 0, {no_wait},
   enqueued_ms = :now, ended_ms = NULL, cause = NULL, error_class = NULL, result_text = '', dismissed = 0,
   run = (SELECT w.id FROM workflows AS w WHERE w.space = instructions.space AND w.state = 'running')
-WHERE id = :id AND state IN ('failed', 'dead')
+WHERE id = :id AND state {before revive}
 RETURNING lane
-"""
+""")
 
-REVIVE: Final = "UPDATE deliveries SET state = 'queued' WHERE instruction = ? AND state = 'dead'"
+REVIVE: Final = delivery_sql("UPDATE deliveries SET state = {revive} WHERE instruction = ? AND state {before revive}")
 
 FORGET_ENTRIES: Final = "DELETE FROM entries WHERE instruction = ?"
 FORGET_EFFECTS: Final = "DELETE FROM effects WHERE instruction = ?"

@@ -20,6 +20,7 @@ from kernel.store.blobs import store_body
 from kernel.store.circuit_breakers import wake_waiters
 from kernel.store.entries import of
 from kernel.store.transaction import Transaction
+from kernel.store.transition_sql import instruction_sql
 from protocol.instruction import ENDED, LANES, LIVE, Status
 from protocol.ipc import Entry
 from protocol.names import InstructionId, instruction_id
@@ -142,10 +143,10 @@ def take_answers(tx: Transaction, asker: int) -> InstructionId | None:
     return next((instruction_id(one.number) for one in rows if one.state not in ENDED), None)
 
 
-WAIT: Final = """
-UPDATE instructions SET state = 'waiting', waits_for = 'answer', wait_key = ?, not_before_ms = 0
-WHERE id = ? AND state IN ('queued', 'yielded') RETURNING name, space, lane
-"""
+WAIT: Final = instruction_sql("""
+UPDATE instructions SET state = {pause}, waits_for = 'answer', wait_key = ?, not_before_ms = 0
+WHERE id = ? AND state {before pause} RETURNING name, space, lane
+""")
 
 
 def keep_asking(tx: Transaction, asker: int) -> bool:
