@@ -16,7 +16,8 @@ import msgspec
 from kernel.policy.agent_status import AgentState, AgentWork, appearance
 from kernel.policy.restart import Backoff, CrashRecord, after_crash
 from kernel.rule.draft import Origin
-from kernel.store.circuit_breakers import release_agent, wake_waiters
+from kernel.store import waits
+from kernel.store.circuit_breakers import release_agent
 from kernel.store.transaction import Transaction, optional_rfc3339
 from protocol.api.processes import PsRow, Queue
 from protocol.errors import Refused
@@ -349,8 +350,8 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
         tx.emit("agent.changed", space=spec.home_space, agent=name_of(spec.key), data={"state": state, "reason": None})
         if held is not None:
             release_agent(tx, spec.key)
-        for (number,) in cast("list[tuple[int]]", tx.conn.execute(OVER_BUDGET, (spec.key,)).fetchall()):
-            wake_waiters(tx, number)
+        over_budget = cast("list[tuple[int]]", tx.conn.execute(OVER_BUDGET, (spec.key,)).fetchall())
+        waits.wake(tx, (number for (number,) in over_budget))
 
 
 OPEN: Final = """

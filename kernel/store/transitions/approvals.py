@@ -7,7 +7,7 @@ import msgspec
 
 from kernel.policy.approvals import State
 from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Author, Draft, Fact
-from kernel.store.approvals import Named, keep_up, tell_request
+from kernel.store.approvals import Named, tell_request, update_wait
 from kernel.store.fence import Held, held
 from kernel.store.quotas import use
 from kernel.store.transaction import Transaction
@@ -107,7 +107,7 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
     holds = call.held and asked.state == "open"
     taken = {"id": asked.number, "key": call.key, "epoch": author.epoch, "held": holds}
     (until_ms,) = cast("tuple[int]", tx.conn.execute(TAKE_OVER, taken).fetchone())
-    keep_up(tx, instruction.number)
+    update_wait(tx, instruction.number)
     if holds and found is not None:  # nothing is new but that its work stands still again
         one = Named(instruction.number, instruction.name, instruction.space, call.tool)
         tell_request(tx, asked.number, one, until_ms)
@@ -170,7 +170,7 @@ def release_call(tx: Transaction, author: Author, approval: int) -> None:
     """The call is not kept waiting any more, whatever becomes of its request."""
     row = tx.conn.execute(LET_GO, (approval, author.epoch)).fetchone()
     if row is not None:
-        keep_up(tx, int(row[0]))
+        update_wait(tx, int(row[0]))
 
 
 def approve(

@@ -14,11 +14,12 @@ from typing import Final, Literal, cast
 import msgspec
 
 from kernel.rule.draft import Fact, InstructionOutcome
+from kernel.store import waits
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import drop_requests
 from kernel.store.attempts import Ending, end_attempt
 from kernel.store.blobs import store_body
-from kernel.store.circuit_breakers import ProviderFailure, hold, record_failure, release_probe
+from kernel.store.circuit_breakers import ProviderFailure, record_failure, release_probe
 from kernel.store.fence import stale
 from kernel.store.instructions import find
 from kernel.store.quotas import forget_quotas
@@ -176,7 +177,7 @@ def _conclude(
     if conclusion.failure is not None:
         breaker = record_failure(tx, conclusion.failure)
         if breaker.state != "closed":
-            hold(tx, agent, breaker.key, breaker.reason, breaker.open_until_ms)
+            waits.hold(tx, agent, breaker.key, breaker.reason, breaker.open_until_ms)
     data = {
         "status": conclusion.status,
         "class": error_class,

@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from kernel.policy.scheduling import lane_after
+from kernel.store import waits
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import awaited
 from kernel.store.attempts import Ending, end_attempt
-from kernel.store.circuit_breakers import ProviderFailure, breaker, hold, record_failure, release_probe
+from kernel.store.circuit_breakers import ProviderFailure, breaker, record_failure, release_probe
 from kernel.store.fence import stale
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transition_sql import instruction_sql
@@ -115,7 +116,7 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
     if parking.exit is not None:
         tx.conn.execute(LAST_EXIT, (parking.exit, tx.now_ms, agent))
     if parking.wait_key is not None and parking.waits_for is not None and parking.holds:
-        hold(tx, agent, parking.wait_key, parking.waits_for, parking.not_before_ms)
+        waits.hold(tx, agent, parking.wait_key, parking.waits_for, parking.not_before_ms)
     if parking.crash_jitter is not None:
         charge_crash(tx, agent, parking.crash_jitter)
     told_of_retry: dict[str, object]
