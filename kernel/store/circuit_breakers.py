@@ -9,14 +9,14 @@ A provider's breaker: it trips, is probed, and closes; whom it held goes on.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import apsw
 import msgspec
 
 from kernel.policy import circuit_breaker as policy
 from kernel.policy.circuit_breaker import Breaker, State
-from kernel.store import waits
+from kernel.store import rows, waits
 from kernel.store.transaction import Transaction
 from protocol.errors import Cause
 from protocol.instruction import WaitReason
@@ -29,7 +29,7 @@ _failures: Final = msgspec.json.Decoder(tuple[int, ...])
 
 def breaker(conn: apsw.Connection, key: str) -> Breaker | None:
     """The breaker of ``key``, if it ever failed since it was last closed."""
-    row = conn.execute(ONE, (key,)).fetchone()
+    row = rows.one(conn.execute(ONE, (key,)), ONE, _Row)
     return None if row is None else _of(row)
 
 
@@ -38,7 +38,7 @@ ALL: Final = "SELECT key, reason, state, open_until_ms, opens, failures, probe F
 
 def breakers(conn: apsw.Connection) -> tuple[Breaker, ...]:
     """Every breaker that is not simply closed: a handful."""
-    return tuple(_of(row) for row in conn.execute(ALL))
+    return tuple(_of(row) for row in rows.all_(conn.execute(ALL), ALL, _Row))
 
 
 PROBER: Final = """
@@ -70,19 +70,20 @@ def probed_by(conn: apsw.Connection, agent: str) -> tuple[str, ...]:
     return tuple(str(key) for (key,) in conn.execute(PROBED_BY, (agent,)))
 
 
-def _of(row: object) -> Breaker:
-    key, reason, state, until, opens, failures, probe = cast(
-        "tuple[str, WaitReason, State, int, int, bytes, int | None]", row
-    )
-    return Breaker(
-        key=key,
-        reason=reason,
-        state=state,
-        open_until_ms=until,
-        opens=opens,
-        failures=_failures.decode(failures),
-        probe=probe,
-    )
+class _Row(NamedTuple):
+    """A row of ONE or ALL."""
+
+    key: str
+    reason: WaitReason
+    state: State
+    open_until_ms: int
+    opens: int
+    failures: bytes
+    probe: int | None
+
+
+def _of(row: _Row) -> Breaker:
+    return Breaker(**(row._asdict() | {"failures": _failures.decode(row.failures)}))
 
 
 @dataclass(frozen=True, slots=True)

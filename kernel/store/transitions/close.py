@@ -9,12 +9,12 @@ Book what an attempt spent of which its kernel learns after somebody took its in
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal, cast
+from typing import Final, Literal, NamedTuple, cast
 
 import msgspec
 
 from kernel.rule.draft import Fact, InstructionOutcome
-from kernel.store import waits
+from kernel.store import rows, waits
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import drop_requests
 from kernel.store.attempts import Ending, end_attempt
@@ -33,7 +33,7 @@ from protocol.errors import CLASS_OF_CAUSE, Cause, Refused
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import Entry
 from protocol.message import MessageKind
-from protocol.names import InstructionId, instruction_id, number_of
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of
 
 EndStatus = Literal["done", "incomplete", "failed", "dead", "cancelled"]
 _NO_USAGE: Final = Usage()
@@ -122,7 +122,7 @@ UPDATE instructions SET state = :status, result_text = :text, cause = :cause, er
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END
 WHERE id = :id AND epoch = :epoch
   AND (state {before done} OR (:any_open AND state {before cancel}))
-RETURNING agent, name, space, run, hops, asked_by, attempts + crashes,
+RETURNING agent, name, space, run, hops, asked_by, attempts + crashes AS tried,
   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
 """)
 
@@ -141,6 +141,23 @@ WHERE key = :agent
 """
 
 
+class _Ended(NamedTuple):
+    """A row of END."""
+
+    agent: AgentKey
+    name: AgentName
+    space: SpaceId
+    run: int | None
+    hops: int
+    asked_by: int | None
+    tried: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost_usd: float | None
+
+
 def _conclude(
     tx: Transaction, number: int, epoch: int, conclusion: Closing, ending: Ending, *, any_open: bool = False
 ) -> Closed | None:
@@ -156,13 +173,19 @@ def _conclude(
         "any_open": any_open,
         **amounts_of(conclusion.usage),
     }
-    row = tx.conn.execute(END, values).fetchone()
+    row = rows.one(tx.conn.execute(END, values), END, _Ended)
     if row is None:
         return None
-    agent, name, space, run, hops, asked_by, attempts, *amounts = row
+    agent, name, space = row.agent, row.name, row.space
     forget_quotas(tx, number)
-    total = _usage(*amounts)
-    spend(tx, agent=agent, run=run, usage=conclusion.usage)
+    total = Usage(
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cache_read_tokens=row.cache_read_tokens,
+        cache_write_tokens=row.cache_write_tokens,
+        cost_usd=row.cost_usd,
+    )
+    spend(tx, agent=agent, run=row.run, usage=conclusion.usage)
     end = ENDS[conclusion.status]
     tx.conn.execute(END_DELIVERY, (end.delivery, number))
     end_attempt(tx, number, epoch, name, space, ending)
@@ -184,7 +207,7 @@ def _conclude(
         "cause": conclusion.cause,
         "text": conclusion.text,
         "usage": msgspec.to_builtins(total),
-        "attempts": attempts,
+        "attempts": row.tried,
     }
     outcome = InstructionOutcome(
         instruction=instruction_id(number),
@@ -193,10 +216,12 @@ def _conclude(
         cause=conclusion.cause,
         error_class=error_class,
     )
-    fact = Fact(kind=end.kind, space=space, sender=name, hops=hops + 1, cause=number, speaker=agent, payload=outcome)
+    fact = Fact(
+        kind=end.kind, space=space, sender=name, hops=row.hops + 1, cause=number, speaker=agent, payload=outcome
+    )
     recorder = apply_fact(tx, fact)
-    if asked_by is not None:
-        answer(tx, asked_by)
+    if row.asked_by is not None:
+        answer(tx, row.asked_by)
     # Last, so that who waits for the end has seen what was said.
     tx.emit("instruction.ended", space=space, agent=name, instruction=number, data=data)
     return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))
@@ -212,18 +237,6 @@ def amounts_of(usage: Usage) -> dict[str, int | float | None]:
         "cost": usage.cost_usd,
         "largest": LARGEST,
     }
-
-
-def _usage(
-    input_tokens: int, output_tokens: int, cache_read_tokens: int, cache_write_tokens: int, cost_usd: float | None
-) -> Usage:
-    return Usage(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cache_read_tokens=cache_read_tokens,
-        cache_write_tokens=cache_write_tokens,
-        cost_usd=cost_usd,
-    )
 
 
 def cancel(tx: Transaction, instruction: str) -> None:
