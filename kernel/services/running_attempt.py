@@ -29,7 +29,7 @@ from kernel.services.start_frame import StartFrame
 from kernel.services.worker_link import DeltaBatch, Link, PathWarnings, Tail, Told, WorkerNotReading
 from kernel.services.worker_session import PausableDeadline, SessionHandlers, WorkerSession
 from kernel.store.attempts import Beginning, started
-from kernel.store.circuit_breakers import answered
+from kernel.store.circuit_breakers import record_answer
 from kernel.store.feed import Feed
 from kernel.store.quotas import QuotaReached, tell_reached
 from kernel.store.transaction import emit_log
@@ -247,7 +247,7 @@ class Supervision:
             live.steps += 1
             if live.probing:
                 tried, live.probing = live.probing, ()
-                await commit_with_retry(self._writer, answered, leased.agent, tried)
+                await commit_with_retry(self._writer, record_answer, leased.agent, tried)
         fault_point("attempt.go")
         return self._answer(live, entry, pressing)
 

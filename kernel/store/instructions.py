@@ -364,7 +364,7 @@ def missing_credentials(conn: apsw.Connection, id: str) -> str | None:
     return None if row is None else row[0]
 
 
-def all_unasked(conn: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
+def all_missing_credentials(conn: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
     """The same of several, for those of which it is so."""
     found = ((one, missing_credentials(conn, one)) for one in ids)
     return {one: why for one, why in found if why is not None}

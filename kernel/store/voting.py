@@ -172,7 +172,7 @@ class ProposalOutcome(NamedTuple):
 OF_RUN: Final = "SELECT type, binding, state FROM ballots WHERE run = ? AND name = ?"
 
 
-def ballots_of_run(conn: apsw.Connection, run: int, name: str) -> ProposalOutcome | None:
+def proposals_of_run(conn: apsw.Connection, run: int, name: str) -> ProposalOutcome | None:
     """What became of the ballot called ``name`` in one run."""
     row = cast(
         "tuple[BallotType, int, BallotState] | None",
@@ -269,7 +269,7 @@ def of_run(conn: apsw.Connection, run: int, name: str) -> FinalAnswer:
     kept = cast("Choice | None", conn.execute(VERDICT, (run,)).get)
     if kept is not None:
         return FinalAnswer(name, kept)
-    outcome = ballots_of_run(conn, run, name)
+    outcome = proposals_of_run(conn, run, name)
     if outcome is None:
         return FinalAnswer(name, why=f"nobody put {name} to the vote")
     # Why the ballot has decided nothing.
@@ -285,7 +285,7 @@ def of_run(conn: apsw.Connection, run: int, name: str) -> FinalAnswer:
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def put_ballot_row(tx: Transaction, row: OpenProposal | RecordVote | RecordTie | EndProposal) -> None:
+def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordTie | EndProposal) -> None:
     """Write what the rule decided about a ballot."""
     match row:
         case OpenProposal():

@@ -14,7 +14,7 @@ from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft, MemberSpec
 from kernel.source.safe_paths import open_folder
 from kernel.store.idempotency import RequestKey
-from kernel.store.transitions.runs import StartedRun, begin_workflow
+from kernel.store.transitions.runs import StartedRun, start_run
 from kernel.store.transitions.worktrees import TreePlan
 from kernel.store.writer import Writer
 from kernel.workflows.prepare import Prepared, kickoff_names
@@ -77,7 +77,7 @@ async def start(
         kickoff_to=_everybody(definition),
     )
     draft = Draft(kind="status", space=prepared.place, sender=SYSTEM, text="started", payload=payload)
-    return await writer.commit(begin_workflow, draft, request, planned, continues=prepared.continues)
+    return await writer.commit(start_run, draft, request, planned, continues=prepared.continues)
 
 
 class _Trees:

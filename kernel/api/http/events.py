@@ -71,7 +71,7 @@ async def follow(services: Services, after: int, wanted: EventFilter) -> AsyncGe
         behind = True
         while not services.closing.is_set():
             if behind:
-                upto = services.reader.now(feed.kept).newest
+                upto = services.reader.now(feed.event_range).newest
                 async with aclosing(stored(services, last, upto, wanted)) as missed:
                     async for event in missed:
                         yield event
@@ -102,7 +102,7 @@ def passes(wanted: EventFilter, event: Event) -> bool:
 
 def begin(services: Services, after: int) -> tuple[int, Event | None]:
     """Where a reader that has everything up to ``after`` goes on, and the gap before that if there is one."""
-    kept = services.reader.now(feed.kept)
+    kept = services.reader.now(feed.event_range)
     if after > kept.newest:
         return kept.newest, _gap(services, kept.newest + 1, after)
     if after + 1 < kept.oldest:
@@ -120,7 +120,7 @@ _FOLLOW = {"1": True, "true": True, "0": False, "false": False}
 async def stream(services: Services, call: Request[None]) -> Stream:
     """GET /events: after ``Last-Event-ID`` (or ``since``), else from now on; ``follow=0`` ends at the newest."""
     wanted = EventFilter(**{name: call.query.get(name) for name in EventFilter._fields})
-    newest = services.reader.now(feed.kept).newest
+    newest = services.reader.now(feed.event_range).newest
     after = _resume_at(call.last_event_id) if call.last_event_id else call.number("since", newest)
     followed = _FOLLOW.get(call.query.get("follow", "1"))
     if followed is None:

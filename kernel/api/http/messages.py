@@ -26,7 +26,7 @@ from kernel.source.files import Signature, signature
 from kernel.store import agents, instructions, messages, workflows
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.idempotency import RequestKey
-from kernel.store.instructions import all_unasked
+from kernel.store.instructions import all_missing_credentials
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended, append
 from protocol.agent import AgentDefinition
@@ -97,7 +97,7 @@ async def send(services: Services, call: Request[SendRequest]) -> SendReceipt:
         instruction_ids=appended.instruction_ids,
         not_woken=appended.not_woken,
         held=held,
-        unasked=services.reader.now(all_unasked, keyless) if keyless else {},
+        unasked=services.reader.now(all_missing_credentials, keyless) if keyless else {},
     )
 
 

@@ -10,7 +10,7 @@ from kernel.source.suggest import suggest
 from kernel.store import voting
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import voting as transitions_voting
-from kernel.store.transitions.voting import cancel_ballot
+from kernel.store.transitions.voting import cancel_proposal
 from protocol.errors import Refused
 from protocol.names import place_of
 from protocol.voting import (
@@ -69,7 +69,7 @@ async def vote(services: Services, call: Request[VoteRequest]) -> Response:
 async def cancel(services: Services, call: Request[CallOffRequest]) -> Response:
     """POST /spaces/:space/proposals/:id/cancel."""
     space, name, reason = known_space(services, call.args["space"]), call.args["id"], call.body.reason
-    return await _change(services, call, lambda tx: cancel_ballot(tx, space, name, reason).ballot)
+    return await _change(services, call, lambda tx: cancel_proposal(tx, space, name, reason).ballot)
 
 
 async def _change(

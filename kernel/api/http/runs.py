@@ -23,7 +23,7 @@ from kernel.policy.run_completion import Choice
 from kernel.store import feed, instructions, messages, run_outcomes, voting, workflows, worktrees
 from kernel.store.feed import EventFilter
 from kernel.store.instruction_views import failed_calls_of_run
-from kernel.store.instructions import all_unasked
+from kernel.store.instructions import all_missing_credentials
 from kernel.store.page import Page
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.transitions.append import Appended
@@ -225,7 +225,7 @@ async def _events(services: Services, work: StartedWork) -> AsyncGenerator[bytes
 
 async def _rest(services: Services, work: StartedWork, after: int) -> AsyncGenerator[bytes, None]:
     """What else the commit told that ended the work."""
-    newest = services.reader.now(feed.kept).newest
+    newest = services.reader.now(feed.event_range).newest
     async with aclosing(stored(services, after, newest, EventFilter(space=work.space))) as found:
         async for event in found:
             if work.concerns(event):
@@ -268,7 +268,7 @@ async def _begin(services: Services, call: Request[RunRequest]) -> StartedWork:
     check_works(services)
     if request.workflow is not None:
         return await _begin_run(services, call, request.workflow)
-    return await _begin_message(services, call, services.reader.now(feed.kept).newest)
+    return await _begin_message(services, call, services.reader.now(feed.event_range).newest)
 
 
 async def _begin_run(services: Services, call: Request[RunRequest], workflow: str) -> StartedWork:
@@ -311,7 +311,9 @@ def _sent(services: Services, appended: Appended, *, attended: bool) -> SendRepo
     if not all(over):
         return None
     results = services.reader.now(instructions.results, ids)
-    missing = services.reader.now(all_unasked, [one for one, how in stands.items() if how.reason == "credentials"])
+    missing = services.reader.now(
+        all_missing_credentials, [one for one, how in stands.items() if how.reason == "credentials"]
+    )
     shown = tuple(_held(result, stands[InstructionId(result.instruction_id)], missing) for result in results)
     return SendReport(message_id=appended.message_id, instruction_ids=ids, results=shown)
 

@@ -30,7 +30,9 @@ async def channel(services: Services, call: Request[None]) -> Channel:
     if since is not None and before is not None:
         raise Refused("bad_request", "since and before exclude each other")
     agent = call.query.get("agent")
-    said = messages.Said(space, agent=agent) if run is None else messages.Said(run.space, run.id, agent)
+    said = (
+        messages.ChannelFilter(space, agent=agent) if run is None else messages.ChannelFilter(run.space, run.id, agent)
+    )
     found = await services.reader.read(messages.page, said, limit, since=since, before=before)
     return Channel(space=place_of(space), messages=found.messages, total=found.total, next=found.next)
 

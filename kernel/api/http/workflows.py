@@ -20,7 +20,7 @@ from kernel.source.suggest import suggest
 from kernel.store import agents, workflows, worktrees
 from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction, rfc3339
-from kernel.store.transitions.runs import StartedRun, begun_before, stop_workflow
+from kernel.store.transitions.runs import StartedRun, started_before, stop_workflow
 from kernel.store.transitions.steering import continue_workflow, pause_workflow, resume_workflow
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows import start as workflows_start
@@ -99,7 +99,7 @@ async def launch(
     check_works(services)
 
     def before(key: RequestKey) -> StartedRun | None:
-        return services.reader.now(begun_before, key, services.now_ms())
+        return services.reader.now(started_before, key, services.now_ms())
 
     return await services.launches.once(key, before, lambda: _launch(services, request, run, key))
 

@@ -25,7 +25,7 @@ from kernel.api.responses import COMMON, Response, send_reply
 from kernel.policy.approvals import AT_ONCE
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import approvals
-from kernel.store.transitions.approvals import Asked, Call, allow, ask, learn, let_go
+from kernel.store.transitions.approvals import Asked, Call, ask, find_decision, mark_begun, release_call
 from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
 from protocol.errors import Refused
@@ -116,7 +116,7 @@ async def auth_request(
     )
     if at_once is not None:
         if at_once == "granted":
-            await services.writer.commit(allow, caller.author, call)
+            await services.writer.commit(mark_begun, caller.author, call)
         return _shown(leave, AuthRequestResult(decision=at_once, reason=f"approval: {policy}"))
     expires_ms = services.now_ms() + round(definition.timeouts.approval * 1000)
     with services.hold(caller.identity.instruction) if call.held else nullcontext():  # before anybody can see it wait
@@ -145,14 +145,14 @@ async def _wait(services: Services, caller: Caller, asked: Asked, seconds: float
         with services.feed.subscribe(wanted=wanted) as events:
             with trio.move_on_after(float("inf") if seconds is None else seconds):
                 while asked.state == "open":
-                    asked = await services.writer.commit(learn, caller.author, asked.number)
+                    asked = await services.writer.commit(find_decision, caller.author, asked.number)
                     if asked.state == "open":
                         await anext(events)
         return asked
     finally:
         if asked.state == "open":
             with trio.move_on_after(LET_GO_SECONDS, shield=True):
-                await services.writer.commit(let_go, caller.author, asked.number)
+                await services.writer.commit(release_call, caller.author, asked.number)
 
 
 def _shown(leave: AuthRequestArguments, decided: AuthRequestResult) -> AuthRequestResult | PromptAllow | PromptDeny:

@@ -82,7 +82,7 @@ async def channel_read(services: Services, caller: Caller, asked: ChannelReadArg
     if not services.reader.now(run_outcomes.expected_in, space).has_channel:
         text = f"{place_of(space)} has no channel: its agents do not hear each other"
         raise Refused("not_a_participant", text, "what is for you is in my_inbox")
-    said = messages.Said(space)
+    said = messages.ChannelFilter(space)
     found = await services.reader.read(messages.page, said, asked.limit, since=asked.since, before=asked.before)
     following = None if found.next is None else int(found.next)
     return ChannelReadResult(space=place_of(space), messages=found.messages, total=found.total, next=following)

@@ -7,7 +7,7 @@ import msgspec
 from kernel.api.context import Services
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.store import voting
-from kernel.store.transitions.voting import Cancelled, Proposed, Voted, cancel_ballot, create, vote
+from kernel.store.transitions.voting import Cancelled, Proposed, Voted, cancel_proposal, create, vote
 from protocol.errors import Refused
 from protocol.names import place_of
 from protocol.voting import REASON_LIMIT, BallotInfo, ProposalTerms
@@ -129,6 +129,6 @@ async def team_proposal_cancel(
     """Cancel what the caller put to the vote."""
     space = caller.identity.space
     cancelled: Cancelled = await services.writer.commit(
-        cancel_ballot, space, asked.proposal, asked.reason, author=caller.author, call_key=caller.call_key
+        cancel_proposal, space, asked.proposal, asked.reason, author=caller.author, call_key=caller.call_key
     )
     return ProposalCancelResult(proposal=cancelled.ballot, message_id=cancelled.message_id)

@@ -29,7 +29,7 @@ from kernel.store.approvals import put_decision, put_request, put_rule
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.threads import continue_thread, inherit_questions
-from kernel.store.voting import put_ballot_row
+from kernel.store.voting import write_proposal_row
 from protocol.agent import QUEUE_LIMIT
 from protocol.errors import Refused
 from protocol.instruction import LANES, WaitReason
@@ -220,10 +220,10 @@ class EffectWriter:
             case ApprovalRule():
                 put_rule(self._tx, row)
             case OpenProposal() | RecordVote() | RecordTie() | EndProposal():
-                put_ballot_row(self._tx, row)
+                write_proposal_row(self._tx, row)
 
 
-def record(tx: Transaction, fact: Fact) -> EffectWriter:
+def apply_fact(tx: Transaction, fact: Fact) -> EffectWriter:
     """Evaluate ``fact`` with the core proposals and write all that follows. Raises Refused."""
     recorder = EffectWriter(tx)
     evaluate(fact, CORE_TABLE, TransactionView(tx.conn), recorder)

@@ -143,7 +143,7 @@ def vote(
     return speaker.keep(tx, Voted(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
 
 
-def cancel_ballot(
+def cancel_proposal(
     tx: Transaction,
     space: str,
     name: str,
@@ -157,7 +157,7 @@ def cancel_ballot(
     speaker = _speaker(tx, space, author, ("cancel", name, reason), call_key)
     if (before := speaker.known(Cancelled)) is not None:
         return before
-    expire_ballots(tx)  # though no alarm has come yet
+    expire_proposals(tx)  # though no alarm has come yet
     ballot = _ballot(tx, space, name)
     payload = ProposalCancelled(name=name, reason=reason, quietly=quietly)
     recorder = _record(tx, speaker, space, "resolved", cancelled(ballot, reason), payload)
@@ -181,11 +181,11 @@ def _words(asked: ProposalTerms) -> dict[str, object]:
 DUE: Final = "SELECT space, name FROM ballots WHERE state = 'open' AND expires_ms <= ? ORDER BY expires_ms, id"
 
 
-def expire_ballots(tx: Transaction, over: str | None = None) -> None:
+def expire_proposals(tx: Transaction, over: str | None = None) -> None:
     """End what nobody has decided in time: a winner it may have all the same. In the space ``over`` nobody is woken."""
     for space, name in cast("list[tuple[str, str]]", tx.conn.execute(DUE, (tx.now_ms,)).fetchall()):
         payload = ProposalDue(name=name, now_ms=tx.now_ms, quietly=space == over)
-        apply_effects.record(tx, Fact(kind="due", space=space, sender=SYSTEM, payload=payload))
+        apply_effects.apply_fact(tx, Fact(kind="due", space=space, sender=SYSTEM, payload=payload))
 
 
 OPEN_IN: Final = "SELECT name FROM ballots INDEXED BY ballots_open WHERE state = 'open' AND space = ? ORDER BY id"
@@ -194,7 +194,7 @@ OPEN_IN: Final = "SELECT name FROM ballots INDEXED BY ballots_open WHERE state =
 def cancel_open(tx: Transaction, space: str, reason: str) -> None:
     """Take back whatever is open in ``space``, and wake nobody."""
     for (name,) in cast("list[tuple[str]]", tx.conn.execute(OPEN_IN, (space,)).fetchall()):
-        cancel_ballot(tx, space, name, reason, quietly=True)
+        cancel_proposal(tx, space, name, reason, quietly=True)
 
 
 def _speaker(tx: Transaction, space: str, author: Author | None, words: Words, call_key: str | None) -> _Speaker:
@@ -221,9 +221,9 @@ def _record(
         payload=payload,
     )
     if holder is None:
-        return apply_effects.record(tx, fact)
+        return apply_effects.apply_fact(tx, fact)
     use(tx, holder, messages=1, text=text)
-    recorder = apply_effects.record(tx, fact)
+    recorder = apply_effects.apply_fact(tx, fact)
     if recorder.instructions:
         use(tx, holder, instructions=len(recorder.instructions))
     return recorder

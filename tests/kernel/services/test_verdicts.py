@@ -17,7 +17,7 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.due import apply_due
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.retention import clear
-from kernel.store.transitions.voting import cancel_ballot, create, vote
+from kernel.store.transitions.voting import cancel_proposal, create, vote
 from protocol.api.runs import RunOptions, RunReport
 from protocol.errors import Refused
 from protocol.names import AgentKey, instruction_id
@@ -75,7 +75,7 @@ class Vote:
             case "user":
                 await commit(vote, HERE, "release", more["choice"])
             case "cancel":
-                await commit(cancel_ballot, HERE, "release")
+                await commit(cancel_proposal, HERE, "release")
             case "forge":
                 await commit(lambda tx: tx.conn.execute(f"UPDATE ballots SET {more['column']}"))
             case "late":

@@ -11,7 +11,7 @@ from kernel.store.transitions.append import append
 from kernel.store.transitions.due import apply_due
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.recovery import recover
-from kernel.store.transitions.voting import Cancelled, Proposed, Voted, cancel_ballot, create, vote
+from kernel.store.transitions.voting import Cancelled, Proposed, Voted, cancel_proposal, create, vote
 from protocol.events import Event
 from protocol.message import USER
 from protocol.names import InstructionId, inline_key, instruction_id
@@ -136,7 +136,7 @@ class Hall:
         return self.commit(vote, SPACE, name, choice, reason, author=self.author(who), call_key=key)
 
     def cancel(self, who: str, name: str, key: str | None = None) -> Cancelled:
-        return self.commit(cancel_ballot, SPACE, name, "never mind", author=self.author(who), call_key=key)
+        return self.commit(cancel_proposal, SPACE, name, "never mind", author=self.author(who), call_key=key)
 
     def advance(self, seconds: float) -> None:
         """Let time pass, and what it alone decides happen."""
