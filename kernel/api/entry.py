@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import trio
 
-from kernel.api.asgi import App, Fields, Receive, Scope, Send, fold
+from kernel.api.asgi import App, Fields, Receive, Scope, Send, header_fields
 from kernel.api.authentication import Admin, Authenticator, Principal, Worker, holder_of
 from kernel.api.connection import ADMITTED, INBOX, ReceiveQueue
 from kernel.api.context import Services
@@ -72,7 +72,7 @@ class ApiApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        fields = fold(scope["headers"])
+        fields = header_fields(scope["headers"])
         try:
             # Who asks; None where the route is open. Raises Refused.
             principal: Principal | None

@@ -131,7 +131,7 @@ async def update(services: Services, call: Request[AgentPatch]) -> AgentInfo:
     return _info(services, looks, definition, None)
 
 
-async def become(services: Services, call: Request[AgentRename]) -> Response:
+async def rename_to_file(services: Services, call: Request[AgentRename]) -> Response:
     """POST /agents/:name/rename {to}: an agent made at run time becomes the one of a file, with what was said to it."""
     record = _ephemeral(services, call.args["name"])
     spec = file_spec(services.catalog.agent(call.body.to))

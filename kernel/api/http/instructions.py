@@ -114,7 +114,7 @@ async def retry(services: Services, call: Request[RetryRequest]) -> Response:
     return await _change(services, call.args["id"], call.request_key, change)
 
 
-async def dismiss_all(services: Services, call: Request[None]) -> Response:
+async def clear_dead(services: Services, call: Request[None]) -> Response:
     """POST /dead/clear: what failed for good until now is listed no more."""
 
     def make(tx: Transaction) -> DeadCleared:

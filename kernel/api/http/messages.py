@@ -88,7 +88,7 @@ def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Pat
 async def send(services: Services, call: Request[SendRequest]) -> SendReceipt:
     """POST /messages: durable when it is answered."""
     body = call.body
-    appended = await deliver(services, body.to, body.text, call.request_key, say_of(services, body))
+    appended = await deliver(services, body.to, body.text, call.request_key, trust_request(services, body))
     stands = services.reader.now(instructions.of, appended.instruction_ids, services.now_ms())
     held = {str(one): str(how.reason) for one, how in stands.items() if how.kind == "person"}
     keyless = [one for one, reason in held.items() if reason == "credentials"]
@@ -148,7 +148,7 @@ async def deliver(services: Services, to: str, text: str, key: RequestKey | None
     return await services.writer.commit(append, draft, request=key)
 
 
-def say_of(services: Services, body: SendRequest | RunRequest) -> TrustRequest:
+def trust_request(services: Services, body: SendRequest | RunRequest) -> TrustRequest:
     """What is trusted for one request."""
     return TrustRequest(everything=body.trust or services.trusted, agreed=frozenset(body.agree), kept=services.kept)
 

@@ -25,7 +25,7 @@ from protocol.voting import (
 )
 
 
-async def everywhere(services: Services, call: Request[None]) -> ProposalList:
+async def list_all(services: Services, call: Request[None]) -> ProposalList:
     """GET /proposals: of all workspaces, the newest first; ``state=open`` leaves out what has ended."""
     state = call.query.get("state")
     if state not in (None, "open"):

@@ -15,7 +15,7 @@ import msgspec
 
 from kernel.api.context import Services
 from kernel.api.http.events import BYE, document, follow, frame, stored
-from kernel.api.http.messages import deliver, say_of
+from kernel.api.http.messages import deliver, trust_request
 from kernel.api.http.route import Request, Stream, page_of
 from kernel.api.http.workflows import check_works, launch, not_running
 from kernel.policy.agent_status import Readiness
@@ -314,7 +314,7 @@ async def _begin_message(services: Services, call: Request[RunRequest], seq: int
 
 async def _say(services: Services, call: Request[RunRequest]) -> Appended:
     body = call.body
-    return await deliver(services, body.to or "", body.text or "", call.request_key, say_of(services, body))
+    return await deliver(services, body.to or "", body.text or "", call.request_key, trust_request(services, body))
 
 
 def _sent(services: Services, appended: Appended, *, attended: bool) -> SendReport | None:

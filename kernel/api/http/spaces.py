@@ -101,7 +101,7 @@ def agent_key(services: Services, text: str) -> AgentKey:
     return inline_key(name, space_of(services, place)) if at else AgentKey(text)
 
 
-async def show(services: Services, call: Request[None]) -> DiffReport:
+async def diff(services: Services, call: Request[None]) -> DiffReport:
     """GET /spaces/:space/diff?agent=&run=&patch=1: as it is now, of all members or one; with ``patch`` line by line.
 
     Of the newest run there, or of ``run`` (r12).

@@ -187,12 +187,12 @@ def _any_set(services: Services, variables: tuple[str, ...]) -> bool:
     return any(services.environ.get(variable) for variable in variables)
 
 
-async def list_(services: Services, _call: Request[None]) -> TrustList:
+async def trust(services: Services, _call: Request[None]) -> TrustList:
     """GET /trust."""
     return TrustList(consents=tuple(services.kept()))
 
 
-async def show_usage(services: Services, call: Request[None]) -> UsageReport:
+async def usage(services: Services, call: Request[None]) -> UsageReport:
     """GET /usage?space=&agent=: over all that is kept; with a space what was done there, with an agent what it did.
 
     With both, the agent is who bears that name there. Raises Refused (unknown_agent, workflow_not_running).

@@ -13,12 +13,12 @@ from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions.journal import journal
 from protocol.events import Event
 from protocol.ipc import Entry
+from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Events, Sse, Wire, connected
-from tests.kernel.api.house import House
 
 
 @asynccontextmanager
-async def watching(kernel: House, query: str = "", **headers: str) -> AsyncGenerator[tuple[Wire, Events], None]:
+async def watching(kernel: ServedKernel, query: str = "", **headers: str) -> AsyncGenerator[tuple[Wire, Events], None]:
     """A client that reads /events."""
     async with connected(kernel.port) as wire:
         await wire.send("GET", f"/events?{query}", kernel.headers(**headers).items(), b"")
@@ -29,18 +29,18 @@ async def watching(kernel: House, query: str = "", **headers: str) -> AsyncGener
         yield wire, Events(wire)
 
 
-async def say(kernel: House, text: str) -> None:
+async def say(kernel: ServedKernel, text: str) -> None:
     """One message; several events."""
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": text})).status == 202
 
 
-async def logged(kernel: House, query: str = "since=0") -> list[Sse]:
+async def logged(kernel: ServedKernel, query: str = "since=0") -> list[Sse]:
     """Everything the store has."""
     async with watching(kernel, f"follow=0&{query}") as (_, events):
         return [event async for event in events]
 
 
-async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(kernel: House) -> None:
+async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(kernel: ServedKernel) -> None:
     """P22: Last-Event-ID, without gap or duplicate, while messages keep coming."""
     seen: list[int] = []
     done = trio.Event()
@@ -66,7 +66,7 @@ async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(
     assert seen == [event.id for event in await logged(kernel)] == list(range(1, len(seen) + 1))
 
 
-async def test_following_starts_with_what_comes_unless_told_where(kernel: House) -> None:
+async def test_following_starts_with_what_comes_unless_told_where(kernel: ServedKernel) -> None:
     """Contracts section 4: since, else from now on."""
     await say(kernel, "before")
     async with watching(kernel, "type=message") as (_, events):
@@ -85,7 +85,7 @@ async def test_following_starts_with_what_comes_unless_told_where(kernel: House)
         ("instruction=nonsense", set[str]()),
     ],
 )
-async def test_filters_hold_for_stored_and_for_live_events(kernel: House, query: str, types: set[str]) -> None:
+async def test_filters_hold_for_stored_and_for_live_events(kernel: ServedKernel, query: str, types: set[str]) -> None:
     """Contracts section 4: filters space, agent, type, instruction."""
     async with watching(kernel, query) as (_, events):
         await say(kernel, "hello")
@@ -96,7 +96,7 @@ async def test_filters_hold_for_stored_and_for_live_events(kernel: House, query:
     assert (live, stored) == (types, types)
 
 
-async def test_text_cannot_forge_an_event(kernel: House) -> None:
+async def test_text_cannot_forge_an_event(kernel: ServedKernel) -> None:
     """HF13: line breaks of any kind stay inside one event's data."""
     text = "a\n\nevent: bye\ndata: {}\n\n\r\n\r\rid: 9\u2028\u2029\x85 b"
     await say(kernel, text)
@@ -104,7 +104,7 @@ async def test_text_cannot_forge_an_event(kernel: House) -> None:
     assert [event.data["data"]["text"] for event in messages] == [text]
 
 
-async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: House) -> None:
+async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: ServedKernel) -> None:
     """HF12: never silent."""
     await say(kernel, "one")
     await say(kernel, "two")
@@ -120,7 +120,7 @@ async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: House) -> No
     assert following.id == 4
 
 
-async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: House) -> None:
+async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: ServedKernel) -> None:
     """A state directory that was moved away must not leave a client waiting for ever."""
     await say(kernel, "one")
     newest = kernel.services.reader.now(events_table.kept).newest
@@ -133,7 +133,7 @@ async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: House) -> No
     assert following.id == newest + 1
 
 
-async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(kernel: House) -> None:
+async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(kernel: ServedKernel) -> None:
     """HF11: bounded buffers; live events are counted, durable ones are read again."""
     count = 2000
     async with watching(kernel) as (_, events):
@@ -153,7 +153,9 @@ async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(ke
     assert missed >= count - sum(event.event == "delta" for event in seen) > 0
 
 
-async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_is_published(kernel: House) -> None:
+async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_is_published(
+    kernel: ServedKernel,
+) -> None:
     """P22: the store may show a commit a moment before the feed tells of it."""
     await say(kernel, "one")
     newest = kernel.services.reader.now(events_table.kept).newest
@@ -166,7 +168,7 @@ async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_
             assert (await anext(events)).id == newest + 1
 
 
-async def test_silence_is_broken_by_comments(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silence_is_broken_by_comments(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy or a client can tell an idle stream from a dead one."""
     monkeypatch.setattr(events, "PING_SECONDS", 0.01)
     with trio.fail_after(5):
@@ -174,7 +176,7 @@ async def test_silence_is_broken_by_comments(kernel: House, monkeypatch: pytest.
             assert (await wire.event()).data == events.PING
 
 
-async def test_a_reader_that_leaves_is_forgotten(kernel: House) -> None:
+async def test_a_reader_that_leaves_is_forgotten(kernel: ServedKernel) -> None:
     """LF04: nothing is kept of a client that went away."""
     subscriptions = kernel.services.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     async with watching(kernel) as (_, events):
@@ -186,7 +188,7 @@ async def test_a_reader_that_leaves_is_forgotten(kernel: House) -> None:
             await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-async def test_a_call_that_failed_is_told_from_one_that_did_not(kernel: House) -> None:
+async def test_a_call_that_failed_is_told_from_one_that_did_not(kernel: ServedKernel) -> None:
     """contracts 4: what a model was refused leaves a trace that others can read."""
     instruction = await kernel.attempt()
     for entry in (

@@ -12,7 +12,7 @@ from kernel.api.mcp.fast_path import NAME
 from kernel.api.mcp.tool import Tool, ToolArguments, schema_of
 from kernel.api.mcp.tools import TOOLS
 from protocol.tools import CONTEXT_TOOLS
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
 
 CONTRACT = {
@@ -92,7 +92,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.path)
-async def test_every_get_route_answers_what_it_says(kernel: House, route: Route) -> None:
+async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route: Route) -> None:
     """The struct of the table fits what comes over the wire."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     sent = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "hi"})).json

@@ -34,7 +34,7 @@ RUNNABLE = REVIEW + 'kickoff: "@alice begin"\n'
 
 
 @dataclass
-class House:
+class ServedKernel:
     """What tests reach into."""
 
     services: Services
@@ -103,7 +103,7 @@ def write_project(root: Path) -> None:
 
 
 @asynccontextmanager
-async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGenerator[House, None]:
+async def serve_kernel(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGenerator[ServedKernel, None]:
     """A served kernel for the length of the block; leaving it stops it as a kernel stops."""
     write_project(root / "project")
     database = open_migrated(str(root / "kernel.db"))
@@ -144,7 +144,7 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGe
         shutdown=stopping.append,
         stopping=lambda: bool(stopping),
     )
-    built = House(services, port, stopping, live, interrupted, below)
+    built = ServedKernel(services, port, stopping, live, interrupted, below)
 
     async def serving(*, task_status: trio.TaskStatus[None]) -> None:
         await serve(services, listener, task_status=task_status)
