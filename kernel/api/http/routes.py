@@ -1,4 +1,4 @@
-"""ROUTES: the table of everything the REST API answers (contracts.md section 4). Front, Quart and tests read it."""
+"""ROUTES: the table of everything the REST API answers (contracts 4). The fast path, Quart and tests read it."""
 
 from typing import Final
 
@@ -85,7 +85,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         method="POST",
         path="/agents/<name>/rename",
-        handler=agents.rename_to_file,
+        handler=agents.rename,
         asks=AgentRename,
         answers=AgentRow,
         people_only=True,
@@ -316,7 +316,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         people_only=True,
     ),
     Route(method="GET", path="/spaces/<space>/channel", handler=spaces.channel, answers=Channel),
-    Route(method="POST", path="/spaces/<space>/clear", handler=spaces.empty, answers=Cleared, people_only=True),
+    Route(method="POST", path="/spaces/<space>/clear", handler=spaces.clear, answers=Cleared, people_only=True),
     Route(method="GET", path="/spaces/<space>/diff", handler=spaces.diff, answers=DiffReport, waits=True),
     Route(method="GET", path="/spaces/<space>/members", handler=spaces.members, answers=MemberList),
     Route(method="GET", path="/events", handler=events.stream, answers=None),

@@ -21,7 +21,7 @@ async def test_agents_of_files_and_of_run_time_are_listed_together(kernel: Serve
 
 async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kernel: ServedKernel) -> None:
     """One wrong file hides nobody else (P9)."""
-    (kernel.services.catalog.root / ".agents/bad.yaml").write_text("model: 1\nmodle: x\n")
+    (kernel.services.files.catalog.root / ".agents/bad.yaml").write_text("model: 1\nmodle: x\n")
     rows = (await kernel.ask("GET", "/agents")).json["agents"]
     assert [(row["name"], row["state"]) for row in rows] == [("alice", "idle"), ("bad", "error")]
     processes = (await kernel.ask("GET", "/ps")).json["agents"]
@@ -34,14 +34,14 @@ async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kern
 
 async def test_an_agent_whose_file_broke_is_listed_as_it_works(kernel: ServedKernel) -> None:
     """Live reload: what the file said before counts, so the agent is not in error; the list and status say both."""
-    (kernel.services.catalog.root / ".agents/alice.yaml").write_text("model: 1\n")
+    (kernel.services.files.catalog.root / ".agents/alice.yaml").write_text("model: 1\n")
     await kernel.attempt()
     (row,) = (await kernel.ask("GET", "/agents")).json["agents"]
     assert (row["state"], row["model"]) == ("running", "mock/x")
     assert ".agents/alice.yaml:1" in row["error"]
     status = (await kernel.ask("GET", "/status")).json
     assert status["state"] == "up" and "not in effect" in status["notice"]
-    (kernel.services.catalog.root / "moniro.yaml").write_text("limts: {}\n")
+    (kernel.services.files.catalog.root / "moniro.yaml").write_text("limts: {}\n")
     (row,) = (await kernel.ask("GET", "/agents")).json["agents"]
     assert (row["state"], row["file"], "moniro.yaml:1" in row["error"]) == ("running", ".agents/alice.yaml", True)
 
@@ -114,7 +114,7 @@ async def test_an_agent_in_error_works_again_after_a_reset(kernel: ServedKernel)
     from kernel.store.agents import set_agent_state
     from protocol.names import AgentKey
 
-    await kernel.services.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
+    await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
     assert (await kernel.ask("GET", "/status")).json["state"] == "degraded"
     reset = await kernel.ask("POST", "/agents/alice/reset")
     assert (reset.status, reset.json["state"]) == (200, "idle")
@@ -123,7 +123,7 @@ async def test_an_agent_in_error_works_again_after_a_reset(kernel: ServedKernel)
 
 async def test_an_agent_whose_file_is_gone_is_forgotten_with_what_was_said_to_it(kernel: ServedKernel) -> None:
     """contracts 9: agent delete removes the bytes; while it has work it stays."""
-    file = kernel.services.catalog.root / ".agents/alice.yaml"
+    file = kernel.services.files.catalog.root / ".agents/alice.yaml"
     sent = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "the secret"})).json
     text = file.read_text()
     file.unlink()
@@ -142,7 +142,7 @@ async def test_an_ephemeral_agent_that_gets_a_file_keeps_its_queue(kernel: Serve
     """agent create NAME --from NAME: what waits for it goes on, and a clean stop no longer ends it."""
     await kernel.ask("POST", "/agents", MOCK | {"name": "helper"})
     await kernel.ask("POST", "/messages", {"to": "helper", "text": "work"})
-    (kernel.services.catalog.root / ".agents/helper.yaml").write_text("model: mock/x\nmock: [{text: hi}]\n")
+    (kernel.services.files.catalog.root / ".agents/helper.yaml").write_text("model: mock/x\nmock: [{text: hi}]\n")
     assert (await kernel.ask("DELETE", "/agents/helper")).status == 200
     shown = (await kernel.ask("GET", "/agents/helper")).json
     assert (shown["ephemeral"], shown["file"], shown["workspaces"]) == (False, ".agents/helper.yaml", [])

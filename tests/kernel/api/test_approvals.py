@@ -66,7 +66,7 @@ async def send_prompt(kernel: ServedKernel, wire: Wire) -> None:
 
 async def until_pending(kernel: ServedKernel) -> None:
     """Until a request is there."""
-    with trio.fail_after(5), kernel.services.feed.subscribe() as events:
+    with trio.fail_after(5), kernel.services.store.feed.subscribe() as events:
         while not await pending(kernel):
             await anext(events)
 
@@ -76,7 +76,7 @@ async def test_who_cannot_approve_is_answered_that_somebody_has_to(kernel: Serve
     """contracts 7: exit 7; in a workspace that somebody watches the request has a deadline, and is not waited for."""
     started = await kernel.ask("POST", "/workflows", {"workflow": "review"})
     assert started.status == 201
-    await kernel.services.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET attended = 1"))
+    await kernel.services.store.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET attended = 1"))
     answered: list[Answer] = []
 
     async def serve() -> None:
@@ -84,18 +84,18 @@ async def test_who_cannot_approve_is_answered_that_somebody_has_to(kernel: Serve
         answered.append(await kernel.ask("POST", "/serve", body))
 
     async with trio.open_nursery() as nursery:
-        with trio.fail_after(5), kernel.services.feed.subscribe() as events:
+        with trio.fail_after(5), kernel.services.store.feed.subscribe() as events:
             nursery.start_soon(serve)
             while (await anext(events)).type != "instruction.queued":
                 pass
-            leased = await kernel.services.writer.commit(lease, "i1", hashlib.sha256(b"worker-token").digest())
+            leased = await kernel.services.store.writer.commit(lease, "i1", hashlib.sha256(b"worker-token").digest())
             assert leased is not None
             assert (await asked(kernel))["decision"] == "pending"
-            await kernel.services.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
+            await kernel.services.store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
             if attended:
                 assert not answered
                 await decide(kernel, "deny")
-                await kernel.services.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
+                await kernel.services.store.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
                 await kernel.end("i1", 2)
     (result,) = answered[0].json["results"]
     expected = ("done", None) if attended else ("waiting", "approval")
@@ -176,7 +176,7 @@ async def test_an_agents_policy_answers_where_nobody_has_to_be_asked(
     kernel: ServedKernel, approval: str, decision: str
 ) -> None:
     """approval: auto, ask, all, deny; never and reads are other words for the first two."""
-    file = kernel.services.catalog.root / ".agents/alice.yaml"
+    file = kernel.services.files.catalog.root / ".agents/alice.yaml"
     await trio.Path(file).write_text(f"model: mock/x\napproval: {approval}\nmock:\n  - text: done\n")
     await kernel.attempt()
     assert (await asked(kernel))["decision"] == decision
@@ -186,12 +186,12 @@ async def test_an_agents_policy_answers_where_nobody_has_to_be_asked(
 async def test_a_run_has_its_own_policy(kernel: ServedKernel) -> None:
     """run --approve deny, whatever the files say."""
     async with trio.open_nursery() as nursery:
-        with kernel.services.feed.subscribe() as events:
+        with kernel.services.store.feed.subscribe() as events:
             nursery.start_soon(kernel.ask, "POST", "/serve", {"workflow": "task", "approve": "deny"})
             while (await anext(events)).type != "instruction.queued":
                 pass
         token = hashlib.sha256(b"worker-token").digest()
-        leased = await kernel.services.writer.commit(lease, "i1", token)
+        leased = await kernel.services.store.writer.commit(lease, "i1", token)
         assert leased is not None
         assert leased.approval == "deny"
         assert (await asked(kernel))["decision"] == "denied"
@@ -208,10 +208,10 @@ async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(
     asks = alice.read_text()
     alice.write_text(f"{asks}approval: auto\n")
     assert (await asked(kernel))["decision"] == "granted"
-    await kernel.services.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="crash"))
+    await kernel.services.store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="crash"))
     alice.write_text(asks)
     await decide(kernel, "approve")
-    await kernel.services.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
+    await kernel.services.store.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
     again = await asked(kernel, token="another")
     assert (again["decision"], "first" in again) == ("granted", False)
     other = await asked(kernel, "toolu_9", "another")
@@ -261,7 +261,7 @@ async def test_a_call_ends_with_its_attempt(kernel: ServedKernel, ending: str) -
     async with trio.open_nursery() as nursery:
         held = Held(kernel, nursery, PROMPT)
         await until_pending(kernel)
-        commit = kernel.services.writer.commit
+        commit = kernel.services.store.writer.commit
         if ending == "closed":
             await commit(close, "i1", 1, status="failed", cause="invalid")
         else:
@@ -273,7 +273,7 @@ async def test_a_call_ends_with_its_attempt(kernel: ServedKernel, ending: str) -
 async def test_a_client_that_leaves_is_noticed_and_its_request_stays(kernel: ServedKernel) -> None:
     """A program that was ended: its agent no longer shows as waiting with a call in its hand."""
     await kernel.attempt()
-    with trio.fail_after(5), kernel.services.feed.subscribe() as events:
+    with trio.fail_after(5), kernel.services.store.feed.subscribe() as events:
         async with connected(kernel.port) as wire:
             await send_prompt(kernel, wire)
             while (await anext(events)).type != "approval.requested":

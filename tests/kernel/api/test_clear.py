@@ -60,7 +60,7 @@ async def test_answers_to_requests_keep_no_words_of_what_was_cleared(kernel: Ser
     assert (await kernel.ask("POST", "/approvals/a1/approve", approve, headers=keyed["approve"])).status == 200
     await kernel.end(instruction)
     for one in (await kernel.ask("GET", "/instructions?space=review:main")).json["instructions"]:
-        await kernel.services.writer.commit(cancel, one["id"])
+        await kernel.services.store.writer.commit(cancel, one["id"])
     assert (await ask(kernel, "POST", "/spaces/review:main/clear")).status == 200
     assert b"enedict" not in stored(tmp_path)
     again = await kernel.ask("POST", here, body, headers=keyed["put"])
@@ -94,7 +94,7 @@ async def test_a_reader_of_the_past_is_told_of_the_gap(kernel: ServedKernel) -> 
     def forget(tx: Transaction) -> None:
         sweep_events(tx, (2, 4))
 
-    await kernel.services.writer.commit(forget)
+    await kernel.services.store.writer.commit(forget)
     answer = (await kernel.ask("GET", "/events?since=1&follow=0")).body.decode()
     assert 'event: gap\ndata: {"type":"gap"' in answer
     assert '"data":{"from":2,"to":4}' in answer

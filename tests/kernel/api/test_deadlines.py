@@ -87,7 +87,7 @@ async def test_between_requests_a_connection_may_be_idle_for_a_minute(
 
 async def test_who_does_not_read_is_dropped_within_twenty_seconds(still: ServedKernel, mock_clock: MockClock) -> None:
     """HF11: its stream ends, and is not kept in memory for it."""
-    subscriptions = still.services.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
+    subscriptions = still.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     for _ in range(60):
         await say(still, "x" * 250_000)
     async with connected(still.port) as wire:

@@ -60,7 +60,7 @@ async def test_a_refused_request_does_not_use_up_its_key(kernel: ServedKernel) -
 
 async def test_an_agent_whose_file_was_just_written_can_be_sent_to(kernel: ServedKernel) -> None:
     """Files are read when they are needed: no restart, no reload."""
-    (kernel.services.catalog.root / ".agents/carol.yaml").write_text(ALICE)
+    (kernel.services.files.catalog.root / ".agents/carol.yaml").write_text(ALICE)
     sent = await kernel.ask("POST", "/messages", {"to": "carol", "text": "hello"})
     assert (sent.status, len(sent.json["instruction_ids"])) == (202, 1)
 
@@ -75,7 +75,7 @@ async def test_a_member_of_a_running_workflow_is_addressed_there(kernel: ServedK
     stranger = await kernel.ask("POST", "/messages", {"to": "zoe@review", "text": "look"})
     assert (stranger.status, stranger.code) == (404, "not_a_participant")
     assert ".workflows/review.yaml" in stranger.json["hint"]
-    await kernel.services.writer.commit(stop_workflow, "review:main#1", "cancelled", 130)
+    await kernel.services.store.writer.commit(stop_workflow, "review:main#1", "cancelled", 130)
     late = await kernel.ask("POST", "/messages", {"to": "alice@review", "text": "look"})
     assert (late.code, "awk start review" in late.json["hint"]) == ("workflow_not_running", True)
 
@@ -93,7 +93,7 @@ async def test_a_stopping_kernel_takes_nothing_new_but_can_be_read(kernel: Serve
 
 async def test_what_an_agents_file_would_run_needs_trust_also_after_an_edit(kernel: ServedKernel) -> None:
     """P19: the answer is kept for the very file it was given for, not for its name."""
-    path = kernel.services.catalog.root / ".agents/alice.yaml"
+    path = kernel.services.files.catalog.root / ".agents/alice.yaml"
     body = {"to": "alice", "text": "hello"}
     assert (await kernel.ask("POST", "/messages", body)).status == 202
     path.write_text(ALICE.replace("text: done", 'shell: "id"'))

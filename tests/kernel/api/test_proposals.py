@@ -113,7 +113,7 @@ async def test_what_cannot_be_is_refused(
 async def test_lots_are_drawn_from_what_nobody_can_guess(kernel: ServedKernel) -> None:
     """decisions, Collaboration: random; whoever chooses the id must not choose the winner with it, nor read it."""
     made = await put(kernel)
-    salts = kernel.services.reader.now(lambda conn: list(conn.execute("SELECT salt FROM ballots")))
+    salts = kernel.services.store.reader.now(lambda conn: list(conn.execute("SELECT salt FROM ballots")))
     assert (salts, SALT in str(made)) == ([(SALT,)], False)
 
 

@@ -62,7 +62,7 @@ async def test_an_agent_without_an_attempt_is_idle_and_has_no_pid(kernel: Served
 
 async def test_ps_names_agents_as_they_can_be_sent_to(kernel: ServedKernel) -> None:
     """contracts 9, ps: space|null; the member's name in the space that is shown, and none where there are several."""
-    folder = kernel.services.catalog.root / ".workflows"
+    folder = kernel.services.files.catalog.root / ".workflows"
     (folder / "al.yaml").write_text("agents:\n  boss: { ref: alice }\n")
     await kernel.ask("POST", "/workflows", {"workflow": "al"})
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
@@ -103,7 +103,7 @@ async def test_status_can_be_about_one_target(kernel: ServedKernel) -> None:
 
 async def test_status_says_what_is_wrong_with_the_project(kernel: ServedKernel) -> None:
     """What a file said before stays in effect: that it is wrong now has to be seen somewhere."""
-    root = kernel.services.catalog.root
+    root = kernel.services.files.catalog.root
     assert (await kernel.ask("GET", "/status")).json["broken"] == []
     (root / "moniro.yaml").write_text("limits: {wokers: 3}\n")
     (wrong,) = (await kernel.ask("GET", "/status")).json["broken"]
@@ -156,7 +156,7 @@ async def test_what_was_given_up_is_listed(kernel: ServedKernel) -> None:
     from kernel.store.transitions.close import close
 
     instruction = await kernel.attempt()
-    await kernel.services.writer.commit(close, instruction, 1, status="failed", text="", cause="auth")
+    await kernel.services.store.writer.commit(close, instruction, 1, status="failed", text="", cause="auth")
     (row,) = (await kernel.ask("GET", "/dead")).json["instructions"]
     assert (row["id"], row["class"], row["cause"]) == (instruction, "permanent", "auth")
 
@@ -170,7 +170,7 @@ async def test_providers_tell_whether_a_key_is_set_and_never_the_key(tmp_path: o
     environ = {"ANTHROPIC_API_KEY": "sk-secret", "OURS_KEY": "sk-ours"}
     async with serve_kernel(Path(str(tmp_path)), environ) as kernel:
         own = "providers:\n  ours: { base_url: 'http://127.0.0.1:9/v1', api_key: $OURS_KEY }\n"
-        (kernel.services.catalog.root / "moniro.yaml").write_text(own)
+        (kernel.services.files.catalog.root / "moniro.yaml").write_text(own)
         answer = await kernel.ask("GET", "/providers")
     rows = {row["name"]: row for row in answer.json["providers"]}
     assert (rows["anthropic"]["key_set"], rows["openai"]["key_set"], rows["ours"]["key_set"]) == (True, False, True)
@@ -205,7 +205,7 @@ async def test_a_workflow_that_there_is_not_is_not_to_be_started(kernel: ServedK
             given = None if body is None else {key: text.format(name) for key, text in body.items()}
             refused = await kernel.ask(method, path.format(name), given)
             assert (refused.code, refused.json["hint"]) == ("workflow_not_running", hint), path
-    (kernel.services.catalog.root / "flow.yaml").write_text("agents: {alice: {ref: alice}}\n")
+    (kernel.services.files.catalog.root / "flow.yaml").write_text("agents: {alice: {ref: alice}}\n")
     assert (await kernel.ask("DELETE", "/workflows/nosuch")).json["hint"] == "running: none"
     await kernel.ask("POST", "/workflows", {"workflow": "./flow.yaml"})
     assert (await kernel.ask("POST", "/messages", {"to": "@flwo", "text": "hi"})).json["hint"] == "did you mean flow?"
@@ -218,8 +218,8 @@ async def test_what_was_said_to_an_agent_is_read_after_its_file_is_gone(kernel: 
     """It is in the log until it is removed; then nobody knows of it any more."""
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "hello"})
     await kernel.ask("POST", "/instructions/i1/cancel")
-    (kernel.services.catalog.root / ".agents/alice.yaml").unlink()
-    await kernel.services.writer.commit(remove_agent, AgentKey("alice"))
+    (kernel.services.files.catalog.root / ".agents/alice.yaml").unlink()
+    await kernel.services.store.writer.commit(remove_agent, AgentKey("alice"))
     (message,) = (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]
     assert message["text"] == "hello"
     await kernel.ask("DELETE", "/agents/alice")

@@ -130,7 +130,7 @@ async def test_a_list_that_is_longer_than_one_answer_is_read_to_its_end(
 async def test_what_failed_for_good_can_be_taken_off_the_list(kernel: ServedKernel) -> None:
     """POST /dead/clear; it is still there, and can be tried again."""
     instruction = await kernel.attempt()
-    await kernel.services.writer.commit(close, instruction, 1, status="failed", cause="invalid")
+    await kernel.services.store.writer.commit(close, instruction, 1, status="failed", cause="invalid")
     listed = (await kernel.ask("GET", "/dead")).json
     assert ([row["id"] for row in listed["instructions"]], listed["total"], listed["next"]) == ([instruction], 1, None)
     assert (await kernel.ask("POST", "/dead/clear")).json["instructions"] == 1

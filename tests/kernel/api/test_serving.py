@@ -20,7 +20,7 @@ async def test_streams_say_goodbye_and_the_server_ends(tmp_path: Path, caplog: p
         await idle.send("GET", "/health", kernel.headers().items(), b"")
         await idle.answer()
         started = trio.current_time()
-        kernel.services.closing.set()
+        kernel.services.kernel.shutdown.closing.set()
         with trio.fail_after(5):
             assert [event.event async for event in events] == ["bye"]
             assert await idle.stream.receive_some(1) == b""
@@ -42,7 +42,7 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
                 await say(kernel, "x" * 250_000)
             await wire.send("GET", "/events?since=0", kernel.headers().items(), b"")
             await wire.event()
-            kernel.services.closing.set()
+            kernel.services.kernel.shutdown.closing.set()
             with trio.fail_after(5):
                 await kernel.served.wait()
     assert caplog.text == ""
@@ -51,7 +51,7 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
 async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """HF11: its connection ends, and it can resume by id."""
     monkeypatch.setattr(connection, "STALLED_SECONDS", 0.1)
-    subscriptions = kernel.services.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
+    subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     for _ in range(60):
         await say(kernel, "x" * 250_000)
     async with connected(kernel.port) as wire:

@@ -26,14 +26,14 @@ kickoff: '@alice go'
 async def setup(kernel: ServedKernel) -> AsyncIterator[ServedKernel]:
     """A served kernel that can run commands."""
     async with trio.open_nursery() as nursery:
-        await nursery.start(kernel.services.launcher.run)
+        await nursery.start(kernel.services.processes.launcher.run)
         yield kernel
         nursery.cancel_scope.cancel()
 
 
 def write(kernel: ServedKernel, text: str = SLOW) -> Path:
     """The workflow ``slow``, whose setup tells that it runs and waits for ``go``. Returns the project."""
-    root = kernel.services.catalog.root
+    root = kernel.services.files.catalog.root
     (root / ".workflows/slow.yaml").write_text(text)
     os.mkfifo(root / "begun")
     os.mkfifo(root / "go")

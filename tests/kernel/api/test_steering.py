@@ -31,7 +31,7 @@ async def shown(kernel: ServedKernel, instruction: str) -> dict[str, Any]:
 
 async def failed(kernel: ServedKernel) -> str:
     instruction = await kernel.attempt()
-    writer = kernel.services.writer
+    writer = kernel.services.store.writer
     await writer.commit(journal, instruction, 1, Entry(k=0, kind="reply", text="so far"))
     await writer.commit(
         close, instruction, 1, status="failed", cause="invalid", exit="1", stderr_tail="Traceback: boom"
@@ -72,7 +72,7 @@ async def test_calls_that_failed_are_shown_with_what_they_gave(kernel: ServedKer
         Entry(k=3, kind="tool", name="write", text="not allowed", is_error=True, refused="denied"),
         Entry(k=4, kind="tool", name="bash", text="x" * 100_000, is_error=True),
     ):
-        await kernel.services.writer.commit(journal, instruction, 1, entry)
+        await kernel.services.store.writer.commit(journal, instruction, 1, entry)
     first, second = (await shown(kernel, instruction))["steps"]
     assert first["failed"] == []
     assert [(call["tool"], call["why"], call["text"][:11]) for call in second["failed"]] == [
@@ -101,7 +101,7 @@ async def test_an_instruction_is_promoted(kernel: ServedKernel) -> None:
 )
 async def test_an_agent_is_held_and_let_go(kernel: ServedKernel, what: str, state: str) -> None:
     """contracts 4: POST /agents/:name/{reset,pause,resume,stop}, also of an agent whose file has just come."""
-    (kernel.services.catalog.root / ".agents/carol.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
+    (kernel.services.files.catalog.root / ".agents/carol.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
     for name in ("alice", "carol"):
         for _ in range(2):
             answer = await kernel.ask("POST", f"/agents/{name}/{what}")
@@ -128,7 +128,7 @@ async def test_a_restart_ends_what_the_agent_does_and_clears_what_kept_it(kernel
     def back_off(tx: Transaction) -> None:
         tx.conn.execute("UPDATE agents SET crash_streak = 3, resume_at_ms = ? WHERE key = 'alice'", (tx.now_ms + 9000,))
 
-    await kernel.services.writer.commit(back_off)
+    await kernel.services.store.writer.commit(back_off)
     assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["backoff"]
     assert (await kernel.ask("POST", "/agents/alice/restart")).json["state"] == "idle"
     assert kernel.interrupted == ["alice"]
@@ -141,7 +141,7 @@ async def test_an_agent_is_shown_and_changed_in_the_words_of_ps(kernel: ServedKe
     def back_off(tx: Transaction) -> None:
         tx.conn.execute("UPDATE agents SET resume_at_ms = ? WHERE key = 'alice'", (tx.now_ms + 9000,))
 
-    await kernel.services.writer.commit(back_off)
+    await kernel.services.store.writer.commit(back_off)
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     assert row["state"] == "backoff" and row["until"]
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
@@ -171,7 +171,7 @@ async def test_a_restart_that_is_asked_for_again_does_not_stop_the_new_worker(ke
 
 async def test_why_an_agent_is_in_error_is_shown_where_people_look(kernel: ServedKernel) -> None:
     """promises 4.2: error with its reason, in ps and in status; the kernel is degraded."""
-    await kernel.services.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes in 60 s")
+    await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes in 60 s")
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     status = (await kernel.ask("GET", "/status")).json
     assert (row["state"], row["reason"]) == ("error", "5 crashes in 60 s")
@@ -223,7 +223,7 @@ async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kerne
         answers.append((await kernel.ask("POST", "/serve", SEND)).json)
 
     async with trio.open_nursery() as nursery, connected(kernel.port) as wire:
-        with kernel.services.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
+        with kernel.services.store.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
             nursery.start_soon(serve)
             with trio.fail_after(5):
                 await anext(queued)
@@ -233,7 +233,7 @@ async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kerne
         await wire.event()
         stream = Events(wire)
         assert (await anext(stream)).event == "accepted"
-        await kernel.services.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes")
+        await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes")
         with trio.fail_after(5):
             last = [event async for event in stream][-1]
     for report in (*answers, last.data):
@@ -278,8 +278,8 @@ async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can
     def patience(tx: Transaction, milliseconds: int) -> None:
         tx.conn.set_busy_timeout(milliseconds)
 
-    await services.writer.commit(patience, 0)
-    stranger = apsw.Connection(str(services.catalog.root.parent / "kernel.db"))
+    await services.store.writer.commit(patience, 0)
+    stranger = apsw.Connection(str(services.files.catalog.root.parent / "kernel.db"))
     stranger.execute("BEGIN IMMEDIATE")
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "x"})).code == "busy"
     ready = await kernel.ask("GET", "/ready")

@@ -166,7 +166,7 @@ async def test_bad_requests_leave_few_lines_and_no_traceback(
     caplog.set_level(logging.INFO)
     for data in (b"GARBAGE\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n") * 20:
         assert (await exchange(kernel, data)).startswith(b"HTTP/1.1 4")
-    assert 0 < len(caplog.records) <= server.LINES
+    assert 0 < len(caplog.records) <= server.COMPLAINTS
     assert not [record for record in caplog.records if record.exc_info or "\n" in record.getMessage()]
 
 
@@ -184,11 +184,11 @@ def test_what_was_not_logged_is_counted(caplog: pytest.LogCaptureFixture, monkey
     now = [0.0]
     monkeypatch.setattr("trio.current_time", lambda: now[0])
     said_of = server.Complaints()
-    for _ in range(server.LINES + 5):
+    for _ in range(server.COMPLAINTS + 5):
         said_of.say("request.malformed", "a\nb")
-    now[0] = server.SECONDS
+    now[0] = server.COMPLAINTS_SECONDS
     said_of.say("request.malformed", "c")
-    assert len(caplog.records) == server.LINES + 1
+    assert len(caplog.records) == server.COMPLAINTS + 1
     assert caplog.records[0].getMessage() == r"request.malformed 'a\nb'"
     assert caplog.records[-1].getMessage() == "request.malformed 'c' (5 more like this were not logged)"
 

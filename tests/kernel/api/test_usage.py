@@ -14,7 +14,7 @@ async def test_each_agent_has_what_its_work_took(kernel: ServedKernel) -> None:
     instruction = await kernel.attempt()
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "more"})
     spent = Usage(input_tokens=10, output_tokens=2, cost_usd=0.5)
-    commit = kernel.services.writer.commit
+    commit = kernel.services.store.writer.commit
     await commit(journal, instruction, 1, Entry(k=0, kind="reply", usage=spent))
     await commit(close, instruction, 1, status="failed", text="", cause="invalid")
     answered = (await kernel.ask("GET", "/usage")).json

@@ -28,7 +28,7 @@ async def posting(kernel: ServedKernel, path: str, body: Any) -> AsyncGenerator[
 
 async def stop(kernel: ServedKernel, space: str = "task:main#1", status: str = "done", exit_code: int = 0) -> None:
     """End a run as the service that watches runs would."""
-    await kernel.services.writer.commit(stop_workflow, space, status, exit_code)
+    await kernel.services.store.writer.commit(stop_workflow, space, status, exit_code)
 
 
 async def test_a_workflow_is_started_listed_and_stopped(kernel: ServedKernel) -> None:
@@ -75,7 +75,7 @@ async def test_starting_what_runs_or_is_not_there_is_refused(kernel: ServedKerne
 
 async def test_a_broken_workflow_file_is_refused_with_every_place(kernel: ServedKernel) -> None:
     """Contracts section 9, validate: path, line, column, hint."""
-    path = kernel.services.catalog.root / ".workflows/bad.yaml"
+    path = kernel.services.files.catalog.root / ".workflows/bad.yaml"
     path.write_text("agents:\n  bob: { ref: nobody }\nkickof: x\n")
     answer = await kernel.ask("POST", "/workflows", {"workflow": "bad"})
     assert (answer.status, answer.code) == (422, "bad_definition")
@@ -85,11 +85,11 @@ async def test_a_broken_workflow_file_is_refused_with_every_place(kernel: Served
 
 async def test_setup_needs_trust(kernel: ServedKernel) -> None:
     """P19: exit 7 at the client, 403 here; nothing was run."""
-    path = kernel.services.catalog.root / ".workflows/shell.yaml"
+    path = kernel.services.files.catalog.root / ".workflows/shell.yaml"
     path.write_text("agents:\n  alice: { ref: alice }\nsetup:\n  - shell: touch ran\nkickoff: '@alice go'\n")
     answer = await kernel.ask("POST", "/run", {"workflow": "shell"})
     assert (answer.status, answer.code) == (403, "untrusted")
-    assert not (kernel.services.catalog.root / "ran").exists()
+    assert not (kernel.services.files.catalog.root / "ran").exists()
 
 
 async def test_a_run_is_streamed_from_its_acceptance_to_its_report(kernel: ServedKernel) -> None:
@@ -150,7 +150,7 @@ async def test_a_message_is_streamed_to_its_result(kernel: ServedKernel) -> None
 
 async def test_a_client_that_does_not_wait_for_its_answer_is_forgotten(kernel: ServedKernel) -> None:
     """LF04: POST /serve waits as long as the work takes, and for nobody who has gone."""
-    subscriptions = kernel.services.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
+    subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     with trio.fail_after(5):
         async with connected(kernel.port) as wire:
             body = b'{"to": "alice", "text": "work"}'
@@ -199,7 +199,7 @@ async def test_serve_is_refused_when_the_kernel_stops_first(kernel: ServedKernel
         with trio.fail_after(5):
             while not (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]:
                 pass
-            kernel.services.closing.set()
+            kernel.services.kernel.shutdown.closing.set()
     assert [(answer.status, answer.code) for answer in answers] == [(503, "stopping")]
 
 
@@ -213,7 +213,7 @@ async def lease_and_end(kernel: ServedKernel, instruction: str) -> None:
     """Do the work of an attempt."""
     from kernel.store.transitions.lease import lease
 
-    assert await kernel.services.writer.commit(lease, instruction, b"x" * 32) is not None
+    assert await kernel.services.store.writer.commit(lease, instruction, b"x" * 32) is not None
     await kernel.end(instruction)
 
 

@@ -33,7 +33,7 @@ async def test_what_an_agent_says_is_in_the_channel_and_wakes_whom_it_mentions(k
 async def test_a_ninth_mention_is_reported_to_the_sender(kernel: ServedKernel) -> None:
     """Contracts section 2."""
     names = [f"n{number}" for number in range(9)]
-    root = kernel.services.catalog.root
+    root = kernel.services.files.catalog.root
     members = "".join(f"  {name}: {{ model: mock/x, mock: [{{ text: hi }}] }}\n" for name in names)
     (root / ".workflows/big.yaml").write_text(f"agents:\n  alice: {{ ref: alice }}\n{members}")
     assert (await kernel.ask("POST", "/workflows", {"workflow": "big"})).status == 201
@@ -141,7 +141,7 @@ async def test_the_inbox_lists_what_is_not_handled_and_marks_exactly_what_is_nam
 async def test_an_agent_cannot_mark_the_messages_of_another(kernel: ServedKernel) -> None:
     """P6, XF16: another's delivery is as if it did not exist."""
     carol = AgentSpec(key=AgentKey("carol"), origin="ephemeral", definition=b'{"name": "carol", "model": "mock/x"}')
-    await kernel.services.writer.commit(put_agents, [carol])
+    await kernel.services.store.writer.commit(put_agents, [carol])
     theirs = (await kernel.ask("POST", "/messages", {"to": "carol", "text": "private"})).json["message_id"]
     await kernel.attempt()
     marked = (await call(kernel, "my_inbox_ack", {"ids": [theirs]}))["structuredContent"]
@@ -184,10 +184,10 @@ async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: ServedKerne
     from kernel.store.transitions.requeue import Requeue, requeue
 
     instruction = await kernel.attempt(token="first")
-    await kernel.services.writer.commit(
+    await kernel.services.store.writer.commit(
         requeue, instruction, 1, Requeue(status="queued", outcome="crash", charge="attempt")
     )
-    assert await kernel.services.writer.commit(lease, instruction, b"2" * 32) is not None
+    assert await kernel.services.store.writer.commit(lease, instruction, b"2" * 32) is not None
     answer = await post(kernel, {}, "first")
     assert (answer.status, answer.code) == (401, "stale_attempt")
 
@@ -213,7 +213,7 @@ async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKerne
 
 async def test_without_a_channel_there_is_none_to_read_or_speak_in(kernel: ServedKernel) -> None:
     """workspace: false: refused as a result that a model can read; its own inbox is there."""
-    path = kernel.services.catalog.root / ".workflows/solo.yaml"
+    path = kernel.services.files.catalog.root / ".workflows/solo.yaml"
     path.write_text("agents:\n  alice: { ref: alice }\nworkspace: false\n")
     assert (await kernel.ask("POST", "/workflows", {"workflow": "solo"})).status == 201
     await kernel.attempt("alice@solo")

@@ -20,7 +20,7 @@ async def team(kernel: ServedKernel) -> ServedKernel:
     await kernel.attempt("alice@review")
     sent = await kernel.ask("POST", "/messages", {"to": "bob@review", "text": "work"})
     digest = hashlib.sha256(b"bobs-token").digest()
-    assert await kernel.services.writer.commit(lease, sent.json["instruction_ids"][0], digest) is not None
+    assert await kernel.services.store.writer.commit(lease, sent.json["instruction_ids"][0], digest) is not None
     return kernel
 
 
