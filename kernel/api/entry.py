@@ -11,7 +11,7 @@ import trio
 
 from kernel.api.asgi import App, Fields, Receive, Scope, Send, header_fields
 from kernel.api.authentication import Admin, Authenticator, Principal, Worker, holder_of
-from kernel.api.connection import ADMITTED, INBOX, ReceiveQueue
+from kernel.api.connection import ADMITTED, RECEIVE_QUEUE, ReceiveQueue
 from kernel.api.context import Services
 from kernel.api.http.dispatch import ASKED, RawRequest, dispatch
 from kernel.api.http.route import Stream
@@ -125,7 +125,7 @@ class ApiApp:
     ) -> bool:
         """Answer without Quart what needs no router: POST /mcp, and routes with a fixed path and JSON in one piece.
 
-        Returns whether the request was one of these. The answer is that of Quart, byte for byte: both call ``dispatch``.
+        Returns whether the request was one of these. The answer is Quart's, byte for byte: both call ``dispatch``.
 
         Measured in one process by turns (p50 on a kept connection, here and by Quart): GET /health 0.58 and 1.36 ms,
         GET /workflows 0.93 and 1.74 ms, POST /messages 2.2 and 2.8 ms. Nor is Quart imported, a fifth of a second.
@@ -140,7 +140,7 @@ class ApiApp:
         asked = RawRequest(fields, scope["query_string"], body, client_port=client_port)
         reply: Response | Stream | None = None
         if route.waits:
-            queue: ReceiveQueue = scope[INBOX]
+            queue: ReceiveQueue = scope[RECEIVE_QUEUE]
             with trio.CancelScope() as staying, queue.leaving(staying.cancel):  # until the client leaves
                 reply = await dispatch(self._services, route, asked)
         else:

@@ -24,7 +24,7 @@ from protocol.errors import Refused
 from protocol.ndjson import reject_duplicate_keys
 
 ASKED: Final = "agent_worker.asked"
-"""Key of the ASGI scope under which the front leaves header fields and body for Quart."""
+"""Key of the ASGI scope under which ApiApp leaves header fields and body for Quart."""
 KEY_LIMIT: Final = 200
 QUERY_FIELDS: Final = 32
 _NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})

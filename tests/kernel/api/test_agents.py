@@ -69,7 +69,7 @@ async def test_an_agent_with_work_is_not_deleted(kernel: ServedKernel) -> None:
 
 @pytest.mark.parametrize(("method", "body"), [("DELETE", None), ("PATCH", {"model": "mock/y"})])
 async def test_an_agent_of_a_file_is_changed_in_its_file(kernel: ServedKernel, method: str, body: object) -> None:
-    """Decisions: files are the truth for what people author."""
+    """Files are the truth for what people author."""
     refused = await kernel.ask(method, "/agents/alice", body)
     assert (refused.status, refused.code) == (409, "conflict")
     assert ".agents/alice.yaml" in refused.json["detail"]

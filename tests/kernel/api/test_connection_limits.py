@@ -122,16 +122,16 @@ async def test_without_descriptors_we_wait_and_accept_again(
             raise AssertionError
 
     ours, theirs = socket.socketpair()
-    hall = HttpServer(cast("object", None), connections.shares(1024))  # type: ignore[arg-type]
+    server = HttpServer(cast("object", None), connections.shares(1024))  # type: ignore[arg-type]
     served = trio.Event()
 
     async def serve(stream: trio.SocketStream) -> None:
         await stream.aclose()
         served.set()
 
-    hall.serve = serve  # type: ignore[method-assign]
+    server.serve = serve  # type: ignore[method-assign]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(hall.accept, cast(trio.SocketListener, Exhausted()), nursery)
+        nursery.start_soon(server.accept, cast(trio.SocketListener, Exhausted()), nursery)
         await served.wait()
         nursery.cancel_scope.cancel()
     theirs.close()

@@ -81,7 +81,7 @@ async def test_a_member_of_a_running_workflow_is_addressed_there(kernel: ServedK
 
 
 async def test_a_stopping_kernel_takes_nothing_new_but_can_be_read(kernel: ServedKernel) -> None:
-    """Promises 4.6: intake is stopped with 503."""
+    """Intake is stopped with 503."""
     assert (await kernel.ask("POST", "/shutdown", {"grace": 3})).status == 202
     assert kernel.asked_to_stop == [3.0]
     refused = await kernel.ask("POST", "/messages", {"to": "alice", "text": "late"})

@@ -1,4 +1,4 @@
-"""Ballots over HTTP: a person puts something to the vote, votes, calls it off; members vote by their tools."""
+"""Proposals over HTTP: a person creates one, votes, cancels it; members vote by their tools."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ async def test_what_a_person_puts_to_the_vote_is_shown_and_wakes_its_electors(ke
 
 
 async def test_a_persons_vote_counts_is_final_and_nobody_waits_for_it(kernel: ServedKernel) -> None:
-    """decisions, Collaboration: user may vote while it is open; the same again is a no-op, another is refused."""
+    """The user may vote while it is open; the same again is a no-op, another is refused."""
     await put(kernel)
     voted = await cast(kernel, "no", reason="it is Friday")
     assert (voted.status, voted.json["counts"], voted.json["missing"]) == (200, {"yes": 0, "no": 1}, ["alice", "bob"])
@@ -111,7 +111,7 @@ async def test_what_cannot_be_is_refused(
 
 
 async def test_lots_are_drawn_from_what_nobody_can_guess(kernel: ServedKernel) -> None:
-    """decisions, Collaboration: random; whoever chooses the id must not choose the winner with it, nor read it."""
+    """The winner of a lot is random: whoever chooses the id must not choose the winner with it, nor read it."""
     made = await put(kernel)
     salts = kernel.services.store.reader.now(lambda conn: list(conn.execute("SELECT salt FROM ballots")))
     assert (salts, SALT in str(made)) == ([(SALT,)], False)

@@ -14,7 +14,7 @@ from tests.kernel.api.test_events import say, watching
 
 
 async def test_streams_say_goodbye_and_the_server_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Facts stack 2: a clean end with streams and idle connections open, without a word in the log."""
+    """A clean end with streams and idle connections open, without a word in the log."""
     caplog.set_level(logging.WARNING)
     async with serve_kernel(tmp_path) as kernel, connected(kernel.port) as idle, watching(kernel) as (_, events):
         await idle.send("GET", "/health", kernel.headers().items(), b"")
@@ -88,7 +88,7 @@ async def test_slow_headers_of_a_later_request_are_not_waited_for(
 
 
 async def test_a_kept_connection_serves_many_requests(kernel: ServedKernel) -> None:
-    """Facts stack 2: no limit of requests per connection, and idle time does not count against headers."""
+    """No limit of requests per connection, and idle time does not count against headers."""
     async with connected(kernel.port) as wire:
         for _ in range(60):
             await wire.send("GET", "/health", kernel.headers().items(), b"")

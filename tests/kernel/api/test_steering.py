@@ -52,7 +52,7 @@ async def test_an_instruction_is_cancelled_once(kernel: ServedKernel) -> None:
 
 
 async def test_what_failed_shows_its_last_words_and_is_retried(kernel: ServedKernel) -> None:
-    """contracts 9, promises 4.2: the tail of stderr is shown; retry keeps the steps unless it is fresh."""
+    """contracts 9: the tail of stderr is shown; retry keeps the steps unless it is fresh."""
     instruction = await failed(kernel)
     assert (await shown(kernel, instruction))["attempts"][0]["stderr_tail"] == "Traceback: boom"
     kept = await kernel.ask("POST", f"/instructions/{instruction}/retry", {"fresh": False})
@@ -170,7 +170,7 @@ async def test_a_restart_that_is_asked_for_again_does_not_stop_the_new_worker(ke
 
 
 async def test_why_an_agent_is_in_error_is_shown_where_people_look(kernel: ServedKernel) -> None:
-    """promises 4.2: error with its reason, in ps and in status; the kernel is degraded."""
+    """An agent that crashed too often is in error, with its reason, in ps and in status; the kernel is degraded."""
     await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes in 60 s")
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     status = (await kernel.ask("GET", "/status")).json

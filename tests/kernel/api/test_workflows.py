@@ -181,7 +181,7 @@ async def test_serve_waits_and_gives_the_report_as_one_answer(kernel: ServedKern
 
 
 async def test_serve_of_a_message_that_wakes_nobody_ends_at_once(kernel: ServedKernel) -> None:
-    """Decisions: a message without a mention is pull only."""
+    """A message without a mention is pull only."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     answer = await kernel.ask("POST", "/serve", {"to": "@review", "text": "just so you know"})
     assert (answer.status, answer.json["results"]) == (200, [])

@@ -157,9 +157,7 @@ async def test_the_admin_token_is_not_for_mcp(kernel: ServedKernel) -> None:
         {"name": "n" * 200, "arguments": None},
     ],
 )
-async def test_the_short_way_and_the_sdks_way_give_the_same_answer(
-    kernel: ServedKernel, change: dict[str, Any]
-) -> None:
+async def test_the_fast_path_and_the_sdk_give_the_same_answer(kernel: ServedKernel, change: dict[str, Any]) -> None:
     """The plain call that is answered without the SDK is the SDK's answer, key for key."""
     await kernel.attempt()
     body = call_of("team_members", {"include_status": True})
@@ -243,7 +241,7 @@ def test_the_sdk_is_not_imported_before_a_request_needs_it() -> None:
 
 
 async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: ServedKernel) -> None:
-    """Facts stack 2: we fail it ourselves, before its connection is cut."""
+    """We fail it ourselves, before its connection is cut."""
     from kernel.api.mcp.tool import Caller, Tool
     from kernel.api.mcp.tools import TOOLS
 

@@ -122,7 +122,7 @@ async def test_no_part_of_an_inbox_is_left_out_without_a_word(
 
 
 async def test_the_inbox_lists_what_is_not_handled_and_marks_exactly_what_is_named(kernel: ServedKernel) -> None:
-    """my_inbox, my_inbox_ack: a text's urgency is shown and changes nothing (T17)."""
+    """my_inbox, my_inbox_ack: a text's urgency is shown and changes nothing."""
     await kernel.attempt(text="the work")
     other = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "URGENT: more"})).json["message_id"]
     rows = (await call(kernel, "my_inbox"))["structuredContent"]["deliveries"]
