@@ -117,24 +117,26 @@ async def _live(house: Kernel, boot: Boot, doorstep: HealthResponder) -> None:
     if swept.attempts:
         logger.info("boot.swept %d attempts, survivors: %s", len(swept.attempts), swept.survivors or "none")
     async with trio.open_nursery() as storage:
-        await storage.start(services.writer.run)
-        recovered = await services.writer.commit(
+        await storage.start(services.store.writer.run)
+        recovered = await services.store.writer.commit(
             recover,
-            pid=services.about.pid,
-            version=services.about.version,
+            pid=services.kernel.identity.pid,
+            version=services.kernel.identity.version,
             machine=house.machine,
             in_flight=house.in_flight.left,
         )
         house.in_flight.begin()
         if recovered.safe_mode:
             house.safe_mode.set()
-        survey = await register(services.catalog, services.writer, services.reader)
-        services.launcher.need(sdks_for((one.definition for one in survey.loaded), services.catalog.project()))
+        survey = await register(services.files.catalog, services.store.writer, services.store.reader)
+        services.processes.launcher.need(
+            sdks_for((one.definition for one in survey.loaded), services.files.catalog.project())
+        )
         async with trio.open_nursery() as processes:
-            await processes.start(house.boundary.keep, "launcher", services.launcher.run)
+            await processes.start(house.boundary.keep, "launcher", services.processes.launcher.run)
             await _serve_until_stopped(house, boot, doorstep)
             processes.cancel_scope.cancel()
-        services.writer.close()
+        services.store.writer.close()
 
 
 async def _serve_until_stopped(house: Kernel, boot: Boot, doorstep: HealthResponder) -> None:
@@ -158,18 +160,18 @@ async def _serve_until_stopped(house: Kernel, boot: Boot, doorstep: HealthRespon
             await rooms.start(keep, "timers", house.timers.run)
             rooms.start_soon(keep, "reload", house.reload.run)
             await rooms.start(keep, "dispatcher", partial(house.dispatcher.dispatch, rooms))
-        logger.info("kernel.ready %s", house.services.about.url)
+        logger.info("kernel.ready %s", house.services.kernel.identity.url)
         tune_gc()
-        house.vitals.ready("safe mode" if house.safe_mode.is_set() else house.services.about.url)
+        house.vitals.ready("safe mode" if house.safe_mode.is_set() else house.services.kernel.identity.url)
         grace_seconds = await house.stopping.asked()
         house.vitals.stopping()
         rooms.start_soon(leave_at_last, house.stopping, rooms.cancel_scope, grace_seconds)
         with suppress(Refused):  # a disk that is full keeps nobody from leaving
             wanted = house.boundary.gave_up is None
-            await house.services.writer.commit(asked_to_stop, house.stopping.by, wanted=wanted)
+            await house.services.store.writer.commit(asked_to_stop, house.stopping.by, wanted=wanted)
         await house.dispatcher.drain(grace_seconds)
         with suppress(Refused):
-            await house.services.writer.commit(end_ephemeral)
+            await house.services.store.writer.commit(end_ephemeral)
         house.stopping.closing.set()
     logger.info("kernel.stopped")
 

@@ -7,7 +7,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,19 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
 from kernel.agents.trust import Kept, TrustStore
-from kernel.api.context import AttemptActivity, KernelIdentity, Services
+from kernel.api.context import (
+    AttemptActivity,
+    AttemptControl,
+    KernelControl,
+    KernelIdentity,
+    ProcessControl,
+    ProjectFiles,
+    ProjectTrust,
+    Services,
+    StoreAccess,
+)
+from kernel.api.resource_usage import ResourceSampler
+from kernel.api.single_flight import SingleFlight
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.discovery_record import boot_id
@@ -136,11 +148,11 @@ def build(boot: Boot, database: Database) -> Kernel:
     stopping, safe_mode = ShutdownRequest(), trio.Event()
     clock, reader, writer, feed, catalog = ground.clock, ground.reader, ground.writer, ground.feed, ground.catalog
     return Kernel(
-        services=replace(
-            _services(ground, launcher, attempts, dispatcher, mirror, stopping, safe_mode),
-            repository=repository,
-            worktrees=trees.report,
-            diff_stat=trees.stat,
+        services=Services(
+            store=_store_access(ground, mirror),
+            files=_project_files(ground, launcher, repository, trees),
+            processes=_process_control(ground, launcher, attempts),
+            kernel=_kernel_control(ground, dispatcher, stopping, safe_mode),
         ),
         worktrees=trees,
         worktree_sweep=_worktree_sweep(ground, repository, trees, attempts),
@@ -301,27 +313,22 @@ def _dispatcher(ground: _Foundation, attempts: Attempts) -> Dispatcher:
     )
 
 
-def _services(
-    ground: _Foundation,
-    launcher: Launcher,
-    attempts: Attempts,
-    dispatcher: Dispatcher,
-    mirror: Mirror,
-    stopping: ShutdownRequest,
-    safe_mode: trio.Event,
-) -> Services:
-    boot = ground.boot
-    return Services(
+def _store_access(ground: _Foundation, mirror: Mirror) -> StoreAccess:
+    return StoreAccess(
         writer=ground.writer,
         reader=ground.reader,
         feed=ground.feed,
+        mirror=mirror,
+        homes=ground.homes,
+        now_ms=ground.clock.now_ms,
+        salt=partial(secrets.token_hex, 16),
+    )
+
+
+def _project_files(ground: _Foundation, launcher: Launcher, repository: Repository, trees: Worktrees) -> ProjectFiles:
+    return ProjectFiles(
         catalog=ground.catalog,
-        launcher=launcher,
-        probes=VersionProbes(launcher, ground.run_dir),
-        environ=ground.environ,
-        token=boot.token,
-        trusted=boot.arguments.trusted,
-        kept=ground.kept,
+        trust=ProjectTrust(everything=ground.boot.arguments.trusted, kept=ground.kept),
         remotes=Remotes(
             Path(ground.boot.arguments.state),
             ground.catalog.root,
@@ -329,26 +336,42 @@ def _services(
             environ=ground.environ,
             own_bin=ground.own_bin,
         ),
-        about=ground.about,
-        now_ms=ground.clock.now_ms,
-        salt=partial(secrets.token_hex, 16),
+        repository=repository,
+        worktrees=trees,
+        environ=ground.environ,
+        own_bin=ground.own_bin,
+    )
+
+
+def _process_control(ground: _Foundation, launcher: Launcher, attempts: Attempts) -> ProcessControl:
+    return ProcessControl(
+        launcher=launcher,
+        probes=VersionProbes(launcher, ground.run_dir),
+        attempts=AttemptControl(
+            activity=lambda: {
+                name: AttemptActivity(pid=live.pid, doing=live.doing) for name, live in attempts.live.items()
+            },
+            interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),
+            hold=attempts.hold,
+            reached=attempts.reached,
+        ),
+        runs_client=partial(is_own_child, server_port=ground.boot.listener.getsockname()[1], pid=ground.about.pid),
+        single_flight=SingleFlight(),
+        resources=ResourceSampler(),
+    )
+
+
+def _kernel_control(
+    ground: _Foundation, dispatcher: Dispatcher, stopping: ShutdownRequest, safe_mode: trio.Event
+) -> KernelControl:
+    return KernelControl(
+        identity=ground.about,
+        token=ground.boot.token,
         uptime_seconds=partial(_since, time.monotonic()),
-        activity=lambda: {
-            name: AttemptActivity(pid=live.pid, doing=live.doing) for name, live in attempts.live.items()
-        },
-        reached=attempts.reached,
-        hold=attempts.hold,
-        runs_client=partial(is_own_child, server_port=boot.listener.getsockname()[1], pid=ground.about.pid),
-        interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),
         ready=lambda: dispatcher.running,
         safe_mode=safe_mode.is_set,
         saved_notice=ground.saved_notice,
-        closing=stopping.closing,
-        shutdown=stopping.ask,
-        stopping=stopping.begun,
-        own_bin=ground.own_bin,
-        mirror_redo=mirror.redo,
-        forget_homes=ground.homes.forget,
+        shutdown=stopping,
     )
 
 
