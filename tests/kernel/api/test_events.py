@@ -62,7 +62,7 @@ async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(
                             event = await anext(events)
                             assert event.id is not None
                             seen.append(event.id)
-                newest = kernel.services.store.reader.now(events_table.kept).newest
+                newest = kernel.services.store.reader.now(events_table.event_range).newest
     assert seen == [event.id for event in await logged(kernel)] == list(range(1, len(seen) + 1))
 
 
@@ -123,7 +123,7 @@ async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: ServedKernel
 async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: ServedKernel) -> None:
     """A state directory that was moved away must not leave a client waiting for ever."""
     await say(kernel, "one")
-    newest = kernel.services.store.reader.now(events_table.kept).newest
+    newest = kernel.services.store.reader.now(events_table.event_range).newest
     async with watching(kernel, Last_Event_ID=str(newest + 1000)) as (_, events):
         with trio.fail_after(5):
             gap = await anext(events)
@@ -137,13 +137,13 @@ async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(ke
     """HF11: bounded buffers; live events are counted, durable ones are read again."""
     count = 2000
     async with watching(kernel) as (_, events):
-        first = kernel.services.store.reader.now(events_table.kept).newest + 1
+        first = kernel.services.store.reader.now(events_table.event_range).newest + 1
         for number in range(count):
             kernel.services.store.feed.live(Event(type="delta", at="", data={"text": "x" * 2000}))
             if number % 100 == 0:
                 note_data = {"level": "info", "text": str(number)}
                 await kernel.services.store.writer.commit(emit_log, "worker.log", agent="alice", data=note_data)
-        last = kernel.services.store.reader.now(events_table.kept).newest
+        last = kernel.services.store.reader.now(events_table.event_range).newest
         seen: list[Sse] = []
         with trio.fail_after(10):
             while not seen or seen[-1].id != last:
@@ -158,7 +158,7 @@ async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_
 ) -> None:
     """P22: the store may show a commit a moment before the feed tells of it."""
     await say(kernel, "one")
-    newest = kernel.services.store.reader.now(events_table.kept).newest
+    newest = kernel.services.store.reader.now(events_table.event_range).newest
     async with watching(kernel, "since=0") as (_, events):
         with trio.fail_after(5):
             while (await anext(events)).id != newest:
