@@ -14,7 +14,7 @@ from worker.kernel_link import Link, LinkLost, Stopped
 from worker.loop import run
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Model
-from worker.permission import NoTool, Permission
+from worker.permission import Permission, UnknownTool
 from worker.tool import BuiltinTool, Outcome, ToolRunners, ToolSpec
 
 Connect = Callable[[Start, ListTools], Model]
@@ -29,7 +29,7 @@ async def attempt(
     try:
         conversation = Conversation.of(start)
         reach = ToolAccess(start, waits, own, doubtful=_pending(conversation) if start.interrupted else "")
-        model = connect(start, partial(offered, reach, own, frozenset(start.tools)))
+        model = connect(start, partial(offered_tools, reach, own, frozenset(start.tools)))
         try:
             return await run(
                 conversation=conversation,
@@ -47,10 +47,10 @@ async def attempt(
     except (Failed, TooLarge) as error:
         return error_frame(error, conversation)
     except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
-        return crashed(error)
+        return crash_frame(error)
 
 
-def crashed(error: Exception) -> Error:
+def crash_frame(error: Exception) -> Error:
     """What the kernel is told of a bug of ours, which is being handled; standard error has the rest."""
     traceback.print_exc()
     return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
@@ -77,7 +77,7 @@ class ToolAccess:
             kernel = self._connection()
             self._hands = ToolRunners(
                 kernel=kernel,
-                own={**self._own, AUTH_REQUEST: BuiltinTool(hand=NoTool())},
+                own={**self._own, AUTH_REQUEST: BuiltinTool(hand=UnknownTool())},
                 seconds=self._start.limits.tool_seconds,
                 waits=self._waits,
                 doubtful=self._doubtful,
@@ -102,7 +102,7 @@ def _pending(conversation: Conversation) -> str:
     return last.pending_key if last is not None and last.pending is not None else ""
 
 
-async def offered(
+async def offered_tools(
     kernel: ToolAccess, own: Mapping[str, BuiltinTool], switched_on: frozenset[str]
 ) -> tuple[ToolSpec, ...]:
     """What a model is told of: the kernel's tools, without what is not switched on, then ours. Raises Failed."""

@@ -20,7 +20,7 @@ from worker.io.base import WorkerIO, run_blocking
 from worker.io.poll import PollIO
 from worker.kernel_link import ControlChannel, Link, LinkLost, Stopped
 from worker.models.errors import Failed
-from worker.models.mock import SHELL, MockModel, die, is_script
+from worker.models.mock import SHELL, MockModel, is_script, kill_self
 from worker.models.model import ListTools, Model
 from worker.process_title import set_title
 from worker.shell import Confine, Shell
@@ -64,7 +64,7 @@ def serve(
     environ: MutableMapping[str, str],
     *,
     cookie: str | None = None,
-    die: Die = die,
+    die: Die = kill_self,
     connect: Connect | None = None,
     started: Callable[[Start], None] = lambda _start: None,
     leave: Leave = lambda _lost: None,

@@ -41,13 +41,13 @@ _ANYTHING: Final = {"type": "object"}
 
 
 @asynccontextmanager
-async def mended(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
+async def repaired(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
     """The streams of ``transport``, whose type is private to the SDK."""
     async with transport as (read, write):
-        yield _Mending(read), write
+        yield _Repairing(read), write
 
 
-class _Mending:
+class _Repairing:
     """A stream of messages, with lists of tools in it mended."""
 
     def __init__(self, stream: Any) -> None:
@@ -60,7 +60,7 @@ class _Mending:
 
     async def receive(self) -> Any:
         """The next message."""
-        return _mend(await self._stream.receive())
+        return _repair(await self._stream.receive())
 
     async def aclose(self) -> None:
         """Hear no more."""
@@ -70,7 +70,7 @@ class _Mending:
         return self
 
     async def __anext__(self) -> Any:
-        return _mend(await self._stream.__anext__())
+        return _repair(await self._stream.__anext__())
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -82,7 +82,7 @@ class _Mending:
         return cast("bool | None", await self._stream.__aexit__(kind, error, trace))
 
 
-def _mend(item: Any) -> Any:
+def _repair(item: Any) -> Any:
     message = getattr(item, "message", None)
     if isinstance(message, types.JSONRPCResponse):
         tools = message.result.get("tools")
@@ -254,7 +254,7 @@ class Server:
             self._words = StderrTail()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._words.hear)
-                async with Client(mended(self._streams(words, self._words))) as client:
+                async with Client(repaired(self._streams(words, self._words))) as client:
                     yield client
                 nursery.cancel_scope.cancel()
             return
@@ -262,7 +262,7 @@ class Server:
         timeout = httpx2.Timeout(START_SECONDS, read=None)
         async with (
             httpx2.AsyncClient(headers=config.headers, timeout=timeout, verify=secure, trust_env=secure) as http,
-            Client(mended(streamable_http_client(config.url, http_client=http))) as client,
+            Client(repaired(streamable_http_client(config.url, http_client=http))) as client,
         ):
             yield client
 
@@ -303,10 +303,12 @@ def tools_of(server: Server, idempotency_key: str, read_only: Sequence[str] = ()
     if server.fault:
         name = tool_name(server.name, "unavailable")
         about = f"The MCP server {server.name} is not there, and neither are its tools: {server.fault}"
-        return {name: BuiltinTool(hand=_Absent(about), spec=ToolSpec(name=name, description=about), read_only=True)}
+        return {
+            name: BuiltinTool(hand=_AbsentServer(about), spec=ToolSpec(name=name, description=about), read_only=True)
+        }
     return {
         name: BuiltinTool(
-            hand=_ServerHand(server, tool.name, idempotency_key),
+            hand=_ServerToolRunner(server, tool.name, idempotency_key),
             spec=_spec(name, tool),
             read_only=is_read_only(name, read_only),
         )
@@ -325,7 +327,7 @@ def tool_name(server: str, tool: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _ServerHand:
+class _ServerToolRunner:
     server: Server
     tool: str
     idempotency_key: str
@@ -335,7 +337,7 @@ class _ServerHand:
 
 
 @dataclass(frozen=True, slots=True)
-class _Absent:
+class _AbsentServer:
     why: str
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:

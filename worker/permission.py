@@ -60,7 +60,7 @@ class Permission:
         return Outcome(f"{words}: {answer.reason}" if answer.reason else words, is_error=True, refused=refused)
 
 
-class NoTool:
+class UnknownTool:
     """Stands for auth_request where a model calls it: it is not offered, and what asks for a model's calls is here.
 
     A person would read words that the model chose, of a call that nothing makes.

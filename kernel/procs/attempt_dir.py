@@ -55,7 +55,7 @@ class Signature:
     processes: tuple[ProcessId, ...]
 
 
-def create(run_dir: Path, attempt: str, cookie: str, spares: DirectoryPool | None = None) -> AttemptDir:
+def create_attempt_dir(run_dir: Path, attempt: str, cookie: str, spares: DirectoryPool | None = None) -> AttemptDir:
     """Make the directory (0700) and its lock file (0600). Raises FileExistsError if the attempt is in use.
 
     ``spares`` is where empty ones come from, and go to.

@@ -106,9 +106,9 @@ async def _give(stdin: trio.abc.SendStream, given: bytes | Path) -> None:
     await stdin.aclose()
 
 
-SECONDS: Final = 15.0
+PROBE_SECONDS: Final = 15.0
 """For one answer; the slowest program that is known takes two on a slow machine."""
-LIMIT_BYTES: Final = 64 * 1024
+PROBE_OUTPUT_BYTES: Final = 64 * 1024
 
 _TAIL: Final = 200
 _Key = tuple[str, int, int, int, str]
@@ -160,8 +160,8 @@ class VersionProbes:
                 (program, flag),
                 cwd=home,
                 env={**env, "HOME": home, "TMPDIR": home},
-                timeout_seconds=SECONDS,
-                output_limit_bytes=LIMIT_BYTES,
+                timeout_seconds=PROBE_SECONDS,
+                output_limit_bytes=PROBE_OUTPUT_BYTES,
             )
         except SpawnTransient as error:
             return ProbeResult("", str(error))
@@ -175,7 +175,7 @@ def _said(result: CommandResult) -> ProbeResult:
     if result.exit.failed is not None:
         return ProbeResult("", result.exit.failed)
     if result.timed_out:
-        return ProbeResult("", f"no answer in {SECONDS:.0f} s")
+        return ProbeResult("", f"no answer in {PROBE_SECONDS:.0f} s")
     error = result.stderr_tail.decode("utf-8", "replace").strip()[-_TAIL:]
     how = f"signal {result.exit.signal}" if result.exit.signal else f"exit code {result.exit.code}"
     return ProbeResult("", f"{how}: {error}" if error else how)

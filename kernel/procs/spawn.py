@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from kernel.fault_injection import fault_point
-from kernel.procs.attempt_dir import create
+from kernel.procs.attempt_dir import create_attempt_dir
 from kernel.procs.directory_pool import DirectoryPool
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
@@ -35,7 +35,7 @@ async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: Dire
     with ExitStack() as undo:
         try:
             cookie = secrets.token_hex(16)
-            directory = create(run_dir, spec.attempt, cookie, spares)
+            directory = create_attempt_dir(run_dir, spec.attempt, cookie, spares)
             undo.callback(directory.remove)
             ours, theirs = open_pipes()
         except OSError as error:

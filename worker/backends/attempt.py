@@ -20,7 +20,7 @@ from protocol.ipc import Entry, Error, Go, Result, Start
 from worker.attempt import error_frame
 from worker.backends import backend
 from worker.backends.backend import BackendJob, BackingOff, CliBackend, Launch, unserved
-from worker.backends.entry_recorder import EntryRecorder, between
+from worker.backends.entry_recorder import EntryRecorder, ended_between_turns
 from worker.backends.meter import metered
 from worker.backends.private_files import absent
 from worker.backends.process import Process, launched
@@ -50,7 +50,7 @@ async def attempt(start: Start, link: Link, waits: WorkerIO, *, env: Mapping[str
 
 
 async def _work(start: Start, conversation: Conversation, link: Link, env: Mapping[str, str]) -> Result:
-    ended = between(conversation, start.limits, Go(k=-1, allowance=start.allowance))
+    ended = ended_between_turns(conversation, start.limits, Go(k=-1, allowance=start.allowance))
     if ended is not None:
         return ended
     spec = BACKENDS[start.backend]
@@ -68,7 +68,9 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     job = BackendJob(
         start=start,
         binary=start.command[0],
-        message=backend.opening(conversation) if session is None else backend.going_on(conversation, start.granted),
+        message=backend.first_prompt(conversation)
+        if session is None
+        else backend.resume_prompt(conversation, start.granted),
         session=session,
         place=Path(start.attempt_dir),
         home=Path(start.session_dir),

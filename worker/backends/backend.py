@@ -191,7 +191,7 @@ class CliBackend(Protocol):
         ...
 
 
-def unfinished(title: str, ended: Ended) -> Failed:
+def unfinished_result(title: str, ended: Ended) -> Failed:
     """The failure of one that left before it was done: a crash, or a breach of its own format."""
     said = f": {ended.stderr}" if ended.stderr else ""
     text = f"{title} ended with {_exit(ended)} before it said that it was done{said}"
@@ -228,7 +228,7 @@ _NOW: Final = "# And now, for you"
 _SPEAKERS: Final = {"user": "To you:", "assistant": "You:"}
 
 
-def opening(conversation: Conversation) -> str:
+def first_prompt(conversation: Conversation) -> str:
     """The instruction; what was said before it as quoted lines, that nobody takes for it."""
     earlier, asked = _parted(conversation)
     if not earlier:
@@ -237,7 +237,7 @@ def opening(conversation: Conversation) -> str:
     return f"{_BEFORE}\n\n{told}\n\n{_NOW}\n\n{asked}"
 
 
-def going_on(conversation: Conversation, granted: Sequence[Granted] = ()) -> str:
+def resume_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> str:
     """The word to go on in a session that knows the rest, with what was added since its last reply.
 
     ``granted``: calls that were asked about, and were approved when nobody was there to hear it.

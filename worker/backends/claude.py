@@ -35,7 +35,7 @@ from worker.backends.backend import (
     Launch,
     SessionStarted,
     Spent,
-    unfinished,
+    unfinished_result,
     unserved,
 )
 from worker.backends.claude_stream import Line, Replies, parse, spent
@@ -289,7 +289,7 @@ class Claude:
         """What came of it. Raises Failed."""
         result = self._result
         if result is None:
-            raise unfinished(TITLE, ended)
+            raise unfinished_result(TITLE, ended)
         if result.subtype in _INCOMPLETE:
             return Result(status="incomplete", text=result.result or "", cause=_INCOMPLETE[result.subtype])
         if self._job.session is not None and not self._began:
@@ -311,7 +311,7 @@ class Claude:
                 cause = cause_of(status, words)
             raise Failed(cause, f"{TITLE}: {_said(result)}", http_status=status, code=words[0] if words else None)
         if not ended.well:
-            raise unfinished(TITLE, ended)
+            raise unfinished_result(TITLE, ended)
         return Result(status="done", text=result.result or "")
 
     def _begin(self, line: Line) -> Iterator[Event]:

@@ -22,8 +22,8 @@ from protocol.instruction import Usage
 from protocol.ipc import Provider, Result, Start
 from protocol.tools import EVERY_TOOL, OFFERED_TO, TO_MODEL, server_and_tool
 from worker.backends import private_files
-from worker.backends.backend import BackendJob, CliBackend, Ended, Event, Launch, unfinished, unserved
-from worker.backends.codex_session import TokenCount, why
+from worker.backends.backend import BackendJob, CliBackend, Ended, Event, Launch, unfinished_result, unserved
+from worker.backends.codex_session import TokenCount, turn_failure
 from worker.backends.codex_stream import Thread, parse
 from worker.backends.private_files import STARTUP_SECONDS, codex_servers
 from worker.models.errors import Failed
@@ -196,7 +196,7 @@ class Codex:
         if thread.completed and ended.well:
             return Result(status="done", text=thread.text)
         if thread.failure is not None:
-            found = why(self._job.home, self._thread.id, thread.failure)
+            found = turn_failure(self._job.home, self._thread.id, thread.failure)
             if found.cause == "max_tokens":
                 return Result(status="incomplete", text=self._thread.text, cause=found.cause)
             raise Failed(found.cause, f"{TITLE}: {thread.failure}", http_status=found.status)
@@ -204,7 +204,7 @@ class Codex:
             raise Failed("session_lost", f"{TITLE} does not know its thread {self._job.session} any more")
         if (unstarted := _NO_SERVER.search(ended.stderr)) is not None:
             raise _unserved(unstarted["which"], self._job.start.mcp_servers)
-        raise unfinished(TITLE, ended)
+        raise unfinished_result(TITLE, ended)
 
 
 def _unserved(which: str, own: Iterable[str]) -> Failed:

@@ -97,7 +97,7 @@ class _Event(msgspec.Struct, frozen=True):
 _decode: Final = msgspec.json.Decoder(_Event).decode
 
 
-def why(home: Path, thread: str | None, message: str) -> TurnFailure:
+def turn_failure(home: Path, thread: str | None, message: str) -> TurnFailure:
     """Why the last turn of ``thread`` failed, of which codex said ``message``."""
     info = _recorded(home, thread) if thread is not None else None
     if isinstance(info, str) and info in CAUSES:

@@ -24,7 +24,7 @@ from protocol.agent import Approval, McpServer
 from protocol.ipc import Result
 from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import private_files
-from worker.backends.backend import BackendJob, Ended, Event, LastEvent, Launch, SessionStarted, unfinished
+from worker.backends.backend import BackendJob, Ended, Event, LastEvent, Launch, SessionStarted, unfinished_result
 from worker.backends.cursor_stream import DAEMON, Line, Replies, parse
 from worker.models.errors import Failed
 
@@ -164,12 +164,12 @@ class Cursor:
         if result is None:
             ended = replace(ended, stderr=ended.stderr or self._prose)
             if not ended.code:  # 0 says nothing: with that it also refuses to begin in a directory it does not trust
-                raise unfinished(TITLE, ended)
+                raise unfinished_result(TITLE, ended)
             raise Failed("overloaded", f"{TITLE} ended with exit code {ended.code}: {ended.stderr}")
         if result.is_error or result.subtype != "success":
             raise Failed("overloaded", f"{TITLE} failed: {result.result or result.subtype}")
         if not ended.well:
-            raise unfinished(TITLE, ended)
+            raise unfinished_result(TITLE, ended)
         return Result(status="done", text=self._text)
 
     def _end(self, line: Line) -> Iterator[Event]:

@@ -162,14 +162,14 @@ class EntryRecorder:
         call = last.pending if last else None
         self._doing = ActivityChanged(f"tool {call.name}", tool=True) if call else ActivityChanged(_ASKING)
         await self.alive()
-        return between(self._conversation, self._limits, answer)
+        return ended_between_turns(self._conversation, self._limits, answer)
 
     @property
     def _k(self) -> int:
         return self._conversation.next_k
 
 
-def between(conversation: Conversation, limits: Limits, answer: Go | Yield) -> Result | None:
+def ended_between_turns(conversation: Conversation, limits: Limits, answer: Go | Yield) -> Result | None:
     """How the work ends now, where ``answer`` or a limit says so; None: it goes on. Pure.
 
     While a call runs it goes on, and after a turn without one it is about to end by itself.

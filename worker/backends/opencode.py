@@ -32,7 +32,7 @@ from protocol.ipc import Provider, Result, Start
 from protocol.tools import server_and_tool
 from worker import mcp_bridge
 from worker.backends import private_files
-from worker.backends.backend import BackendJob, CliBackend, DaemonConnected, Ended, Event, Launch, unfinished
+from worker.backends.backend import BackendJob, CliBackend, DaemonConnected, Ended, Event, Launch, unfinished_result
 from worker.backends.opencode_stream import GOES_ON, LOG, TITLE, Replies, parse, retried
 from worker.backends.private_files import opencode_servers
 from worker.models.errors import Failed
@@ -187,7 +187,7 @@ _NAME: Final = "opencode"
 _POINTS: Final = "gitdir: "
 
 
-class Trace:
+class ProjectIdFile:
     """What an opencode that is started in ``cwd`` now may leave behind. Raises OSError."""
 
     def __init__(self, cwd: Path) -> None:
@@ -234,7 +234,7 @@ class Opencode:
     def __init__(self, job: BackendJob) -> None:
         self._job = job
         self._replies = Replies()
-        self._trace = Trace(Path(job.start.cwd))
+        self._trace = ProjectIdFile(Path(job.start.cwd))
         self._mark = job.place / "opencode.listed"
         self._reached = False
 
@@ -291,7 +291,7 @@ class Opencode:
         if _NO_SESSION in ended.stderr:
             raise Failed("session_lost", f"{TITLE} does not know its session {self._job.session} any more")
         if not ended.well or replies.reason in ("", GOES_ON):
-            raise unfinished(TITLE, ended)
+            raise unfinished_result(TITLE, ended)
         if replies.reason == "length":
             return Result(status="incomplete", text=replies.text, cause="max_tokens")
         return Result(status="done", text=replies.text)

@@ -85,7 +85,7 @@ class KernelSocket:
                 return None
 
 
-class Keeper:
+class TreeWatch:
     """The loop of a keeper from the child's start until its tree is gone."""
 
     def __init__(self, lifeline: KernelSocket, child: int, child_signal: ChildSignal, poll: select.poll) -> None:
@@ -218,7 +218,7 @@ class ExitReport:
         os.write(lock, f"keeper {self._pid} {self._since}\nchild {child} {child_since}\n".encode())
         set_title("keeper", order.attempt)
         self._lifeline.send(Started(pid=child, keeper=self._pid, pid_since=child_since, keeper_since=self._since))
-        exited = Keeper(self._lifeline, child, self._child_signal, self._poll).keep()
+        exited = TreeWatch(self._lifeline, child, self._child_signal, self._poll).keep()
         os.close(lock)
         self._lifeline.send(exited)
         return order.argv is None

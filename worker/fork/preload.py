@@ -25,7 +25,7 @@ _MADV_COLLAPSE: Final = 25
 _HUGE_BYTES: Final = 2 * 1024 * 1024
 
 
-def collapse() -> int:
+def collapse_huge_pages() -> int:
     """Collapse what can be; call it when all is loaded, before the first fork. Returns how many huge pages it made."""
     if not LINUX:
         return 0
@@ -90,7 +90,7 @@ def freeze() -> None:
     gc.collect()
     gc.disable()
     gc.freeze()
-    collapse()
+    collapse_huge_pages()
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     if threads != 1:
         sys.stderr.write(f"zygote: {threads} threads at fork; preloading must leave one\n")
@@ -114,9 +114,9 @@ def _rehearse() -> None:
 
 
 def _rehearse_on_trio() -> None:
-    from worker.fork.warmup import rehearse_on_trio  # noqa: PLC0415
+    from worker.fork.warmup import warm_up_trio  # noqa: PLC0415
 
-    rehearse_on_trio()
+    warm_up_trio()
 
 
 def _warm(module: str) -> None:

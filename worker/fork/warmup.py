@@ -28,7 +28,7 @@ def warm_up() -> None:
         _play(on_trio=False)
 
 
-def rehearse_on_trio() -> None:
+def warm_up_trio() -> None:
     """The same with a model that is waited for on Trio's loop."""
     for _ in range(TIMES):
         _play(on_trio=True)

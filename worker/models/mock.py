@@ -88,7 +88,7 @@ def is_script(start: Start) -> bool:
     return start.backend == "mock" or (start.provider is not None and start.provider.dialect == "mock")
 
 
-def die(how: MockExit) -> None:
+def kill_self(how: MockExit) -> None:
     """End this process as the script says: by a signal, or with a code and without another word."""
     if how.signal is not None:
         os.kill(os.getpid(), signal.Signals[f"SIG{how.signal.upper().removeprefix('SIG')}"])
@@ -103,7 +103,7 @@ class MockModel:
         rules: tuple[Rule, ...],
         counts: Mapping[str, int],
         waits: WorkerIO,
-        die: Callable[[MockExit], None] = die,
+        die: Callable[[MockExit], None] = kill_self,
     ) -> None:
         self._rules = rules
         self._counts = counts

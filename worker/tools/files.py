@@ -48,7 +48,7 @@ class EditArguments(FileArguments, frozen=True, kw_only=True):
     all: Annotated[bool, msgspec.Meta(description="Replace it wherever it is; else it must be there once.")] = False
 
 
-def edit(place: ConfinedDir, asked: EditArguments) -> str:
+def edit_file(place: ConfinedDir, asked: EditArguments) -> str:
     """Replace it. Raises NotAllowed, OSError."""
     parts = place.for_writing(asked.path)
     data = read(place, parts)
@@ -77,7 +77,7 @@ EDIT: Final = FileTool(
     name="edit",
     about="Replace a passage of a text file of the working directory. It must be there exactly as given, and once.",
     asks=EditArguments,
-    act=edit,
+    act=edit_file,
 )
 
 
@@ -173,7 +173,7 @@ class ListArguments(FileArguments, frozen=True, kw_only=True):
     glob: Annotated[str, msgspec.Meta(min_length=1, description="Files below it: *.py or src/**/*.py.")] | None = None
 
 
-def listing(place: ConfinedDir, asked: ListArguments) -> str:
+def list_directory(place: ConfinedDir, asked: ListArguments) -> str:
     """The folder's entries; with a ``glob`` the files below it that it stands for. Raises as FileTool.act."""
     parts = place.find(asked.path)
     if asked.glob is not None:
@@ -214,7 +214,7 @@ LIST: Final = FileTool(
     name="list",
     about="List a folder of the working directory, or find files below it by a glob.",
     asks=ListArguments,
-    act=listing,
+    act=list_directory,
 )
 
 
@@ -238,7 +238,7 @@ class ReadArguments(FileArguments, frozen=True, kw_only=True):
     limit: Count = LINES
 
 
-def show(place: ConfinedDir, asked: ReadArguments) -> str:
+def read_file(place: ConfinedDir, asked: ReadArguments) -> str:
     """The lines asked for. Raises NotAllowed, OSError."""
     data = read(place, place.find(asked.path))
     if is_binary(data):
@@ -274,7 +274,7 @@ READ: Final = FileTool(
     name="read",
     about=f"Read a text file of the working directory: its lines, numbered, {LINES} at most in one call.",
     asks=ReadArguments,
-    act=show,
+    act=read_file,
 )
 
 
@@ -285,7 +285,7 @@ class WriteArguments(FileArguments, frozen=True, kw_only=True):
     content: Annotated[str, msgspec.Meta(description="All of its text.")]
 
 
-def write(place: ConfinedDir, asked: WriteArguments) -> str:
+def write_file(place: ConfinedDir, asked: WriteArguments) -> str:
     """Write it. Raises NotAllowed, OSError."""
     parts = place.for_writing(asked.path)
     data = clean(asked.content).encode()
@@ -297,7 +297,7 @@ WRITE: Final = FileTool(
     name="write",
     about="Write a file of the working directory, in place of what is there; folders above it are made.",
     asks=WriteArguments,
-    act=write,
+    act=write_file,
 )
 
 

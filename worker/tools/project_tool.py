@@ -28,7 +28,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectHand:
+class ProjectToolRunner:
     """Runs one of them."""
 
     tool: ProjectTool
@@ -39,7 +39,7 @@ class ProjectHand:
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """Run it. Cancellation kills its group."""
-        fault = misfit(self.schema, args) or option_among(self.tool.command, args)
+        fault = argument_fault(self.schema, args) or option_fault(self.tool.command, args)
         if fault is not None:
             return Outcome(f"the arguments of {name} do not fit: {fault}", True)
         if self.tool.mock is not None:
@@ -61,7 +61,7 @@ def project_tool(
 ) -> BuiltinTool:
     """The tool ``name``. ``longest_seconds`` bounds what it says of its time."""
     schema = input_schema(tool.input)
-    hand = ProjectHand(
+    hand = ProjectToolRunner(
         tool=tool,
         schema=schema,
         programs=programs,
@@ -72,7 +72,7 @@ def project_tool(
     return BuiltinTool(hand=hand, spec=told, read_only=tool.read_only)
 
 
-def misfit(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
+def argument_fault(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
     """What a command would trip over: an argument that is missing, unknown, or of another type. The rest is its own."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     for name in schema.get("required", ()):
@@ -89,7 +89,7 @@ def misfit(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
     return None
 
 
-def option_among(command: tuple[str, ...], args: Mapping[str, Any]) -> str | None:
+def option_fault(command: tuple[str, ...], args: Mapping[str, Any]) -> str | None:
     """A text that the command would take for an option, which whoever agreed to it did not see; None: there is none."""
     plain = command[: command.index("--")] if "--" in command else command
     for name in placeholders(plain):
