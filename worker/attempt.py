@@ -51,13 +51,13 @@ async def attempt(
 
 
 def crash_frame(error: Exception) -> Error:
-    """What the kernel is told of a bug of ours, which is being handled; standard error has the rest."""
+    """Report a bug of ours that is being handled to the kernel; standard error has the traceback."""
     traceback.print_exc()
     return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
 
 
 class ToolAccess:
-    """What calls need: the kernel's tools and ours. Made when something is called, for much work calls nothing."""
+    """The kernel's tools and ours. Connected when something is called, for much work calls nothing."""
 
     def __init__(self, start: Start, waits: WorkerIO, own: Mapping[str, BuiltinTool], doubtful: str) -> None:
         self._start = start
@@ -105,13 +105,13 @@ def _pending(conversation: Conversation) -> str:
 async def offered_tools(
     kernel: ToolAccess, own: Mapping[str, BuiltinTool], switched_on: frozenset[str]
 ) -> tuple[ToolSpec, ...]:
-    """What a model is told of: the kernel's tools, without what is not switched on, then ours. Raises Failed."""
+    """List the tools for a model: the kernel's, without those that are not switched on, then ours. Raises Failed."""
     mine = tuple(tool.spec for tool in own.values() if tool.spec is not None)
     return (*(spec for spec in await kernel.tools() if ON_DEMAND.get(spec.name, "") in {"", *switched_on}), *mine)
 
 
 def error_frame(error: Failed | TooLarge, conversation: Conversation | None) -> Error:
-    """How a failure is told, with what was said until then."""
+    """Return the terminal frame of a failure, with the text of the reply until then."""
     partial = conversation.text if conversation else ""
     if isinstance(error, TooLarge):
         return Error(cause="resource", text=str(error), partial=partial)

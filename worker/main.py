@@ -117,7 +117,7 @@ def _attempt(
 
 
 def _has_tools(start: Start) -> bool:
-    """Whether it has tools of its own. They need an event loop."""
+    """Return whether it has tools of its own, which need an event loop."""
     return bool(start.tools or start.mcp_servers or start.skills)
 
 

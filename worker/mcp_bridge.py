@@ -34,7 +34,7 @@ _INTERNAL: Final = -32603
 
 
 class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What FILE holds. ``mark`` is the file that comes into being when the tools have been listed."""
+    """The contents of FILE. ``mark`` is a file that is made when the tools have been listed."""
 
     url: str
     token: str

@@ -1,11 +1,10 @@
-"""What a server says its tools are, mended as it comes in: one that is not as MCP has it costs no other its place.
-
-The SDK takes a list as a whole or not at all. Importing this imports it.
-
-The agent's own MCP servers: started with the attempt, asked on its behalf, ended with it.
+"""The agent's own MCP servers: started with the attempt, asked on its behalf, ended with it.
 
 Each is entered, used and left in one task of its own. One that does not come, or leaves, costs the agent its tools and
-nothing else: the model is told in their place, and the log is. Importing this imports the MCP SDK: a second.
+nothing else: the model is told in their place, and the log is. A tool that is not described as MCP has it is repaired
+as the list comes in, for the SDK takes a list as a whole or not at all.
+
+Importing this imports the MCP SDK, which takes a second.
 """
 
 import logging
@@ -48,14 +47,14 @@ async def repaired(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerato
 
 
 class _Repairing:
-    """A stream of messages, with lists of tools in it mended."""
+    """A stream of messages; tools in lists of tools are repaired."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     @property
     def last_context(self) -> Any:
-        """What the SDK looks for on its own streams."""
+        """The context variable that the SDK looks for on its own streams."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
@@ -224,11 +223,11 @@ class Server:
         return Outcome(text, bool(result.is_error))
 
     def _broke(self) -> str:
-        """Why its program was ended, where it was not left; "" otherwise."""
+        """The reason why its program was ended; "" where it was not."""
         return "" if self._pipes is None else self._pipes.fault
 
     def _reason(self, error: BaseException) -> str:
-        """What went wrong, without what the server was given: clients quote the header that they do not send."""
+        """Describe an error without the server's secrets: clients quote the header that they do not send."""
         return self._redacted(_reason(error))[:_REASON_LIMIT]
 
     def _with_words(self, why: str) -> str:
@@ -296,7 +295,7 @@ async def running(
 
 
 def tools_of(server: Server, idempotency_key: str, read_only: Sequence[str] = ()) -> dict[str, BuiltinTool]:
-    """What the model is told of ``server``: its tools, or that it is not there.
+    """List the tools of ``server`` for the model; one that is not there says so.
 
     Those of ``read_only`` count as such; what the server says of them itself does not (promise P19).
     """

@@ -39,11 +39,11 @@ class Permission:
     kernel: ToolRunner
 
     def wanted(self, *, read_only: bool) -> bool:
-        """Whether a call has to be asked about first."""
+        """Return whether a call has to be asked about first."""
         return self.policy == "all" or (self.policy != "auto" and not read_only)
 
     async def ask(self, name: str, args: dict[str, Any], key: str) -> Permit | Outcome:
-        """Whether a call may run, or the outcome in its place. Raises Failed.
+        """Ask whether a call may run; return the outcome in its place if not. Raises Failed.
 
         Bound to exactly this call: its key, the tool, its arguments.
         """

@@ -40,7 +40,7 @@ class Redaction:
         return "".join(self._without_pieces(text))
 
     def _without_pieces(self, text: str) -> Iterator[str]:
-        """What stands between pieces, and the name of a secret in place of those that overlap or touch."""
+        """Yield the text between pieces, and the name of a secret in place of those that overlap or touch."""
         told = at = 0
         while at + SLICE <= len(text):
             name = self._pieces.get(text[at : at + SLICE])

@@ -54,19 +54,19 @@ class Zygote:
     def serve(self) -> None:
         """Fork and reap until the control socket has closed and no keeper is left."""
         while self._open or self._keepers or self._orphans:
-            for fd, _event in self._poll.poll(self._patience_ms()):
+            patience_ms: int | None
+            if self._orphans:
+                patience_ms = keeper.ROUND_MS
+            elif self._spare_until is None:
+                patience_ms = None
+            else:
+                patience_ms = max(keeper.ROUND_MS, int((self._spare_until - time.monotonic()) * 1000) + 1)
+            for fd, _event in self._poll.poll(patience_ms):
                 if fd == self._child_signal.fd:
                     self._child_signal.drain()
                 else:
                     self._listen()
             self._bury()
-
-    def _patience_ms(self) -> int | None:
-        if self._orphans:
-            return keeper.ROUND_MS
-        if self._spare_until is None:
-            return None
-        return max(keeper.ROUND_MS, int((self._spare_until - time.monotonic()) * 1000) + 1)
 
     def _bury(self) -> None:
         """Reap what ended; kill what was left to us. A D-state process delays its own burial and nothing else."""

@@ -49,7 +49,7 @@ class AttemptDir:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What ``alive`` says: who was started in this boot of the machine, and the cookie of all below them."""
+    """The contents of ``alive``: processes started in this boot of the machine, and the cookie of all below them."""
 
     cookie: str | None
     processes: tuple[ProcessId, ...]

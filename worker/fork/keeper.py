@@ -53,13 +53,13 @@ class KernelSocket:
             self.open = False
 
     def look(self) -> bool:
-        """Whether the kernel still lives. What it asks for is passed over: there is nothing to kill."""
+        """Return whether the kernel still lives. Requests are dropped: there is nothing to kill."""
         if self._readable.poll(0):
             self.asked()
         return self.open
 
     def asked(self) -> list[Kill | Bound]:
-        """What the kernel asks for. At its end ``open`` turns False."""
+        """Read the kernel's requests. At the end of the stream ``open`` turns False."""
         try:
             chunk = self._socket.recv(_ORDER_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -176,7 +176,7 @@ def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
 
 
 class ExitReport:
-    """What a keeper has for all of its orders."""
+    """A keeper's process: carries out one order after the other."""
 
     def __init__(self, lifeline: KernelSocket, child_signal: ChildSignal, work: Work) -> None:
         self._lifeline = lifeline

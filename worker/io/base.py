@@ -1,4 +1,4 @@
-"""How a worker waits: the few things its code asks of whatever runs it.
+"""The waits that a worker's code needs, with or without an event loop.
 
 The loop, the tools and the script player are written once. A model over the network runs them on Trio's loop
 (``on_trio``); a script needs no event loop and runs them blocking (``desk``), which costs a third of the start.
@@ -34,7 +34,7 @@ class WorkerIO(Protocol):
         ...
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-        """What ``work`` returns; None where it took longer than ``seconds``, and was cancelled."""
+        """Run ``work`` and return its result; None where it took longer than ``seconds``, and was cancelled."""
         ...
 
     async def connect(self, host: str, port: int) -> Stream:

@@ -94,15 +94,12 @@ class PollIO:
             try:
                 rest = rest[os.write(self._send_fd, rest) :]
             except BlockingIOError:
-                self._wait_for_reader()
+                poll = select.poll()
+                poll.register(self._send_fd, select.POLLOUT)
+                if not poll.poll(int(WRITE_SECONDS * 1000)):
+                    raise LinkLost from None
             except OSError as error:
                 raise LinkLost from error
-
-    def _wait_for_reader(self) -> None:
-        poll = select.poll()
-        poll.register(self._send_fd, select.POLLOUT)
-        if not poll.poll(int(WRITE_SECONDS * 1000)):
-            raise LinkLost
 
     async def answered(self) -> None:
         """Wait until the entry that was asked about has its answer. Raises LinkLost, Stopped."""
@@ -116,7 +113,7 @@ class PollIO:
             self.wait(until=end)
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-        """What ``work`` returns; None where it took longer than ``seconds``."""
+        """Run ``work`` and return its result; None where it took longer than ``seconds``."""
         outer = self._deadline
         self._deadline = min(outer, time.monotonic() + seconds)
         try:

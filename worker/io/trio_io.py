@@ -99,7 +99,7 @@ class TrioIO:
         await trio.sleep(seconds)
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-        """What ``work`` returns; None where it took longer than ``seconds``, and was cancelled."""
+        """Run ``work`` and return its result; None where it took longer than ``seconds``, and was cancelled."""
         with trio.move_on_after(seconds):
             return await work
         return None

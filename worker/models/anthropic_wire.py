@@ -46,7 +46,7 @@ def system(conversation: Conversation) -> list[Block]:
 
 
 def options(start: Start, max_tokens: int) -> Block:
-    """What the agent's file says of how to think and speak.
+    """The request's options, from the agent's file: thinking, effort, temperature.
 
     The SDK has no word for the temperature any more, which newer models refuse and others take.
     A thought is part of an answer of ``max_tokens``: where that leaves no room for one, the model answers without.

@@ -1,9 +1,7 @@
-"""The model that plays a script: the same loop, the same durable entries, no provider.
+"""The mock model, which plays a script: the same loop, the same durable entries, no provider.
 
-Its place is a fold over the entries: every reply is one action of the script, except those that note a
-scripted failure. So a script resumes anywhere, and nothing is counted in memory.
-
-A mock script's words: which rule plays, and what its ``${{ }}`` stand for. Pure.
+Its place in the script is a fold over the entries: every reply is one action, except those that note a scripted
+failure. So a script resumes anywhere, and nothing is counted in memory.
 """
 
 import os
@@ -84,7 +82,7 @@ SHELL: Final = "shell"
 
 
 def is_script(start: Start) -> bool:
-    """Whether the work of ``start`` is to play its script, and not to ask a model."""
+    """Return whether the work of ``start`` is to play its script, and not to ask a model."""
     return start.backend == "mock" or (start.provider is not None and start.provider.dialect == "mock")
 
 

@@ -133,26 +133,22 @@ class Draft:
             stop = "tool_use" if self._calls else "refusal" if self._refusal and not self._text else stop
         kept = [] if stop in CUT else self._calls
         calls = tuple(_tool_call(call) for call in kept)
+        message: Message = {"role": "assistant", "content": self._text or None, **self._extras}
+        if kept:
+            message["tool_calls"] = [_sendable(call) for call in kept]
+        # What was read from the cache is counted apart; OpenAI's prompt_tokens holds both.
+        details: Mapping[str, Any] = self._usage.get("prompt_tokens_details") or {}
+        cached = counted(details.get("cached_tokens") or self._usage.get("prompt_cache_hit_tokens"))
         return Reply(
             stop=stop,
             text=clean(self._text or self._refusal),
             calls=calls,
-            native=to_native(DIALECT, self._message([_sendable(call) for call in kept])),
-            usage=self._booked(),
-        )
-
-    def _message(self, calls: list[Message]) -> Message:
-        message: Message = {"role": "assistant", "content": self._text or None, **self._extras}
-        return message | ({"tool_calls": calls} if calls else {})
-
-    def _booked(self) -> Usage:
-        """What was read from the cache is counted apart; OpenAI's ``prompt_tokens`` holds both."""
-        details: Mapping[str, Any] = self._usage.get("prompt_tokens_details") or {}
-        cached = counted(details.get("cached_tokens") or self._usage.get("prompt_cache_hit_tokens"))
-        return Usage(
-            input_tokens=max(0, counted(self._usage.get("prompt_tokens")) - cached),
-            output_tokens=counted(self._usage.get("completion_tokens")),
-            cache_read_tokens=cached,
+            native=to_native(DIALECT, message),
+            usage=Usage(
+                input_tokens=max(0, counted(self._usage.get("prompt_tokens")) - cached),
+                output_tokens=counted(self._usage.get("completion_tokens")),
+                cache_read_tokens=cached,
+            ),
         )
 
 

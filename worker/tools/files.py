@@ -1,14 +1,6 @@
-"""FILES: the tools that ``tools: [files]`` switches on.
+"""The file tools, which ``tools: [files]`` switches on: ``edit``, ``grep``, ``list``, ``read`` and ``write``.
 
-``edit``: one passage of a text file replaced by another, where it is the only one that reads so.
-
-``grep``: lines of text files that a regular expression is found in.
-
-``list``: what is in a folder, or which files below it have a name like this.
-
-``read``: lines of a text file, numbered.
-
-``write``: a file with exactly this content, in place of what was there.
+Each is its arguments, a function that blocks, and its FileTool; FILES at the end lists them.
 """
 
 import os
@@ -31,7 +23,7 @@ from worker.tools.confined_files import (
     replace,
     shown,
 )
-from worker.tools.directory_walk import Found, Walk
+from worker.tools.directory_walk import Walk
 from worker.tools.file_tool import FileArguments, FileTool
 from worker.tools.patterns import Glob, Lines
 
@@ -105,33 +97,24 @@ def grep(place: ConfinedDir, asked: GrepArguments) -> str:
     parts = place.find(asked.path)
     try:
         walk = Walk(place, parts)
-        return _all(walk, len(parts), lines, glob, asked.limit)
-    except NotADirectoryError:
-        with open(place.open(parts), "rb", buffering=0) as file:
-            found = _hits(shown(parts), read_all(file.fileno()), lines, asked.limit)
+        found: list[str] = []
+        for file in walk:
+            if glob is not None and "/".join(file.parts[len(parts) :]) not in glob:
+                continue
+            try:
+                with open(open_regular(file.folder, file.name), "rb", buffering=0) as opened:
+                    content = read_all(opened.fileno())
+            except (OSError, NotAllowed):
+                continue  # it cannot be read, or is too large
+            found += _hits(shown(file.parts), content, lines, asked.limit + 1 - len(found))
+            if len(found) > asked.limit:
+                return "\n".join([*found[: asked.limit], f"[more than {asked.limit} lines]"])
+        if walk.cut:
+            found.append(f"[{walk.cut}]")
         return "\n".join(found) or "[nothing found]"
-
-
-def _all(walk: Walk, depth: int, lines: Lines, glob: Glob | None, limit: int) -> str:
-    found: list[str] = []
-    for file in walk:
-        if glob is not None and "/".join(file.parts[depth:]) not in glob:
-            continue
-        found += _hits(shown(file.parts), _content(file), lines, limit + 1 - len(found))
-        if len(found) > limit:
-            return "\n".join([*found[:limit], f"[more than {limit} lines]"])
-    if walk.cut:
-        found.append(f"[{walk.cut}]")
-    return "\n".join(found) or "[nothing found]"
-
-
-def _content(file: Found) -> bytes:
-    """What is in it; nothing where it cannot be read, or is too large."""
-    try:
-        with open(open_regular(file.folder, file.name), "rb", buffering=0) as opened:
-            return read_all(opened.fileno())
-    except (OSError, NotAllowed):
-        return b""
+    except NotADirectoryError:
+        found = _hits(shown(parts), read(place, parts), lines, asked.limit)
+        return "\n".join(found) or "[nothing found]"
 
 
 def _hits(path: str, data: bytes, lines: Lines, limit: int) -> list[str]:

@@ -73,7 +73,7 @@ def project_tool(
 
 
 def argument_fault(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
-    """What a command would trip over: an argument that is missing, unknown, or of another type. The rest is its own."""
+    """Describe an argument that is missing, unknown, or of another type. The rest is the command's to check."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in args:
