@@ -1,4 +1,4 @@
-"""Forks keepers from an interpreter that has everything loaded. Single-threaded; holds no state that matters.
+"""The zygote: forks keepers from an interpreter that has everything loaded. Single-threaded, without durable state.
 
 It serves one control socket: a ``fork`` frame with four descriptors becomes a keeper, whose child becomes the worker.
 Being a subreaper it adopts what a killed keeper leaves behind, and kills it; other keepers' trees are not its business.
@@ -104,13 +104,10 @@ class Zygote:
                 case _:
                     sys.stderr.write(f"zygote: unreadable frame: {frame.why}\n")
         if not chunk:
-            self._close()
-
-    def _close(self) -> None:
-        self._open = False
-        self._poll.unregister(self._control.fileno())
-        if not self._retired:
-            self._spare_until = time.monotonic() + GRACE_SECONDS
+            self._open = False
+            self._poll.unregister(self._control.fileno())
+            if not self._retired:
+                self._spare_until = time.monotonic() + GRACE_SECONDS
 
     def _fork_keeper(self, order: Fork, descriptors: list[int]) -> None:
         stdin, stdout, stderr, lifeline = descriptors

@@ -169,11 +169,6 @@ def _within(cwd: Path) -> Iterator[Path]:
     yield from parents[: root + 1]
 
 
-def _names_plugins(config: Path) -> bool:
-    """Whether it may: it is JSON with comments, so a word of it has to do."""
-    return config.is_file() and '"plugin' in config.read_text("utf-8", "replace")
-
-
 _NAME: Final = "opencode"
 _POINTS: Final = "gitdir: "
 

@@ -1,7 +1,7 @@
 """The waits that a worker's code needs, with or without an event loop.
 
 The loop, the tools and the script player are written once. A model over the network runs them on Trio's loop
-(``on_trio``); a script needs no event loop and runs them blocking (``desk``), which costs a third of the start.
+(``trio_io``); a script needs no event loop and runs them blocking (``poll``), which costs a third of the start.
 """
 
 from collections.abc import Coroutine
@@ -30,7 +30,7 @@ class WorkerIO(Protocol):
     """Waiting. Pings are answered meanwhile, and a ``stop`` ends what waits."""
 
     async def sleep(self, seconds: float) -> None:
-        """Do nothing for so long."""
+        """Wait so long."""
         ...
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
@@ -38,7 +38,7 @@ class WorkerIO(Protocol):
         ...
 
     async def connect(self, host: str, port: int) -> Stream:
-        """A connection. Raises OSError."""
+        """Open a connection. Raises OSError."""
         ...
 
 

@@ -36,14 +36,8 @@ def choose(rules: tuple[Rule, ...], text: str) -> tuple[int, Rule, Values] | Non
             raise Failed("invalid", f"mock rule {number}: {rule.when!r} is no regular expression: {error}") from error
         if match:
             numbered = {f"match.{i}": group or "" for i, group in enumerate((match[0], *match.groups()))}
-            return (
-                number,
-                rule,
-                {
-                    "message.text": text,
-                    **(numbered | {f"match.{name}": group or "" for name, group in match.groupdict().items()}),
-                },
-            )
+            named = {f"match.{name}": group or "" for name, group in match.groupdict().items()}
+            return number, rule, {"message.text": text, **numbered, **named}
     return None
 
 
@@ -62,19 +56,17 @@ def fill(action: Action, values: Values) -> Action:
 def _filled(value: Any, values: Values) -> Any:
     match value:
         case str() if "${{" in value:
-            return _VARIABLE.sub(lambda match: _value(match[1], values), value)
+            unknown = [name for name in _VARIABLE.findall(value) if name not in values]
+            if unknown:
+                known = ", ".join(sorted(values))
+                raise Failed("invalid", f"mock script: ${{{{ {unknown[0]} }}}} is not known here; known: {known}")
+            return _VARIABLE.sub(lambda match: values[match[1]], value)
         case list():
             return [_filled(item, values) for item in value]
         case dict():
             return {key: _filled(item, values) for key, item in value.items()}
         case _:
             return value
-
-
-def _value(name: str, values: Values) -> str:
-    if name not in values:
-        raise Failed("invalid", f"mock script: ${{{{ {name} }}}} is not known here; known: {', '.join(sorted(values))}")
-    return values[name]
 
 
 SHELL: Final = "shell"
@@ -182,14 +174,8 @@ def _place(number: int, actions: tuple[Action, ...], conversation: Conversation,
     for index, action in enumerate(actions):
         if action.error is not None or action.exit is not None:
             key, times = f"{number}.{index}", _times(action)
-            if (
-                times is None
-                or max(
-                    sum(step.reply.note == key for step in conversation.steps if step.reply.stop_reason == "fired"),
-                    counts.get(key, 0),
-                )
-                < times
-            ):
+            fired = sum(step.reply.note == key for step in conversation.steps if step.reply.stop_reason == "fired")
+            if times is None or max(fired, counts.get(key, 0)) < times:
                 return index
         elif played == 0:
             return index

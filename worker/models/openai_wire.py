@@ -12,7 +12,7 @@ import msgspec
 
 from protocol.errors import Cause
 from protocol.instruction import Usage
-from protocol.ipc import Entry, ToolCall
+from protocol.ipc import ToolCall
 from worker.conversation import Conversation
 from worker.entry_limits import clean
 from worker.models.model import CUT, Reply, Stop, counted, native_of, to_native
@@ -63,17 +63,15 @@ def messages(conversation: Conversation) -> list[Message]:
     out: list[Message] = [{"role": "system", "content": conversation.system}] if conversation.system else []
     out += [{"role": turn.role, "content": turn.text} for turn in conversation.opening]
     for step in conversation.shown:
-        said = native_of(step.reply, DIALECT) or _neutral(step.reply)
+        said = native_of(step.reply, DIALECT)
+        if not said:
+            calls = [_call(call.id, call.name, bytes(call.args).decode()) for call in step.reply.calls]
+            said = {"role": "assistant", "content": step.reply.text or None, **({"tool_calls": calls} if calls else {})}
         if said.get("content") or said.get("tool_calls"):
             out.append(said)
         out += [{"role": "tool", "tool_call_id": r.call_id, "content": r.text} for r in step.results]
         out += [{"role": "user", "content": note.text} for note in step.notes]
     return out
-
-
-def _neutral(reply: Entry) -> Message:
-    calls = [_call(call.id, call.name, bytes(call.args).decode()) for call in reply.calls]
-    return {"role": "assistant", "content": reply.text or None, **({"tool_calls": calls} if calls else {})}
 
 
 def _call(identifier: str, name: str, arguments: str) -> Message:
@@ -115,7 +113,7 @@ class Draft:
             function: Mapping[str, Any] = piece.get("function") or {}
             call["function"]["name"] += function.get("name") or ""
             call["function"]["arguments"] += function.get("arguments") or ""
-            call |= {take_call_key: piece[take_call_key] for take_call_key in _EXTRAS if piece.get(take_call_key)}
+            call |= {key: piece[key] for key in _EXTRAS if piece.get(key)}
         for key in _EXTRAS:
             if delta.get(key):
                 self._extras[key] = _grown(self._extras.get(key), delta[key])

@@ -84,8 +84,10 @@ def argument_fault(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | 
                 return f"{name[:60]} is unknown"
             continue
         wanted = properties[name].get("type") if isinstance(properties[name], dict) else None
-        if isinstance(wanted, str) and not _is(value, wanted):
-            return f"{name} is to be of type {wanted}"
+        if isinstance(wanted, str):
+            fits = wanted == "boolean" if isinstance(value, bool) else isinstance(value, _TYPES.get(wanted, (object,)))
+            if not fits:
+                return f"{name} is to be of type {wanted}"
     return None
 
 
@@ -97,9 +99,3 @@ def option_fault(command: tuple[str, ...], args: Mapping[str, Any]) -> str | Non
         if isinstance(value, str) and value.startswith("-"):
             return f"{name} begins with -, and would be an option (its command can have a word -- before ${{{name}}})"
     return None
-
-
-def _is(value: object, wanted: str) -> bool:
-    if isinstance(value, bool):
-        return wanted == "boolean"
-    return isinstance(value, _TYPES.get(wanted, (object,)))
