@@ -14,7 +14,7 @@ from worker.kernel_link import Link, LinkLost, Stopped
 from worker.loop import run
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Model
-from worker.permission import NoTool, Permission
+from worker.permission import Permission, UnknownTool
 from worker.tool import BuiltinTool, Outcome, ToolRunners, ToolSpec
 
 Connect = Callable[[Start, ListTools], Model]
@@ -29,7 +29,7 @@ async def attempt(
     try:
         conversation = Conversation.of(start)
         reach = ToolAccess(start, waits, own, doubtful=_pending(conversation) if start.interrupted else "")
-        model = connect(start, partial(offered, reach, own, frozenset(start.tools)))
+        model = connect(start, partial(offered_tools, reach, own, frozenset(start.tools)))
         try:
             return await run(
                 conversation=conversation,
@@ -47,17 +47,17 @@ async def attempt(
     except (Failed, TooLarge) as error:
         return error_frame(error, conversation)
     except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
-        return crashed(error)
+        return crash_frame(error)
 
 
-def crashed(error: Exception) -> Error:
-    """What the kernel is told of a bug of ours, which is being handled; standard error has the rest."""
+def crash_frame(error: Exception) -> Error:
+    """Report a bug of ours that is being handled to the kernel; standard error has the traceback."""
     traceback.print_exc()
     return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
 
 
 class ToolAccess:
-    """What calls need: the kernel's tools and ours. Made when something is called, for much work calls nothing."""
+    """The kernel's tools and ours. Connected when something is called, for much work calls nothing."""
 
     def __init__(self, start: Start, waits: WorkerIO, own: Mapping[str, BuiltinTool], doubtful: str) -> None:
         self._start = start
@@ -77,7 +77,7 @@ class ToolAccess:
             kernel = self._connection()
             self._hands = ToolRunners(
                 kernel=kernel,
-                own={**self._own, AUTH_REQUEST: BuiltinTool(hand=NoTool())},
+                own={**self._own, AUTH_REQUEST: BuiltinTool(hand=UnknownTool())},
                 seconds=self._start.limits.tool_seconds,
                 waits=self._waits,
                 doubtful=self._doubtful,
@@ -102,16 +102,16 @@ def _pending(conversation: Conversation) -> str:
     return last.pending_key if last is not None and last.pending is not None else ""
 
 
-async def offered(
+async def offered_tools(
     kernel: ToolAccess, own: Mapping[str, BuiltinTool], switched_on: frozenset[str]
 ) -> tuple[ToolSpec, ...]:
-    """What a model is told of: the kernel's tools, without what is not switched on, then ours. Raises Failed."""
+    """List the tools for a model: the kernel's, without those that are not switched on, then ours. Raises Failed."""
     mine = tuple(tool.spec for tool in own.values() if tool.spec is not None)
     return (*(spec for spec in await kernel.tools() if ON_DEMAND.get(spec.name, "") in {"", *switched_on}), *mine)
 
 
 def error_frame(error: Failed | TooLarge, conversation: Conversation | None) -> Error:
-    """How a failure is told, with what was said until then."""
+    """Return the terminal frame of a failure, with the text of the reply until then."""
     partial = conversation.text if conversation else ""
     if isinstance(error, TooLarge):
         return Error(cause="resource", text=str(error), partial=partial)

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Final
 
 from protocol.ipc import Error, Result, Start
-from worker.attempt import Connect, attempt, crashed
+from worker.attempt import Connect, attempt, crash_frame
 from worker.io.base import WorkerIO
 from worker.kernel_link import Link, LinkLost
 from worker.models.mock import SHELL, is_script
@@ -29,7 +29,7 @@ async def attempt_with_tools(
         finally:
             await programs.end_left()
     except Exception as error:  # noqa: BLE001  (as in ``attempt``, for what comes before and after it)
-        return crashed(error)
+        return crash_frame(error)
 
 
 @asynccontextmanager

@@ -47,7 +47,7 @@ class Step:
 
 
 class Conversation:
-    """What a model is shown: the frozen prompt, then the steps.
+    """A conversation as a model is shown it: the frozen prompt, then the steps.
 
     ``first_k`` is the number of the first entry, ``earlier_steps`` how many of the steps do not count as this work's.
     ``compact``: show it without the thread, and what older tool calls gave in a few words.
@@ -117,7 +117,7 @@ class Conversation:
 
     @property
     def pending(self) -> bool:
-        """Whether a call waits to be run, before the model is asked again."""
+        """True if a call waits to be run before the model is asked again."""
         return self.last is not None and self.last.pending is not None
 
     @property

@@ -138,7 +138,7 @@ def _reason(answer: _Answer) -> str:
 
 
 def refusal(status: int, content: bytes) -> str:
-    """What the kernel says where it answered with no JSON-RPC (problem+json, RFC 9457)."""
+    """Return the text of an answer that is no JSON-RPC (problem+json, RFC 9457)."""
     try:
         problem = msgspec.json.decode(content, type=_Problem)
     except (msgspec.DecodeError, RecursionError):

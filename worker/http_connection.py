@@ -1,11 +1,9 @@
-"""One kept-alive HTTP/1.1 connection to the kernel on this machine. Knows no MCP and no retry.
+"""A kept-alive HTTP/1.1 connection to the kernel on this machine, and requests that are sent until they are answered.
 
 Small on purpose: an SDK's client costs more processor time per call than the whole kernel side of it, and a
 mock worker must start without one. Plain ``http://`` only: it never leaves the loopback interface.
 
-A request to the kernel that is sent again until it is answered. Knows no MCP.
-
-Only for what may be sent twice: a call with its key, which the kernel's ledger knows again, or a read.
+Only requests that may be sent twice are retried: a read, or a call with its idempotency key.
 """
 
 from typing import Final
@@ -27,12 +25,13 @@ BROKEN: Final = (OSError, h11.RemoteProtocolError)
 class Connection:
     """Posts to one URL, one request at a time, reconnecting when the server has hung up."""
 
-    def __init__(self, url: str, headers: tuple[tuple[str, str], ...], waits: WorkerIO) -> None:
+    def __init__(self, url: str, headers: tuple[tuple[str, str], ...], io: WorkerIO) -> None:
         if not url.startswith("http://"):
             raise ValueError(f"{url!r} is not an http:// address")
         self._url = url
+        self._parts = urlsplit(url)
         self._headers = headers
-        self._waits = waits
+        self._io = io
         self._open: tuple[Stream, h11.Connection] | None = None
 
     async def post(self, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> tuple[int, bytes]:
@@ -42,14 +41,12 @@ class Connection:
         """
         try:
             if self._open is None:
-                connected_parts = urlsplit(self._url)
-                stream = await self._waits.connect(connected_parts.hostname or "", connected_parts.port or 80)
+                stream = await self._io.connect(self._parts.hostname or "", self._parts.port or 80)
                 self._open = stream, h11.Connection(h11.CLIENT)
             stream, protocol = self._open
             length = ("content-length", str(len(body)))
-            parts = urlsplit(self._url)
-            fields = [("host", parts.netloc), *self._headers, *headers, length]
-            request = h11.Request(method="POST", target=parts.path or "/", headers=fields)
+            fields = [("host", self._parts.netloc), *self._headers, *headers, length]
+            request = h11.Request(method="POST", target=self._parts.path or "/", headers=fields)
             events = (request, h11.Data(data=body), h11.EndOfMessage())
             await stream.send_all(b"".join(protocol.send(event) or b"" for event in events))
             answer = await _answer(stream, protocol)
@@ -96,7 +93,7 @@ _BUSY: Final = frozenset({502, 503, 504})
 
 
 async def request_with_retry(
-    connection: Connection, waits: WorkerIO, body: bytes, headers: tuple[tuple[str, str], ...]
+    connection: Connection, io: WorkerIO, body: bytes, headers: tuple[tuple[str, str], ...]
 ) -> tuple[int, bytes]:
     """Post ``body``; the status and the body of the answer. Raises Failed where none comes."""
     trouble = ""
@@ -109,5 +106,5 @@ async def request_with_retry(
         except BROKEN as error:
             trouble = f"{type(error).__name__}: {error}"
         if wait is not None:
-            await waits.sleep(wait)
+            await io.sleep(wait)
     raise Failed("network", f"the kernel's tools cannot be reached ({trouble})", code=UNREACHED)

@@ -1,9 +1,7 @@
-"""What the kernel says to a worker, and what must be said to that at once. Sans I/O.
+"""The worker's side of the protocol with the kernel: entries out, answers and control frames in. Sans I/O.
 
-The worker's end of the pipe: entries out, answers in. It speaks; it does not decide.
-
-Whoever records waits for the kernel's answer: nothing happens before an entry is durable. How bytes travel, and how
-the kernel is heard meanwhile, is for those who run a worker (``desk``, ``on_trio``).
+A recorder waits for the kernel's answer: nothing happens before an entry is durable. Bytes travel, and control frames
+are read meanwhile, by ``worker.io`` (``poll`` or ``trio_io``).
 """
 
 import math
@@ -36,7 +34,7 @@ _READER: Final[FrameReader[KernelFrame]] = FrameReader(KernelFrame)
 
 
 class ControlChannel:
-    """The kernel's side of the talk so far."""
+    """The kernel's frames so far, and the frames that answer them at once."""
 
     def __init__(self) -> None:
         self._reader = _READER.another()
@@ -44,18 +42,18 @@ class ControlChannel:
         self._history: list[Entry] = []
         self._asked: int | None = None
         self.start: Start | None = None
-        """What we are to do, once all of it is there."""
+        """The work, once all of its frame and entries are there."""
         self.stop: Stop | None = None
-        """Why we were asked to leave, once we were."""
+        """The request to end, once it came."""
         self.answer: Go | Yield | None = None
-        """To the entry that was asked about last."""
+        """The answer to the entry that was asked about last."""
 
     def ask(self, k: int) -> None:
         """From now on an answer is one to entry ``k``."""
         self._asked, self.answer = k, None
 
     def feed(self, chunk: bytes) -> list[Pong | Log]:
-        """Take in what came; what is to be said to it."""
+        """Take in a chunk; return the frames that answer it at once."""
         said = [self._take(frame) for frame in self._reader.feed(chunk)]
         return [frame for frame in said if frame is not None]
 
@@ -69,16 +67,15 @@ class ControlChannel:
             case Start() | Entry():
                 # Take in start and the entries that follow it; the first start counts.
                 if self.start is not None:
-                    pass
-                else:
-                    if isinstance(frame, Start):
-                        self._begun = self._begun or frame
-                    elif self._begun is not None:
-                        self._history.append(frame)
-                    begun = self._begun
-                    if begun is not None and len(self._history) >= begun.entries_follow:
-                        entries = (*begun.entries, *self._history)
-                        self.start = msgspec.structs.replace(begun, entries=entries) if self._history else begun
+                    return None
+                if isinstance(frame, Start):
+                    self._begun = self._begun or frame
+                elif self._begun is not None:
+                    self._history.append(frame)
+                begun = self._begun
+                if begun is not None and len(self._history) >= begun.entries_follow:
+                    entries = (*begun.entries, *self._history)
+                    self.start = msgspec.structs.replace(begun, entries=entries) if self._history else begun
             case Stop():
                 self.stop = self.stop or frame
             case Noise():
@@ -130,7 +127,7 @@ class Link:
         self.lost = False
 
     async def record(self, entry: Entry) -> Go | Yield:
-        """Have ``entry`` made durable. Raises LinkLost, fit.TooLarge.
+        """Have ``entry`` made durable. Raises LinkLost, TooLarge.
 
         Cancellation leaves open whether it became durable; the next attempt's ``start`` tells.
         """
@@ -142,7 +139,7 @@ class Link:
         return self._hearing.answer
 
     async def record_last(self, entry: Entry) -> None:
-        """Hand over the entry that only the terminal frame follows. Raises LinkLost, fit.TooLarge.
+        """Hand over the entry that only the terminal frame follows. Raises LinkLost, TooLarge.
 
         The kernel makes it durable before it hears that frame, so there is nothing to wait for.
         """

@@ -66,7 +66,7 @@ async def run(
 
 
 def conclude(conversation: Conversation, limits: Limits) -> Result | None:
-    """How the work ended, or None where there is more to do. Raises Failed. Pure.
+    """Return the end of the work, or None where there is more to do. Raises Failed. Pure.
 
     Usage is not repeated here: it was booked with the replies.
     """
@@ -92,7 +92,7 @@ def conclude(conversation: Conversation, limits: Limits) -> Result | None:
 async def _next(
     conversation: Conversation, model: Model, hands: Caller, live: StreamSink, allowance: int | None
 ) -> Entry | None:
-    """What happens next; None where a call waits for somebody to approve it: then it is the next attempt's."""
+    """Run the next call or ask the model; None where a call waits for approval: then it is the next attempt's."""
     last = conversation.last
     call = last.pending if last else None
     if last is not None and call is not None:

@@ -1,7 +1,7 @@
-"""A worker, put together: ``ready``, then the start frame, then what runs the attempt it describes.
+"""The main function of a worker: sends ``ready``, reads the start frame, and runs the attempt that it describes.
 
-It learns everything from the link and says everything to it: nothing is printed, and standard error holds
-nothing but tracebacks of our own bugs. Until it is started it needs no event loop, and a script needs none at all.
+All input and output is frames: nothing is printed, and standard error holds nothing but tracebacks of our own bugs.
+Until it is started it needs no event loop, and a script needs none at all.
 """
 
 import os
@@ -20,7 +20,7 @@ from worker.io.base import WorkerIO, run_blocking
 from worker.io.poll import PollIO
 from worker.kernel_link import ControlChannel, Link, LinkLost, Stopped
 from worker.models.errors import Failed
-from worker.models.mock import SHELL, MockModel, die, is_script
+from worker.models.mock import SHELL, MockModel, is_script, kill_self
 from worker.models.model import ListTools, Model
 from worker.process_title import set_title
 from worker.shell import Confine, Shell
@@ -41,21 +41,18 @@ def main(stdin_fd: int, stdout_fd: int, cookie: str | None) -> int:
 
     Commands that tools run inherit what the start frame gives, and nothing of this process's environment.
     """
-    serve(stdin_fd, stdout_fd, os.environ, cookie=cookie, leave=_leave, started=_entitle)  # noqa: TID251  (the entry point)
-    raise AssertionError("a worker ends where it stands")
-
-
-def _leave(lost: bool) -> None:
-    """End the process where it stands: to take an event loop or an interpreter down in order costs a worker a tenth.
-
-    Nothing is left in standard error, which keeps no line back.
-    """
-    os._exit(EXIT_LOST if lost else EXIT_DONE)
-
-
-def _entitle(start: Start) -> None:
-    """One that stood by did not know its attempt when it was forked."""
-    set_title("worker", start.attempt)
+    serve(
+        stdin_fd,
+        stdout_fd,
+        os.environ,  # noqa: TID251  (the entry point)
+        cookie=cookie,
+        # To take an event loop or an interpreter down in order costs a worker a tenth of its CPU, and nothing is left
+        # in standard error, which keeps no line back.
+        leave=lambda lost: os._exit(EXIT_LOST if lost else EXIT_DONE),
+        # A standby worker did not know its attempt when it was forked.
+        started=lambda start: set_title("worker", start.attempt),
+    )
+    raise AssertionError("a worker ends without returning")
 
 
 def serve(
@@ -64,20 +61,21 @@ def serve(
     environ: MutableMapping[str, str],
     *,
     cookie: str | None = None,
-    die: Die = die,
+    die: Die = kill_self,
     connect: Connect | None = None,
     started: Callable[[Start], None] = lambda _start: None,
     leave: Leave = lambda _lost: None,
 ) -> None:
-    """One attempt over the link on these descriptors, which are closed then.
+    """Run one attempt over the link on these descriptors, which are closed then.
 
-    What tools execute has the start frame's variables and ``cookie``, by which a keeper knows the processes of its
-    tree. A model's client looks at the environment itself: for one, ``environ`` becomes the same; a script is spared
-    the hundred pages that this copies. ``connect`` makes the model where it is none of the known ones (a rehearsal).
+    Processes that tools start have the start frame's variables and ``cookie``, by which a keeper knows the processes
+    of its tree. A model's client looks at the environment itself: for one, ``environ`` becomes the same; a script is
+    spared the hundred pages that this copies. ``connect`` makes the model where it is none of the known ones (a
+    rehearsal).
     """
     hearing = ControlChannel()
     desk = PollIO(hearing, stdin_fd, stdout_fd)
-    # Say that we are there, and hear what we are to do; None where the kernel does not want us any more.
+    # None where the kernel does not want us any more.
     start: Start | None
     try:
         run_blocking(desk.send(encode(Ready(pid=os.getpid(), version=VERSION))))
@@ -110,14 +108,14 @@ def _env(start: Start, cookie: str | None) -> dict[str, str]:
 def _attempt(
     start: Start, connect: Connect, env: dict[str, str]
 ) -> Callable[[Link, WorkerIO], Awaitable[Result | Error | None]]:
-    """An attempt on Trio's loop. Only one that has tools loads any."""
+    """Return an attempt for Trio's loop. Only one that has tools loads any."""
     if not _has_tools(start):
         return partial(attempt, start, connect=connect, own={})
     return partial(import_module("worker.builtin_tools").attempt_with_tools, start, connect=connect, env=env)
 
 
 def _has_tools(start: Start) -> bool:
-    """Whether it has tools of its own. They need an event loop."""
+    """Return whether it has tools of its own, which need an event loop."""
     return bool(start.tools or start.mcp_servers or start.skills)
 
 

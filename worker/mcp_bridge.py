@@ -34,7 +34,7 @@ _INTERNAL: Final = -32603
 
 
 class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What FILE holds. ``mark`` is the file that comes into being when the tools have been listed."""
+    """The contents of FILE. ``mark`` is a file that is made when the tools have been listed."""
 
     url: str
     token: str
@@ -106,17 +106,22 @@ class Bridge:
         if message.method == "notifications/cancelled" and message.params.request_id in self._running:
             self._running[message.params.request_id].cancel()
         elif message.method and message.id is not None:
+            if message.method == "tools/call":
+                # A call gets a key of ours, unless it has one.
+                request = msgspec.json.decode(line)
+                params = request.setdefault("params", {})
+                self._calls += 1
+                params["_meta"] = {CALL_KEY: f"{SENDING}{self._origin}.{self._calls}", **params.get("_meta", {})}
+                line = encode_json(request)
             nursery.start_soon(self._serve_one, message, message.id, line)
 
-    async def _serve_one(self, message: _Message, id_: int | str, line: bytes) -> None:
+    async def _serve_one(self, message: _Message, id_: int | str, body: bytes) -> None:
         """Answer one request. A cancelled one gets no answer, as MCP wants it."""
         with trio.CancelScope() as scope:
             self._running[id_] = scope
             try:
-                # The kernel's answer as one line. Raises Failed.
-                body = self._keyed(line) if message.method == "tools/call" else line
                 async with self._connection() as connection:
-                    # The headers that say what the body says: the newest revision asks for them in each request.
+                    # Headers that repeat the body: the newest revision asks for them in each request.
                     routing: tuple[tuple[str, str], ...]
                     stated = message.params.meta.get(_VERSION)
                     if isinstance(stated, str):
@@ -126,14 +131,14 @@ class Bridge:
                         routing = (("mcp-protocol-version", self._revision),) if self._revision else ()
                     status, content = await request_with_retry(connection, TrioIO(), body, routing)
                 try:
-                    pass_on_answer = _answer(content)
+                    parsed = _answer(content)
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                    pass_on_answer = _Answer()
-                if not pass_on_answer.jsonrpc:
+                    parsed = _Answer()
+                if not parsed.jsonrpc:
                     raise Failed("network", refusal(status, content))
-                if message.method == "initialize" and pass_on_answer.result is not None:
-                    self._revision = pass_on_answer.result.protocol_version
-                if message.method == "tools/list" and pass_on_answer.result is not None:
+                if message.method == "initialize" and parsed.result is not None:
+                    self._revision = parsed.result.protocol_version
+                if message.method == "tools/list" and parsed.result is not None:
                     self._listed()
                 answer = content if b"\n" not in content else msgspec.json.format(content, indent=-1)
             except Failed as failed:
@@ -144,14 +149,6 @@ class Bridge:
                 self._running.pop(id_, None)
             async with self._answering:
                 await self._answers.send_all(answer + b"\n")
-
-    def _keyed(self, line: bytes) -> bytes:
-        """A call with a key of ours, unless it has one."""
-        request = msgspec.json.decode(line)
-        params = request.setdefault("params", {})
-        self._calls += 1
-        params["_meta"] = {CALL_KEY: f"{SENDING}{self._origin}.{self._calls}", **params.get("_meta", {})}
-        return encode_json(request)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[Connection]:

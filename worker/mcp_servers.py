@@ -1,11 +1,10 @@
-"""What a server says its tools are, mended as it comes in: one that is not as MCP has it costs no other its place.
-
-The SDK takes a list as a whole or not at all. Importing this imports it.
-
-The agent's own MCP servers: started with the attempt, asked on its behalf, ended with it.
+"""The agent's own MCP servers: started with the attempt, asked on its behalf, ended with it.
 
 Each is entered, used and left in one task of its own. One that does not come, or leaves, costs the agent its tools and
-nothing else: the model is told in their place, and the log is. Importing this imports the MCP SDK: a second.
+nothing else: the model is told in their place, and the log is. A tool that is not described as MCP has it is repaired
+as the list comes in, for the SDK takes a list as a whole or not at all.
+
+Importing this imports the MCP SDK, which takes a second.
 """
 
 import logging
@@ -41,26 +40,26 @@ _ANYTHING: Final = {"type": "object"}
 
 
 @asynccontextmanager
-async def mended(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
+async def repaired(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
     """The streams of ``transport``, whose type is private to the SDK."""
     async with transport as (read, write):
-        yield _Mending(read), write
+        yield _Repairing(read), write
 
 
-class _Mending:
-    """A stream of messages, with lists of tools in it mended."""
+class _Repairing:
+    """A stream of messages; tools in lists of tools are repaired."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     @property
     def last_context(self) -> Any:
-        """What the SDK looks for on its own streams."""
+        """The context variable that the SDK looks for on its own streams."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
         """The next message."""
-        return _mend(await self._stream.receive())
+        return _repair(await self._stream.receive())
 
     async def aclose(self) -> None:
         """Hear no more."""
@@ -70,7 +69,7 @@ class _Mending:
         return self
 
     async def __anext__(self) -> Any:
-        return _mend(await self._stream.__anext__())
+        return _repair(await self._stream.__anext__())
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -82,7 +81,7 @@ class _Mending:
         return cast("bool | None", await self._stream.__aexit__(kind, error, trace))
 
 
-def _mend(item: Any) -> Any:
+def _repair(item: Any) -> Any:
     message = getattr(item, "message", None)
     if isinstance(message, types.JSONRPCResponse):
         tools = message.result.get("tools")
@@ -224,11 +223,11 @@ class Server:
         return Outcome(text, bool(result.is_error))
 
     def _broke(self) -> str:
-        """Why its program was ended, where it was not left; "" otherwise."""
+        """The reason why its program was ended; "" where it was not."""
         return "" if self._pipes is None else self._pipes.fault
 
     def _reason(self, error: BaseException) -> str:
-        """What went wrong, without what the server was given: clients quote the header that they do not send."""
+        """Describe an error without the server's secrets: clients quote the header that they do not send."""
         return self._redacted(_reason(error))[:_REASON_LIMIT]
 
     def _with_words(self, why: str) -> str:
@@ -254,7 +253,7 @@ class Server:
             self._words = StderrTail()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._words.hear)
-                async with Client(mended(self._streams(words, self._words))) as client:
+                async with Client(repaired(self._streams(words, self._words))) as client:
                     yield client
                 nursery.cancel_scope.cancel()
             return
@@ -262,7 +261,7 @@ class Server:
         timeout = httpx2.Timeout(START_SECONDS, read=None)
         async with (
             httpx2.AsyncClient(headers=config.headers, timeout=timeout, verify=secure, trust_env=secure) as http,
-            Client(mended(streamable_http_client(config.url, http_client=http))) as client,
+            Client(repaired(streamable_http_client(config.url, http_client=http))) as client,
         ):
             yield client
 
@@ -296,17 +295,19 @@ async def running(
 
 
 def tools_of(server: Server, idempotency_key: str, read_only: Sequence[str] = ()) -> dict[str, BuiltinTool]:
-    """What the model is told of ``server``: its tools, or that it is not there.
+    """List the tools of ``server`` for the model; one that is not there says so.
 
     Those of ``read_only`` count as such; what the server says of them itself does not (promise P19).
     """
     if server.fault:
         name = tool_name(server.name, "unavailable")
         about = f"The MCP server {server.name} is not there, and neither are its tools: {server.fault}"
-        return {name: BuiltinTool(hand=_Absent(about), spec=ToolSpec(name=name, description=about), read_only=True)}
+        return {
+            name: BuiltinTool(hand=_AbsentServer(about), spec=ToolSpec(name=name, description=about), read_only=True)
+        }
     return {
         name: BuiltinTool(
-            hand=_ServerHand(server, tool.name, idempotency_key),
+            hand=_ServerToolRunner(server, tool.name, idempotency_key),
             spec=_spec(name, tool),
             read_only=is_read_only(name, read_only),
         )
@@ -325,7 +326,7 @@ def tool_name(server: str, tool: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _ServerHand:
+class _ServerToolRunner:
     server: Server
     tool: str
     idempotency_key: str
@@ -335,7 +336,7 @@ class _ServerHand:
 
 
 @dataclass(frozen=True, slots=True)
-class _Absent:
+class _AbsentServer:
     why: str
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:

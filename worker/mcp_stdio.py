@@ -1,11 +1,8 @@
-"""The end of what a program writes to its standard error, and with it how the program ended.
+"""The stdio transport of MCP servers: a message a line over pipes, and the end of the program's standard error.
 
-A shell waits for the program, for the SDK that starts it tells nobody its exit code. What the words mean is not known.
-
-The streams of an MCP server that is a program: a message a line, over pipes, until it is let go of or says too much.
-
-In place of the SDK's own, which takes in a line however long it is. What a message means is the SDK's business; what
-leaves the program's process group is the keeper's. Importing this imports the SDK.
+In place of the SDK's own, which takes in a line however long it is, and tells nobody the program's exit code: a shell
+around the program writes that to its standard error. Messages are the SDK's business; processes that leave the
+program's process group are the keeper's. Importing this imports the SDK.
 """
 
 import os
@@ -52,7 +49,7 @@ class StderrTail:
         self.ended.set()
 
     def text(self) -> str:
-        """What has been heard, and what is there to be heard; of a word that was cut nothing."""
+        """Return what it said so far, without a word that was cut."""
         try:
             while not self.ended.is_set() and (chunk := os.read(self._stream.fileno(), KEPT_BYTES)):
                 self._keep(chunk)
@@ -185,7 +182,7 @@ class Pipes:
         await self._stdout.aclose()
 
     async def _drain(self) -> None:
-        """Who writes into a full pipe does not hear that it is to leave."""
+        """Read on while it ends: a program that writes into a full pipe would not see that its input was closed."""
         with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             while await self._stdout.receive_some(_CHUNK_BYTES):
                 pass

@@ -39,11 +39,11 @@ class Permission:
     kernel: ToolRunner
 
     def wanted(self, *, read_only: bool) -> bool:
-        """Whether a call has to be asked about first."""
+        """Return whether a call has to be asked about first."""
         return self.policy == "all" or (self.policy != "auto" and not read_only)
 
     async def ask(self, name: str, args: dict[str, Any], key: str) -> Permit | Outcome:
-        """Whether a call may run, or the outcome in its place. Raises Failed.
+        """Ask whether a call may run; return the outcome in its place if not. Raises Failed.
 
         Bound to exactly this call: its key, the tool, its arguments.
         """
@@ -60,7 +60,7 @@ class Permission:
         return Outcome(f"{words}: {answer.reason}" if answer.reason else words, is_error=True, refused=refused)
 
 
-class NoTool:
+class UnknownTool:
     """Stands for auth_request where a model calls it: it is not offered, and what asks for a model's calls is here.
 
     A person would read words that the model chose, of a call that nothing makes.

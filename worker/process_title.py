@@ -1,4 +1,4 @@
-"""What ps and top show for our processes. Titles are for people; nothing reads them back."""
+"""Titles of our processes in ps and top. They are for people; nothing reads them back."""
 
 from collections.abc import Callable
 from importlib.machinery import PathFinder

@@ -1,16 +1,13 @@
-"""What a tree of processes may use, and whether it uses more. Looked at from outside, once in a while.
-
-Why not the system's own limits: RLIMIT_AS counts address space, of which node and bun reserve gigabytes they never
-touch; RLIMIT_NPROC counts all processes of the user, and nothing of root's; and a control group can be made only where
-somebody has delegated one. So a tree may go over for a moment: this ends it, it does not hold it back.
-
-SIGCHLD as a descriptor, for the poll loops of zygote and keeper.
-
-The processes below this one: finding them, signalling them, adopting them. Knows Linux's /proc.
+"""The processes below this one: adopting, finding, signalling, reaping and measuring them. Knows Linux's /proc.
 
 A *subreaper* inherits every orphan below it, so what a tool leaves behind by setsid or double fork stays in reach, and
 "no children left" (ECHILD) means that the whole tree is gone. macOS has none of this: there a tree is the process
 group of its first process, and what leaves the group is lost (stated as weaker in the promises).
+
+The limits of a tree are looked at from outside, twice a second, and not set as the system's own: RLIMIT_AS counts
+address space, of which node and bun reserve gigabytes they never touch; RLIMIT_NPROC counts all processes of the user,
+and nothing of root's; and a control group can be made only where somebody has delegated one. So a tree may go over for
+a moment: this ends it, it does not hold it back.
 """
 
 import ctypes
@@ -29,7 +26,7 @@ from protocol.ipc import Bound
 
 
 class ChildSignal:
-    """Becomes readable when a child has ended. One in a process; a forked process makes its own."""
+    """SIGCHLD as a descriptor, readable when a child has ended. One in a process; a forked process makes its own."""
 
     def __init__(self) -> None:
         self.fd, self._write = os.pipe()
@@ -40,7 +37,7 @@ class ChildSignal:
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
     def drain(self) -> None:
-        """Take notice of the signals so far; call it when readable, and before reaping, so that none is missed."""
+        """Forget the signals so far; call it when readable, and before reaping, so that none is missed."""
         with suppress(BlockingIOError):
             os.read(self.fd, 4096)
 
@@ -54,7 +51,7 @@ class ChildSignal:
 
 @dataclass(slots=True)
 class Cost:
-    """What those that were reaped had used: seconds of CPU in all, peak resident memory of the largest."""
+    """The resources that reaped processes had used: seconds of CPU in all, peak resident memory of the largest."""
 
     user_seconds: float = 0.0
     system_seconds: float = 0.0
@@ -93,7 +90,7 @@ _LIBC: Final = ctypes.CDLL(None, use_errno=True) if LINUX else None
 
 
 class Stat(NamedTuple):
-    """What /proc/<pid>/stat says of a process. ``start_time`` is in clock ticks since boot."""
+    """Facts of /proc/<pid>/stat. ``start_time`` is in clock ticks since boot."""
 
     parent: int
     start_time: int
@@ -122,7 +119,7 @@ def since(pid: int) -> int:
 
 
 def _read(path: str) -> bytes:
-    """A line of /proc. A file object makes nine system calls of these three."""
+    """Return a line of /proc. A file object makes nine system calls of these three."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(fd, _STAT_BYTES)
@@ -215,7 +212,7 @@ _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
 
 
 def exceeded(bound: Bound) -> str | None:
-    """What the processes below this one use too much of, in words; None where they keep within ``bound``."""
+    """Say what the processes below this one use too much of; None where they keep within ``bound``."""
     processes = descendants()
     if bound.processes is not None and len(processes) > bound.processes:
         return f"it had {len(processes)} processes at once, and may have {bound.processes} (limits.processes)"
@@ -230,7 +227,7 @@ def exceeded(bound: Bound) -> str | None:
 
 
 def memory_bytes(processes: Collection[int]) -> int:
-    """What they have of their own: resident, without files and shared memory, which would count once for each."""
+    """Return the memory of their own: resident, without files and shared memory, which would count once for each."""
     pages = 0
     for pid in processes:
         with suppress(OSError), open(f"/proc/{pid}/statm", "rb") as file:  # one that is gone uses nothing
@@ -240,7 +237,7 @@ def memory_bytes(processes: Collection[int]) -> int:
 
 
 def tmpfs_bytes(processes: Collection[int]) -> int:
-    """What the files hold that lie in memory, in file systems that only ``processes`` see: those of their sandboxes."""
+    """Return the bytes of files in memory, in file systems that only ``processes`` see: those of their sandboxes."""
     seen = {_mount_namespace("self")}
     counted = {device for device, _place in _tmpfs_mounts("self")}
     total = 0
@@ -257,7 +254,7 @@ def tmpfs_bytes(processes: Collection[int]) -> int:
 
 
 def _mount_namespace(process: str) -> int | None:
-    """Its number; None for a process that is gone, or that nobody may look at."""
+    """Return its number; None for a process that is gone, or that nobody may look at."""
     try:
         return os.stat(f"/proc/{process}/ns/mnt").st_ino
     except OSError:
@@ -265,7 +262,7 @@ def _mount_namespace(process: str) -> int | None:
 
 
 def _tmpfs_mounts(process: str) -> list[tuple[int, str]]:
-    """Device and place of each file system in memory that ``process`` sees."""
+    """Return device and mount point of each file system in memory that ``process`` sees."""
     found: list[tuple[int, str]] = []
     with suppress(OSError), open(f"/proc/{process}/mountinfo", "rb") as file:
         for line in file:
@@ -273,16 +270,13 @@ def _tmpfs_mounts(process: str) -> list[tuple[int, str]]:
             if kind.startswith(b"tmpfs "):
                 _id, _parent, device, _root, place, *_rest = mount.split()
                 major, minor = map(int, device.split(b":"))
-                found.append((os.makedev(major, minor), os.fsdecode(_ESCAPED.sub(_unescaped, place))))
+                path = _ESCAPED.sub(lambda match: bytes((int(match[1], 8),)), place)
+                found.append((os.makedev(major, minor), os.fsdecode(path)))
     return found
 
 
-def _unescaped(match: re.Match[bytes]) -> bytes:
-    return bytes((int(match[1], 8),))
-
-
 def _held_bytes(path: str, device: int) -> int:
-    """What is used of the file system at ``path``, if it is ``device``."""
+    """Return the bytes used of the file system at ``path``, if it is ``device``."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

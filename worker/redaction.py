@@ -40,7 +40,7 @@ class Redaction:
         return "".join(self._without_pieces(text))
 
     def _without_pieces(self, text: str) -> Iterator[str]:
-        """What stands between pieces, and the name of a secret in place of those that overlap or touch."""
+        """Yield the text between pieces, and the name of a secret in place of those that overlap or touch."""
         told = at = 0
         while at + SLICE <= len(text):
             name = self._pieces.get(text[at : at + SLICE])
@@ -64,9 +64,8 @@ def _forms(secret: str) -> Iterator[str]:
     data = secret.encode("utf-8", "replace")
     for before in range(_GROUP):
         # What data is in base64 behind so many bytes of something else: the characters that say nothing but it.
-        in_base64_encoded = base64.b64encode(bytes(before) + data).decode("ascii")
-        first = -(-before * 8 // 6)
-        encoded = in_base64_encoded[first : (before + len(data)) * 8 // 6]
+        whole = base64.b64encode(bytes(before) + data).decode("ascii")
+        encoded = whole[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
         yield encoded
         yield encoded.translate(_URL_SAFE)
     yield data.hex()

@@ -40,7 +40,7 @@ EMPTY: Final = "--tmpfs"
 
 
 class Mount(NamedTuple):
-    """What ``path`` is in the sandbox: READ, WRITE (both as it is outside) or EMPTY."""
+    """A path in the sandbox: READ, WRITE (both as it is outside) or EMPTY."""
 
     path: str
     kind: str
@@ -107,13 +107,13 @@ def mounts(program: str, env: dict[str, str], box: Sandbox, see: Sequence[str] =
 
 
 def _is_theirs(path: str, box: Sandbox, closed: Sequence[str]) -> bool:
-    """Whether a folder of tools is seen anyway, or would show what is not to be seen."""
+    """Return whether a folder of tools is seen anyway, or would show what is not to be seen."""
     seen = any(_within(path, place) for place in (*_SYSTEM, *box.writable, *box.readable))
     return seen or any(_within(place, path) for place in closed) or any(_within(path, place) for place in box.hidden)
 
 
 def _tools(program: str, search_path: str) -> Iterator[str]:
-    """Where the programs of PATH are, and what belongs to ``program`` wherever it is."""
+    """Yield the folders of the programs on PATH, and those that belong to ``program`` wherever it is."""
     for folder in filter(os.path.isdir, search_path.split(":")):
         yield folder
         if os.path.basename(folder) == "bin":

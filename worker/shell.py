@@ -118,7 +118,7 @@ class _Command:
         self.fd: int | None = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
 
     def ended(self) -> bool:
-        """Whether it has; then ``code`` says how."""
+        """Return whether it has ended; then ``code`` says how."""
         if self.code is None:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             self.code = os.waitstatus_to_exitcode(status) if pid else None
@@ -136,7 +136,7 @@ class _Command:
 
 
 class _Output:
-    """What a command said, up to the limit. ``fd`` is None once all of it was said."""
+    """The output of a command, up to the limit. ``fd`` is None once it has ended."""
 
     def __init__(self, fd: int) -> None:
         self.fd: int | None = fd

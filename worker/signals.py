@@ -1,4 +1,4 @@
-"""Which signals zygote and keepers ignore, and how a child gets all of them back.
+"""Ignores signals in zygote and keepers, and restores them in a child.
 
 By name and not by asking about each of 64: this runs in every fork. SIGUSR1 has every thread's stack written to
 standard error instead: a worker that answers no ping is asked so where it stands. Its handler is inherited, so that no

@@ -33,7 +33,7 @@ class Subprocesses:
         self.cwd = start.cwd
 
     def argv(self, words: Sequence[str]) -> list[str]:
-        """What has to be executed so that ``words`` run within the attempt's bounds."""
+        """Return the command line that runs ``words`` within the attempt's bounds."""
         return list(wrap(words, self._start))
 
     def changed(self, words: Sequence[str]) -> str | None:

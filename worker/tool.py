@@ -28,7 +28,7 @@ EXCERPT_BYTES: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call came to, as text for the model."""
+    """The result of a call, as text for the model."""
 
     text: str
     is_error: bool = False
@@ -77,11 +77,11 @@ class Permits(Protocol):
     """Knows which calls of the worker's own tools may be run."""
 
     def wanted(self, *, read_only: bool) -> bool:
-        """Whether a call has to be asked about first."""
+        """Return whether a call has to be asked about first."""
         ...
 
     def ask(self, name: str, args: dict[str, Any], key: str) -> Coroutine[Any, Any, Permit | Outcome]:
-        """Whether a call may be run, or the outcome in its place."""
+        """Ask whether a call may be run; return the outcome in its place if not."""
         ...
 
 
@@ -109,7 +109,7 @@ class ToolRunners:
     """None: nobody is asked about anything."""
 
     def read_only(self, name: str) -> bool | None:
-        """Whether the own tool ``name`` changes nothing; None for what nobody is ever asked about."""
+        """Return whether the own tool ``name`` changes nothing; None for one that nobody is ever asked about."""
         own = self.own.get(name)
         return None if own is None or own.spec is None else own.read_only
 
@@ -138,7 +138,7 @@ class ToolRunners:
         return Outcome(f"no answer within {self.seconds:g} s: {UNKNOWN}", True)
 
     def _changes(self, name: str) -> bool:
-        """Whether running it again could do something twice: own tools, also one that an earlier attempt had."""
+        """Return whether running it again could do something twice: own tools, also one that an earlier attempt had."""
         read_only = self.read_only(name)
         return read_only is False or (name not in self.own and not name.startswith(CONTEXT_FAMILIES))
 

@@ -1,4 +1,4 @@
-"""Forks keepers from an interpreter that has everything loaded. Single-threaded; holds no state that matters.
+"""The zygote: forks keepers from an interpreter that has everything loaded. Single-threaded, without durable state.
 
 It serves one control socket: a ``fork`` frame with four descriptors becomes a keeper, whose child becomes the worker.
 Being a subreaper it adopts what a killed keeper leaves behind, and kills it; other keepers' trees are not its business.
@@ -54,19 +54,19 @@ class Zygote:
     def serve(self) -> None:
         """Fork and reap until the control socket has closed and no keeper is left."""
         while self._open or self._keepers or self._orphans:
-            for fd, _event in self._poll.poll(self._patience_ms()):
+            patience_ms: int | None
+            if self._orphans:
+                patience_ms = keeper.ROUND_MS
+            elif self._spare_until is None:
+                patience_ms = None
+            else:
+                patience_ms = max(keeper.ROUND_MS, int((self._spare_until - time.monotonic()) * 1000) + 1)
+            for fd, _event in self._poll.poll(patience_ms):
                 if fd == self._child_signal.fd:
                     self._child_signal.drain()
                 else:
                     self._listen()
             self._bury()
-
-    def _patience_ms(self) -> int | None:
-        if self._orphans:
-            return keeper.ROUND_MS
-        if self._spare_until is None:
-            return None
-        return max(keeper.ROUND_MS, int((self._spare_until - time.monotonic()) * 1000) + 1)
 
     def _bury(self) -> None:
         """Reap what ended; kill what was left to us. A D-state process delays its own burial and nothing else."""
@@ -104,13 +104,10 @@ class Zygote:
                 case _:
                     sys.stderr.write(f"zygote: unreadable frame: {frame.why}\n")
         if not chunk:
-            self._close()
-
-    def _close(self) -> None:
-        self._open = False
-        self._poll.unregister(self._control.fileno())
-        if not self._retired:
-            self._spare_until = time.monotonic() + GRACE_SECONDS
+            self._open = False
+            self._poll.unregister(self._control.fileno())
+            if not self._retired:
+                self._spare_until = time.monotonic() + GRACE_SECONDS
 
     def _fork_keeper(self, order: Fork, descriptors: list[int]) -> None:
         stdin, stdout, stderr, lifeline = descriptors

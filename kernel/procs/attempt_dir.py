@@ -49,13 +49,13 @@ class AttemptDir:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What ``alive`` says: who was started in this boot of the machine, and the cookie of all below them."""
+    """The contents of ``alive``: processes started in this boot of the machine, and the cookie of all below them."""
 
     cookie: str | None
     processes: tuple[ProcessId, ...]
 
 
-def create(run_dir: Path, attempt: str, cookie: str, spares: DirectoryPool | None = None) -> AttemptDir:
+def create_attempt_dir(run_dir: Path, attempt: str, cookie: str, spares: DirectoryPool | None = None) -> AttemptDir:
     """Make the directory (0700) and its lock file (0600). Raises FileExistsError if the attempt is in use.
 
     ``spares`` is where empty ones come from, and go to.

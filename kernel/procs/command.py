@@ -1,9 +1,8 @@
-"""Running a command to its end: setup steps and git. Bounded in time and output, and nothing of it is left.
+"""Runs a command in a keeper of its own to its end (setup steps, git), and asks programs for their version.
 
-What programs say of themselves: each is asked once, in a keeper of its own, and the answer is remembered.
-
-A program that was replaced is asked again: it is known by its path, inode, size and time of change. It runs in an empty
-private folder that is its home, too, and finds nothing there of anybody's.
+A command is bounded in time and output, and nothing of it is left. The answer of a program is remembered; one that was
+replaced (another inode, size or time of change) is asked again. It runs in an empty private folder that is its home,
+too, and finds nothing there of anybody's.
 """
 
 import itertools
@@ -37,7 +36,7 @@ class CommandResult:
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself, with 0, in time and within its output limit."""
+        """True if it ended by itself, with 0, in time and within its output limit."""
         return self.exit.code == 0 and not self.timed_out and not self.truncated
 
 
@@ -106,9 +105,9 @@ async def _give(stdin: trio.abc.SendStream, given: bytes | Path) -> None:
     await stdin.aclose()
 
 
-SECONDS: Final = 15.0
+PROBE_SECONDS: Final = 15.0
 """For one answer; the slowest program that is known takes two on a slow machine."""
-LIMIT_BYTES: Final = 64 * 1024
+PROBE_OUTPUT_BYTES: Final = 64 * 1024
 
 _TAIL: Final = 200
 _Key = tuple[str, int, int, int, str]
@@ -118,7 +117,7 @@ _numbers: Final = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a program answered, or why it did not."""
+    """The answer of a program, or the reason why there is none."""
 
     text: str
     fault: str | None = None
@@ -134,21 +133,22 @@ class VersionProbes:
         self._asking: defaultdict[_Key, trio.Lock] = defaultdict(trio.Lock)
 
     async def ask(self, program: str, flag: str, env: Mapping[str, str]) -> ProbeResult:
-        """What ``program`` prints when it is run with ``flag``, in ``env`` but for its folders.
+        """Return the output of ``program`` run with ``flag``, in ``env`` but for its folders.
 
         A fault is not remembered: next time it is asked anew. Cancellation kills what was started.
         """
         try:
-            # Which file program is just now. Raises OSError.
             file = os.stat(program)
             key = program, file.st_ino, file.st_size, file.st_mtime_ns, flag
         except OSError as error:
             return ProbeResult("", error.strerror)
         async with self._asking[key]:
-            said = self._said.get(key) or await self._run(program, flag, env)
-            if said.fault is None:
-                self._said[key] = said
-        return said
+            known = self._said.get(key)
+            if known is None:
+                known = await self._run(program, flag, env)
+                if known.fault is None:
+                    self._said[key] = known
+        return known
 
     async def _run(self, program: str, flag: str, env: Mapping[str, str]) -> ProbeResult:
         attempt = f"probe-{next(_numbers)}"
@@ -160,8 +160,8 @@ class VersionProbes:
                 (program, flag),
                 cwd=home,
                 env={**env, "HOME": home, "TMPDIR": home},
-                timeout_seconds=SECONDS,
-                output_limit_bytes=LIMIT_BYTES,
+                timeout_seconds=PROBE_SECONDS,
+                output_limit_bytes=PROBE_OUTPUT_BYTES,
             )
         except SpawnTransient as error:
             return ProbeResult("", str(error))
@@ -175,7 +175,7 @@ def _said(result: CommandResult) -> ProbeResult:
     if result.exit.failed is not None:
         return ProbeResult("", result.exit.failed)
     if result.timed_out:
-        return ProbeResult("", f"no answer in {SECONDS:.0f} s")
+        return ProbeResult("", f"no answer in {PROBE_SECONDS:.0f} s")
     error = result.stderr_tail.decode("utf-8", "replace").strip()[-_TAIL:]
     how = f"signal {result.exit.signal}" if result.exit.signal else f"exit code {result.exit.code}"
     return ProbeResult("", f"{how}: {error}" if error else how)

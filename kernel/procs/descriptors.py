@@ -1,4 +1,4 @@
-"""How many descriptors the kernel may have open, and how many what it starts.
+"""Limits of open descriptors: the hard one for the kernel, the original one for the programs that it starts.
 
 A connection or a worker each take some: the kernel raises its soft limit to the hard one. What it starts gets the limit
 back that the kernel was started with: a program that calls ``select`` fails with high descriptors, and some close every

@@ -49,17 +49,18 @@ class ForkLauncher:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep a zygote that has what is needed. Runs until cancelled; then the zygotes, and all they forked, end."""
+        started = False
+        failures = 0
         try:
-            keep_one_task_status = task_status
-            failures = 0
             async with trio.open_nursery() as nursery:
                 while True:
                     zygote = await start_zygote(self._wanted, self._environ)
                     self._zygotes.append(zygote)
                     self._announce()
                     nursery.start_soon(self._follow, zygote)
-                    keep_one_task_status.started()
-                    keep_one_task_status = trio.TASK_STATUS_IGNORED
+                    if not started:
+                        task_status.started()
+                        started = True
                     while any(self._wanted <= one.modules for one in self._zygotes):
                         await self._changed.wait()
                     failures = 0 if zygote.preloaded.is_set() else min(failures + 1, len(_BACKOFF_SECONDS) - 1)
@@ -70,7 +71,6 @@ class ForkLauncher:
     async def spawn(self, spec: Spec) -> Handle:
         """Start a worker or a command. Raises SpawnTransient; FileExistsError for an attempt that is in use."""
         for left in reversed(range(TRIES)):
-            # The newest that has loaded; before any has, the oldest, whose socket keeps orders until then.
             try:
                 with trio.fail_after(WAIT_SECONDS):
                     while not self._zygotes:
@@ -79,7 +79,8 @@ class ForkLauncher:
                 raise KeeperLost(
                     f"no zygote could be started for {WAIT_SECONDS:.0f} s; see the kernel's log"
                 ) from error
-            loaded = [zygote_zygote for zygote_zygote in self._zygotes if zygote_zygote.preloaded.is_set()]
+            # The newest that has loaded; before any has, the oldest, whose socket keeps orders until then.
+            loaded = [one for one in self._zygotes if one.preloaded.is_set()]
             zygote = loaded[-1] if loaded else self._zygotes[0]
             try:
                 return await self._ready(spec, zygote) or await self._start(zygote, spec)

@@ -67,7 +67,7 @@ class Handle:
         await self.aclose()
 
     def is_quiet(self) -> bool:
-        """Whether nothing has been heard of its end."""
+        """Return whether nothing has been heard of its end."""
         return self._exited is None and self._link.is_quiet()
 
     def assign(self, attempt: str) -> None:
@@ -76,7 +76,7 @@ class Handle:
         self.attempt, self.directory = attempt, self._directory.path
 
     async def wait(self) -> Exited:
-        """How it ended, once the whole tree is gone. Any number of tasks may wait, and again later.
+        """Wait until the whole tree is gone; return how it ended. Any number of tasks may wait, and again later.
 
         Cancellation changes nothing. Where the keeper itself was killed, what it left is killed first and the answer
         says SIGKILL.

@@ -71,7 +71,7 @@ class KeeperLink:
             raise
 
     def is_quiet(self) -> bool:
-        """Whether its keeper has nothing to report: neither an end, nor its own."""
+        """Return whether its keeper has nothing to report: neither an end, nor its own."""
         if self._arrived:
             return False
         if self._stream.socket.fileno() < 0:

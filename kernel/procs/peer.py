@@ -1,4 +1,4 @@
-"""Whether a connection to this machine comes from a process that we run. Where there is no /proc nobody can tell.
+"""Finds out whether a connection to this machine comes from a process that we run; without /proc nobody can tell.
 
 The kernel's table of connections says which socket has a port, and what a process has open which process has that
 socket. One that hides what it has open may have it too; and whoever has let go of a connection after asking, so that
@@ -21,7 +21,7 @@ _NOBODYS: Final = "0"
 
 
 def is_own_child(client_port: int, server_port: int, pid: int) -> bool:
-    """Whether ``pid``, or a process below it, has the connection from one port to the other. Reads all of /proc.
+    """Return whether ``pid``, or a process below it, has the connection from one port to the other. Reads all of /proc.
 
     True, too, for a connection that nobody has, where the table names owners at all: that of who listens.
     """

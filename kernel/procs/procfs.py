@@ -1,10 +1,9 @@
-"""The processes of this machine, as far as finding and killing our own needs it. Empty where there is no /proc.
+"""The table of processes in /proc: finds, names and kills our own. Empty where there is no /proc.
 
 A process is named by pid and start time, so a pid that was given to a stranger is never signalled (fault PF11).
 
-Ending what a keeper left behind when it was killed itself: by descent while it lasts, then by cookie.
-
-The zygote does the same from below, and sees more (it adopts every orphan); this is for the case that it is gone too.
+``end`` kills the tree of a keeper that was killed itself: by descent while that can be seen, then by cookie. The zygote
+does the same from below, and sees more (it adopts every orphan); this is for the case that it is gone too.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""What both launchers do alike: directory, pipes, order, and the keeper's first word."""
+"""Starts a keeper's tree, for both launchers alike: directory, pipes, order, and the keeper's first report."""
 
 import secrets
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from kernel.fault_injection import fault_point
-from kernel.procs.attempt_dir import create
+from kernel.procs.attempt_dir import create_attempt_dir
 from kernel.procs.directory_pool import DirectoryPool
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
@@ -35,7 +35,7 @@ async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: Dire
     with ExitStack() as undo:
         try:
             cookie = secrets.token_hex(16)
-            directory = create(run_dir, spec.attempt, cookie, spares)
+            directory = create_attempt_dir(run_dir, spec.attempt, cookie, spares)
             undo.callback(directory.remove)
             ours, theirs = open_pipes()
         except OSError as error:
@@ -44,7 +44,7 @@ async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: Dire
             raise
         streams = tuple(map(trio.lowlevel.FdStream, (ours.stdin, ours.stdout, ours.stderr)))
         for stream in streams:
-            undo.callback(_close_now, stream)
+            undo.callback(stream.close)  # no ``aclose``: a checkpoint would replace the exception on its way
         order = Fork(
             attempt=spec.attempt,
             lock=directory.lock,
@@ -68,12 +68,17 @@ async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: Dire
             raise
         fault_point("procs.started")
         undo.pop_all()
+    processes: tuple[ProcessId, ...] = ()
+    if isinstance(first, Started):
+        # Where there is no /proc (a start time of 0) nobody could find them again.
+        named = (first.pid, first.pid_since), (first.keeper, first.keeper_since)
+        processes = tuple(ProcessId(pid, since) for pid, since in named if since)
     return Handle(
         attempt=spec.attempt,
         cookie=cookie,
         pid=first.pid if isinstance(first, Started) else 0,
         keeper_pid=first.keeper if isinstance(first, Started) else 0,
-        processes=_named(first),
+        processes=processes,
         streams=(streams[0], streams[1], streams[2]),
         link=link,
         directory=directory,
@@ -92,16 +97,3 @@ async def _first_word(link: KeeperLink, attempt: str) -> Started | Exited:
     if isinstance(first, Exited) and (first.failed or "").partition(":")[0] in TRANSIENT_NAMES:
         raise SpawnTransient(f"cannot start {attempt}: {first.failed}")
     return first
-
-
-def _named(first: Started | Exited) -> tuple[ProcessId, ...]:
-    """Child and keeper, as the keeper itself names them; where there is no /proc, nobody could find them again."""
-    if isinstance(first, Exited):
-        return ()
-    named = (first.pid, first.pid_since), (first.keeper, first.keeper_since)
-    return tuple(ProcessId(pid, since) for pid, since in named if since)
-
-
-def _close_now(stream: trio.lowlevel.FdStream) -> None:
-    """Close without a checkpoint: this runs while an exception or a cancellation is on its way."""
-    stream.close()

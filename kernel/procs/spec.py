@@ -1,8 +1,6 @@
-"""What is to be run.
+"""The spec of a process to start, its three pipes, and the failures to start it.
 
-How starting a process can fail for the kernel. What fails in the child itself is ``Exited.failed``.
-
-The descriptors between the kernel and a new child: three pipes.
+A failure in the child itself is no exception: it is ``Exited.failed``.
 """
 
 import errno

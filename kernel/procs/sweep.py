@@ -24,7 +24,7 @@ _ROUND_SECONDS: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """What the kernel before had left. ``survivors`` would not die even by SIGKILL; their directories stay."""
+    """The attempts that an earlier kernel left. ``survivors`` would not die even by SIGKILL; their directories stay."""
 
     attempts: tuple[str, ...]
     survivors: tuple[int, ...]
@@ -38,7 +38,9 @@ async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Sw
     left = _directories(run_dir)
     deadline = trio.current_time() + patience_seconds
     for path in left:
-        await _lock_released(path / LOCK_FILE, deadline)
+        # flock cannot be awaited, and a thread that blocks on it cannot be cancelled.
+        while not _is_free(path / LOCK_FILE) and trio.current_time() < deadline:  # noqa: ASYNC110
+            await trio.sleep(_ROUND_SECONDS)
     fault_point("sweep.locked")
     signatures = [_signature(path / LOCK_FILE) for path in left]
     survivors = await procfs.end(
@@ -55,12 +57,6 @@ async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Sw
 
 def _directories(run_dir: Path) -> list[Path]:
     return sorted(path for path in run_dir.glob("*") if path.is_dir() and not path.is_symlink())
-
-
-async def _lock_released(lock: Path, deadline: float) -> None:
-    # flock cannot be awaited, and a thread that blocks on it cannot be cancelled.
-    while not _is_free(lock) and trio.current_time() < deadline:  # noqa: ASYNC110
-        await trio.sleep(_ROUND_SECONDS)
 
 
 def _is_free(lock: Path) -> bool:

@@ -19,7 +19,7 @@ from protocol.errors import UNSERVED, Cause
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Go, Limits, McpAddress, Result, Stop, Yield
 from tests.worker import stdio_server
-from tests.worker.backends.bed import Bed, when
+from tests.worker.backends.scenario import Bed, when
 from tests.worker.backends.subject import Quiet, Refuse, Reply, Shell, Subject, Tell, Use
 from tests.worker.fake_kernel import Attempt
 from worker.backends.backend import GO_ON

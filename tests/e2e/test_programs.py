@@ -16,7 +16,7 @@ import pytest
 from kernel.fault_injection import AT
 from tests.e2e.processes import survivors, wait_for_mark, wait_until
 from tests.project import Project
-from tests.worker.backends.placing import Place
+from tests.worker.backends.fake_cli_install import Place
 from tests.worker.backends.subject_claude import CLAUDE
 from tests.worker.scripted_api import Call, Say, ScriptedApi, Silence
 

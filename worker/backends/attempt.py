@@ -20,7 +20,7 @@ from protocol.ipc import Entry, Error, Go, Result, Start
 from worker.attempt import error_frame
 from worker.backends import backend
 from worker.backends.backend import BackendJob, BackingOff, CliBackend, Launch, unserved
-from worker.backends.entry_recorder import EntryRecorder, between
+from worker.backends.entry_recorder import EntryRecorder, ended_between_turns
 from worker.backends.meter import metered
 from worker.backends.private_files import absent
 from worker.backends.process import Process, launched
@@ -43,14 +43,22 @@ async def attempt(start: Start, link: Link, waits: WorkerIO, *, env: Mapping[str
     except (LinkLost, Stopped):
         return None
     except (Failed, TooLarge) as error:
-        return _without_secrets(error_frame(error, conversation), start)
+        # An error text shows no secret: each is replaced by a word for it.
+        found = {start.token: "[token]"}
+        if start.provider is not None and start.provider.api_key:
+            found[start.provider.api_key] = "[key]"
+        for server in start.mcp_servers.values():
+            words = " ".join((*server.env.values(), *server.headers.values())).split()
+            found |= {word: "[secret]" for word in words if len(word) >= SECRET_CHARACTERS and not word.startswith("/")}
+        frame = error_frame(error, conversation)
+        return msgspec.structs.replace(frame, text=Redaction(found).of(frame.text))
     except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
         traceback.print_exc()
         return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
 
 
 async def _work(start: Start, conversation: Conversation, link: Link, env: Mapping[str, str]) -> Result:
-    ended = between(conversation, start.limits, Go(k=-1, allowance=start.allowance))
+    ended = ended_between_turns(conversation, start.limits, Go(k=-1, allowance=start.allowance))
     if ended is not None:
         return ended
     spec = BACKENDS[start.backend]
@@ -68,7 +76,9 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     job = BackendJob(
         start=start,
         binary=start.command[0],
-        message=backend.opening(conversation) if session is None else backend.going_on(conversation, start.granted),
+        message=backend.first_prompt(conversation)
+        if session is None
+        else backend.resume_prompt(conversation, start.granted),
         session=session,
         place=Path(start.attempt_dir),
         home=Path(start.session_dir),
@@ -77,7 +87,11 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     )
     module = import_module(f"worker.backends.{start.backend}")
     teller = EntryRecorder(conversation, link, start, job.session)
-    address = _address(start, getattr(module, "METERED", None))
+    # The address that the program's requests are metered on their way to; None where they are not metered.
+    official: Mapping[str, str] | None = getattr(module, "METERED", None)
+    address: str | None = None
+    if official is not None and start.provider is not None:
+        address = start.provider.base_url or official.get(start.provider.dialect)
     if address is None:
         program: CliBackend = module.open(job)
         return await _run(program, spec, program.launch(), start, teller)
@@ -92,13 +106,6 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     if not isinstance(outcome, Result):
         raise outcome
     return outcome
-
-
-def _address(start: Start, official: Mapping[str, str] | None) -> str | None:
-    """Where the program's requests go, which are metered on their way; None where they are not."""
-    if official is None or start.provider is None:
-        return None
-    return start.provider.base_url or official.get(start.provider.dialect)
 
 
 async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: Start, teller: EntryRecorder) -> Result:
@@ -145,18 +152,3 @@ async def _next(process: Process, pauses: BackingOff | None) -> bytes | None:
     with trio.move_on_after(pauses.seconds):
         return await process.line()
     raise pauses.why
-
-
-def _without_secrets(error: Error, start: Start) -> Error:
-    return msgspec.structs.replace(error, text=Redaction(_secrets(start)).of(error.text))
-
-
-def _secrets(start: Start) -> Mapping[str, str]:
-    """What must not be told, with what is told in its place."""
-    found = {start.token: "[token]"}
-    if start.provider is not None and start.provider.api_key:
-        found[start.provider.api_key] = "[key]"
-    for server in start.mcp_servers.values():
-        words = " ".join((*server.env.values(), *server.headers.values())).split()
-        found |= {word: "[secret]" for word in words if len(word) >= SECRET_CHARACTERS and not word.startswith("/")}
-    return found

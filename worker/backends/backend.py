@@ -1,11 +1,7 @@
-"""What is the same for all programs when they end without having said how. Pure.
-
-What a program in a worker's place has to offer: how it is started, and what it says means.
+"""The interface of a CLI backend: its job, its events, its prompts, and failures that all programs share. Pure.
 
 One instance serves one attempt. It starts nothing and waits for nothing: ``worker.backends.attempt`` runs the process,
 feeds it and ends it. So each program's file is a translation, tested on recorded streams.
-
-What a program is given to read: the work with its thread, or the word to go on. Pure.
 """
 
 import re
@@ -26,7 +22,7 @@ from worker.models.errors import Failed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendJob:
-    """What there is to do.
+    """The work of one attempt, as a backend needs it.
 
     ``message`` is what the program reads: the instruction with its thread, or, where ``session`` is resumed, what was
     added since and the word to go on. ``place`` goes with the attempt, ``home`` outlives it (both 0700).
@@ -80,7 +76,7 @@ class ReplyText:
 
 @dataclass(frozen=True, slots=True)
 class ActivityChanged:
-    """What it does now. ``tool``: a tool runs until the next event."""
+    """The activity that it is in now. ``tool``: a tool runs until the next event."""
 
     what: str
     tool: bool = False
@@ -156,7 +152,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How the process ended: one of ``code`` and ``signal``. ``stderr`` is the end of what it said there.
+    """The end of the process: one of ``code`` and ``signal``. ``stderr`` is the end of what it said there.
 
     ``pushed``: it had said its last and stayed, so it was made to leave, and how it left says nothing.
     """
@@ -168,7 +164,7 @@ class Ended:
 
     @property
     def well(self) -> bool:
-        """Whether the exit says that all went well, or says nothing."""
+        """True if the exit says that all went well, or says nothing."""
         return self.code == 0 or self.pushed
 
 
@@ -176,40 +172,37 @@ class CliBackend(Protocol):
     """One attempt of one program. Its file makes it with a function ``open(job: Job) -> Program`` (raises Failed)."""
 
     def launch(self) -> Launch:
-        """How to start it; writes its private configuration (0600) first. Raises Failed."""
+        """Write its private configuration (0600); return how it is started. Raises Failed."""
         ...
 
     def read(self, line: bytes) -> Iterable[Event]:
-        """What one line of its output (or log) means. A line that is no event means nothing. Raises Failed."""
+        """Translate one line of its output (or log) into events; a line that is none gives none. Raises Failed."""
         ...
 
     def conclude(self, ended: Ended) -> Result:
-        """What came of it, from its terminal event *and* its exit: either alone is not success. Raises Failed.
+        """Return the result, from its terminal event *and* its exit: either alone is not success. Raises Failed.
 
         Not asked where the attempt was stopped: for a limit, for something more urgent, by a person.
         """
         ...
 
 
-def unfinished(title: str, ended: Ended) -> Failed:
+def unfinished_result(title: str, ended: Ended) -> Failed:
     """The failure of one that left before it was done: a crash, or a breach of its own format."""
+    how = f"exit code {ended.code}"
+    if ended.signal is not None:
+        try:
+            how = signal.Signals(ended.signal).name
+        except ValueError:
+            how = f"signal {ended.signal}"
     said = f": {ended.stderr}" if ended.stderr else ""
-    text = f"{title} ended with {_exit(ended)} before it said that it was done{said}"
+    text = f"{title} ended with {how} before it said that it was done{said}"
     return Failed("protocol" if ended.code == 0 else "crash", text)
 
 
 def unserved(title: str, server: str, why: str) -> Failed:
     """The failure of one that would work without the tools of an MCP server that its agent's file gives it."""
     return Failed("network", f"{title} has no MCP server {server}: {why}", code=UNSERVED)
-
-
-def _exit(ended: Ended) -> str:
-    if ended.signal is None:
-        return f"exit code {ended.code}"
-    try:
-        return signal.Signals(ended.signal).name
-    except ValueError:
-        return f"signal {ended.signal}"
 
 
 GO_ON: Final = (
@@ -228,7 +221,7 @@ _NOW: Final = "# And now, for you"
 _SPEAKERS: Final = {"user": "To you:", "assistant": "You:"}
 
 
-def opening(conversation: Conversation) -> str:
+def first_prompt(conversation: Conversation) -> str:
     """The instruction; what was said before it as quoted lines, that nobody takes for it."""
     earlier, asked = _parted(conversation)
     if not earlier:
@@ -237,7 +230,7 @@ def opening(conversation: Conversation) -> str:
     return f"{_BEFORE}\n\n{told}\n\n{_NOW}\n\n{asked}"
 
 
-def going_on(conversation: Conversation, granted: Sequence[Granted] = ()) -> str:
+def resume_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> str:
     """The word to go on in a session that knows the rest, with what was added since its last reply.
 
     ``granted``: calls that were asked about, and were approved when nobody was there to hear it.

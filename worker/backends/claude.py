@@ -1,19 +1,17 @@
-"""Claude Code, headless: what its events mean, and its end.
+"""The Claude Code backend: starts it headless with private files, translates its events, judges its end.
+
+It leaves no trace outside our folders, retries nothing (the kernel owns that) and reads no setting but ours. Its key
+lies in a file that is removed with the first reply, and in no environment, so that no command it runs is handed it or
+finds it.
 
 Facts of version 2.1.329: exit code 0 is no success, nor is ``subtype: success``; what it says it cost is of the whole
 session, over all processes, so its own count is not used.
-
-How Claude Code is started without a trace outside our folders: arguments, environment, private files.
-
-It retries nothing (the kernel owns that) and reads no setting but ours. Its key lies in a file that is gone with the
-first reply, and in no environment, so that no command it runs is handed it or finds it.
 """
 
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -35,7 +33,7 @@ from worker.backends.backend import (
     Launch,
     SessionStarted,
     Spent,
-    unfinished,
+    unfinished_result,
     unserved,
 )
 from worker.backends.claude_stream import Line, Replies, parse, spent
@@ -43,7 +41,7 @@ from worker.backends.private_files import STARTUP_SECONDS
 from worker.models.errors import CODES, Failed, cause_of
 
 DAEMON: Final = "daemon"
-"""What our MCP server is called there."""
+"""The name of our MCP server there."""
 _KEY: Final = "key"
 _NO_KEY: Final = "none"
 """For servers that want none: without any it would ask for a login."""
@@ -79,7 +77,7 @@ class _Permission:
     always: tuple[str, ...] = ()
     """What is asked about even where it only reads."""
     servers: bool = False
-    """Whether the agent's own MCP servers are allowed."""
+    """True: tools of the agent's own MCP servers are allowed."""
 
 
 # Not its mode "bypassPermissions": that does not run as root, and lets go of guards that cost nothing here.
@@ -109,9 +107,10 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def launch(job: BackendJob) -> Launch:
-    """Write all that it reads, and say how it is started."""
-    # What its environment has and that of its tools has not. Whatever it keeps goes below our two folders.
-    limits, provider = job.start.limits, job.start.provider
+    """Write all files that it reads; return its command line, environment and input."""
+    start, permission = job.start, _PERMISSIONS[job.start.approval]
+    limits, provider = start.limits, start.provider
+    # Variables of its own process that its tools do not get. Whatever it keeps goes below our two folders.
     temporary = job.place / "t"  # sockets lie below it, whose names must be short
     temporary.mkdir(mode=0o700, exist_ok=True)
     tool_ms = str(int(limits.tool_seconds * 1000))
@@ -125,22 +124,39 @@ def launch(job: BackendJob) -> Launch:
         "MCP_TOOL_TIMEOUT": tool_ms,
         "XDG_CACHE_HOME": str(job.place / "cache"),
         "XDG_RUNTIME_DIR": str(temporary),
-        **({} if job.start.thinking_tokens is None else {"MAX_THINKING_TOKENS": str(job.start.thinking_tokens)}),
+        **({} if start.thinking_tokens is None else {"MAX_THINKING_TOKENS": str(start.thinking_tokens)}),
         **({"ANTHROPIC_BASE_URL": url} if (url := job.endpoint or (provider and provider.base_url)) else {}),
     }
-    restored = private_files.write(job.place / "environment.sh", _restoring(own, job.env))
+    # A script that its shells begin with: it gives them back what the agent's tools are to see.
+    restored = private_files.write(
+        job.place / "environment.sh",
+        "".join(
+            f"export {name}={shlex.quote(job.env[name])}\n" if name in job.env else f"unset {name}\n"
+            for name in sorted(own)
+        ),
+    )
     env = {**job.env, **own, "CLAUDE_ENV_FILE": str(restored)}
-    start, permission = job.start, _PERMISSIONS[job.start.approval]
     allowed = [*permission.allows, _tools_of(DAEMON)]
     allowed += map(_tools_of, start.mcp_servers) if permission.servers else ()
     allowed += start.read_only if start.approval in {"ask", "deny"} else ()
     system = private_files.write(job.place / "system.md", start.system)
-    # What it may spend by its own count, agents below it and all: of this process alone, whatever it resumes.
-    fence: tuple[str, ...]
-    if start.budget_usd is None or not start.model.startswith(_PRICED):
-        fence = ()
-    else:
+    # A limit of its own count, agents below it and all: of this process alone, whatever it resumes.
+    fence: tuple[str, ...] = ()
+    if start.budget_usd is not None and start.model.startswith(_PRICED):
         fence = ("--max-budget-usd", f"{max(start.budget_usd, _LEAST_USD):.6f}")
+    # Its permission prompt has to be listed to it, and is shown to no model then; without one it is not listed.
+    shown = {} if permission.asks else {OFFERED_TO: TO_MODEL}
+    daemon = {
+        "type": "http",
+        "url": start.mcp.url,
+        "headers": {"Authorization": f"Bearer {start.token}", **shown},
+        "timeout": _WAIT_MS,
+    }
+    servers = {**{name: _server(one) for name, one in start.mcp_servers.items()}, DAEMON: daemon}
+    key = private_files.write(job.place / _KEY, (provider and provider.api_key) or _NO_KEY)
+    always = [*permission.always, *(map(_tools_of, start.mcp_servers) if permission.always else ())]
+    asked = {"permissions": {"ask": always}} if always else {}
+    settings = {"apiKeyHelper": f"cat {shlex.quote(str(key))}", **asked}
     return Launch(
         argv=(
             job.binary,
@@ -151,11 +167,11 @@ def launch(job: BackendJob) -> Launch:
             "--include-partial-messages",
             "--strict-mcp-config",
             "--mcp-config",
-            str(_servers(job)),
+            str(private_files.write(job.place / "mcp.json", _json({"mcpServers": servers}))),
             "--setting-sources",
             "",
             "--settings",
-            str(_settings(job, permission)),
+            str(private_files.write(job.place / "settings.json", _json(settings))),
             f"--model={start.model}",
             "--max-turns",
             str(max(1, job.max_turns)),
@@ -187,40 +203,10 @@ def _tools_of(server: str) -> str:
     return f"mcp__{server}"
 
 
-def _restoring(own: Mapping[str, str], env: Mapping[str, str]) -> str:
-    """A script that its shells begin with: what is set for it alone becomes what the agent's tools are to see."""
-    return "".join(
-        f"export {name}={shlex.quote(env[name])}\n" if name in env else f"unset {name}\n" for name in sorted(own)
-    )
-
-
-def _servers(job: BackendJob) -> Path:
-    """Its permission prompt has to be listed to it, and is shown to no model then; without one it is not listed."""
-    start = job.start
-    shown = {} if _PERMISSIONS[start.approval].asks else {OFFERED_TO: TO_MODEL}
-    ours = {
-        "type": "http",
-        "url": start.mcp.url,
-        "headers": {"Authorization": f"Bearer {start.token}", **shown},
-        "timeout": _WAIT_MS,
-    }
-    every = {**{name: _server(one) for name, one in start.mcp_servers.items()}, DAEMON: ours}
-    return private_files.write(job.place / "mcp.json", _json({"mcpServers": every}))
-
-
 def _server(server: McpServer) -> dict[str, Any]:
     if server.url is not None:
         return {"type": "http", "url": server.url, "headers": server.headers}
     return {"type": "stdio", "command": server.command, "args": list(server.args), "env": server.env}
-
-
-def _settings(job: BackendJob, permission: _Permission) -> Path:
-    provider = job.start.provider
-    key = private_files.write(job.place / _KEY, (provider and provider.api_key) or _NO_KEY)
-    always = [*permission.always, *(map(_tools_of, job.start.mcp_servers) if permission.always else ())]
-    asked = {"permissions": {"ask": always}} if always else {}
-    settings = {"apiKeyHelper": f"cat {shlex.quote(str(key))}", **asked}
-    return private_files.write(job.place / "settings.json", _json(settings))
 
 
 def _json(value: object) -> str:
@@ -253,11 +239,11 @@ class Claude:
         self._result: Line | None = None
 
     def launch(self) -> Launch:
-        """Write its configuration, and say how it is started."""
+        """Write its configuration; return how it is started."""
         return launch(self._job)
 
     def read(self, line: bytes) -> Iterable[Event]:
-        """What a line means. Raises Failed where it has not got its tools, the kernel's or its agent's own."""
+        """Translate a line into events. Raises Failed if it did not get the kernel's or its agent's own tools."""
         found = parse(line)
         if found is None:
             return ()
@@ -286,10 +272,10 @@ class Claude:
                 return self._replies.take(found)
 
     def conclude(self, ended: Ended) -> Result:
-        """What came of it. Raises Failed."""
+        """Return the result of the attempt. Raises Failed."""
         result = self._result
         if result is None:
-            raise unfinished(TITLE, ended)
+            raise unfinished_result(TITLE, ended)
         if result.subtype in _INCOMPLETE:
             return Result(status="incomplete", text=result.result or "", cause=_INCOMPLETE[result.subtype])
         if self._job.session is not None and not self._began:
@@ -311,7 +297,7 @@ class Claude:
                 cause = cause_of(status, words)
             raise Failed(cause, f"{TITLE}: {_said(result)}", http_status=status, code=words[0] if words else None)
         if not ended.well:
-            raise unfinished(TITLE, ended)
+            raise unfinished_result(TITLE, ended)
         return Result(status="done", text=result.result or "")
 
     def _begin(self, line: Line) -> Iterator[Event]:

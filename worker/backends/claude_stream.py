@@ -123,7 +123,7 @@ class Replies:
         """What all turns so far cost."""
 
     def take(self, line: Line) -> Iterable[Event]:
-        """What a line of a conversation means."""
+        """Translate a line of a conversation into events."""
         if line.parent_tool_use_id is not None:
             return (ActivityChanged("an agent of its own works", tool=True),)
         match line.type:
@@ -178,7 +178,7 @@ class Replies:
 
 
 def spent(models: Iterable[ModelCount], told: Usage) -> Usage | None:
-    """What was spent beside the turns that were told; None where that is nothing."""
+    """Return the usage beside the turns that were reported; None where that is nothing."""
     total = Usage()
     for model in models:
         total = total.plus(
@@ -199,7 +199,7 @@ def spent(models: Iterable[ModelCount], told: Usage) -> Usage | None:
 
 
 def _usage(start: Count, end: Count) -> Usage:
-    """What one reply cost. Its end may repeat the start, corrected."""
+    """Return the usage of one reply. Its end may repeat the start, corrected."""
 
     def last(name: str) -> int:
         later = getattr(end, name)

@@ -1,14 +1,12 @@
-"""Codex: ``codex exec --json`` (0.169.0), with a home of its own, our provider, and Daemon MCP over its own client.
+"""The Codex backend: ``codex exec --json`` (0.169.0) with a home and a ``config.toml`` of its own.
+
+The configuration is written anew for each attempt and holds no secret: those are in variables of codex's own process,
+under names that its shells never get (``shell_environment_policy``). Nothing of the project configures or instructs
+it: codex leaves ``.codex/`` alone where its user has not said that a project is to be trusted, and nobody says that
+here; skills and ``AGENTS.md``, which it would read all the same, are off.
 
 It connects to Daemon MCP by itself: with ``required`` it does not start without, it speaks MCP as it should, and
 keeps variables from its shells, so a bridge would be one process more and nothing else. Nobody can be asked by it.
-
-What codex is told about one attempt: its ``config.toml``. Pure.
-
-It is written anew for each attempt into a home of codex's own, and holds no secret: those are in variables of codex's
-own process, under names that its shells never get (``shell_environment_policy``). Nothing of the project configures or
-instructs it: codex leaves ``.codex/`` alone where its user has not said that a project is to be trusted, and nobody
-says that here; skills and ``AGENTS.md``, which it would read all the same, are off.
 """
 
 import re
@@ -19,11 +17,11 @@ from typing import Final
 from protocol.agent import Approval
 from protocol.errors import UNREACHED
 from protocol.instruction import Usage
-from protocol.ipc import Provider, Result, Start
+from protocol.ipc import Result, Start
 from protocol.tools import EVERY_TOOL, OFFERED_TO, TO_MODEL, server_and_tool
 from worker.backends import private_files
-from worker.backends.backend import BackendJob, CliBackend, Ended, Event, Launch, unfinished, unserved
-from worker.backends.codex_session import TokenCount, why
+from worker.backends.backend import BackendJob, CliBackend, Ended, Event, Launch, unfinished_result, unserved
+from worker.backends.codex_session import TokenCount, turn_failure
 from worker.backends.codex_stream import Thread, parse
 from worker.backends.private_files import STARTUP_SECONDS, codex_servers
 from worker.models.errors import Failed
@@ -31,7 +29,7 @@ from worker.models.errors import Failed
 KEY: Final = "AGENT_WORKER_PRIVATE_KEY"
 TOKEN: Final = "AGENT_WORKER_PRIVATE_TOKEN"
 PRIVATE: Final = "AGENT_WORKER_PRIVATE_*"
-"""What codex keeps from the commands it runs."""
+"""Variables that codex keeps from the commands it runs."""
 OPENAI: Final = "https://api.openai.com/v1"
 DAEMON: Final = "daemon"
 _PROVIDER: Final = "agent-worker"
@@ -54,7 +52,7 @@ _EFFORTS: Final[Mapping[str, str]] = MappingProxyType({"max": "xhigh"})
 
 
 def config(start: Start, endpoint: str | None = None) -> str:
-    """The document; requests go to ``endpoint``, the provider's own address unless given.
+    """Return the text of ``config.toml``; requests go to ``endpoint``, the provider's own address unless given.
 
     Raises Failed where there is no provider to name.
     """
@@ -67,10 +65,23 @@ def config(start: Start, endpoint: str | None = None) -> str:
         "default_tools_approval_mode": SERVERS[start.approval],
     }
     tables = codex_servers(start.mcp_servers, start.limits.tool_seconds).tables
+    # Retries are the kernel's: it knows who else asks this provider, and shows that it waits.
+    provider: dict[str, private_files.Value] = {
+        "name": start.provider.name,
+        "base_url": endpoint or start.provider.base_url or OPENAI,
+        "wire_api": "responses",
+        "request_max_retries": 0,
+        "stream_max_retries": 0,
+        **({"env_key": KEY} if start.provider.api_key else {}),
+    }
+    # Off: what needs an account, what costs tokens that are told nowhere, what would wait for a provider for ever.
+    off = ["apps", "plugins", "goals", "shell_snapshot", "unbounded_connection_retries"]
+    if start.approval == "all":
+        off += ["shell_tool", "unified_exec"]
     values: dict[str, private_files.Value] = {
         "model": start.model,
         "model_provider": _PROVIDER,
-        "model_providers": {_PROVIDER: _provider(start.provider, endpoint)},
+        "model_providers": {_PROVIDER: provider},
         "developer_instructions": start.system,
         "approval_policy": "never",
         "sandbox_mode": SANDBOXES[start.approval],
@@ -80,10 +91,18 @@ def config(start: Start, endpoint: str | None = None) -> str:
                 for name, table in tables.items()
                 if isinstance(table, Mapping)
             },
-            DAEMON: _daemon(start),
+            DAEMON: {
+                "url": start.mcp.url,
+                "bearer_token_env_var": TOKEN,
+                "http_headers": {OFFERED_TO: TO_MODEL},
+                "required": True,
+                "default_tools_approval_mode": "approve",
+                "startup_timeout_sec": STARTUP_SECONDS,
+                "tool_timeout_sec": start.limits.tool_seconds,
+            },
         },
         "shell_environment_policy": {"inherit": "all", "ignore_default_excludes": True, "exclude": [PRIVATE]},
-        "features": _features(start),
+        "features": dict.fromkeys(off, False),
         "agents": {"enabled": False},
         "project_doc_max_bytes": 0,
         "skills": {"bundled": {"enabled": False}, "include_instructions": False},
@@ -105,33 +124,8 @@ def secrets(start: Start) -> dict[str, str]:
     return {**servers, TOKEN: start.token, **({KEY: key} if key else {})}
 
 
-def _provider(provider: Provider, endpoint: str | None) -> dict[str, private_files.Value]:
-    """Retries are the kernel's: it knows who else asks this provider, and shows that it waits."""
-    values: dict[str, private_files.Value] = {
-        "name": provider.name,
-        "base_url": endpoint or provider.base_url or OPENAI,
-        "wire_api": "responses",
-        "request_max_retries": 0,
-        "stream_max_retries": 0,
-    }
-    return {**values, "env_key": KEY} if provider.api_key else values
-
-
-def _daemon(start: Start) -> dict[str, private_files.Value]:
-    """Without ``required`` codex would go on without the kernel's tools, and say that all went well."""
-    return {
-        "url": start.mcp.url,
-        "bearer_token_env_var": TOKEN,
-        "http_headers": {OFFERED_TO: TO_MODEL},
-        "required": True,
-        "default_tools_approval_mode": "approve",
-        "startup_timeout_sec": STARTUP_SECONDS,
-        "tool_timeout_sec": start.limits.tool_seconds,
-    }
-
-
 def _reading(start: Start, server: str) -> dict[str, private_files.Value]:
-    """What of ``server`` runs unasked. It takes names of tools only: a pattern counts where it is for all of them."""
+    """Return the tools of ``server`` that run unasked. Codex takes names only: a pattern counts if it is for all."""
     if start.approval not in {"ask", "deny"}:
         return {}
     tools = [tool for name, tool in map(server_and_tool, start.read_only) if name == server]
@@ -139,14 +133,6 @@ def _reading(start: Start, server: str) -> dict[str, private_files.Value]:
         return {"default_tools_approval_mode": "approve"}
     named = [tool for tool in tools if not tool.endswith(EVERY_TOOL)]
     return {"tools": {tool: {"approval_mode": "approve"} for tool in named}} if named else {}
-
-
-def _features(start: Start) -> dict[str, private_files.Value]:
-    """Off: what needs an account, what costs tokens that are told nowhere, what would wait for a provider for ever."""
-    off = ["apps", "plugins", "goals", "shell_snapshot", "unbounded_connection_retries"]
-    if start.approval == "all":
-        off += ["shell_tool", "unified_exec"]
-    return dict.fromkeys(off, False)
 
 
 TITLE: Final = "Codex"
@@ -176,7 +162,7 @@ class Codex:
         self._thread = Thread(total, TokenCount(job.home).count)
 
     def launch(self) -> Launch:
-        """How to start it. Writes its configuration. Raises Failed."""
+        """Write its configuration; return how it is started. Raises Failed."""
         job = self._job
         private_files.write(job.home / "config.toml", config(job.start, job.endpoint))
         resume = () if job.session is None else ("resume",)
@@ -186,17 +172,17 @@ class Codex:
         return Launch(argv=argv, env=env, stdin=job.message.encode())
 
     def read(self, line: bytes) -> Iterable[Event]:
-        """What one line means."""
+        """Translate one line of its output into events."""
         parsed = parse(line)
         return () if parsed is None else self._thread.take(parsed)
 
     def conclude(self, ended: Ended) -> Result:
-        """What came of it. Raises Failed."""
+        """Return the result of the attempt. Raises Failed."""
         thread = self._thread
         if thread.completed and ended.well:
             return Result(status="done", text=thread.text)
         if thread.failure is not None:
-            found = why(self._job.home, self._thread.id, thread.failure)
+            found = turn_failure(self._job.home, self._thread.id, thread.failure)
             if found.cause == "max_tokens":
                 return Result(status="incomplete", text=self._thread.text, cause=found.cause)
             raise Failed(found.cause, f"{TITLE}: {thread.failure}", http_status=found.status)
@@ -204,7 +190,7 @@ class Codex:
             raise Failed("session_lost", f"{TITLE} does not know its thread {self._job.session} any more")
         if (unstarted := _NO_SERVER.search(ended.stderr)) is not None:
             raise _unserved(unstarted["which"], self._job.start.mcp_servers)
-        raise unfinished(TITLE, ended)
+        raise unfinished_result(TITLE, ended)
 
 
 def _unserved(which: str, own: Iterable[str]) -> Failed:

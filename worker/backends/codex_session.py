@@ -1,13 +1,11 @@
-"""Why a turn of codex failed: from the record of the thread that it keeps in its home.
+"""Reads codex's own record of a thread: the cause of a failed turn, and the tokens spent so far.
 
-What ``codex exec --json`` prints of a failure is prose, and for many failures the provider's own. The record
-(``sessions/**/rollout-*-<thread>.jsonl``, version 0.169) has a code beside it, and we go by that. Where there is no
-such record, because a later version keeps it elsewhere, the status is taken from the two sentences that name it.
+Codex keeps it in its home (``sessions/**/rollout-*-<thread>.jsonl``, version 0.169). What ``codex exec --json`` prints
+of a failure is prose, and for many failures the provider's own; the record has a code beside it. And it prints what
+was spent once, at the end; the record counts after each reply of the model.
 
-What a thread of codex has spent so far: from the record of it that codex keeps in its home, as that grows.
-
-What ``codex exec --json`` prints tells it once, at the end of its work. The record (``sessions/**/rollout-*.jsonl``,
-version 0.169) counts after each reply of the model. Where there is no such record it is all told in the end.
+Where there is no such record, because a later version keeps it elsewhere, the status is taken from the two sentences
+that name it, and tokens are all told in the end.
 """
 
 import re
@@ -97,8 +95,8 @@ class _Event(msgspec.Struct, frozen=True):
 _decode: Final = msgspec.json.Decoder(_Event).decode
 
 
-def why(home: Path, thread: str | None, message: str) -> TurnFailure:
-    """Why the last turn of ``thread`` failed, of which codex said ``message``."""
+def turn_failure(home: Path, thread: str | None, message: str) -> TurnFailure:
+    """Return the cause of the failure of the last turn of ``thread``, of which codex said ``message``."""
     info = _recorded(home, thread) if thread is not None else None
     if isinstance(info, str) and info in CAUSES:
         return TurnFailure(CAUSES[info])
@@ -113,9 +111,13 @@ def why(home: Path, thread: str | None, message: str) -> TurnFailure:
     for words, cause in _PROSE:
         if message.startswith(words):
             return TurnFailure(cause)
-    codes = codes_in(_json(message))
-    # The body of a 400 is passed on as it came; of anything else we know nothing, and it is tried again.
-    return TurnFailure(cause_of(400, codes), 400) if message.startswith("{") else TurnFailure("overloaded")
+    if not message.startswith("{"):
+        return TurnFailure("overloaded")  # of which we know nothing: it is tried again
+    # The body of a 400 is passed on as it came.
+    body: object = None
+    with suppress(msgspec.DecodeError, RecursionError):
+        body = msgspec.json.decode(message)
+    return TurnFailure(cause_of(400, codes_in(body)), 400)
 
 
 def _recorded(home: Path, thread: str) -> str | dict[str, Any] | None:
@@ -125,21 +127,11 @@ def _recorded(home: Path, thread: str) -> str | dict[str, Any] | None:
         with suppress(OSError), private_files.opened(path) as lines:
             for line in lines:
                 if b'"task_complete"' in line:
-                    error: _Error | None
-                    try:
+                    found = None
+                    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                         error = _decode(line).payload.error
-                    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                        error = None
-                    found = error.codex_error_info if error is not None else None
+                        found = error.codex_error_info if error is not None else None
     return found
-
-
-def _json(text: str) -> object:
-    try:
-        body: object = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return body
 
 
 _KIND: Final = "token_count"
@@ -156,7 +148,7 @@ class TokenCount:
         self._last: Count | None = None
 
     def count(self, thread: str) -> Count | None:
-        """What ``thread`` has spent, as far as it is written down by now; None where nothing is."""
+        """Return the tokens that ``thread`` has spent, as far as they are written down by now; None if none are."""
         for path in sorted(self._home.glob(f"sessions/*/*/*/rollout-*-{thread}.jsonl")):
             with suppress(OSError):
                 behind, lines = self._read.get(path, (0, Lines()))

@@ -40,7 +40,7 @@ class Content(msgspec.Struct, frozen=True):
 
 
 class Returned(msgspec.Struct, frozen=True):
-    """What an MCP tool gave."""
+    """The result of an MCP tool."""
 
     content: tuple[Content, ...] = ()
 
@@ -107,7 +107,7 @@ class Thread:
         """What it says about its own failure."""
 
     def take(self, line: Line) -> Iterable[Event]:
-        """What a line means."""
+        """Translate a line into events."""
         match line.type:
             case "thread.started" if line.thread_id:
                 self.id = line.thread_id
@@ -167,7 +167,7 @@ class Thread:
         return Turn(text=text, calls=calls, usage=usage)
 
     def _spend(self, count: Count) -> Usage:
-        """What was spent that was not told yet; it is now."""
+        """Return the usage that was not reported yet, and count it as reported."""
         usage = _since(self._booked, count)
         self._booked = self._booked.plus(usage)
         return usage
@@ -180,7 +180,7 @@ class Thread:
 
 
 def _since(booked: Usage, count: Count) -> Usage:
-    """What was spent beyond ``booked``. Input that came from a cache is counted apart."""
+    """Return the usage beyond ``booked``. Input that came from a cache is counted apart."""
     return Usage(
         input_tokens=max(0, count.input_tokens - count.cached_input_tokens - booked.input_tokens),
         output_tokens=max(0, count.output_tokens - booked.output_tokens),

@@ -24,7 +24,7 @@ from protocol.agent import Approval, McpServer
 from protocol.ipc import Result
 from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import private_files
-from worker.backends.backend import BackendJob, Ended, Event, LastEvent, Launch, SessionStarted, unfinished
+from worker.backends.backend import BackendJob, Ended, Event, LastEvent, Launch, SessionStarted, unfinished_result
 from worker.backends.cursor_stream import DAEMON, Line, Replies, parse
 from worker.models.errors import Failed
 
@@ -53,7 +53,7 @@ _READING: Final = ("Read(*)",)
 
 @dataclass(frozen=True, slots=True)
 class _Permission:
-    """What is refused by name is refused at once; what is merely not allowed keeps it waiting for half a minute."""
+    """Tools that are allowed, and refused by name: one that is merely not allowed makes it wait for half a minute."""
 
     allows: tuple[str, ...] = ()
     refuses: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ class Cursor:
         )
 
     def read(self, line: bytes) -> Iterable[Event]:
-        """What a line means. Raises Failed where it is not the session that was to be resumed."""
+        """Translate a line into events. Raises Failed if it is not the session that was to be resumed."""
         found = parse(line)
         if found is None:
             self._prose = line[:1000].decode("utf-8", "replace")
@@ -156,7 +156,7 @@ class Cursor:
                 return self._replies.take(found)
 
     def conclude(self, ended: Ended) -> Result:
-        """What came of it. Raises Failed.
+        """Return the result of the attempt. Raises Failed.
 
         It names no cause for a failure, and its prose is not searched for one: it is tried again, a few times.
         """
@@ -164,12 +164,12 @@ class Cursor:
         if result is None:
             ended = replace(ended, stderr=ended.stderr or self._prose)
             if not ended.code:  # 0 says nothing: with that it also refuses to begin in a directory it does not trust
-                raise unfinished(TITLE, ended)
+                raise unfinished_result(TITLE, ended)
             raise Failed("overloaded", f"{TITLE} ended with exit code {ended.code}: {ended.stderr}")
         if result.is_error or result.subtype != "success":
             raise Failed("overloaded", f"{TITLE} failed: {result.result or result.subtype}")
         if not ended.well:
-            raise unfinished(TITLE, ended)
+            raise unfinished_result(TITLE, ended)
         return Result(status="done", text=self._text)
 
     def _end(self, line: Line) -> Iterator[Event]:

@@ -1,4 +1,4 @@
-"""What cursor-agent prints (``--output-format stream-json``), one JSON object a line. Pure.
+"""Parses the output of cursor-agent (``--output-format stream-json``), one JSON object a line. Pure.
 
 It says nothing of replies as such: there is text, and there are calls that begin and come back. A reply is taken to be
 what lies between two returns. Its usage comes once, at the end, for all of them.
@@ -35,7 +35,7 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What was said."""
+    """A message: its blocks of text."""
 
     content: tuple[Block, ...] = ()
 
@@ -108,7 +108,7 @@ class Replies:
         self._calls: list[ToolCall] = []
 
     def take(self, line: Line) -> Iterable[Event]:
-        """What an event of the conversation means."""
+        """Translate a line of the conversation into events."""
         match line.type, line.subtype:
             case "thinking", _:
                 return (ActivityChanged("thinking"),)
@@ -172,7 +172,7 @@ def _usage(count: Count | None) -> Usage | None:
 
 
 def _called(line: Line) -> tuple[ToolCall, _Call]:
-    """Which call a line is about, and all it says of it."""
+    """Return the call that a line is about, and all it says of it."""
     found = ((key, raw) for key, raw in line.tool_call.items() if key.endswith(_KIND) or key == _FUNCTION)
     kind, raw = next(found, ("?", NULL))
     body = _decoded(raw, _Call())
@@ -186,7 +186,7 @@ def _called(line: Line) -> tuple[ToolCall, _Call]:
 
 
 def _decoded(raw: Json, otherwise: T) -> T:
-    """What ``raw`` says, of the type of ``otherwise``, which stands for anything else."""
+    """Decode ``raw`` as the type of ``otherwise``, which stands for anything else."""
     try:
         return msgspec.json.decode(raw, type=type(otherwise))
     except (msgspec.DecodeError, RecursionError):

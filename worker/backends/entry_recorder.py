@@ -100,7 +100,7 @@ class EntryRecorder:
         self.going_on.cancel()
 
     def _cost(self, usage: Usage | None) -> Usage | None:
-        """What is to be booked with a reply: what its answers cost on their way; else what the program says itself."""
+        """Return the usage to book with a reply: as metered on the way; else as the program says itself."""
         return self.meter.take() if self.meter is not None and self.meter.used else usage
 
     async def tell(self, event: Event) -> Result | None:
@@ -139,7 +139,7 @@ class EntryRecorder:
         await self._link.progress(self._doing.what[:200], tool=self._doing.tool)
 
     def _session_entry(self, usage: Usage) -> Entry:
-        """What was spent beside replies that are told."""
+        """Note usage beside replies that are reported."""
         return Entry(k=self._k, kind="session", session=self._session, note=self._cwd, usage=usage)
 
     def _entry(self, event: Turn | ToolEnded) -> Entry:
@@ -162,15 +162,15 @@ class EntryRecorder:
         call = last.pending if last else None
         self._doing = ActivityChanged(f"tool {call.name}", tool=True) if call else ActivityChanged(_ASKING)
         await self.alive()
-        return between(self._conversation, self._limits, answer)
+        return ended_between_turns(self._conversation, self._limits, answer)
 
     @property
     def _k(self) -> int:
         return self._conversation.next_k
 
 
-def between(conversation: Conversation, limits: Limits, answer: Go | Yield) -> Result | None:
-    """How the work ends now, where ``answer`` or a limit says so; None: it goes on. Pure.
+def ended_between_turns(conversation: Conversation, limits: Limits, answer: Go | Yield) -> Result | None:
+    """Return the end of the work if ``answer`` or a limit says so now; None: it goes on. Pure.
 
     While a call runs it goes on, and after a turn without one it is about to end by itself.
     """
@@ -187,7 +187,7 @@ def between(conversation: Conversation, limits: Limits, answer: Go | Yield) -> R
 
 
 def plain(name: str) -> str:
-    """What the kernel itself calls a tool of its own: a program says that it is one of the server ``daemon``."""
+    """Return the kernel's own name of a tool of its: a program says that it is one of the server ``daemon``."""
     ours = _OURS.fullmatch(name)
     return name if ours is None else ours[1]
 

@@ -44,11 +44,15 @@ class Meter:
         self._taken = trio.Event()
 
     def take(self) -> Usage | None:
-        """What was spent since this was asked last; None where that is nothing."""
-        total = _sum(self._counted)
-        self._counted.clear()
+        """Return the usage since the last call; None where that is nothing."""
+        counted, self._counted = self._counted, []
         taken, self._taken = self._taken, trio.Event()
         taken.set()
+        if not counted:
+            return None
+        total = Usage()
+        for usage in counted:
+            total = total.plus(usage)
         return total
 
     async def taken(self) -> None:
@@ -60,13 +64,6 @@ class Meter:
         """Add what one answer cost."""
         if usage.tokens:
             self._counted.append(usage)
-
-
-def _sum(counted: list[Usage]) -> Usage | None:
-    total = Usage()
-    for usage in counted:
-        total = total.plus(usage)
-    return total if counted else None
 
 
 @asynccontextmanager
@@ -160,7 +157,7 @@ class _Wire:
         await self._send(h11.EndOfMessage())
 
     def again(self) -> bool:
-        """Whether another request may follow on this connection."""
+        """True if another request may follow on this connection."""
         if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
             return False
         self._h11.start_next_cycle()

@@ -1,22 +1,13 @@
-"""opencode: ``opencode run --format json`` (1.18.33), with a home of its own and Daemon MCP over our bridge.
+"""The opencode backend: ``opencode run --format json`` (1.18.33) with a home and a configuration of its own.
 
-The bridge, because it shows what opencode says nowhere: whether it is connected. It also keeps the token from where its
-shells could see it. Nobody can be asked by it: what is not allowed is not offered.
+Key and token are files (0600) that the configuration names, so no environment holds them. Daemon MCP comes over our
+bridge: it shows what opencode says nowhere, that it is connected, and keeps the token from where its shells could see
+it. Nobody can be asked by opencode: what is not allowed is not offered.
 
-What opencode is told about one attempt: its configuration, its environment. Pure.
-
-Key and token are files (0600) that the configuration names, so no environment holds them. Nothing of the user or of the
-project configures it; what it cannot be told to leave alone is ``opencode_project``'s business.
-
-Code in a project that opencode would run by itself, whatever it is told (1.18.33).
-
-It can be told to leave a project's configuration alone, and then still imports ``.opencode/plugin/*.js`` of the working
-directory and its parents as it starts. A repository's files are not trusted here to be run, so such a project is not
-opened with it.
-
-The one file that opencode leaves in a repository, whatever it is told: an id of its own in the git folder (1.18.33).
-
-It is written as opencode starts, and it does without: so it is taken away again, where it was not there before.
+Nothing of the user or of the project configures it. Two things it does whatever it is told: it imports
+``.opencode/plugin/*.js`` of the working directory and its parents as it starts (such a project is refused, since a
+repository's files are not trusted to be run), and it writes an id of its own into the git folder (which is removed
+again if it was not there before).
 """
 
 import sys
@@ -28,11 +19,11 @@ from typing import Any, Final
 import msgspec
 
 from protocol.agent import Approval
-from protocol.ipc import Provider, Result, Start
+from protocol.ipc import Result, Start
 from protocol.tools import server_and_tool
 from worker import mcp_bridge
 from worker.backends import private_files
-from worker.backends.backend import BackendJob, CliBackend, DaemonConnected, Ended, Event, Launch, unfinished
+from worker.backends.backend import BackendJob, CliBackend, DaemonConnected, Ended, Event, Launch, unfinished_result
 from worker.backends.opencode_stream import GOES_ON, LOG, TITLE, Replies, parse, retried
 from worker.backends.private_files import opencode_servers
 from worker.models.errors import Failed
@@ -41,7 +32,7 @@ DAEMON: Final = "daemon"
 PROVIDER: Final = "agent-worker"
 """A name of our own: those that opencode knows bring models and addresses along."""
 CONTEXT_TOKENS: Final = 200_000
-"""Where it begins to compact. A smaller model refuses before, and that is a cause of its own."""
+"""The context from which it compacts. A smaller model refuses before, and that is a cause of its own."""
 _SPOKEN: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
     {
         "anthropic": ("@ai-sdk/anthropic", "https://api.anthropic.com", "/v1"),
@@ -78,7 +69,7 @@ _SWITCHES: Final = (
     "OPENCODE_DISABLE_MODELS_FETCH",
     "OPENCODE_DISABLE_PROJECT_CONFIG",
 )
-"""What it is told to leave alone."""
+"""Switches that have it leave the user's and the project's settings alone."""
 
 
 def config(
@@ -91,13 +82,47 @@ def config(
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
     milliseconds = int(start.limits.tool_seconds * 1000)
+    # Tools of the agent's own servers are there with auto, or where read_only names them.
+    verdict = "allow" if start.approval == "auto" else "deny"
+    reading = map(server_and_tool, start.read_only) if start.approval in {"ask", "deny"} else ()
+    provider = start.provider
+    client, official, tail = _SPOKEN[provider.dialect]
+    if provider.base_url is not None and provider.dialect == "openai":
+        client = _COMPATIBLE
+    limit = {"context": CONTEXT_TOKENS, "output": start.limits.max_tokens}
+    # Effort and thinking in the words of the client that asks the model.
+    options: dict[str, Any] = {}
+    if start.effort is not None:
+        options["effort" if provider.dialect == "anthropic" else "reasoningEffort"] = start.effort
+    if start.thinking_tokens is not None:
+        options["thinking"] = {"type": "enabled", "budgetTokens": start.thinking_tokens}
     return {
         "autoupdate": False,
         "share": "disabled",
         "snapshot": False,
         "enabled_providers": [PROVIDER],
-        "provider": {PROVIDER: _provider(start, start.provider, key, endpoint)},
-        "permission": {**PERMISSIONS[start.approval], **_of_servers(start)},
+        "provider": {
+            PROVIDER: {
+                "npm": client,
+                "name": provider.name,
+                "options": {
+                    "baseURL": (endpoint or provider.base_url or official).rstrip("/") + tail,
+                    **({"apiKey": f"{{file:{key}}}"} if key is not None else {}),
+                },
+                "models": {
+                    start.model: {
+                        "limit": limit,
+                        "temperature": True,
+                        "options": options,
+                    }
+                },
+            }
+        },
+        "permission": {
+            **PERMISSIONS[start.approval],
+            **{f"{name}_*": verdict for name in start.mcp_servers},
+            **{f"{server}_{tool}": "allow" for server, tool in reading},
+        },
         "mcp": {
             **opencode_servers(start.mcp_servers, start.limits.tool_seconds),
             DAEMON: {"type": "local", "command": bridge, "enabled": True, "timeout": milliseconds},
@@ -108,7 +133,7 @@ def config(
 
 
 def environment(env: Mapping[str, str], *, home: Path, config: Path) -> dict[str, str]:
-    """``env`` with everything that opencode keeps below ``home``: its database is not to be shared (clis.md, 10)."""
+    """``env`` with everything that opencode keeps below ``home``: its database is not to be shared."""
     folders = {name: str(home / name.lower()) for name in ("DATA", "CONFIG", "STATE", "CACHE")}
     return {
         **env,
@@ -116,42 +141,6 @@ def environment(env: Mapping[str, str], *, home: Path, config: Path) -> dict[str
         "OPENCODE_TEST_HOME": str(home),  # what it takes for the user's home; what its shells call HOME stays that
         "OPENCODE_CONFIG": str(config),
         **dict.fromkeys(_SWITCHES, "1"),
-    }
-
-
-def _of_servers(start: Start) -> dict[str, str]:
-    """Tools of the agent's own servers are there with ``auto``, or where ``read_only`` names them."""
-    verdict = "allow" if start.approval == "auto" else "deny"
-    reading = map(server_and_tool, start.read_only) if start.approval in {"ask", "deny"} else ()
-    return {
-        **{f"{name}_*": verdict for name in start.mcp_servers},
-        **{f"{server}_{tool}": "allow" for server, tool in reading},
-    }
-
-
-def _provider(start: Start, provider: Provider, key: Path | None, endpoint: str | None) -> dict[str, Any]:
-    client, official, tail = _SPOKEN[provider.dialect]
-    if provider.base_url is not None and provider.dialect == "openai":
-        client = _COMPATIBLE
-    limit = {"context": CONTEXT_TOKENS, "output": start.limits.max_tokens}
-    return {
-        "npm": client,
-        "name": provider.name,
-        "options": {
-            "baseURL": (endpoint or provider.base_url or official).rstrip("/") + tail,
-            **({"apiKey": f"{{file:{key}}}"} if key is not None else {}),
-        },
-        "models": {start.model: {"limit": limit, "temperature": True, "options": _options(start, provider)}},
-    }
-
-
-def _options(start: Start, provider: Provider) -> dict[str, Any]:
-    """How the model is to think, in the words of the client that asks it."""
-    thinking = start.thinking_tokens
-    effort = "effort" if provider.dialect == "anthropic" else "reasoningEffort"
-    return {
-        **({effort: start.effort} if start.effort is not None else {}),
-        **({"thinking": {"type": "enabled", "budgetTokens": thinking}} if thinking is not None else {}),
     }
 
 
@@ -166,8 +155,10 @@ def executable_config(cwd: Path) -> Path | None:
             for plugin in (folder / ".opencode").glob(pattern):
                 return plugin
         for name in _CONFIGS:
-            if _names_plugins(folder / name):
-                return folder / name
+            file = folder / name
+            # It is JSON with comments, so a word of it has to do.
+            if file.is_file() and '"plugin' in file.read_text("utf-8", "replace"):
+                return file
     return None
 
 
@@ -178,17 +169,12 @@ def _within(cwd: Path) -> Iterator[Path]:
     yield from parents[: root + 1]
 
 
-def _names_plugins(config: Path) -> bool:
-    """Whether it may: it is JSON with comments, so a word of it has to do."""
-    return config.is_file() and '"plugin' in config.read_text("utf-8", "replace")
-
-
 _NAME: Final = "opencode"
 _POINTS: Final = "gitdir: "
 
 
-class Trace:
-    """What an opencode that is started in ``cwd`` now may leave behind. Raises OSError."""
+class ProjectIdFile:
+    """The id file that an opencode started in ``cwd`` now may leave behind. Raises OSError."""
 
     def __init__(self, cwd: Path) -> None:
         # Git's folder of the repository around cwd, the common one of all its worktrees; None outside of any.
@@ -214,9 +200,9 @@ METERED: Final = OFFICIAL
 _NO_SESSION: Final = "Session not found"
 """Its word for an end that leaves nothing on standard output: it is all there is."""
 _PYTHON: Final = (sys.prefix, sys.base_prefix, str(Path(mcp_bridge.__file__).parents[1]))
-"""What the bridge is made of."""
+"""The folders that the bridge's interpreter and modules are in."""
 _INSTALLED: Final = '{"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}'
-"""What it takes for a sign that packages for plugins, which it is not to load, are there: else it fetches 60 MB."""
+"""A sign for it that packages for plugins, which it is not to load, are there: else it fetches 60 MB."""
 
 
 def open(job: BackendJob) -> CliBackend:  # noqa: A001  (what every backend's file is entered by)
@@ -234,42 +220,39 @@ class Opencode:
     def __init__(self, job: BackendJob) -> None:
         self._job = job
         self._replies = Replies()
-        self._trace = Trace(Path(job.start.cwd))
+        self._trace = ProjectIdFile(Path(job.start.cwd))
         self._mark = job.place / "opencode.listed"
         self._reached = False
 
     def launch(self) -> Launch:
-        """How to start it. Writes its configuration. Raises Failed."""
-        job = self._job
-        modules = private_files.folder(self._job.home, "config", "opencode", "node_modules")
+        """Write its configuration; return how it is started. Raises Failed."""
+        job, start = self._job, self._job.start
+        modules = private_files.folder(job.home, "config", "opencode", "node_modules")
         private_files.write(modules.parent / "package-lock.json", _INSTALLED)
         session = () if job.session is None else (f"--session={job.session}",)
-        model = f"--model={PROVIDER}/{job.start.model}"
+        model = f"--model={PROVIDER}/{start.model}"
         argv = (job.binary, "run", "--print-logs", "--log-level", "INFO", "--format", "json", model)
-        write_config_job, place = self._job, self._job.place
-        key = write_config_job.start.provider.api_key if write_config_job.start.provider is not None else None
-        told = mcp_bridge.BridgeConfig(
-            url=write_config_job.start.mcp.url, token=write_config_job.start.token, mark=str(self._mark)
-        )
-        daemon = private_files.write(place / "daemon.json", msgspec.json.encode(told).decode())
+        key = start.provider.api_key if start.provider is not None else None
+        bridge = mcp_bridge.BridgeConfig(url=start.mcp.url, token=start.token, mark=str(self._mark))
+        daemon = private_files.write(job.place / "daemon.json", msgspec.json.encode(bridge).decode())
         written = config(
-            write_config_job.start,
+            start,
             bridge=(sys.executable, "-I", "-m", "worker.mcp_bridge", str(daemon)),
-            key=private_files.write(place / "provider.key", key) if key else None,
-            endpoint=write_config_job.endpoint,
-            system=private_files.write(write_config_job.home / "system.md", write_config_job.start.system),
+            key=private_files.write(job.place / "provider.key", key) if key else None,
+            endpoint=job.endpoint,
+            system=private_files.write(job.home / "system.md", start.system),
         )
         env = environment(
             job.env,
             home=job.home,
-            config=private_files.write(place / "opencode.json", msgspec.json.encode(written).decode()),
+            config=private_files.write(job.place / "opencode.json", msgspec.json.encode(written).decode()),
         )
         env["TMPDIR"] = str(job.place)  # it unpacks a library there each time, and leaves it
-        argv += (f"--title={job.start.agent}", *session)
+        argv += (f"--title={start.agent}", *session)
         return Launch(argv=argv, env=env, stdin=job.message.encode(), see=_PYTHON, log=LOG)
 
     def read(self, line: bytes) -> Iterator[Event]:
-        """What one line means. The first comes after its first reply, and so after it has looked for its tools."""
+        """Translate one line into events. The first comes after its first reply, so after it looked for its tools."""
         log = retried(line)
         if log is not None:
             yield from log
@@ -283,7 +266,7 @@ class Opencode:
             yield from self._replies.take(parsed)
 
     def conclude(self, ended: Ended) -> Result:
-        """What came of it. Raises Failed."""
+        """Return the result of the attempt. Raises Failed."""
         self._trace.wipe()
         replies = self._replies
         if replies.failure is not None:
@@ -291,7 +274,7 @@ class Opencode:
         if _NO_SESSION in ended.stderr:
             raise Failed("session_lost", f"{TITLE} does not know its session {self._job.session} any more")
         if not ended.well or replies.reason in ("", GOES_ON):
-            raise unfinished(TITLE, ended)
+            raise unfinished_result(TITLE, ended)
         if replies.reason == "length":
             return Result(status="incomplete", text=replies.text, cause="max_tokens")
         return Result(status="done", text=replies.text)

@@ -45,7 +45,7 @@ PAUSE_SECONDS: Final = 90.0
 
 
 class State(msgspec.Struct, frozen=True):
-    """What came of a call."""
+    """The state of a call, and its output."""
 
     status: str = ""
     input: Json = NULL
@@ -61,7 +61,7 @@ class Cache(msgspec.Struct, frozen=True):
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """What one reply cost. ``reasoning`` is not in ``output``."""
+    """The tokens of one reply. ``reasoning`` is not in ``output``."""
 
     input: int = 0
     output: int = 0
@@ -139,7 +139,7 @@ class Replies:
         self.failure: Failed | None = None
 
     def take(self, line: Line) -> Iterator[Event]:
-        """What a line means."""
+        """Translate a line into events."""
         if line.session and line.session != self._session:
             self._session = line.session
             yield SessionStarted(line.session)
@@ -173,7 +173,7 @@ class Replies:
 
 
 def retried(line: bytes) -> Iterable[Event] | None:
-    """What a line of its log means; None where it is none that is told."""
+    """Translate a line of its log into events; None for any other line."""
     found = LOG.match(line)
     if found is None or found["told"] is None:
         return None

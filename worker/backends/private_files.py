@@ -1,11 +1,7 @@
-"""Files that only this user reads: configuration and secrets of one attempt, or of one agent.
+"""Configuration files of programs that only this user reads (0600), their TOML, and MCP servers as they name them.
 
-An agent's own MCP servers, as codex and opencode are told of them.
-
-What they get of the user's environment is secret: in a file that outlives the attempt there is only the name of a
-variable of the program's own process.
-
-Values as TOML, for programs that are configured in it. The standard library reads TOML and does not write it.
+Values that an MCP server gets of the user's environment are secret: in a file that outlives the attempt there is only
+the name of a variable of the program's own process. TOML is written here because the standard library only reads it.
 """
 
 import errno
@@ -35,7 +31,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def opened(path: Path) -> BinaryIO:
-    """A file that lies where a program can write: no link is followed, no pipe waited for. Raises OSError."""
+    """Open a file that lies where a program can write: follow no link, wait for no pipe. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return os.fdopen(fd, "rb")
@@ -63,12 +59,12 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def document(values: Mapping[str, Value]) -> str:
-    """A whole document: one line for each key, tables as inline tables."""
+    """Return a TOML document: one line for each key, tables as inline tables."""
     return "".join(f"{_key(name)} = {literal(value)}\n" for name, value in values.items())
 
 
 def literal(value: Value) -> str:
-    """One value."""
+    """Return one value as TOML."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -109,18 +105,15 @@ class CodexServers(NamedTuple):
 def absent(servers: Mapping[str, McpServer], path: str, cwd: str) -> str | None:
     """The name of the first server whose program is not there, looked for as it will be started; None: all are."""
     for name, server in servers.items():
-        if server.url is None and which(_placed(server.command or "", cwd), path=path) is None:
+        command = server.command or ""
+        # One with a slash is looked for in the directory that it is started in, others on the PATH.
+        if server.url is None and which(str(Path(cwd, command)) if "/" in command else command, path=path) is None:
             return name
     return None
 
 
-def _placed(command: str, cwd: str) -> str:
-    """A command with a slash is looked for in the directory that it is started in, others on the PATH."""
-    return str(Path(cwd, command)) if "/" in command else command
-
-
 def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> CodexServers:
-    """``servers`` for codex."""
+    """Return the tables of ``servers`` for codex's configuration, and the variables that hold their secrets."""
     tables: dict[str, Value] = {}
     variables: dict[str, str] = {}
     for name, server in servers.items():
@@ -132,10 +125,7 @@ def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> Code
             if not own:
                 program, *args = words
             else:
-                renamed = "".join(
-                    _RENAMED.format(renaming_name, renaming_variable)
-                    for renaming_variable, renaming_name in own.items()
-                )
+                renamed = "".join(_RENAMED.format(key, variable) for variable, key in own.items())
                 program, *args = (_SHELL, "-c", f'{renamed}exec "$@"', _SHELL, *words)
             table |= {"command": program, "args": args, "env_vars": list(own)}
         else:
@@ -150,12 +140,12 @@ def codex_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> Code
 
 def opencode_servers(servers: Mapping[str, McpServer], tool_seconds: float) -> dict[str, dict[str, Any]]:
     """``servers`` as entries of ``mcp`` in opencode's configuration, which has to go with the attempt."""
-    return {name: _opencode_server(server, tool_seconds) for name, server in servers.items()}
-
-
-def _opencode_server(server: McpServer, tool_seconds: float) -> dict[str, Any]:
     common = {"enabled": True, "timeout": round(tool_seconds * 1000)}
-    if server.url is None:
-        command = [server.command or "", *server.args]
-        return {"type": "local", "command": command, "environment": server.env, **common}
-    return {"type": "remote", "url": server.url, "headers": server.headers, "oauth": False, **common}
+    entries: dict[str, dict[str, Any]] = {}
+    for name, server in servers.items():
+        if server.url is None:
+            command = [server.command or "", *server.args]
+            entries[name] = {"type": "local", "command": command, "environment": server.env, **common}
+        else:
+            entries[name] = {"type": "remote", "url": server.url, "headers": server.headers, "oauth": False, **common}
+    return entries

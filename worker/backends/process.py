@@ -1,15 +1,12 @@
-"""A program as a process: started in a session of its own, read line by line, and ended for sure.
+"""Runs a backend's program: started in a session of its own, read line by line, and ended for sure.
 
-It knows nothing of what the lines say. What the process leaves behind outside its process group is the keeper's to
-kill: that adopts every orphan of the attempt.
+It knows nothing of what the lines say. Processes that left its process group are the keeper's to kill: that adopts
+every orphan of the attempt.
 
-Bytes to lines, with a cap. Sans I/O.
-
-What a program leaves outside of our folders when it is killed (a socket, say): removed when it has ended.
-
-Its process id is kept in the program's home for as long as it runs, so that the next one there removes what was left by
-one that was killed together with us. The id alone: what is kept there a program in a sandbox can write, and a path of
-its choice is nothing that we, outside of the sandbox, should remove.
+Files that a killed program leaves outside of our folders (a socket, say) are removed when it has ended. Its process id
+is kept in the program's home for as long as it runs, so that the next one there removes what was left by one that was
+killed together with us. The id alone: what is kept there a program in a sandbox can write, and a path of its choice is
+nothing that we, outside of the sandbox, should remove.
 """
 
 import errno
@@ -48,7 +45,7 @@ class Lines:
         self.dropped = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """All lines that ``chunk`` completes, in order; empty ones are left out."""
+        """Return all lines that ``chunk`` completes, in order; empty ones are left out."""
         *pieces, rest = chunk.split(_NEWLINE)
         found: list[bytes] = []
         for piece in pieces:
@@ -58,7 +55,7 @@ class Lines:
         return found
 
     def rest(self) -> list[bytes]:
-        """The last line, where it ended without a newline."""
+        """Return the last line, if it ended without a newline."""
         return self._ended()
 
     def _take(self, piece: bytes) -> None:
@@ -81,7 +78,7 @@ _LIST: Final = "litter.txt"
 
 
 def note_leftovers(home: Path, pid: int) -> None:
-    """Keep whose litter it is. Not worth failing for: a full disk keeps nothing."""
+    """Keep the pid of the program that may leave something. Not worth failing for: a full disk keeps nothing."""
     with suppress(OSError):
         private_files.write(home / _LIST, f"{pid}\n")
 
@@ -141,7 +138,7 @@ class Process:
 
     @property
     def dropped(self) -> int:
-        """How many lines were too long to be read."""
+        """The number of lines that were too long to be read."""
         return self._lines.dropped
 
     async def line(self) -> bytes | None:
@@ -157,7 +154,7 @@ class Process:
         return self._waiting.popleft() if self._waiting else None
 
     def over(self) -> None:
-        """It has said its last: it gets LEAVE_SECONDS to leave by itself."""
+        """Note that its last event came: it gets LEAVE_SECONDS to leave by itself."""
         self._said_all.set()
 
     async def attend(self) -> None:
@@ -189,7 +186,7 @@ class Process:
             await self._process.wait()
 
     async def ended(self) -> Ended:
-        """How it ended; waits for that, and for ``attend``."""
+        """Wait for its end, and for ``attend``; return how it ended."""
         await self._buried.wait()
         code = await self._process.wait()
         return Ended(
@@ -225,7 +222,7 @@ class Process:
         del self._last_words[:-STDERR_BYTES]
 
     def _words_in(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """What is none of its log, with its ends; what is read of that is put where it is read."""
+        """Yield the lines that are not of its log, with their ends; queue those of the log that are read."""
         for line in lines:
             found = None if self._log is None else self._log.match(line)
             if found is None:

@@ -1,8 +1,8 @@
-"""One per attempt: starts a child, owns its whole tree, and sees that nothing of it is left. Then it may serve again.
+"""The keeper: starts a child, owns its process tree, and sees that nothing of it is left. Then it may serve again.
 
-It talks to the kernel over one socket, its lifeline: ``started``, then ``exited`` once the tree is gone; ``kill`` and
-``bound`` come back. End of file means that the kernel is gone, and so must be the tree. The lock it holds is the proof
-for the next kernel. It does not know what it keeps, and never reads the child's output.
+There is one for each attempt. It talks to the kernel over one socket, its lifeline: ``started``, then ``exited`` once
+the tree is gone; ``kill`` and ``bound`` come back. End of file means that the kernel is gone, and so must be the tree.
+The lock it holds is the proof for the next kernel. It knows nothing of the child, and never reads its output.
 """
 
 import fcntl
@@ -35,7 +35,7 @@ _FRAMES: Final[FrameReader[Kill | Bound | Fork]] = FrameReader(Kill | Bound | Fo
 
 
 class KernelSocket:
-    """The socket to the kernel."""
+    """A keeper's socket to the kernel."""
 
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
@@ -52,14 +52,14 @@ class KernelSocket:
         except OSError:
             self.open = False
 
-    def look(self) -> bool:
-        """Whether the kernel still lives. What it asks for is passed over: there is nothing to kill."""
+    def is_open(self) -> bool:
+        """Return whether the kernel still lives. Requests are dropped: there is nothing to kill."""
         if self._readable.poll(0):
-            self.asked()
+            self.requests()
         return self.open
 
-    def asked(self) -> list[Kill | Bound]:
-        """What the kernel asks for. At its end ``open`` turns False."""
+    def requests(self) -> list[Kill | Bound]:
+        """Read the kernel's requests. At the end of the stream ``open`` turns False."""
         try:
             chunk = self._socket.recv(_ORDER_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -85,8 +85,8 @@ class KernelSocket:
                 return None
 
 
-class Keeper:
-    """The loop of a keeper from the child's start until its tree is gone."""
+class TreeWatch:
+    """Follows one tree from the child's start until it is gone."""
 
     def __init__(self, lifeline: KernelSocket, child: int, child_signal: ChildSignal, poll: select.poll) -> None:
         self._lifeline = lifeline
@@ -100,37 +100,40 @@ class Keeper:
         self._bound: Bound | None = None
         self._exceeded: str | None = None
 
-    def keep(self) -> Exited:
+    def wait(self) -> Exited:
         """Return when the child and all that came of it are gone."""
-        self._wait()
-        while not self._reaped():
+        self._poll_once()
+        while True:
+            ended, childless = reap(self._cost)
+            if self._child in ended:
+                self._status = ended[self._child]
+                if not (childless and process_tree.LINUX):  # a subreaper without children has nothing left below it
+                    process_tree.signal_tree(self._child, signal.SIGKILL)
+            if childless:
+                break
             if self._bound is not None and not self._must_kill():
                 self._exceeded = process_tree.exceeded(self._bound)
             if self._must_kill():
                 process_tree.signal_tree(self._child, signal.SIGKILL)
-            self._wait()
+            self._poll_once()
         code = os.waitstatus_to_exitcode(self._status or 0)
         return Exited(
             code=code if code >= 0 else None,
             signal=-code if code < 0 else None,
             killed=self._killed,
             exceeded=self._exceeded,
-            rusage=_rusage(self._cost),
+            rusage=Rusage(
+                user_seconds=self._cost.user_seconds,
+                system_seconds=self._cost.system_seconds,
+                max_rss_bytes=self._cost.max_rss * _RSS_UNIT,
+            ),
         )
-
-    def _reaped(self) -> bool:
-        ended, childless = reap(self._cost)
-        if self._child in ended:
-            self._status = ended[self._child]
-            if not (childless and process_tree.LINUX):  # a subreaper without children has nothing left below it
-                process_tree.signal_tree(self._child, signal.SIGKILL)
-        return childless
 
     def _must_kill(self) -> bool:
         late = self._kill_at is not None and time.monotonic() >= self._kill_at
         return late or self._exceeded is not None or self._status is not None or not self._lifeline.open
 
-    def _wait(self) -> None:
+    def _poll_once(self) -> None:
         patience_ms: int | None
         if self._must_kill():
             patience_ms = ROUND_MS
@@ -143,16 +146,15 @@ class Keeper:
                 patience_ms = kill_ms if look_ms is None else min(kill_ms, look_ms)
         for fd, _event in self._poll.poll(patience_ms):
             if fd == self._lifeline.fd:
-                for asked in self._lifeline.asked():
+                for asked in self._lifeline.requests():
                     if isinstance(asked, Bound):
                         self._bound = asked
                     else:
                         self._killed = self._killed or self._status is None
                         if asked.after_seconds > 0 and self._kill_at is None:
                             process_tree.signal_tree(self._child, signal.SIGTERM)
-                            process_tree.signal_tree(
-                                self._child, signal.SIGCONT
-                            )  # what is stopped would never see the first
+                            # A process that is stopped would never see the first.
+                            process_tree.signal_tree(self._child, signal.SIGCONT)
                         at = time.monotonic() + max(asked.after_seconds, 0.0)
                         self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
                 if not self._lifeline.open:
@@ -168,15 +170,15 @@ def run(order: Fork, lifeline_fd: int, stdio: Stdio, work: Work) -> None:
     """
     process_tree.become_subreaper()
     lifeline = KernelSocket(lifeline_fd)
-    post = ExitReport(lifeline, ChildSignal(), work)
+    keeper = Keeper(lifeline, ChildSignal(), work)
     following: tuple[Fork, Stdio] | None = (order, stdio)
-    while following is not None and post.keep(*following):
+    while following is not None and keeper.serve(*following):
         set_title("keeper")
         following = lifeline.next_order()
 
 
-class ExitReport:
-    """What a keeper has for all of its orders."""
+class Keeper:
+    """Carries out orders, one after the other."""
 
     def __init__(self, lifeline: KernelSocket, child_signal: ChildSignal, work: Work) -> None:
         self._lifeline = lifeline
@@ -189,7 +191,7 @@ class ExitReport:
         self._pid = os.getpid()
         self._since = process_tree.since(self._pid)
 
-    def keep(self, order: Fork, stdio: Stdio) -> bool:
+    def serve(self, order: Fork, stdio: Stdio) -> bool:
         """See one order to the end of its tree; True if another may follow.
 
         Not after a command: what it was given to know must not be left to a worker.
@@ -201,7 +203,7 @@ class ExitReport:
             except OSError as error:
                 raise NotStarted(f"ESTALE: {order.lock} ({error.strerror})") from error
             lock = fd
-            if not self._lifeline.look():  # the lock was free, so another kernel may run
+            if not self._lifeline.is_open():  # the lock was free, so another kernel may run
                 return False
             child = start(order, stdio, self._null, self._work)
         except NotStarted as error:
@@ -218,15 +220,7 @@ class ExitReport:
         os.write(lock, f"keeper {self._pid} {self._since}\nchild {child} {child_since}\n".encode())
         set_title("keeper", order.attempt)
         self._lifeline.send(Started(pid=child, keeper=self._pid, pid_since=child_since, keeper_since=self._since))
-        exited = Keeper(self._lifeline, child, self._child_signal, self._poll).keep()
+        exited = TreeWatch(self._lifeline, child, self._child_signal, self._poll).wait()
         os.close(lock)
         self._lifeline.send(exited)
         return order.argv is None
-
-
-def _rusage(cost: Cost) -> Rusage:
-    return Rusage(
-        user_seconds=cost.user_seconds,
-        system_seconds=cost.system_seconds,
-        max_rss_bytes=cost.max_rss * _RSS_UNIT,
-    )

@@ -1,12 +1,12 @@
-"""Moving a zygote's memory into huge pages, so that each fork copies dozens of table entries instead of thousands.
+"""Loads, warms and freezes a zygote's modules before it forks: only those that the project's agents need.
 
-A page that a child writes to is still copied alone. With both SDKs loaded this takes a third off the cost of an
-attempt. Linux 6.1 and later; elsewhere nothing happens.
+An SDK costs seconds and 40 MiB. Warming plays one streamed reply through each adapter and its SDK against a transport
+in memory: objects that they build on first use are built once, here, and no thread is left behind, for a process that
+forks must have one only.
 
-What a zygote loads before it forks. Only what the project's agents need: an SDK costs seconds and 40 MiB.
-
-Warming plays one streamed reply through each adapter and its SDK against a transport in memory: what they build on
-first use is built once, here, and no thread is left behind, for a process that forks must have one only.
+At the end memory is moved into huge pages, so that each fork copies dozens of table entries instead of thousands; a
+page that a child writes to is still copied alone. With both SDKs loaded this takes a third off the cost of an attempt.
+Linux 6.1 and later; elsewhere nothing happens.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ _MADV_COLLAPSE: Final = 25
 _HUGE_BYTES: Final = 2 * 1024 * 1024
 
 
-def collapse() -> int:
+def collapse_huge_pages() -> int:
     """Collapse what can be; call it when all is loaded, before the first fork. Returns how many huge pages it made."""
     if not LINUX:
         return 0
@@ -71,18 +71,18 @@ def load(names: frozenset[str]) -> None:
     it is seen.
     """
     for module in _BASE:
-        _attempt(module, partial(_import, module))
-    _attempt("worker.fork.warmup", _rehearse)
+        _attempt(module, partial(importlib.import_module, module))
+    _attempt("worker.fork.warmup", partial(_call, "worker.fork.warmup", "warm_up"))
     adapters = names & ADAPTERS.keys()
     parts = names & PARTS.keys()
     if adapters or parts:
         for module in _FOR_MODELS:
-            _attempt(module, partial(_import, module))
-        _attempt("worker.fork.warmup", _rehearse_on_trio)
+            _attempt(module, partial(importlib.import_module, module))
+        _attempt("worker.fork.warmup", partial(_call, "worker.fork.warmup", "warm_up_trio"))
     for name in sorted(adapters):
-        _attempt(name, partial(_warm, ADAPTERS[name]))
+        _attempt(name, partial(_call, ADAPTERS[name], "warm"))
     for module in (module for part in sorted(parts) for module in PARTS[part]):
-        _attempt(module, partial(_import, module))
+        _attempt(module, partial(importlib.import_module, module))
 
 
 def freeze() -> None:
@@ -90,34 +90,18 @@ def freeze() -> None:
     gc.collect()
     gc.disable()
     gc.freeze()
-    collapse()
+    collapse_huge_pages()
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     if threads != 1:
         sys.stderr.write(f"zygote: {threads} threads at fork; preloading must leave one\n")
 
 
-def _attempt(what: str, step: Callable[[], None]) -> None:
+def _attempt(what: str, step: Callable[[], object]) -> None:
     try:
         step()
     except Exception as error:  # noqa: BLE001  (third-party code at import: whatever it is, forking must still work)
         sys.stderr.write(f"zygote: cannot preload {what}: {type(error).__name__}: {error}\n")
 
 
-def _import(module: str) -> None:
-    importlib.import_module(module)
-
-
-def _rehearse() -> None:
-    from worker.fork.warmup import warm_up  # noqa: PLC0415
-
-    warm_up()
-
-
-def _rehearse_on_trio() -> None:
-    from worker.fork.warmup import rehearse_on_trio  # noqa: PLC0415
-
-    rehearse_on_trio()
-
-
-def _warm(module: str) -> None:
-    importlib.import_module(module).warm()
+def _call(module: str, function: str) -> None:
+    getattr(importlib.import_module(module), function)()

@@ -1,7 +1,7 @@
-"""One conversation, played in the zygote before it forks: a scripted one, and one on Trio's loop where that is needed.
+"""Plays a conversation in the zygote before it forks: a scripted one, and one on Trio's loop where that is needed.
 
-What a worker does for the first time costs it: decoders are built, code specialises itself (CPython does so to what
-ran eight times), and each page that this touches is copied in every worker. Done before, workers share it.
+A worker pays for whatever it does for the first time: decoders are built, code specialises itself (CPython does so with
+code that ran eight times), and each page that this touches is copied in every worker. Done before, workers share it.
 """
 
 import os
@@ -28,7 +28,7 @@ def warm_up() -> None:
         _play(on_trio=False)
 
 
-def rehearse_on_trio() -> None:
+def warm_up_trio() -> None:
     """The same with a model that is waited for on Trio's loop."""
     for _ in range(TIMES):
         _play(on_trio=True)

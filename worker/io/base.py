@@ -1,7 +1,7 @@
-"""How a worker waits: the few things its code asks of whatever runs it.
+"""The waits that a worker's code needs, with or without an event loop.
 
 The loop, the tools and the script player are written once. A model over the network runs them on Trio's loop
-(``on_trio``); a script needs no event loop and runs them blocking (``desk``), which costs a third of the start.
+(``trio_io``); a script needs no event loop and runs them blocking (``poll``), which costs a third of the start.
 """
 
 from collections.abc import Coroutine
@@ -30,15 +30,15 @@ class WorkerIO(Protocol):
     """Waiting. Pings are answered meanwhile, and a ``stop`` ends what waits."""
 
     async def sleep(self, seconds: float) -> None:
-        """Do nothing for so long."""
+        """Wait so long."""
         ...
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-        """What ``work`` returns; None where it took longer than ``seconds``, and was cancelled."""
+        """Run ``work`` and return its result; None where it took longer than ``seconds``, and was cancelled."""
         ...
 
     async def connect(self, host: str, port: int) -> Stream:
-        """A connection. Raises OSError."""
+        """Open a connection. Raises OSError."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""Waiting without an event loop: one poll over the kernel's pipe and whatever else is waited for.
+"""Blocking I/O without an event loop: one poll over the kernel's pipe and whatever else is waited for.
 
 An event loop in a forked process copies some 500 pages before it does anything, which is half of what a scripted
-worker would cost. Every coroutine here returns without suspending: ``waits.drive`` runs what is made of them.
+worker would cost. Every coroutine here returns without suspending, so ``run_blocking`` can run them.
 """
 
 import errno
@@ -26,7 +26,7 @@ class _TimeUp(Exception):
 
 
 class PollIO:
-    """Sits between the kernel's two pipes. While anything is waited for here, the kernel is heard."""
+    """The kernel's two pipes. While anything is waited for here, the kernel's frames are read and answered."""
 
     def __init__(self, hearing: ControlChannel, receive_fd: int, send_fd: int) -> None:
         self.hearing = hearing
@@ -94,15 +94,12 @@ class PollIO:
             try:
                 rest = rest[os.write(self._send_fd, rest) :]
             except BlockingIOError:
-                self._wait_for_reader()
+                poll = select.poll()
+                poll.register(self._send_fd, select.POLLOUT)
+                if not poll.poll(int(WRITE_SECONDS * 1000)):
+                    raise LinkLost from None
             except OSError as error:
                 raise LinkLost from error
-
-    def _wait_for_reader(self) -> None:
-        poll = select.poll()
-        poll.register(self._send_fd, select.POLLOUT)
-        if not poll.poll(int(WRITE_SECONDS * 1000)):
-            raise LinkLost
 
     async def answered(self) -> None:
         """Wait until the entry that was asked about has its answer. Raises LinkLost, Stopped."""
@@ -110,13 +107,13 @@ class PollIO:
             self.wait()
 
     async def sleep(self, seconds: float) -> None:
-        """Do nothing for so long. Raises LinkLost, Stopped."""
+        """Wait so long. Raises LinkLost, Stopped."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.wait(until=end)
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-        """What ``work`` returns; None where it took longer than ``seconds``."""
+        """Run ``work`` and return its result; None where it took longer than ``seconds``."""
         outer = self._deadline
         self._deadline = min(outer, time.monotonic() + seconds)
         try:
@@ -141,10 +138,10 @@ class PollIO:
 
 
 class Wire:
-    """A connection whose waits are a desk's."""
+    """A connection whose waits are those of a PollIO."""
 
-    def __init__(self, desk: PollIO, stream: socket.socket) -> None:
-        self._desk = desk
+    def __init__(self, io: PollIO, stream: socket.socket) -> None:
+        self._io = io
         self._socket = stream
         stream.setblocking(False)
 
@@ -179,5 +176,5 @@ class Wire:
         self._socket.close()
 
     def _wait(self, events: int) -> None:
-        while not self._desk.wait(self._socket.fileno(), events=events):
+        while not self._io.wait(self._socket.fileno(), events=events):
             pass

@@ -1,4 +1,4 @@
-"""A worker on Trio's loop: for models over the network, whose clients need one. Imported by no other worker.
+"""I/O on Trio's event loop: for tools, programs and models over the network. Imported by no worker that plays a script.
 
 One task listens for as long as the work lasts, so pings are answered while a model or a tool is waited for.
 """
@@ -92,14 +92,14 @@ class TrioPipe:
 
 
 class TrioIO:
-    """Waiting on Trio's loop. A ``stop`` is a cancellation."""
+    """Waits on Trio's loop. A ``stop`` is a cancellation."""
 
     async def sleep(self, seconds: float) -> None:
-        """Do nothing for so long."""
+        """Wait so long."""
         await trio.sleep(seconds)
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-        """What ``work`` returns; None where it took longer than ``seconds``, and was cancelled."""
+        """Run ``work`` and return its result; None where it took longer than ``seconds``, and was cancelled."""
         with trio.move_on_after(seconds):
             return await work
         return None

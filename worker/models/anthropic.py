@@ -13,7 +13,7 @@ from worker.entry_limits import clean
 from worker.models import anthropic_wire as wire
 from worker.models.model import ListTools, Reply, StreamSink
 from worker.models.sdk_client import CLOSE_SECONDS, NO_KEY, address, broken, failed, http_client, max_tokens, unfinished
-from worker.models.sdk_warmup import NOBODY, START, import_asynchronous, one_tool, rehearse, transport
+from worker.models.sdk_warmup import NOBODY, START, ask_once, import_asynchronous, one_tool, transport
 
 BASE_URL: Final = "https://api.anthropic.com"
 
@@ -90,7 +90,7 @@ def warm() -> None:
     """Play one reply in memory, before a fork shares what the SDK builds on first use. Leaves no thread, no socket."""
     import_asynchronous()
     http = httpx2.AsyncClient(transport=transport(_EVENTS, named=True), trust_env=False)
-    trio.run(rehearse, AnthropicModel(START, NOBODY, one_tool, http))
+    trio.run(ask_once, AnthropicModel(START, NOBODY, one_tool, http))
 
 
 _USAGE: Final = {"input_tokens": 1, "output_tokens": 1}

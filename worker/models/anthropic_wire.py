@@ -46,7 +46,7 @@ def system(conversation: Conversation) -> list[Block]:
 
 
 def options(start: Start, max_tokens: int) -> Block:
-    """What the agent's file says of how to think and speak.
+    """The request's options, from the agent's file: thinking, effort, temperature.
 
     The SDK has no word for the temperature any more, which newer models refuse and others take.
     A thought is part of an answer of ``max_tokens``: where that leaves no room for one, the model answers without.
@@ -79,7 +79,11 @@ def messages(conversation: Conversation) -> list[Block]:
         said_blocks: list[Block] | None = native_of(reply, DIALECT)
         if said_blocks is None or reply.stop_reason in CUT:
             # What was cut off (half a call, a thought without its signature) would be refused.
-            said_blocks = [{"type": "text", "text": reply.text}, *map(_asked, reply.calls)]
+            calls = (
+                {"type": "tool_use", "id": call.id, "name": call.name, "input": as_object(call.args) or {}}
+                for call in reply.calls
+            )
+            said_blocks = [{"type": "text", "text": reply.text}, *calls]
         _add(
             turns,
             "assistant",
@@ -110,10 +114,6 @@ def _add(turns: list[tuple[str, list[Block]]], role: str, blocks: list[Block]) -
         turns[-1][1].extend(blocks)
     elif blocks:
         turns.append((role, blocks))
-
-
-def _asked(call: ToolCall) -> Block:
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": as_object(call.args) or {}}
 
 
 class Draft:

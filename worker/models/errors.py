@@ -151,7 +151,7 @@ def codes_in(body: object) -> tuple[str, ...]:
 
 
 def message_in(body: object) -> str | None:
-    """What an error body says to a person."""
+    """Return the message of an error body."""
     inner = body.get("error", body) if isinstance(body, Mapping) else None
     message = inner.get("message") if isinstance(inner, Mapping) else inner
     return message if isinstance(message, str) and message else None

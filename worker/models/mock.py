@@ -1,9 +1,7 @@
-"""The model that plays a script: the same loop, the same durable entries, no provider.
+"""The mock model, which plays a script: the same loop, the same durable entries, no provider.
 
-Its place is a fold over the entries: every reply is one action of the script, except those that note a
-scripted failure. So a script resumes anywhere, and nothing is counted in memory.
-
-A mock script's words: which rule plays, and what its ``${{ }}`` stand for. Pure.
+Its place in the script is a fold over the entries: every reply is one action, except those that note a scripted
+failure. So a script resumes anywhere, and nothing is counted in memory.
 """
 
 import os
@@ -38,14 +36,8 @@ def choose(rules: tuple[Rule, ...], text: str) -> tuple[int, Rule, Values] | Non
             raise Failed("invalid", f"mock rule {number}: {rule.when!r} is no regular expression: {error}") from error
         if match:
             numbered = {f"match.{i}": group or "" for i, group in enumerate((match[0], *match.groups()))}
-            return (
-                number,
-                rule,
-                {
-                    "message.text": text,
-                    **(numbered | {f"match.{name}": group or "" for name, group in match.groupdict().items()}),
-                },
-            )
+            named = {f"match.{name}": group or "" for name, group in match.groupdict().items()}
+            return number, rule, {"message.text": text, **numbered, **named}
     return None
 
 
@@ -64,7 +56,11 @@ def fill(action: Action, values: Values) -> Action:
 def _filled(value: Any, values: Values) -> Any:
     match value:
         case str() if "${{" in value:
-            return _VARIABLE.sub(lambda match: _value(match[1], values), value)
+            unknown = [name for name in _VARIABLE.findall(value) if name not in values]
+            if unknown:
+                known = ", ".join(sorted(values))
+                raise Failed("invalid", f"mock script: ${{{{ {unknown[0]} }}}} is not known here; known: {known}")
+            return _VARIABLE.sub(lambda match: values[match[1]], value)
         case list():
             return [_filled(item, values) for item in value]
         case dict():
@@ -73,22 +69,16 @@ def _filled(value: Any, values: Values) -> Any:
             return value
 
 
-def _value(name: str, values: Values) -> str:
-    if name not in values:
-        raise Failed("invalid", f"mock script: ${{{{ {name} }}}} is not known here; known: {', '.join(sorted(values))}")
-    return values[name]
-
-
 SHELL: Final = "shell"
 """The name of the call that stands for a script's ``shell``."""
 
 
 def is_script(start: Start) -> bool:
-    """Whether the work of ``start`` is to play its script, and not to ask a model."""
+    """Return whether the work of ``start`` is to play its script, and not to ask a model."""
     return start.backend == "mock" or (start.provider is not None and start.provider.dialect == "mock")
 
 
-def die(how: MockExit) -> None:
+def kill_self(how: MockExit) -> None:
     """End this process as the script says: by a signal, or with a code and without another word."""
     if how.signal is not None:
         os.kill(os.getpid(), signal.Signals[f"SIG{how.signal.upper().removeprefix('SIG')}"])
@@ -103,7 +93,7 @@ class MockModel:
         rules: tuple[Rule, ...],
         counts: Mapping[str, int],
         waits: WorkerIO,
-        die: Callable[[MockExit], None] = die,
+        die: Callable[[MockExit], None] = kill_self,
     ) -> None:
         self._rules = rules
         self._counts = counts
@@ -184,14 +174,8 @@ def _place(number: int, actions: tuple[Action, ...], conversation: Conversation,
     for index, action in enumerate(actions):
         if action.error is not None or action.exit is not None:
             key, times = f"{number}.{index}", _times(action)
-            if (
-                times is None
-                or max(
-                    sum(step.reply.note == key for step in conversation.steps if step.reply.stop_reason == "fired"),
-                    counts.get(key, 0),
-                )
-                < times
-            ):
+            fired = sum(step.reply.note == key for step in conversation.steps if step.reply.stop_reason == "fired")
+            if times is None or max(fired, counts.get(key, 0)) < times:
                 return index
         elif played == 0:
             return index

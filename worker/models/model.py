@@ -41,7 +41,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamSink(Protocol):
-    """Where an adapter shows what comes before it is whole. Nothing shown here is durable."""
+    """Shows a reply as it comes, before it is whole. Nothing shown here is durable."""
 
     async def delta(self, text: str) -> None:
         """Show a piece of the reply's text."""

@@ -13,7 +13,7 @@ from worker.models.errors import Failed
 from worker.models.model import ListTools, Reply, StreamSink
 from worker.models.openai_client import OpenAIClient
 from worker.models.sdk_client import max_tokens, say, unfinished
-from worker.models.sdk_warmup import NOBODY, START, import_asynchronous, one_tool, rehearse, transport
+from worker.models.sdk_warmup import NOBODY, START, ask_once, import_asynchronous, one_tool, transport
 
 _LIMITS: Final = ("max_tokens", "max_completion_tokens")
 """What the limit of an answer is called: all but OpenAI itself know the first, and its newer models refuse it, wherever
@@ -91,7 +91,7 @@ def warm() -> None:
     """Play one reply in memory, before a fork shares what the SDK builds on first use. Leaves no thread, no socket."""
     import_asynchronous()
     http = httpx2.AsyncClient(transport=transport(_CHUNKS, named=False), trust_env=False)
-    trio.run(rehearse, OpenAIModel(START, NOBODY, one_tool, http))
+    trio.run(ask_once, OpenAIModel(START, NOBODY, one_tool, http))
 
 
 def _chunk(**rest: Any) -> dict[str, Any]:

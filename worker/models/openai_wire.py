@@ -12,7 +12,7 @@ import msgspec
 
 from protocol.errors import Cause
 from protocol.instruction import Usage
-from protocol.ipc import Entry, ToolCall
+from protocol.ipc import ToolCall
 from worker.conversation import Conversation
 from worker.entry_limits import clean
 from worker.models.model import CUT, Reply, Stop, counted, native_of, to_native
@@ -63,17 +63,15 @@ def messages(conversation: Conversation) -> list[Message]:
     out: list[Message] = [{"role": "system", "content": conversation.system}] if conversation.system else []
     out += [{"role": turn.role, "content": turn.text} for turn in conversation.opening]
     for step in conversation.shown:
-        said = native_of(step.reply, DIALECT) or _neutral(step.reply)
+        said = native_of(step.reply, DIALECT)
+        if not said:
+            calls = [_call(call.id, call.name, bytes(call.args).decode()) for call in step.reply.calls]
+            said = {"role": "assistant", "content": step.reply.text or None, **({"tool_calls": calls} if calls else {})}
         if said.get("content") or said.get("tool_calls"):
             out.append(said)
         out += [{"role": "tool", "tool_call_id": r.call_id, "content": r.text} for r in step.results]
         out += [{"role": "user", "content": note.text} for note in step.notes]
     return out
-
-
-def _neutral(reply: Entry) -> Message:
-    calls = [_call(call.id, call.name, bytes(call.args).decode()) for call in reply.calls]
-    return {"role": "assistant", "content": reply.text or None, **({"tool_calls": calls} if calls else {})}
 
 
 def _call(identifier: str, name: str, arguments: str) -> Message:
@@ -115,7 +113,7 @@ class Draft:
             function: Mapping[str, Any] = piece.get("function") or {}
             call["function"]["name"] += function.get("name") or ""
             call["function"]["arguments"] += function.get("arguments") or ""
-            call |= {take_call_key: piece[take_call_key] for take_call_key in _EXTRAS if piece.get(take_call_key)}
+            call |= {key: piece[key] for key in _EXTRAS if piece.get(key)}
         for key in _EXTRAS:
             if delta.get(key):
                 self._extras[key] = _grown(self._extras.get(key), delta[key])
@@ -133,26 +131,22 @@ class Draft:
             stop = "tool_use" if self._calls else "refusal" if self._refusal and not self._text else stop
         kept = [] if stop in CUT else self._calls
         calls = tuple(_tool_call(call) for call in kept)
+        message: Message = {"role": "assistant", "content": self._text or None, **self._extras}
+        if kept:
+            message["tool_calls"] = [_sendable(call) for call in kept]
+        # What was read from the cache is counted apart; OpenAI's prompt_tokens holds both.
+        details: Mapping[str, Any] = self._usage.get("prompt_tokens_details") or {}
+        cached = counted(details.get("cached_tokens") or self._usage.get("prompt_cache_hit_tokens"))
         return Reply(
             stop=stop,
             text=clean(self._text or self._refusal),
             calls=calls,
-            native=to_native(DIALECT, self._message([_sendable(call) for call in kept])),
-            usage=self._booked(),
-        )
-
-    def _message(self, calls: list[Message]) -> Message:
-        message: Message = {"role": "assistant", "content": self._text or None, **self._extras}
-        return message | ({"tool_calls": calls} if calls else {})
-
-    def _booked(self) -> Usage:
-        """What was read from the cache is counted apart; OpenAI's ``prompt_tokens`` holds both."""
-        details: Mapping[str, Any] = self._usage.get("prompt_tokens_details") or {}
-        cached = counted(details.get("cached_tokens") or self._usage.get("prompt_cache_hit_tokens"))
-        return Usage(
-            input_tokens=max(0, counted(self._usage.get("prompt_tokens")) - cached),
-            output_tokens=counted(self._usage.get("completion_tokens")),
-            cache_read_tokens=cached,
+            native=to_native(DIALECT, message),
+            usage=Usage(
+                input_tokens=max(0, counted(self._usage.get("prompt_tokens")) - cached),
+                output_tokens=counted(self._usage.get("completion_tokens")),
+                cache_read_tokens=cached,
+            ),
         )
 
 

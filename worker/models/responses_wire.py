@@ -54,15 +54,15 @@ def items(conversation: Conversation) -> list[Item]:
         else:
             # What was cut off (half a call, a thought without what it led to) would be refused.
             text: list[Item] = [{"role": "assistant", "content": reply.text}] if reply.text.strip() else []
-            said = [*text, *map(_asked, reply.calls)]
+            calls = (
+                {"type": _CALL, "call_id": call.id, "name": call.name, "arguments": bytes(call.args).decode()}
+                for call in reply.calls
+            )
+            said = [*text, *calls]
         out += said
         out += [{"type": "function_call_output", "call_id": one.call_id, "output": one.text} for one in step.results]
         out += [{"role": "user", "content": note.text} for note in step.notes]
     return out
-
-
-def _asked(call: ToolCall) -> Item:
-    return {"type": _CALL, "call_id": call.id, "name": call.name, "arguments": bytes(call.args).decode()}
 
 
 class Draft:
@@ -93,13 +93,11 @@ class Draft:
         native = [item for _, item in sorted(self._items.items())]
         calls = tuple(_tool_call(k, index, item) for index, item in enumerate(native) if item.get("type") == _CALL)
         text, refusal = _parts(native, "output_text", "text"), _parts(native, "refusal", "refusal")
-        stop_calls = bool(calls)
-        stop_refusal = bool(refusal) and not text
         if self._response.get("status") == "incomplete":
             reason = str((self._response.get("incomplete_details") or {}).get("reason") or "incomplete")
             stop = INCOMPLETE.get(reason, reason)
         else:
-            stop = "tool_use" if stop_calls else "refusal" if stop_refusal else "end_turn"
+            stop = "tool_use" if calls else "refusal" if refusal and not text else "end_turn"
         # What was read from the cache is counted apart; input_tokens holds both.
         usage: Mapping[str, Any] = self._response.get("usage") or {}
         cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0

@@ -1,4 +1,4 @@
-"""What both SDKs share: the HTTP client under them, and the way from their exceptions to a failure.
+"""Code that both SDKs share: the HTTP client under them, and the translation of their exceptions to failures.
 
 Imports httpx2, so only an adapter that needs it imports this.
 """
@@ -63,7 +63,7 @@ def http_client(base_url: str, limits: Limits) -> httpx2.AsyncClient:
 
 
 def max_tokens(limits: Limits, allowance: int | None) -> int:
-    """How long an answer may be: the agent's limit, or what the budget still allows."""
+    """Return the tokens that an answer may have: the agent's limit, or what the budget still allows."""
     return limits.max_tokens if allowance is None else max(1, min(limits.max_tokens, allowance))
 
 

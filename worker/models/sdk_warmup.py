@@ -29,7 +29,7 @@ NOBODY: Final = Provider(name="warm", dialect="mock", base_url="http://127.0.0.1
 START: Final = msgspec.structs.replace(BLANK, backend="sdk", provider=NOBODY)
 
 
-class _Unseen:
+class _Discard:
     """Shows what comes to nobody."""
 
     async def delta(self, text: str) -> None:
@@ -44,9 +44,9 @@ async def one_tool() -> tuple[ToolSpec, ...]:
     return (ToolSpec(name="t", description="-"),)
 
 
-async def rehearse(model: Model) -> None:
+async def ask_once(model: Model) -> None:
     """Ask ``model`` once, and close it."""
-    await model.reply(Conversation.of(START), None, _Unseen())
+    await model.reply(Conversation.of(START), None, _Discard())
     await model.aclose()
 
 

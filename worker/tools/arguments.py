@@ -32,7 +32,7 @@ def read(kind: type[A], name: str, args: dict[str, Any]) -> A:
 
 
 def spec(name: str, about: str, kind: type[Arguments]) -> ToolSpec:
-    """What a model is told of the tool ``name``."""
+    """Describe the tool ``name`` for a model."""
     (_reference,), parts = msgspec.json.schema_components([kind])
     schema = parts[kind.__name__]
     schema = {key: value for key, value in schema.items() if key not in {"title", "description"}}

@@ -24,7 +24,7 @@ LINGER_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What to run. ``stdin`` is what it reads; ``env`` is added to what every program of the attempt sees."""
+    """A command to run. ``stdin`` is what it reads; ``env`` is added to what every program of the attempt sees."""
 
     words: Sequence[str]
     env: Mapping[str, str]
@@ -55,7 +55,7 @@ class Excerpt:
             self._dropped += over
 
     def text(self) -> str:
-        """What is kept, and in place of the rest how much that was."""
+        """Return what is kept, and the size of the rest in its place."""
         if not self._dropped:
             return (self._head + self._tail).decode("utf-8", "replace")
         head, tail = self._head.decode("utf-8", "ignore"), self._tail.decode("utf-8", "replace")

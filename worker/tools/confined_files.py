@@ -1,9 +1,9 @@
-"""What is in a file: read with a bound, told apart from what is no text, and replaced as a whole. Every call blocks.
+"""Files of the agent's working directory as its tools may see them: no link leads out. Every call blocks.
 
-The agent's working directory, as its file tools may see it: opened step by step from the top, so no link leads out.
+A path is resolved once: links are followed while they stay inside, and from then on every part is opened, step by step
+from the top, as what it was. So swapping a folder for a link meanwhile gains nothing (faults XF01, XF05).
 
-What a path means is decided once: links are followed while they stay inside, and from then on every part is opened
-as what it was, so that who swaps a folder for a link meanwhile gains nothing (faults XF01, XF05). Every call blocks.
+Files are read with a bound, and replaced as a whole or not at all.
 """
 
 import os
@@ -50,7 +50,7 @@ class ConfinedDir:
         self._closed = tuple(map(os.path.realpath, closed))
 
     def find(self, path: str) -> Parts:
-        """Where ``path`` leads: relative to the directory, or absolute and in it. Raises NotAllowed, OSError."""
+        """Resolve ``path``: relative to the directory, or absolute and in it. Raises NotAllowed, OSError."""
         if "\0" in path:
             raise NotAllowed("it holds a NUL character")
         if len(path) > MAX_PATH:
@@ -64,7 +64,7 @@ class ConfinedDir:
         return () if relative == os.curdir else tuple(relative.split(os.sep))
 
     def hides(self, parts: Parts) -> bool:
-        """Whether nothing of the folder ``parts`` is shown."""
+        """Return whether nothing of the folder ``parts`` is shown."""
         return os.path.join(self._root, *parts) in self._hidden
 
     def for_writing(self, path: str) -> Parts:
@@ -143,7 +143,7 @@ _MODE_BITS: Final = 0o777
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether ``data`` begins like something that nobody reads as text."""
+    """Return whether ``data`` begins like something that nobody reads as text."""
     return b"\0" in data[:_SNIFFED_BYTES]
 
 

@@ -37,12 +37,12 @@ class FileTool(Generic[A]):
     def on(self, place: ConfinedDir) -> BuiltinTool:
         """The tool, for the files of ``place``."""
         read_only = BUILT_IN[self.name].read_only
-        hand = _Hand(self, place, leaves=read_only)
+        hand = _FileToolRunner(self, place, leaves=read_only)
         return BuiltinTool(hand=hand, spec=spec(self.name, self.about, self.asks), read_only=read_only)
 
 
 @dataclass(frozen=True, slots=True)
-class _Hand(Generic[A]):
+class _FileToolRunner(Generic[A]):
     tool: FileTool[A]
     place: ConfinedDir
     leaves: bool

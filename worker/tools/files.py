@@ -1,14 +1,6 @@
-"""FILES: the tools that ``tools: [files]`` switches on.
+"""The file tools, which ``tools: [files]`` switches on: ``edit``, ``grep``, ``list``, ``read`` and ``write``.
 
-``edit``: one passage of a text file replaced by another, where it is the only one that reads so.
-
-``grep``: lines of text files that a regular expression is found in.
-
-``list``: what is in a folder, or which files below it have a name like this.
-
-``read``: lines of a text file, numbered.
-
-``write``: a file with exactly this content, in place of what was there.
+Each is its arguments, a function that blocks, and its FileTool; FILES at the end lists them.
 """
 
 import os
@@ -31,7 +23,7 @@ from worker.tools.confined_files import (
     replace,
     shown,
 )
-from worker.tools.directory_walk import Found, Walk
+from worker.tools.directory_walk import Walk
 from worker.tools.file_tool import FileArguments, FileTool
 from worker.tools.patterns import Glob, Lines
 
@@ -48,7 +40,7 @@ class EditArguments(FileArguments, frozen=True, kw_only=True):
     all: Annotated[bool, msgspec.Meta(description="Replace it wherever it is; else it must be there once.")] = False
 
 
-def edit(place: ConfinedDir, asked: EditArguments) -> str:
+def edit_file(place: ConfinedDir, asked: EditArguments) -> str:
     """Replace it. Raises NotAllowed, OSError."""
     parts = place.for_writing(asked.path)
     data = read(place, parts)
@@ -77,7 +69,7 @@ EDIT: Final = FileTool(
     name="edit",
     about="Replace a passage of a text file of the working directory. It must be there exactly as given, and once.",
     asks=EditArguments,
-    act=edit,
+    act=edit_file,
 )
 
 
@@ -105,33 +97,24 @@ def grep(place: ConfinedDir, asked: GrepArguments) -> str:
     parts = place.find(asked.path)
     try:
         walk = Walk(place, parts)
-        return _all(walk, len(parts), lines, glob, asked.limit)
-    except NotADirectoryError:
-        with open(place.open(parts), "rb", buffering=0) as file:
-            found = _hits(shown(parts), read_all(file.fileno()), lines, asked.limit)
+        found: list[str] = []
+        for file in walk:
+            if glob is not None and "/".join(file.parts[len(parts) :]) not in glob:
+                continue
+            try:
+                with open(open_regular(file.folder, file.name), "rb", buffering=0) as opened:
+                    content = read_all(opened.fileno())
+            except (OSError, NotAllowed):
+                continue  # it cannot be read, or is too large
+            found += _hits(shown(file.parts), content, lines, asked.limit + 1 - len(found))
+            if len(found) > asked.limit:
+                return "\n".join([*found[: asked.limit], f"[more than {asked.limit} lines]"])
+        if walk.cut:
+            found.append(f"[{walk.cut}]")
         return "\n".join(found) or "[nothing found]"
-
-
-def _all(walk: Walk, depth: int, lines: Lines, glob: Glob | None, limit: int) -> str:
-    found: list[str] = []
-    for file in walk:
-        if glob is not None and "/".join(file.parts[depth:]) not in glob:
-            continue
-        found += _hits(shown(file.parts), _content(file), lines, limit + 1 - len(found))
-        if len(found) > limit:
-            return "\n".join([*found[:limit], f"[more than {limit} lines]"])
-    if walk.cut:
-        found.append(f"[{walk.cut}]")
-    return "\n".join(found) or "[nothing found]"
-
-
-def _content(file: Found) -> bytes:
-    """What is in it; nothing where it cannot be read, or is too large."""
-    try:
-        with open(open_regular(file.folder, file.name), "rb", buffering=0) as opened:
-            return read_all(opened.fileno())
-    except (OSError, NotAllowed):
-        return b""
+    except NotADirectoryError:
+        found = _hits(shown(parts), read(place, parts), lines, asked.limit)
+        return "\n".join(found) or "[nothing found]"
 
 
 def _hits(path: str, data: bytes, lines: Lines, limit: int) -> list[str]:
@@ -173,7 +156,7 @@ class ListArguments(FileArguments, frozen=True, kw_only=True):
     glob: Annotated[str, msgspec.Meta(min_length=1, description="Files below it: *.py or src/**/*.py.")] | None = None
 
 
-def listing(place: ConfinedDir, asked: ListArguments) -> str:
+def list_directory(place: ConfinedDir, asked: ListArguments) -> str:
     """The folder's entries; with a ``glob`` the files below it that it stands for. Raises as FileTool.act."""
     parts = place.find(asked.path)
     if asked.glob is not None:
@@ -214,7 +197,7 @@ LIST: Final = FileTool(
     name="list",
     about="List a folder of the working directory, or find files below it by a glob.",
     asks=ListArguments,
-    act=listing,
+    act=list_directory,
 )
 
 
@@ -238,7 +221,7 @@ class ReadArguments(FileArguments, frozen=True, kw_only=True):
     limit: Count = LINES
 
 
-def show(place: ConfinedDir, asked: ReadArguments) -> str:
+def read_file(place: ConfinedDir, asked: ReadArguments) -> str:
     """The lines asked for. Raises NotAllowed, OSError."""
     data = read(place, place.find(asked.path))
     if is_binary(data):
@@ -274,7 +257,7 @@ READ: Final = FileTool(
     name="read",
     about=f"Read a text file of the working directory: its lines, numbered, {LINES} at most in one call.",
     asks=ReadArguments,
-    act=show,
+    act=read_file,
 )
 
 
@@ -285,7 +268,7 @@ class WriteArguments(FileArguments, frozen=True, kw_only=True):
     content: Annotated[str, msgspec.Meta(description="All of its text.")]
 
 
-def write(place: ConfinedDir, asked: WriteArguments) -> str:
+def write_file(place: ConfinedDir, asked: WriteArguments) -> str:
     """Write it. Raises NotAllowed, OSError."""
     parts = place.for_writing(asked.path)
     data = clean(asked.content).encode()
@@ -297,7 +280,7 @@ WRITE: Final = FileTool(
     name="write",
     about="Write a file of the working directory, in place of what is there; folders above it are made.",
     asks=WriteArguments,
-    act=write,
+    act=write_file,
 )
 
 

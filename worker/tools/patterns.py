@@ -14,7 +14,7 @@ class BadPattern(ValueError):
 
 
 class Match(Protocol):
-    """Where a pattern was found."""
+    """A place in which a pattern was found."""
 
     def start(self) -> int:
         """The offset of its first byte."""
@@ -32,7 +32,7 @@ class Lines:
         self._found = _compiled(f"(?m){pattern}", options).finditer
 
     def offsets(self, data: bytes) -> Iterator[int]:
-        """Where in ``data`` it is found."""
+        """Yield the offsets in ``data`` at which it is found."""
         return (cast(Match, match).start() for match in self._found(data))
 
 
@@ -47,7 +47,7 @@ class Glob:
         self._matches = _compiled("".join(_glob_parts(pattern)), _options()).fullmatch
 
     def __contains__(self, path: str) -> bool:
-        """Whether it stands for ``path``, which is relative and has no leading ``./``."""
+        """Return whether it matches ``path``, which is relative and has no leading ``./``."""
         return self._matches(path.encode("utf-8", "replace")) is not None
 
 

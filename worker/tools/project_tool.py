@@ -28,7 +28,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectHand:
+class ProjectToolRunner:
     """Runs one of them."""
 
     tool: ProjectTool
@@ -39,7 +39,7 @@ class ProjectHand:
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """Run it. Cancellation kills its group."""
-        fault = misfit(self.schema, args) or option_among(self.tool.command, args)
+        fault = argument_fault(self.schema, args) or option_fault(self.tool.command, args)
         if fault is not None:
             return Outcome(f"the arguments of {name} do not fit: {fault}", True)
         if self.tool.mock is not None:
@@ -61,7 +61,7 @@ def project_tool(
 ) -> BuiltinTool:
     """The tool ``name``. ``longest_seconds`` bounds what it says of its time."""
     schema = input_schema(tool.input)
-    hand = ProjectHand(
+    hand = ProjectToolRunner(
         tool=tool,
         schema=schema,
         programs=programs,
@@ -72,8 +72,8 @@ def project_tool(
     return BuiltinTool(hand=hand, spec=told, read_only=tool.read_only)
 
 
-def misfit(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
-    """What a command would trip over: an argument that is missing, unknown, or of another type. The rest is its own."""
+def argument_fault(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
+    """Describe an argument that is missing, unknown, or of another type. The rest is the command's to check."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in args:
@@ -84,12 +84,14 @@ def misfit(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
                 return f"{name[:60]} is unknown"
             continue
         wanted = properties[name].get("type") if isinstance(properties[name], dict) else None
-        if isinstance(wanted, str) and not _is(value, wanted):
-            return f"{name} is to be of type {wanted}"
+        if isinstance(wanted, str):
+            fits = wanted == "boolean" if isinstance(value, bool) else isinstance(value, _TYPES.get(wanted, (object,)))
+            if not fits:
+                return f"{name} is to be of type {wanted}"
     return None
 
 
-def option_among(command: tuple[str, ...], args: Mapping[str, Any]) -> str | None:
+def option_fault(command: tuple[str, ...], args: Mapping[str, Any]) -> str | None:
     """A text that the command would take for an option, which whoever agreed to it did not see; None: there is none."""
     plain = command[: command.index("--")] if "--" in command else command
     for name in placeholders(plain):
@@ -97,9 +99,3 @@ def option_among(command: tuple[str, ...], args: Mapping[str, Any]) -> str | Non
         if isinstance(value, str) and value.startswith("-"):
             return f"{name} begins with -, and would be an option (its command can have a word -- before ${{{name}}})"
     return None
-
-
-def _is(value: object, wanted: str) -> bool:
-    if isinstance(value, bool):
-        return wanted == "boolean"
-    return isinstance(value, _TYPES.get(wanted, (object,)))

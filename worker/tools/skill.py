@@ -1,4 +1,4 @@
-"""``skill``: instructions to be read when they are needed. Their names are told at once, everything else on a call."""
+"""The ``skill`` tool: instructions that are read when they are needed. Names are listed at once, the rest on a call."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -68,12 +68,10 @@ def skill(skills: tuple[Skill, ...]) -> BuiltinTool:
 
 def _instructions(skill: Skill) -> str:
     place = ConfinedDir(skill.folder, as_it_is=True)
-    # What stands below the front matter.
+    # The front matter is left out.
     text = _trusted(skill, place, (INSTRUCTIONS,)).decode("utf-8", "replace")
     lines = text.lstrip("\ufeff").splitlines()
-    if not lines or lines[0].rstrip() != "---":
-        pass
-    else:
+    if lines and lines[0].rstrip() == "---":
         ends = [number for number, line in enumerate(lines[1:], 1) if line.rstrip() in {"---", "..."}]
         text = "\n".join(lines[ends[0] + 1 :]).strip() if ends else text
     others = sorted(shown(file.parts) for file in Walk(place, ()) if file.parts != (INSTRUCTIONS,))

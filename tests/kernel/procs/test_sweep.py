@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from kernel.procs import procfs
-from kernel.procs.attempt_dir import create, read_signature
+from kernel.procs.attempt_dir import create_attempt_dir, read_signature
 from kernel.procs.directory_pool import DirectoryPool
 from kernel.procs.procfs import boot_id
 from kernel.procs.sweep import SweepResult, sweep
@@ -42,7 +42,7 @@ class Kernel:
 @asynccontextmanager
 async def a_kernel(kind: str, run_dir: Path, count: int) -> AsyncGenerator[Kernel]:
     process = await trio.lowlevel.open_process(
-        [sys.executable, "-m", "tests.kernel.procs.stand_in", kind, str(run_dir), str(count)],
+        [sys.executable, "-m", "tests.kernel.procs.killed_kernel", kind, str(run_dir), str(count)],
         stdout=subprocess.PIPE,
         cwd=ROOT,
     )
@@ -104,7 +104,7 @@ async def test_a_zygote_alone_ends_a_tree_whose_keeper_is_stuck(run_dir: Path) -
 async def test_a_stranger_that_got_the_pid_is_never_signalled(run_dir: Path) -> None:
     """promises PF11: pid, start time and boot must all match."""
     async with _sleeper() as stranger:
-        lock = trio.Path(create(run_dir, "i1-1", "no-such-cookie").lock)
+        lock = trio.Path(create_attempt_dir(run_dir, "i1-1", "no-such-cookie").lock)
         started = procfs.identify(stranger.pid)
         assert started is not None
         await lock.write_text(f"{await lock.read_text()}keeper {stranger.pid} {started.start_time + 1}\n")
@@ -145,8 +145,8 @@ async def test_a_kernel_that_left_nothing_is_swept_at_once(tmp_path: Path) -> No
 async def test_a_spare_directory_is_removed_and_is_no_attempt(tmp_path: Path) -> None:
     """P7: what the log says was swept are attempts; a kernel that was killed leaves the spare ones too."""
     spares = DirectoryPool()
-    create(tmp_path, "i1-1", "no-such-cookie", spares).remove()
-    create(tmp_path, "i3-1", "no-such-cookie")
+    create_attempt_dir(tmp_path, "i1-1", "no-such-cookie", spares).remove()
+    create_attempt_dir(tmp_path, "i3-1", "no-such-cookie")
     assert len(left_in(tmp_path)) == 2
     assert await sweep(tmp_path) == SweepResult(("i3-1",), ())
     assert left_in(tmp_path) == []

@@ -11,7 +11,7 @@ from protocol.agent import Approval, McpServer
 from protocol.errors import Cause
 from protocol.instruction import Usage
 from protocol.ipc import Limits, McpAddress, Provider
-from tests.worker.backends.bed import made
+from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import CLIS, Reply, Shell, Tell
 from tests.worker.backends.subject_claude import CLAUDE
 from tests.worker.fake_kernel import make_start

@@ -14,8 +14,8 @@ import pytest
 from protocol.agent import Approval, McpServer
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Provider
+from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, make_job, written
 from tests.worker.backends.codex_lines import completed, turns
-from tests.worker.backends.jobs import KEY, PROVIDER, TOKEN, make_job, written
 from worker.backends.backend import BackendJob, Ended
 from worker.backends.codex import KEY as KEY_VARIABLE
 from worker.backends.codex import TOKEN as TOKEN_VARIABLE

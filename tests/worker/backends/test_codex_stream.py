@@ -21,7 +21,7 @@ from worker.backends.backend import (
     ToolEnded,
     Turn,
 )
-from worker.backends.codex_session import Count, TokenCount, why
+from worker.backends.codex_session import Count, TokenCount, turn_failure
 from worker.backends.codex_stream import Thread, parse
 
 
@@ -189,7 +189,7 @@ def test_a_failure_is_known_by_the_code_in_its_record(
 ) -> None:
     """decisions, Failure: structured signals; its prose here would say something else."""
     record(tmp_path, info)
-    found = why(tmp_path, "t-1", "unexpected status 418 I'm a teapot")
+    found = turn_failure(tmp_path, "t-1", "unexpected status 418 I'm a teapot")
     assert (found.cause, found.status) == (cause, status)
 
 
@@ -209,5 +209,5 @@ def test_without_a_record_its_fixed_sentences_have_to_do(
     tmp_path: Path, message: str, cause: Cause, status: int | None
 ) -> None:
     """What nobody knows is tried again."""
-    found = why(tmp_path, "t-1", message)
+    found = turn_failure(tmp_path, "t-1", message)
     assert (found.cause, found.status) == (cause, status)

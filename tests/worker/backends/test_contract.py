@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from tests.contracts.check_backend import SCENARIOS, Scenario
-from tests.worker.backends.bed import RECORD, made
+from tests.worker.backends.scenario import RECORD, made
 from tests.worker.backends.subject import ProgramSubject, Subject, Where
 from tests.worker.backends.subject_claude import CLAUDE
 from tests.worker.backends.subject_codex import CODEX

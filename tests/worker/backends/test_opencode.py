@@ -11,8 +11,8 @@ import pytest
 from protocol.agent import Approval, McpServer
 from protocol.errors import Cause
 from protocol.instruction import Usage
-from tests.worker.backends.bed import made
-from tests.worker.backends.jobs import KEY, PROVIDER, TOKEN, make_job, written
+from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, make_job, written
+from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import Refuse
 from tests.worker.backends.subject_opencode import OPENCODE
 from worker.backends import opencode_stream

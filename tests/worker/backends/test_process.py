@@ -20,7 +20,7 @@ from tests.worker.fake_kernel import attempt, make_start
 from tests.worker.test_sandbox import Place, real
 from worker.backends import backend, process
 from worker.backends.backend import Launch
-from worker.backends.entry_recorder import ARGUMENTS_BYTES, between, brief
+from worker.backends.entry_recorder import ARGUMENTS_BYTES, brief, ended_between_turns
 from worker.backends.process import STDERR_BYTES, Lines, Process, launched, note_leftovers
 from worker.conversation import Conversation
 from worker.models.errors import Failed
@@ -291,24 +291,24 @@ def test_it_is_stopped_between_two_turns_alone(
     entries: tuple[Entry, ...], answer: Go | Yield, steps: int, stops: str | None
 ) -> None:
     """Promises P9, P11: all calls are back first, and a last turn is not cut off."""
-    ended = between(conversation(*entries), Limits(max_steps=steps), answer)
+    ended = ended_between_turns(conversation(*entries), Limits(max_steps=steps), answer)
     assert (ended and (ended.cause or ended.status)) == stops
 
 
 def test_the_thread_is_quoted_and_the_instruction_is_not() -> None:
     """fault XF07: what was said before cannot pass for what is asked."""
     before = (Turn(role="user", text="# hello\nyou"), Turn(role="assistant", text="hi"))
-    text = backend.opening(conversation(messages=before, message="look"))
+    text = backend.first_prompt(conversation(messages=before, message="look"))
     assert "> # hello\n> you" in text and text.endswith("# And now, for you\n\nlook")
-    assert backend.opening(conversation(message="look")) == "look"
+    assert backend.first_prompt(conversation(message="look")) == "look"
 
 
 def test_the_word_to_go_on_carries_what_was_added() -> None:
     """decisions, State: what was added since is told; what the session has is not told again."""
     note = Entry(k=1, kind="note", text="continue, but quickly")
-    told = backend.going_on(conversation(Entry(k=0, kind="reply", text="half"), note))
+    told = backend.resume_prompt(conversation(Entry(k=0, kind="reply", text="half"), note))
     assert told == f"{backend.GO_ON}\n\ncontinue, but quickly"
-    assert backend.going_on(conversation(message="look")).endswith("look")
+    assert backend.resume_prompt(conversation(message="look")).endswith("look")
 
 
 def test_arguments_of_any_size_fit() -> None:

@@ -14,7 +14,7 @@ from worker import mcp_servers
 from worker.models.model import BLANK
 from worker.subprocesses import Subprocesses
 from worker.tool import BuiltinTool
-from worker.tools.project_tool import misfit, project_tool
+from worker.tools.project_tool import argument_fault, project_tool
 
 SCHEMA = {"path": "string", "limit": "integer?"}
 
@@ -76,7 +76,7 @@ async def test_one_that_cannot_be_started_is_a_result(programs: Subprocesses) ->
 )
 def test_arguments_are_checked_as_far_as_a_command_would_trip(args: dict[str, object], fault: str | None) -> None:
     """HF18."""
-    assert misfit(input_schema(SCHEMA), args) == fault
+    assert argument_fault(input_schema(SCHEMA), args) == fault
 
 
 def test_short_and_full_forms_of_its_input() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from protocol.ipc import Entry, Limits, McpAddress
-from tests.worker.backends.placing import Place, Word
+from tests.worker.backends.fake_cli_install import Place, Word
 from tests.worker.backends.subject import Move, ProgramSubject, Reply, Subject, Where, api_move
 from tests.worker.fake_daemon import FakeDaemon, fake_daemon
 from tests.worker.fake_kernel import Answer, Attempt, go, make_start, worker

@@ -13,7 +13,7 @@ import trio.testing
 from mcp.shared.message import SessionMessage
 
 from protocol.agent import McpServer
-from tests.worker.test_servers import BABBLE, LOCAL, tools
+from tests.worker.test_mcp_servers import BABBLE, LOCAL, tools
 from tests.worker.tools.conftest import use
 from worker import mcp_servers, mcp_stdio
 from worker.mcp_stdio import piped

@@ -1,18 +1,25 @@
-"""What the real programs leave alone, and what they keep to themselves: measured, where they are installed."""
+"""What the real programs leave alone, and what they keep to themselves: measured, where they are installed.
+
+TOML, as the standard library reads it back.
+"""
 
 import hashlib
 import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.worker.backends.bed import Bed, made
+from tests.worker.backends.scenario import Bed, made
 from tests.worker.backends.subject import ProgramSubject, Reply, Shell
 from tests.worker.backends.subject_codex import CODEX
 from tests.worker.backends.subject_opencode import OPENCODE
+from worker.backends.private_files import document
 
 
 def _where_it_is(subject: ProgramSubject) -> Any:
@@ -104,3 +111,17 @@ async def test_three_at_once_in_one_project_do_not_meet(subject: ProgramSubject,
         for name in ("a", "b", "c"):
             nursery.start_soon(one, name)
     assert sorted(ended) == ["a", "b", "c"]
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(TEXTS, VALUES, max_size=4))
+def test_what_is_written_is_read_back(values: dict[str, Any]) -> None:
+    """A prompt may hold anything, and codex must read it as it is (P18: nothing of it becomes another setting)."""
+    assert tomllib.loads(document(values)) == values

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from tests.worker.backends import stand_in
+from tests.worker.backends import fake_cli
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -63,7 +63,7 @@ class Place:
             "record": str(recorded) if record else None,
             "replace": {str(self.folder): "/bed", str(self.folder).replace("/", "-"): "-bed"},
         }
-        source = Path(stand_in.__file__).read_text("utf-8")
+        source = Path(fake_cli.__file__).read_text("utf-8")
         path = self.bin / binary
         path.write_text(f"#!{sys.executable} -IS\n{source}\n\nmain({config!r})\n", "utf-8")
         path.chmod(0o755)

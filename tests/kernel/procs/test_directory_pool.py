@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from kernel.procs.attempt_dir import create
+from kernel.procs.attempt_dir import create_attempt_dir
 from kernel.procs.directory_pool import MOST, DirectoryPool
 
 
 def test_an_untouched_directory_becomes_the_next_attempts(tmp_path: Path) -> None:
     """PF: nothing is removed and made again, and nothing of the one before is there."""
     spares = DirectoryPool()
-    first = create(tmp_path, "i1-1", "c1", spares)
+    first = create_attempt_dir(tmp_path, "i1-1", "c1", spares)
     inode = os.stat(first.path).st_ino
     first.remove()
     assert not first.path.exists()
-    second = create(tmp_path, "i2-1", "c2", spares)
+    second = create_attempt_dir(tmp_path, "i2-1", "c2", spares)
     assert (os.stat(second.path).st_ino, os.listdir(second.path)) == (inode, ["alive"])
     assert "c1" not in Path(second.lock).read_text()
 
@@ -40,11 +40,11 @@ def _link(path: Path) -> None:
 def test_what_an_attempt_has_changed_is_never_used_again(tmp_path: Path, leave: Callable[[Path], None]) -> None:
     """No state of one attempt is visible to the next: a file, an open mode, a link in its place."""
     spares = DirectoryPool()
-    first = create(tmp_path, "i1-1", "c1", spares)
+    first = create_attempt_dir(tmp_path, "i1-1", "c1", spares)
     leave(first.path)
     first.remove()
     assert [name for name in os.listdir(tmp_path) if name.startswith(".")] == []
-    second = create(tmp_path, "i2-1", "c2", spares)
+    second = create_attempt_dir(tmp_path, "i2-1", "c2", spares)
     assert os.lstat(second.path).st_mode == 0o40700
     assert os.listdir(second.path) == ["alive"]
 
@@ -52,7 +52,7 @@ def test_what_an_attempt_has_changed_is_never_used_again(tmp_path: Path, leave: 
 def test_a_directory_that_was_given_away_is_not_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a kernel that runs as root a command can do that: the next attempt could not write into it."""
     spares = DirectoryPool()
-    first = create(tmp_path, "i1-1", "c1", spares)
+    first = create_attempt_dir(tmp_path, "i1-1", "c1", spares)
     owner = os.stat(first.path).st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     first.remove()
@@ -62,12 +62,12 @@ def test_a_directory_that_was_given_away_is_not_used_again(tmp_path: Path, monke
 def test_a_name_in_use_is_refused_with_spares_as_without(tmp_path: Path) -> None:
     """``create`` and ``rename`` raise FileExistsError, and the directory in use stays as it is."""
     spares = DirectoryPool()
-    create(tmp_path, "i1-1", "c", spares).remove()
-    used = create(tmp_path, "i2-1", "c2", spares)
-    other = create(tmp_path, "i3-1", "c3", spares)
+    create_attempt_dir(tmp_path, "i1-1", "c", spares).remove()
+    used = create_attempt_dir(tmp_path, "i2-1", "c2", spares)
+    other = create_attempt_dir(tmp_path, "i3-1", "c3", spares)
     other.remove()
     with pytest.raises(FileExistsError):
-        create(tmp_path, "i2-1", "c4", spares)
+        create_attempt_dir(tmp_path, "i2-1", "c4", spares)
     with pytest.raises(FileExistsError):
         used.rename("i2-1")
     assert "c2" in Path(used.lock).read_text()
@@ -76,7 +76,7 @@ def test_a_name_in_use_is_refused_with_spares_as_without(tmp_path: Path) -> None
 def test_no_more_are_kept_than_may_be_and_none_after_the_end(tmp_path: Path) -> None:
     """An empty ``run/`` at the end, and a bounded one until then."""
     spares = DirectoryPool()
-    made = [create(tmp_path, f"i{number}-1", "c", spares) for number in range(MOST + 2)]
+    made = [create_attempt_dir(tmp_path, f"i{number}-1", "c", spares) for number in range(MOST + 2)]
     for one in made[1:]:
         one.remove()
     assert len(os.listdir(tmp_path)) == MOST + 1
