@@ -22,7 +22,7 @@ class Unusable(OSError):
     """A file that cannot be what it should be: the text says which, and why."""
 
 
-class Folder:
+class SafeDir:
     """An open directory. ``shown`` is what to call it in messages."""
 
     def __init__(self, descriptor: int, shown: str) -> None:
@@ -53,7 +53,7 @@ class Folder:
                 os.mkdir(name, dir_fd=self._descriptor)
         shown = f"{self.shown}/{name}"
         try:
-            return Folder(os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._descriptor), shown)
+            return SafeDir(os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._descriptor), shown)
         except NotADirectoryError as error:
             raise Unusable(f"{shown} is no directory of its own") from error
 

@@ -97,7 +97,7 @@ def running_kernel(context: Context) -> Client | None:
     return client
 
 
-def place_of(context: Context, name: str) -> AgentDir:
+def agent_location(context: Context, name: str) -> AgentDir:
     """Where the agent's file and context are, without a kernel. Raises Failure."""
     root = context.project.root
     try:
@@ -105,7 +105,7 @@ def place_of(context: Context, name: str) -> AgentDir:
     except Failure as failure:
         if failure.code != "unknown_agent":
             raise
-    return place_in(root, json.loads(offline.agent_info(context.environ, root, name)))
+    return location_in(root, json.loads(offline.agent_info(context.environ, root, name)))
 
 
 def note_unread(context: Context, what: str) -> None:
@@ -113,10 +113,10 @@ def note_unread(context: Context, what: str) -> None:
     context.out.note(f"note: {what} is kept, and agents do not read it yet")
 
 
-def place_of_file(context: Context, name: str) -> AgentDir:
+def agent_file_location(context: Context, name: str) -> AgentDir:
     """As ``place_of``, for who does not need to know what the file says: it may be wrong."""
     try:
-        return place_of(context, name)
+        return agent_location(context, name)
     except Failure as failure:
         file = agent_file(name)
         if failure.code != "bad_definition" or not os.path.lexists(os.path.join(context.project.root, file)):
@@ -124,14 +124,14 @@ def place_of_file(context: Context, name: str) -> AgentDir:
         return AgentDir(context.project.root, name, file, default_dir(name))
 
 
-def place_in(root: str, info: dict[str, Any]) -> AgentDir:
+def location_in(root: str, info: dict[str, Any]) -> AgentDir:
     """The place of an agent that a document (AgentInfo) describes."""
     name = str(info["name"])
     context: dict[str, Any] = info["definition"].get("context") or {}
     return AgentDir(root, name, str(info["file"]), str(context.get("dir") or default_dir(name)))
 
 
-def answer(context: Context, document: msgspec.Struct, view: Callable[..., list[str]], *more: object) -> int:
+def answer_document(context: Context, document: msgspec.Struct, view: Callable[..., list[str]], *more: object) -> int:
     """Print ``document``, and on stderr what was skipped on the way to it."""
     for line in getattr(document, "skipped", ()):
         context.out.note(f"skipped: {one_line(line)}")
@@ -151,7 +151,7 @@ def run_info(context: Context) -> int:
         info["context"] = None
     else:
         try:
-            info["context"] = msgspec.to_builtins(counts(place_in(context.project.root, info)))
+            info["context"] = msgspec.to_builtins(context_counts(location_in(context.project.root, info)))
         except Failure as failure:
             context.out.note(f"skipped: {one_line(failure.text)}")
             info["context"] = None
@@ -170,7 +170,7 @@ def _info(context: Context, name: str) -> bytes:
         return offline.agent_info(context.environ, context.project.root, name)
 
 
-def counts(place: AgentDir) -> ContextCounts:
+def context_counts(place: AgentDir) -> ContextCounts:
     """How much the context at ``place`` holds. Raises Failure."""
     tiers = [kept.entry.tier for kept in find(place).kept]
     done = [item.done for item in read_todos(place).items]

@@ -17,7 +17,7 @@ from functools import partial
 
 import msgspec
 
-from interface.cli.commands.agent import answer, note_unread, place_of
+from interface.cli.commands.agent import agent_location, answer_document, note_unread
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.subcommands import AgentArguments, name_argument, text_of
@@ -46,7 +46,7 @@ def configure_memory(parser: argparse.ArgumentParser) -> None:
 
 def run_memory(context: Context) -> int:
     """Show all of it, or do what was said."""
-    place = place_of(context, context.args.name)
+    place = agent_location(context, context.args.name)
     match context.args.doing:
         case "set":
             kept = set_(
@@ -57,7 +57,7 @@ def run_memory(context: Context) -> int:
                 context.args.visibility,
             )
             note_unread(context, "memory")
-            return answer(context, _report(place, [kept]), memory_lines)
+            return answer_document(context, _report(place, [kept]), memory_lines)
         case "rm":
             delete(place, context.args.key)
         case "get":
@@ -67,7 +67,7 @@ def run_memory(context: Context) -> int:
     found = find(place)
     query: str = getattr(context.args, "query", "")
     shown = [kept for kept in found.kept if matches(kept.entry, query)]
-    return answer(context, _report(place, shown, found.skipped), memory_lines)
+    return answer_document(context, _report(place, shown, found.skipped), memory_lines)
 
 
 def _get(context: Context, place: AgentDir, key: str) -> int:
@@ -75,7 +75,7 @@ def _get(context: Context, place: AgentDir, key: str) -> int:
     kept = next((kept for kept in found.kept if kept.entry.key == key), None)
     if kept is None:
         raise unknown(place.name, key)
-    return answer(context, _report(place, [kept], found.skipped), memory_lines, True)
+    return answer_document(context, _report(place, [kept], found.skipped), memory_lines, True)
 
 
 def _report(place: AgentDir, kept: Iterable[StoredEntry], skipped: tuple[str, ...] = ()) -> MemoryReport:
@@ -103,7 +103,7 @@ def configure_notes(parser: argparse.ArgumentParser) -> None:
 
 def run_notes(context: Context) -> int:
     """List the notes, or do what was said."""
-    place = place_of(context, context.args.name)
+    place = agent_location(context, context.args.name)
     added: Note | None = None
     if context.args.doing == "add":
         added = add_note(place, text_of(context, context.args.text), context.clock.wall())
@@ -124,7 +124,9 @@ def run_notes(context: Context) -> int:
                 f"there are {len(rows)}: awk agent notes {place.name}",
             )
         rows = (rows[number - 1],)
-    return answer(context, NotesReport(agent=place.name, notes=rows, skipped=skipped), notes_lines, context.args.doing)
+    return answer_document(
+        context, NotesReport(agent=place.name, notes=rows, skipped=skipped), notes_lines, context.args.doing
+    )
 
 
 def configure_todo(parser: argparse.ArgumentParser) -> None:
@@ -138,10 +140,10 @@ def configure_todo(parser: argparse.ArgumentParser) -> None:
 
 def run_todo(context: Context) -> int:
     """Do what was said, and show the list."""
-    place = place_of(context, context.args.name)
+    place = agent_location(context, context.args.name)
     items, skipped = _done(context, place)
     rows = tuple(TodoRow(n=n, text=item.text, done=item.done) for n, item in enumerate(items, 1))
-    return answer(context, TodoReport(agent=place.name, items=rows, skipped=skipped), todo_lines)
+    return answer_document(context, TodoReport(agent=place.name, items=rows, skipped=skipped), todo_lines)
 
 
 def _done(context: Context, place: AgentDir) -> Todos:

@@ -20,14 +20,14 @@ from typing import Any, Final
 import msgspec
 
 from interface import offline
-from interface.cli.commands.agent import agent_file_lines, place_of_file, running_kernel
+from interface.cli.commands.agent import agent_file_lines, agent_file_location, running_kernel
 from interface.cli.confirm import agrees, can_ask
 from interface.cli.context import Context
 from interface.cli.output import one_line
 from interface.cli.subcommands import name_argument
 from interface.client import Client, quoted
 from interface.context.agent_dir import AgentDir, agent_name
-from interface.context.safe_dir import LIMIT_BYTES, Folder
+from interface.context.safe_dir import LIMIT_BYTES, SafeDir
 from interface.context.trash import Trashed, move_away, put_back, remove_conversations
 from interface.failure import Failure, Unreachable
 from interface.yaml_edit import New, Raw, Uneditable, with_value, without_value
@@ -54,7 +54,7 @@ def run_delete(context: Context) -> int:
             raise Failure("failed", "nothing was deleted")
         client.delete(f"/agents/{quoted(name)}")
         return _told(context, AgentDeleted(agent=name, trash=None, restore=None))
-    place = place_of_file(context, name)
+    place = agent_file_location(context, name)
     if place.file != agent_file(name):
         raise Failure("usage", f"{name} is defined in {place.file}", "take it out of the project file")
     if client is not None:
@@ -148,7 +148,7 @@ def configure_edit(parser: argparse.ArgumentParser) -> None:
 def run_edit(context: Context) -> int:
     """Change it, and print its path."""
     changes = [_change(word) for word in context.args.changes]
-    place = place_of_file(context, context.args.name)
+    place = agent_file_location(context, context.args.name)
     if os.path.basename(place.file) != f"{place.name}{AGENT_SUFFIX}":
         raise Failure("usage", f"{place.name} is defined in {place.file}, among other things", "edit that file")
     changed = _by_words(place, changes) if changes else _by_hand(context, place)
@@ -243,22 +243,22 @@ def _again(context: Context, failure: Failure) -> bool:
     return bool(answer) and answer.strip().lower() in {"", "y", "yes"}
 
 
-def _folder(place: AgentDir) -> Folder:
+def _folder(place: AgentDir) -> SafeDir:
     directory = os.path.dirname(place.file)
     try:
-        return Folder.open(os.path.join(place.root, directory), directory)
+        return SafeDir.open(os.path.join(place.root, directory), directory)
     except OSError as error:
         raise Failure("failed", f"{directory} cannot be opened: {error.strerror}") from error
 
 
-def _read(folder: Folder, place: AgentDir) -> str:
+def _read(folder: SafeDir, place: AgentDir) -> str:
     try:
         return folder.read(os.path.basename(place.file))
     except OSError as error:
         raise Failure("failed", str(error)) from error
 
 
-def _put(folder: Folder, place: AgentDir, before: str, after: str) -> bool:
+def _put(folder: SafeDir, place: AgentDir, before: str, after: str) -> bool:
     """Put ``after`` in the place of ``before`` if it is an agent. Returns whether it differs. Raises Failure."""
     if after == before:
         return False

@@ -7,7 +7,7 @@ import argparse
 from importlib import import_module
 
 from interface.cli.completion.candidates import candidates
-from interface.cli.completion.spec import all_commands
+from interface.cli.completion.spec import all_specs
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import one_line
@@ -25,7 +25,7 @@ def configure_completion(parser: argparse.ArgumentParser) -> None:
 def run_completion(context: Context) -> int:
     """Print the script."""
     script = import_module(f"interface.cli.completion.{context.args.shell}").script
-    context.out.lines(script(tuple(all_commands(context.program)), PROGRAMS).rstrip("\n").split("\n"))
+    context.out.lines(script(tuple(all_specs(context.program)), PROGRAMS).rstrip("\n").split("\n"))
     return Exit.OK
 
 

@@ -90,12 +90,12 @@ def run_logs(context: Context) -> int:
     asked = None if context.args.target is None else target(context.args.target)
     space = asked.space if asked is not None and asked.workflow is not None else None
     if not context.args.previous:
-        shown = event_view.show(context, space, lambda event: is_shown(event, asked))
+        shown = event_view.show(context, space, lambda event: belongs_in_log(event, asked))
     else:
         if context.args.follow:
             raise Failure("usage", "what is over cannot be followed", "leave out -f or --previous")
         part = previous_kernel if asked is None else previous_attempt
-        shown = event_view.show_part(context, space, lambda event: is_shown(event, asked), part)
+        shown = event_view.show_part(context, space, lambda event: belongs_in_log(event, asked), part)
     if asked is not None and not shown:
         # Nothing to show of somebody who is there is fine; of a name nobody has it is a mistake. Raises Failure.
         if asked.workflow is not None:
@@ -105,7 +105,7 @@ def run_logs(context: Context) -> int:
     return Exit.OK
 
 
-def is_shown(event: event_view.Event, asked: Target | None) -> bool:
+def belongs_in_log(event: event_view.Event, asked: Target | None) -> bool:
     """Whether ``event`` is for the log, and about who was asked for."""
     if not str(event["type"]).startswith(SHOWN):
         return False

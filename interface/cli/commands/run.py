@@ -40,12 +40,12 @@ from interface.sse import ServerEvent
 from protocol.inspection import Plan, PlannedMember, PlannedStep
 
 
-def rehearse(context: Context) -> int:
+def dry_run(context: Context) -> int:
     """Print the plan of the run that was asked for. Raises Failure where it could not begin."""
-    from interface.offline import ask  # noqa: PLC0415  (needs subprocess; a run does not)
+    from interface.offline import run_inspect  # noqa: PLC0415  (needs subprocess; a run does not)
 
     given = {"--max-cost": context.args.max_cost, "--exit-code-from": context.args.exit_code_from}
-    document = ask(
+    document = run_inspect(
         context.environ,
         "plan",
         "--project",
@@ -111,7 +111,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
 def run_run(context: Context) -> int:
     """Returns the report's exit code; 129, 130 or 143 where it was interrupted."""
     if context.args.dry_run:
-        return rehearse(context)
+        return dry_run(context)
     request = {
         "workflow": context.workflow(context.args.workflow),
         "tag": context.args.tag,

@@ -24,7 +24,7 @@ from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
 from interface.cli.subcommands import Subcommand, Subcommands
 from interface.failure import Failure
-from interface.offline import ask
+from interface.offline import run_inspect
 from interface.skill_folder import path_of, pins, put, remove
 from protocol.tool_documents import FetchedSkills, SkillList, SkillPin, SkillRow
 
@@ -52,17 +52,17 @@ def run_skills(context: Context) -> int:
 FETCH_SECONDS = 300.0
 
 
-def look(context: Context) -> SkillList:
+def installed_skills(context: Context) -> SkillList:
     """The skills of the project, with where imported ones come from. Raises Failure."""
     root = context.project.root
-    found = msgspec.json.decode(ask(None, "skills", "--project", root), type=SkillList)
+    found = msgspec.json.decode(run_inspect(None, "skills", "--project", root), type=SkillList)
     known = pins(root)
     return msgspec.structs.replace(found, skills=tuple(_told(row, known) for row in found.skills))
 
 
-def show(context: Context) -> int:
+def show_skills(context: Context) -> int:
     """Print them."""
-    found = look(context)
+    found = installed_skills(context)
     for line in found.skipped:
         context.out.note(f"skipped: {one_line(line)}")
     return context.answer(msgspec.json.encode(found), skills_lines)
@@ -70,7 +70,7 @@ def show(context: Context) -> int:
 
 def fetch(context: Context, source: str) -> FetchedSkills:
     """What ``source`` holds now. Raises Failure."""
-    document = ask(context.environ, "fetch-skills", "--", source, seconds=FETCH_SECONDS)
+    document = run_inspect(context.environ, "fetch-skills", "--", source, seconds=FETCH_SECONDS)
     return msgspec.json.decode(document, type=FetchedSkills)
 
 
@@ -91,7 +91,7 @@ def is_there(context: Context, name: str) -> bool:
 
 def changed_here(context: Context, names: Iterable[str]) -> list[str]:
     """Those of the imported skills ``names`` that are not what came; also one that is no skill any more."""
-    as_they_came = {row.path for row in look(context).skills if row.source is not None and not row.edited}
+    as_they_came = {row.path for row in installed_skills(context).skills if row.source is not None and not row.edited}
     return [name for name in names if path_of(name) not in as_they_came and is_there(context, name)]
 
 
@@ -127,7 +127,7 @@ def run_import(context: Context) -> int:
         raise Failure("already_exists", f"{path_of(taken[0])} is there already", hint)
     for skill in chosen:
         put(root, found.source, found.commit, skill)
-    return show(context)
+    return show_skills(context)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +136,7 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 def run_list(context: Context) -> int:
     """Print them."""
-    return show(context)
+    return show_skills(context)
 
 
 def configure_rm(parser: argparse.ArgumentParser) -> None:
@@ -153,7 +153,7 @@ def run_rm(context: Context) -> int:
         raise Failure("conflict", f"{', '.join(edited)} was changed here", "repeat with --force")
     for name in wanted:
         remove(context.project.root, name)
-    return show(context)
+    return show_skills(context)
 
 
 def configure_update(parser: argparse.ArgumentParser) -> None:
@@ -180,7 +180,7 @@ def run_update(context: Context) -> int:
         elif found.commit != pin.commit or name in edited or not is_there(context, name):
             put(context.project.root, found.source, found.commit, new)
             context.out.note(f"note: {name} is that of {found.commit[:12]} now")
-    return show(context)
+    return show_skills(context)
 
 
 _COMMIT = 12

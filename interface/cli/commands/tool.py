@@ -30,9 +30,9 @@ from interface.cli.commands.agent import agent_file_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, table
 from interface.cli.subcommands import Subcommand, Subcommands
-from interface.context.safe_dir import Folder
+from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
-from interface.offline import ask
+from interface.offline import run_inspect
 from interface.project_file import change_project_file, file_name, read_project_file
 from interface.yaml_edit import with_value, without_value
 from interface.yaml_reading import NotYaml, read
@@ -184,11 +184,13 @@ def run_import(context: Context) -> int:
     shown: str = context.args.file
     path = os.path.join(context.cwd, shown)
     try:
-        with Folder.open(os.path.dirname(path) or ".", os.path.dirname(shown) or ".") as folder:
+        with SafeDir.open(os.path.dirname(path) or ".", os.path.dirname(shown) or ".") as folder:
             chosen_text = folder.read(os.path.basename(path))
     except OSError as error:
         raise Failure("not_found", f"{shown}: {error.strerror or error}") from error
-    found: dict[str, dict[str, Any]] = json.loads(ask(None, "tools-in", "--", shown, given=chosen_text.encode()))
+    found: dict[str, dict[str, Any]] = json.loads(
+        run_inspect(None, "tools-in", "--", shown, given=chosen_text.encode())
+    )
     names: list[str] = context.args.names
     unknown = [chosen_name for chosen_name in names if chosen_name not in found]
     if unknown:
@@ -214,7 +216,7 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 def run_list(context: Context) -> int:
     """Print those that are built in, then the project's."""
-    return context.answer(ask(None, "tools", "--project", context.project.root), tools_lines)
+    return context.answer(run_inspect(None, "tools", "--project", context.project.root), tools_lines)
 
 
 MOCK = "mock"
@@ -262,7 +264,7 @@ def run_rm(context: Context) -> int:
     """Remove it, and print the file."""
     name: str = context.args.name
     require(context, name)
-    rows = json.loads(ask(None, "tools", "--project", context.project.root))["tools"]
+    rows = json.loads(run_inspect(None, "tools", "--project", context.project.root))["tools"]
     agents = [agent for row in rows if row["name"] == name for agent in row["agents"]]
     if agents:
         text = f"{', '.join(agents)} has {name} in tools:"

@@ -17,7 +17,7 @@ from interface.cli.output import Screen, one_line, table
 from interface.cli.parsing import json_flag
 from interface.cli.trust_prompt import can_ask, unit_lines
 from interface.failure import Failure
-from interface.offline import ask
+from interface.offline import run_inspect
 from interface.trust_file import TrustFile
 from protocol.remote_ref import is_remote
 from protocol.trust import SHORT, Demands, Grant, Standing, TrustList, TrustReport, TrustRow, TrustUnit
@@ -32,7 +32,7 @@ def trust_lines(body: bytes, screen: Screen) -> list[str]:
     return table(["ID", "SUBJECT", "SINCE", "DEMANDS"], rows, screen) if rows else ["nothing is kept"]
 
 
-def report_lines(rows: Sequence[TrustRow], screen: Screen) -> list[str]:
+def trust_report_lines(rows: Sequence[TrustRow], screen: Screen) -> list[str]:
     """Each unit with everything in it, in full: what is agreed to must have been seen."""
     return [line for row in rows for line in _row_lines(row, screen)] or ["nothing here needs trust"]
 
@@ -85,14 +85,14 @@ def run_trust(context: Context) -> int:
 def _trust(context: Context, asked: list[str]) -> int:
     where = ("--project", context.project.root, "--state", context.project.state)
     environ = context.environ if any(map(is_remote, asked)) else None  # git's proxy, and the user's credentials
-    found = msgspec.json.decode(ask(environ, "trust", *where, "--", *asked), type=Demands)
+    found = msgspec.json.decode(run_inspect(environ, "trust", *where, "--", *asked), type=Demands)
     file = TrustFile(context.project)
     rows = _rows(found.units, file.kept())
     missing = [row for row in rows if row.state != "kept"]
     for left_out in found.skipped:
         context.out.note(f"note: skipped {skipped(left_out)}")
     if not context.args.json:
-        context.out.lines(report_lines(rows, context.out.screen))
+        context.out.lines(trust_report_lines(rows, context.out.screen))
     if missing and (context.args.yes or _agrees(context)):
         file.keep([msgspec.to_builtins(row) for row in missing], context.clock.wall())
         rows = _rows(found.units, file.kept())

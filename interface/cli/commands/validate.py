@@ -24,9 +24,9 @@ from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line, width
 from interface.cli.parsing import json_flag
 from interface.context.agent_dir import open_agents
-from interface.context.safe_dir import Folder, Unusable
+from interface.context.safe_dir import SafeDir, Unusable
 from interface.failure import Failure
-from interface.offline import ask, mistake, place_of
+from interface.offline import mistake, place_of, run_inspect
 from protocol.yaml_writer import entry
 
 
@@ -40,7 +40,7 @@ def run_validate(context: Context) -> int:
     """Say of every file whether it is sound; what is wrong goes to stderr."""
     root = context.project.root
     where = ("--project", root, "--state", context.project.state, "--cwd", context.cwd or root)
-    document = ask(context.environ, "validate", *where, "--", *context.args.files)
+    document = run_inspect(context.environ, "validate", *where, "--", *context.args.files)
     files = json.loads(document)["files"]
     if context.args.json:
         context.out.document(document)
@@ -69,7 +69,7 @@ def run_config(context: Context) -> int:
     """Print every value, those of the file and those by default."""
     root = context.project.root
     asked = () if context.args.asked is None else (context.args.asked,)
-    document = ask(context.environ, "config", "--project", root, "--cwd", context.cwd or root, "--", *asked)
+    document = run_inspect(context.environ, "config", "--project", root, "--cwd", context.cwd or root, "--", *asked)
     return context.answer(document, resolution_lines)
 
 
@@ -82,7 +82,7 @@ _KIND_OF: Final = {".agents": "agent", ".workflows": "workflow", "": "project"}
 
 def schema(environ: Mapping[str, str], kind: str) -> bytes:
     """The schema of an ``agent``, ``workflow`` or ``project`` file. Raises Failure."""
-    return ask(environ, "schema", kind)
+    return run_inspect(environ, "schema", kind)
 
 
 def write_schemas(environ: Mapping[str, str], root: str) -> list[str]:
@@ -90,7 +90,7 @@ def write_schemas(environ: Mapping[str, str], root: str) -> list[str]:
 
     No link is followed: what is checked out need not be ours. Raises Failure.
     """
-    texts: dict[str, str] = json.loads(ask(environ, "schemas"))
+    texts: dict[str, str] = json.loads(run_inspect(environ, "schemas"))
     try:
         with open_agents(root, make=True) as agents, agents.folder(_NAME, make=True) as folder:
             written = [f"{kind}.json" for kind, text in texts.items() if _put(folder, f"{kind}.json", text)]
@@ -99,7 +99,7 @@ def write_schemas(environ: Mapping[str, str], root: str) -> list[str]:
     return [f"{FOLDER}/{name}" for name in written]
 
 
-def _put(folder: Folder, name: str, text: str) -> bool:
+def _put(folder: SafeDir, name: str, text: str) -> bool:
     """Whether ``text`` had to be written."""
     try:
         if folder.read(name) == text:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
-from interface.cli.completion.spec import Takes, Values
+from interface.cli.completion.spec import CommandSpec, Values
 
 _FUNCTIONS: Final = r"""
 _agent_worker_offer() {
@@ -77,7 +77,7 @@ _agent_worker() {
 """
 
 
-def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
+def script(commands: Sequence[CommandSpec], programs: Sequence[str]) -> str:
     """What ``source <(agent-worker completion bash)`` reads."""
     words = [takes.path[0] for takes in commands if len(takes.path) == 1]
     takes_cases = [line for takes in commands for line in _takes(takes)]
@@ -108,14 +108,14 @@ def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
     )
 
 
-def _takes(takes: Takes) -> list[str]:
+def _takes(takes: CommandSpec) -> list[str]:
     flags = " ".join(flag for option in takes.options for flag in option.flags)
     sources = " ".join(quote(_source(values)) for values in takes.arguments)
     many = "1" if takes.many else ""
     return [f"        {quote(' '.join(takes.path))}) options=({flags}) arguments=({sources}) many={many} ;;"]
 
 
-def _values(takes: Takes) -> list[str]:
+def _values(takes: CommandSpec) -> list[str]:
     lines: list[str] = []
     for option in takes.options:
         if option.values is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from interface.cli.completion.spec import Option, Takes, Values
+from interface.cli.completion.spec import CommandSpec, Option, Values
 
 _HEAD: Final = r"""# fish completion; in ~/.config/fish/config.fish: agent-worker completion fish | source
 
@@ -33,13 +33,13 @@ end
 _MANY: Final = 1000
 
 
-def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
+def script(commands: Sequence[CommandSpec], programs: Sequence[str]) -> str:
     """What ``agent-worker completion fish | source`` reads."""
     lines = [line for program in programs for takes in commands for line in _command(takes, program)]
     return "\n".join([_HEAD, *lines, ""])
 
 
-def _command(takes: Takes, program: str) -> Iterator[str]:
+def _command(takes: CommandSpec, program: str) -> Iterator[str]:
     head = f"complete -c {program}"
     *above, word = takes.path
     at = f"__agent_worker_at {' '.join(takes.path)}"

@@ -25,7 +25,7 @@ class Option(NamedTuple):
     values: Values | None
 
 
-class Takes(NamedTuple):
+class CommandSpec(NamedTuple):
     """One command, or a command under a command: its ``path`` of words."""
 
     path: tuple[str, ...]
@@ -73,7 +73,7 @@ _NEW: Final = frozenset({("agent", "create")})
 """Commands whose name is a new one."""
 
 
-def all_commands(program: str) -> Iterator[Takes]:
+def all_specs(program: str) -> Iterator[CommandSpec]:
     """Every command that people call, and those under it."""
     for command in COMMANDS:
         configure, _ = command.load()
@@ -81,11 +81,13 @@ def all_commands(program: str) -> Iterator[Takes]:
             yield from _takes((word,), command.help, parser_for(command, program, configure), command)
 
 
-def _takes(path: tuple[str, ...], about: str, parser: argparse.ArgumentParser, command: Command) -> Iterator[Takes]:
+def _takes(
+    path: tuple[str, ...], about: str, parser: argparse.ArgumentParser, command: Command
+) -> Iterator[CommandSpec]:
     actions = parser._actions  # noqa: SLF001  (argparse has no public way to list arguments)
     given = [action for action in actions if not action.option_strings]
     verbs = {word: one for action in given for word, one in _verbs(action).items()}
-    yield Takes(
+    yield CommandSpec(
         path=path,
         help=about,
         options=tuple(

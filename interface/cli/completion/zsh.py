@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
-from interface.cli.completion.spec import Option, Takes, Values
+from interface.cli.completion.spec import CommandSpec, Option, Values
 
 _HEAD: Final = r"""#compdef PROGRAMS
 # zsh completion; in ~/.zshrc, after compinit: source <(agent-worker completion zsh)
@@ -29,7 +29,7 @@ fi
 """
 
 
-def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
+def script(commands: Sequence[CommandSpec], programs: Sequence[str]) -> str:
     """What ``source <(agent-worker completion zsh)`` reads."""
     named = " ".join(programs)
     first = [takes for takes in commands if len(takes.path) == 1]
@@ -53,7 +53,7 @@ def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
     )
 
 
-def _case(takes: Takes, commands: Sequence[Takes]) -> list[str]:
+def _case(takes: CommandSpec, commands: Sequence[CommandSpec]) -> list[str]:
     below = [one for one in commands if len(one.path) == 2 and one.path[0] == takes.path[0]]
     if not below:
         return [f"        {takes.path[0]})", *_arguments(takes, 1, 12), "            ;;"]
@@ -74,13 +74,13 @@ def _case(takes: Takes, commands: Sequence[Takes]) -> list[str]:
     ]
 
 
-def _describe(commands: Sequence[Takes], what: str, indent: int) -> list[str]:
+def _describe(commands: Sequence[CommandSpec], what: str, indent: int) -> list[str]:
     margin = " " * indent
     choices = [quote(f"{takes.path[-1]}:{takes.help}") for takes in commands]
     return [f"{margin}choices=({' '.join(choices)})", f"{margin}_describe -t {what}s {what} choices"]
 
 
-def _arguments(takes: Takes, words: int, indent: int) -> list[str]:
+def _arguments(takes: CommandSpec, words: int, indent: int) -> list[str]:
     """The command's words shifted away, so that arguments count from 1."""
     margin = " " * indent
     specs = [quote(_option(option, flag)) for option in takes.options for flag in option.flags]
