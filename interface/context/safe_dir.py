@@ -46,7 +46,7 @@ class SafeDir:
         """Close it; nothing can be done with it any more."""
         os.close(self._descriptor)
 
-    def folder(self, name: str, *, make: bool = False) -> "Folder":
+    def folder(self, name: str, *, make: bool = False) -> "SafeDir":
         """The directory ``name`` in this one, which must not be a link. Raises OSError."""
         if make:
             with suppress(FileExistsError):
