@@ -20,7 +20,7 @@ _NOT_INHERITED: Final = ("PYTHON", "LD_", "DYLD_")
 """Prefixes of variables that would steer its interpreter and its libraries."""
 
 
-def ask(
+def run_inspect(
     environ: Mapping[str, str] | None, verb: str, *words: str, given: bytes = b"", seconds: float = SECONDS
 ) -> bytes:
     """The document that ``verb`` answers ``words`` with; ``given`` is what it reads.
@@ -58,7 +58,7 @@ def place_of(error: Mapping[str, Any]) -> Place:
 def mistakes(root: str, files: Sequence[str]) -> tuple[Place, ...]:
     """What is wrong with ``files`` of the project at ``root``; nothing where nobody can tell."""
     try:
-        document = json.loads(ask(None, "validate", "--project", root, "--cwd", root, "--", *files))
+        document = json.loads(run_inspect(None, "validate", "--project", root, "--cwd", root, "--", *files))
     except Failure:
         return ()
     return tuple(place_of(error) for file in document["files"] for error in file["errors"])
@@ -102,7 +102,7 @@ def _died(done: "subprocess.CompletedProcess[bytes]") -> Failure:
 
 def agent_list(root: str) -> bytes:
     """The agents of the project (protocol.api.AgentList). Raises Failure."""
-    return ask(None, "agents", "--project", root)
+    return run_inspect(None, "agents", "--project", root)
 
 
 def agent_info(environ: Mapping[str, str], root: str, name: str) -> bytes:
@@ -110,17 +110,17 @@ def agent_info(environ: Mapping[str, str], root: str, name: str) -> bytes:
 
     Raises Failure (unknown_agent, bad_definition).
     """
-    return ask(environ, "agent", "--project", root, "--", name)
+    return run_inspect(environ, "agent", "--project", root, "--", name)
 
 
 def workflows_with(root: str, name: str) -> tuple[str, ...]:
     """The files of those workflows that refer to the agent ``name``. Raises Failure."""
-    return tuple(json.loads(ask(None, "uses", "--project", root, "--", name))["workflows"])
+    return tuple(json.loads(run_inspect(None, "uses", "--project", root, "--", name))["workflows"])
 
 
 def backend_list(environ: Mapping[str, str]) -> bytes:
     """What can run an agent, as far as ``environ`` says where it is (protocol.api.BackendList). Raises Failure."""
-    return ask(environ, "backends")
+    return run_inspect(environ, "backends")
 
 
 def check_text(root: str, name: str, text: str, *, new: bool = False) -> tuple[Place, ...]:
@@ -129,5 +129,5 @@ def check_text(root: str, name: str, text: str, *, new: bool = False) -> tuple[P
     ``new``: there must be no agent of that name (already_exists).
     """
     flags = ["--new"] if new else []
-    answer = ask(None, "judge", "--project", root, *flags, "--", name, given=text.encode())
+    answer = run_inspect(None, "judge", "--project", root, *flags, "--", name, given=text.encode())
     return tuple(place_of(error) for file in json.loads(answer)["files"] for error in file["errors"])

@@ -5,9 +5,9 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from interface.context.safe_dir import Folder
+from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
-from interface.offline import ask, place_of
+from interface.offline import place_of, run_inspect
 from interface.yaml_edit import Uneditable
 from interface.yaml_reading import NotYaml
 
@@ -24,7 +24,7 @@ def read_project_file(root: str) -> str:
     """Its text; "" where there is none. Raises Failure."""
     name = file_name(root)
     try:
-        with Folder.open(root, ".") as folder:
+        with SafeDir.open(root, ".") as folder:
             return folder.read(name)
     except FileNotFoundError:
         return ""
@@ -39,7 +39,7 @@ def change_project_file(root: str, change: Callable[[str], str]) -> bool:
     """
     name = file_name(root)
     try:
-        with Folder.open(root, ".") as folder, folder.locked():
+        with SafeDir.open(root, ".") as folder, folder.locked():
             try:
                 before = folder.read(name)
             except FileNotFoundError:
@@ -50,7 +50,7 @@ def change_project_file(root: str, change: Callable[[str], str]) -> bool:
                 raise Failure("failed", f"{name}: {error}", "edit it by hand") from error
             if after == before:
                 return False
-            answer = json.loads(ask(None, "judge-project", "--", name, given=after.encode()))
+            answer = json.loads(run_inspect(None, "judge-project", "--", name, given=after.encode()))
             faults = tuple(place_of(judge_error) for file in answer["files"] for judge_error in file["errors"])
             if faults:
                 raise Failure(

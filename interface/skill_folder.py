@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from interface.context.safe_dir import Folder
+from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
 from protocol.tool_documents import FetchedSkill, SkillPin
 
@@ -88,9 +88,9 @@ def remove(root: str, name: str) -> None:
         raise Failure("failed", f"{path_of(name)} cannot be removed: {error.strerror or error}") from error
 
 
-def _home(root: str, *, make: bool = False) -> Folder:
+def _home(root: str, *, make: bool = False) -> SafeDir:
     """Raises OSError; what is a link on the way is refused."""
-    with Folder.open(root, ".") as top:
+    with SafeDir.open(root, ".") as top:
         above, name = HOME.split("/")
         with top.folder(above, make=make) as folder:
             return folder.folder(name, make=make)

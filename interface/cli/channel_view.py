@@ -1,26 +1,21 @@
-"""Messages of one space: those there are, and with ``-f`` those that come, through restarts of the kernel.
-
-A channel: what was said, by whom, in order.
-"""
+"""Messages of one space, as lines: those there are, and with ``-f`` those that come, through restarts of the kernel."""
 
 import argparse
 import json
 from collections.abc import Mapping
-from typing import Any, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
-from interface.cli.output import Screen, escape
+from interface.cli.output import Screen, decode, escape
 from interface.cli.paging import MESSAGES, Listing, count_flag, fetch_list, tell_rest
 from interface.cli.parsing import json_flag, jsonl_flag
 from interface.client import quoted
 from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure, Unreachable
-from protocol import message as protocol_message
-from protocol.api.messages import Channel
-from protocol.message import FACT_KINDS, SYSTEM
+
+if TYPE_CHECKING:
+    from protocol import message as protocol_message
 
 DEFAULT_COUNT: Final = 50
 SINCE: Final = Listing("messages", "since")
@@ -30,7 +25,7 @@ Message = dict[str, Any]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """How many, and whether to go on."""
+    """[-n N] [-f]."""
     count_flag(parser, DEFAULT_COUNT, "the last N")
     parser.add_argument("-f", "--follow", action="store_true", help="go on as messages come")
     json_flag(parser)
@@ -44,17 +39,8 @@ def show(context: Context, space: str, only: str | None = None, run: str | None 
     if context.args.follow and run is not None:
         raise Failure("usage", "what is over cannot be followed", "leave out -f or --run")
     query = {name: value for name, value in (("agent", only), ("run", run)) if value is not None}
-    return _follow(context, space, only, query) if context.args.follow else _print(context, space, query)
-
-
-def concerns(message: Message, agent: str) -> bool:
-    """Whether ``agent`` said it or was meant by it."""
-    return (
-        agent == message.get("from") or agent in message.get("to", ()) or f"@{agent}" in message.get("text", "").lower()
-    )
-
-
-def _print(context: Context, space: str, query: Mapping[str, str]) -> int:
+    if context.args.follow:
+        return _follow(context, space, only, query)
     document = fetch_list(context.kernel(), _path(space), MESSAGES, context.args.n, query)
     if context.args.jsonl:
         for message in document["messages"]:
@@ -63,6 +49,13 @@ def _print(context: Context, space: str, query: Mapping[str, str]) -> int:
         context.answer(_dump(document).encode(), messages_lines)
     tell_rest(context, document, MESSAGES)
     return Exit.OK
+
+
+def concerns(message: Message, agent: str) -> bool:
+    """Return whether ``agent`` said it or was meant by it."""
+    return (
+        agent == message.get("from") or agent in message.get("to", ()) or f"@{agent}" in message.get("text", "").lower()
+    )
 
 
 def _path(space: str) -> str:
@@ -112,27 +105,31 @@ def _dump(value: object) -> str:
 
 def messages_lines(body: bytes, screen: Screen) -> list[str]:
     """The messages of a channel."""
-    channel = msgspec.json.decode(body, type=Channel)
+    from protocol.api.messages import Channel  # noqa: PLC0415  (JSON needs no types)
+
+    channel = decode(body, Channel)
     said = [line for message in channel.messages for line in message_lines(message, screen)]
     return said or [f"nothing was said in {escape(channel.space)}"]
 
 
-def message_lines(message: protocol_message.Message, screen: Screen) -> list[str]:
+def message_lines(message: "protocol_message.Message", screen: Screen) -> list[str]:
     """One message, its further lines indented; none for facts that people do not read."""
+    from protocol.message import FACT_KINDS, SYSTEM  # noqa: PLC0415  (as above)
+
     if message.kind in FACT_KINDS:
         return []
+    silent = [name for name in message.to if f"@{name}" not in message.text.lower()]
+    to = f" -> {', '.join(silent)}" if silent else ""  # those that the text does not name itself
     ours = message.sender == SYSTEM
-    who = screen.style(escape(f"{message.sender}{_to(message)}:"), "dim" if ours else "bold")
+    who = screen.style(escape(f"{message.sender}{to}:"), "dim" if ours else "bold")
     first, *rest = escape("(cleared)" if message.cleared else message.text).rstrip("\n").split("\n")
     return [f"{who} {first}".rstrip(), *(f"  {line}".rstrip() for line in rest)]
 
 
-def _to(message: protocol_message.Message) -> str:
-    """Whom it was sent to, where the text does not say so itself."""
-    silent = [name for name in message.to if f"@{name}" not in message.text.lower()]
-    return f" -> {', '.join(silent)}" if silent else ""
-
-
-def decoded_lines(message: dict[str, Any], screen: Screen) -> list[str]:
+def decoded_lines(message: Message, screen: Screen) -> list[str]:
     """As ``message_lines``, of a message as JSON has it."""
+    import msgspec  # noqa: PLC0415  (as above)
+
+    from protocol import message as protocol_message  # noqa: PLC0415  (as above)
+
     return message_lines(msgspec.convert(message, type=protocol_message.Message), screen)

@@ -1,4 +1,4 @@
-"""Exit codes: one enum, and how the kernel's words map to it (contracts.md section 7)."""
+"""Exit codes: one enum, and how the kernel's words map to it (contracts 7)."""
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Exit(IntEnum):
-    """What a command's exit code says."""
+    """The exit codes of commands."""
 
     OK = 0
     FAILED = 1
@@ -69,7 +69,7 @@ OF_STATUS: Final = MappingProxyType(
 """Final status of an instruction -> exit code."""
 
 GRAVITY: Final = (Exit.OK, Exit.INCOMPLETE, Exit.UNTRUSTED, Exit.CREDENTIALS, Exit.FAILED)
-"""What work can end with, the worst last."""
+"""The codes that work can end with, the worst last."""
 
 _OF_OURS: Final = MappingProxyType(
     {
@@ -93,7 +93,7 @@ def worst(results: Iterable[Mapping[str, object]]) -> Exit:
 
 
 def of_result(result: Mapping[str, object]) -> Exit:
-    """What one instruction ended with: its cause, or what it waits for, says more than that it was not done."""
+    """The exit code for one instruction: its cause, or what it waits for, says more than that it was not done."""
     status = str(result["status"])
     if status in ("done", "incomplete"):
         return OF_STATUS[status]

@@ -1,14 +1,8 @@
-"""Where output goes: results on stdout, everything else on stderr; plain unless a person is looking.
+"""Output: results on stdout, everything else on stderr; plain unless a person is looking.
 
-Colour, width and cutting are for terminals only; JSON is passed on as the kernel wrote it, spelled so that no
-control character reaches a terminal.
-
-Text that agents control, made safe for a terminal (promise P16).
-
-What could move the cursor, restyle, hide or reorder text is shown as ``\x1b`` or ``\u202e`` instead of being
-obeyed. Newline and tab pass. Nothing here knows rich: its markup never sees agents' text as a string.
-
-Aligned text tables: for terminals and for pipes, without rich. Pure.
+Colour, width and cutting are for terminals only; JSON is passed on as the kernel wrote it. Text that agents control
+is made safe for a terminal: what could move the cursor, restyle, hide or reorder text is shown as ``\x1b`` or
+``\u202e`` instead of being obeyed. Nothing here knows rich: its markup never sees agents' text as a string.
 """
 
 import os
@@ -16,10 +10,12 @@ import re
 import unicodedata
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple, TextIO
+from typing import Final, NamedTuple, TextIO, TypeVar
 
 from interface.cli.runner_log import is_read_by_runner, neutral_json
-from interface.failure import Failure, Place
+from interface.failure import Failure
+
+T = TypeVar("T")
 
 _CONTROL: Final = "\x00-\x08\x0b-\x1f\x7f-\x9f"
 """C0 without tab and newline, DEL, C1 (0x9b starts a control sequence by itself)."""
@@ -36,7 +32,14 @@ _BREAKS: Final = re.compile(r"[\n\t ]+")
 
 def escape(text: str) -> str:
     """``text`` with everything a terminal might obey made visible."""
-    return _UNSAFE.sub(_visible, text)
+
+    def visible(match: re.Match[str]) -> str:
+        code = ord(match[0])
+        if code <= 0xFF:
+            return f"\\x{code:02x}"
+        return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+    return _UNSAFE.sub(visible, text)
 
 
 def one_line(text: str) -> str:
@@ -49,24 +52,17 @@ def escape_json(document: str) -> str:
 
     In valid JSON such characters occur inside strings only, where ``\\uXXXX`` means the same.
     """
-    return _UNSAFE.sub(_json_visible, document)
 
+    def spelled(match: re.Match[str]) -> str:
+        code = ord(match[0])
+        if code == 0x0D:
+            return " "  # the one of them that JSON allows outside strings, as white space
+        if code <= 0xFFFF:
+            return f"\\u{code:04x}"
+        code -= 0x10000
+        return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
-def _visible(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
-
-
-def _json_visible(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code == 0x0D:
-        return " "  # the one of them that JSON allows outside strings, as white space
-    if code <= 0xFFFF:
-        return f"\\u{code:04x}"
-    code -= 0x10000
-    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+    return _UNSAFE.sub(spelled, document)
 
 
 DEFAULT_WIDTH: Final = 80
@@ -74,7 +70,7 @@ _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow":
 
 
 class Screen(NamedTuple):
-    """How text may look: ``width`` is None where nothing is cut."""
+    """The look that text may have: ``width`` is None where nothing is cut."""
 
     colour: bool = False
     width: int | None = None
@@ -111,17 +107,17 @@ class Output:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether stdout is one."""
+        """Return whether stdout is a terminal."""
         return self._stdout.isatty()
 
     @property
     def screen(self) -> Screen:
-        """How stdout may look."""
+        """The look of text on stdout."""
         return Screen(self._colour(self._stdout), self.width() if self.is_terminal else None)
 
     @property
     def error_screen(self) -> Screen:
-        """How stderr may look."""
+        """The look of text on stderr."""
         return Screen(self._colour(self._stderr))
 
     def width(self) -> int:
@@ -218,7 +214,8 @@ def error_lines(failure: Failure, screen: Screen, called: tuple[str, str] = ("er
     lines = [screen.style(*called) + escape(what)]
     for place in failure.places:
         told = "" if place.message in what else f": {place.message}"
-        lines.append(f"  at {escape(_where(place) + told)}")
+        where = f"{place.path}:{place.line}:{place.column} {place.where}".rstrip()
+        lines.append(f"  at {escape(where + told)}")
         if place.source.strip():
             # The line and a caret below column (from 1). Tabs become one space, so that the caret stays true.
             source = place.source
@@ -232,8 +229,11 @@ def error_lines(failure: Failure, screen: Screen, called: tuple[str, str] = ("er
     return lines
 
 
-def _where(place: Place) -> str:
-    return f"{place.path}:{place.line}:{place.column} {place.where}".rstrip()
+def decode(body: bytes, type_: type[T]) -> T:
+    """A document of the kernel as what it is; only views need that, and msgspec, which it takes."""
+    import msgspec  # noqa: PLC0415  (25 ms, which --json does without)
+
+    return msgspec.json.decode(body, type=type_)
 
 
 _GAP: Final = "  "
@@ -245,11 +245,13 @@ def table(
     """Lines of a table; columns named in ``right`` are aligned there. Cut to the screen's width if it has one."""
     cells = [[one_line(cell) for cell in row] for row in rows]
     widths = [max([width(title), *(width(row[place]) for row in cells)]) for place, title in enumerate(header)]
-    aligned = [
-        [_pad(cell, size, title in right) for cell, size, title in zip(row, widths, header, strict=True)]
-        for row in [list(header), *cells]
-    ]
-    lines = [cut(_GAP.join(row).rstrip(), screen.width) for row in aligned]
+    lines: list[str] = []
+    for row in [list(header), *cells]:
+        aligned: list[str] = []
+        for cell, size, title in zip(row, widths, header, strict=True):
+            space = " " * (size - width(cell))
+            aligned.append(space + cell if title in right else cell + space)
+        lines.append(cut(_GAP.join(aligned).rstrip(), screen.width))
     return [screen.style(lines[0], "bold"), *lines[1:]]
 
 
@@ -277,8 +279,3 @@ def _width_of(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _pad(text: str, size: int, right: bool) -> str:
-    space = " " * (size - width(text))
-    return space + text if right else text + space

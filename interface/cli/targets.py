@@ -1,9 +1,12 @@
-"""Targets as users type them, checked before anything is started for them."""
+"""Targets as users type them, checked before anything is started for them, and their paths in the API."""
 
+import json
 import re
-from typing import Final
+from typing import Any, Final
 
+from interface.client import Client, quoted
 from interface.failure import Failure
+from protocol.names import split_space
 from protocol.target import Target, TargetRejected, parse_target
 
 RUN: Final = re.compile(r"r\d{1,18}", re.ASCII)
@@ -18,13 +21,12 @@ def target(text: str) -> Target:
         raise Failure("bad_target", str(error)) from error
 
 
-def target_query(text: str | None) -> dict[str, str]:
-    """How the kernel is asked about one target only; without ``text`` about all. Raises Failure (bad_target)."""
-    if text is None:
-        return {}
+def agent_target(text: str) -> Target:
+    """``text`` as a target that names an agent. Raises Failure (bad_target)."""
     asked = target(text)
-    query = {} if asked.workflow is None else {"space": str(asked.space)}
-    return query if asked.agent is None else {**query, "agent": asked.agent}
+    if asked.agent is None:
+        raise Failure("bad_target", f"{text!r} names no agent", f"name one: alice{text}")
+    return asked
 
 
 def workflow_target(text: str) -> Target:
@@ -33,3 +35,33 @@ def workflow_target(text: str) -> Target:
     if found.workflow is None or found.agent is not None:
         raise Failure("bad_target", f"{text!r} is not a workflow's channel", "name it like @review or @review:tag")
     return found
+
+
+def typed_name(name: str, space: str) -> str:
+    """The spelling of something that a workflow's space has: ``release@review[:tag]``."""
+    workflow, tag = split_space(space)
+    return str(Target(name, workflow, tag))
+
+
+def target_query(text: str | None) -> dict[str, str]:
+    """The query that limits an answer to one target; without ``text`` to none. Raises Failure (bad_target)."""
+    if text is None:
+        return {}
+    asked = target(text)
+    query = {} if asked.workflow is None else {"space": str(asked.space)}
+    return query if asked.agent is None else {**query, "agent": asked.agent}
+
+
+def agent_path(client: Client, asked: Target, what: str) -> str:
+    """The path of ``what`` (queue, reset, ...) of the agent. Raises Failure where it is no participant."""
+    # An agent that a workflow refers to has one queue for all its spaces, an inline one a queue of its own.
+    if asked.workflow is None:
+        key = str(asked.agent)
+    else:
+        members: list[dict[str, Any]] = json.loads(client.get(f"/spaces/{quoted(asked.space)}/members"))["members"]
+        found = next((row for row in members if row["name"] == asked.agent), None)
+        if found is None:
+            names = ", ".join(str(row["name"]) for row in members)
+            raise Failure("not_a_participant", f"{asked.agent} is not in {asked.space}", f"there are: {names}")
+        key = str(found.get("agent") or asked.agent)
+    return f"/agents/{quoted(key)}/{what}"

@@ -1,19 +1,17 @@
-"""Asking a person whether files may do what they would: once, where somebody is there to answer (decisions, Trust).
+"""The question whether files may do what they would: put once, where somebody is there to answer.
 
 A request that the kernel refused as untrusted is sent again with the digests of exactly what was shown: where the
 files changed in between, it is refused again.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from interface.cli.confirm import can_ask
 from interface.cli.context import Context
-from interface.cli.output import escape, one_line
+from interface.cli.output import Screen, escape, one_line
 from interface.discovery import URL
 from interface.failure import Failure
-
-if TYPE_CHECKING:
-    from interface.cli.output import Screen
 
 T = TypeVar("T")
 Request = Mapping[str, object]
@@ -22,7 +20,7 @@ _INDENT: Final = "    "
 
 
 def with_trust(context: Context, request: Request, ask: Callable[[Request], T]) -> T:
-    """What ``ask`` answers to ``request``; refused as untrusted, it is asked again with what a person agrees to.
+    """The answer of ``ask`` to ``request``; refused as untrusted, it is asked again with what a person agrees to.
 
     Raises what ``ask`` raises; the refusal where nobody agrees, or nobody is there.
     """
@@ -34,17 +32,12 @@ def with_trust(context: Context, request: Request, ask: Callable[[Request], T]) 
             wanted = {str(want["digest"]) for want in refused.wants}
             if refused.code != "untrusted" or not wanted or wanted <= agreed or not can_ask(context):
                 raise
-            if not _agrees(context, refused):
+            if not agrees_to_trust(context, refused):
                 raise
             agreed |= wanted
 
 
-def can_ask(context: Context) -> bool:
-    """Whether a person can read a question and answer it."""
-    return not context.out.unattended and context.stdin.isatty() and context.out.is_terminal
-
-
-def _agrees(context: Context, refused: Failure) -> bool:
+def agrees_to_trust(context: Context, refused: Failure) -> bool:
     """Show what is wanted, and ask. What is to be kept is written before anything is done with it."""
     local = not context.environ.get(URL)  # the state of a kernel that is named there may be elsewhere
     context.out.note("The project's files are not trusted yet. They would:")
@@ -61,16 +54,17 @@ def _agrees(context: Context, refused: Failure) -> bool:
     return answer in {"y", "yes"}
 
 
-def unit_lines(want: Mapping[str, Any], screen: "Screen") -> list[str]:
-    """One unit: whose it is, and everything it demands, each as it is written; what is new of it is marked."""
+def unit_lines(want: Mapping[str, Any], screen: Screen) -> list[str]:
+    """One unit: its subject and everything it demands, each as it is written; what is new of it is marked.
+
+    Every line of a demand is indented: none can pass for a line of ours.
+    """
     before: list[str] = list(want.get("before", ()))
     changed = " (changed since it was trusted)" if before else ""
     head = f"  {one_line(str(want['subject']))}{changed}, digest {str(want['digest'])[:12]}"
-    return [screen.style(head, "bold"), *(line for one in want["demands"] for line in _demand(str(one), before))]
-
-
-def _demand(demand: str, before: list[str]) -> list[str]:
-    """Every line of it is indented: none can pass for a line of ours."""
-    mark = "  + " if before and demand not in before else _INDENT
-    first, *rest = escape(demand).split("\n")
-    return [f"{mark}{first}", *(f"{_INDENT}  {line}" for line in rest)]
+    lines = [screen.style(head, "bold")]
+    for demand in map(str, want["demands"]):
+        mark = "  + " if before and demand not in before else _INDENT
+        first, *rest = escape(demand).split("\n")
+        lines += [f"{mark}{first}", *(f"{_INDENT}  {line}" for line in rest)]
+    return lines

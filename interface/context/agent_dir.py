@@ -3,7 +3,7 @@
 import os
 from typing import Final, NamedTuple, cast
 
-from interface.context.safe_dir import Folder, Unusable
+from interface.context.safe_dir import SafeDir, Unusable
 from interface.failure import Failure
 from interface.yaml_reading import NotYaml, read
 from protocol.agent_layout import (
@@ -82,17 +82,17 @@ def find_agent(root: str, name: str) -> AgentDir:
     return AgentDir(root, name, path, directory)
 
 
-def open_agents(root: str, *, make: bool = False) -> Folder:
+def open_agents(root: str, *, make: bool = False) -> SafeDir:
     """The folder ``.agents`` of the project. Raises OSError; Unusable where it leads outside."""
     path = os.path.join(root, AGENTS)
     if make:
         os.makedirs(path, exist_ok=True)
     if not _is_inside(os.path.realpath(path), root):
         raise Unusable(f"{AGENTS} leads outside the project")
-    return Folder.open(path, AGENTS)
+    return SafeDir.open(path, AGENTS)
 
 
-def open_context(place: AgentDir, *, make: bool = False) -> Folder:
+def open_context(place: AgentDir, *, make: bool = False) -> SafeDir:
     """The context directory; with ``make`` it is made, and marked as ours.
 
     Raises FileNotFoundError where there is none; Failure (bad_definition) where it cannot be the agent's.
@@ -103,7 +103,7 @@ def open_context(place: AgentDir, *, make: bool = False) -> Folder:
     if not _is_inside(real, place.root) or (fault := dir_fault(os.path.relpath(real, place.root), place.name) or ""):
         raise Failure("bad_definition", f"{place.file}: {KEY} {place.directory!r} {fault}")
     made = make and _make(real)
-    folder = Folder.open(real, place.directory)
+    folder = SafeDir.open(real, place.directory)
     if made:
         folder.write(GIT_IGNORE, IGNORED)
         folder.write(MARK, mark_text(place.name))
@@ -131,7 +131,7 @@ def is_marked(place: AgentDir) -> bool:
         return False
 
 
-def _owner(folder: Folder, place: AgentDir) -> str:
+def _owner(folder: SafeDir, place: AgentDir) -> str:
     """Whose mark a directory has; one at its agent's own place, or without a mark, is nobody else's."""
     if os.path.normpath(place.directory) == default_dir(place.name):
         return place.name

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from interface.context.agent_dir import AgentDir, open_context, unwritable
-from interface.context.safe_dir import Folder, Unusable
+from interface.context.safe_dir import SafeDir, Unusable
 from interface.failure import Failure
 from interface.yaml_edit import Uneditable, with_value, without_value
 from interface.yaml_reading import NotYaml, read
@@ -96,7 +96,7 @@ def _new(
     return StoredEntry(check_entry(new), old.file if old is not None and stays else file_of(new.tier))
 
 
-def _set(folder: Folder, new: StoredEntry, *, remove: StoredEntry | None) -> None:
+def _set(folder: SafeDir, new: StoredEntry, *, remove: StoredEntry | None) -> None:
     _edit(folder, new.file, lambda text: _with_entry(text, new))
     if remove is not None and remove.file != new.file:
         _remove(folder, remove.file, new.entry.key)
@@ -117,13 +117,13 @@ def _with_entry(text: str, new: StoredEntry) -> str:
     return text
 
 
-def _remove(folder: Folder, file: str, key: str) -> None:
+def _remove(folder: SafeDir, file: str, key: str) -> None:
     _edit(folder, file, lambda text: without_value(text, [key]))
     if not folder.read(file).strip():
         folder.remove(file)
 
 
-def _recall(folder: Folder) -> SearchResult:
+def _recall(folder: SafeDir) -> SearchResult:
     kept: list[StoredEntry] = []
     skipped: list[str] = []
     for file in sorted(folder.names(SUFFIX), key=_order):
@@ -145,7 +145,7 @@ def _order(file: str) -> tuple[int, bool, str]:
     return TIERS.index(tier), file != file_of(tier), file
 
 
-def _edit(folder: Folder, file: str, change: Callable[[str], str]) -> None:
+def _edit(folder: SafeDir, file: str, change: Callable[[str], str]) -> None:
     try:
         before = folder.read(file)
     except FileNotFoundError:

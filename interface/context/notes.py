@@ -4,7 +4,7 @@ import time
 from typing import Final, NamedTuple
 
 from interface.context.agent_dir import AgentDir, open_context, unwritable
-from interface.context.safe_dir import Folder, Unusable
+from interface.context.safe_dir import SafeDir, Unusable
 from interface.failure import Failure
 from protocol.agent_layout import NOTES
 from protocol.agent_memory import NOTES_SUFFIX, Note, NoteRejected, content, file_name, note, order
@@ -52,7 +52,7 @@ def add_note(place: AgentDir, text: str, wall_seconds: float) -> Note:
         raise unwritable(place, error) from error
 
 
-def _create(folder: Folder, name: str, body: str) -> str:
+def _create(folder: SafeDir, name: str, body: str) -> str:
     stem = name.removesuffix(NOTES_SUFFIX)
     for number in range(1, _TRIES):
         free = name if number == 1 else f"{stem}-{number}{NOTES_SUFFIX}"

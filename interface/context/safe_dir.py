@@ -22,7 +22,7 @@ class Unusable(OSError):
     """A file that cannot be what it should be: the text says which, and why."""
 
 
-class Folder:
+class SafeDir:
     """An open directory. ``shown`` is what to call it in messages."""
 
     def __init__(self, descriptor: int, shown: str) -> None:
@@ -46,14 +46,14 @@ class Folder:
         """Close it; nothing can be done with it any more."""
         os.close(self._descriptor)
 
-    def folder(self, name: str, *, make: bool = False) -> "Folder":
+    def folder(self, name: str, *, make: bool = False) -> "SafeDir":
         """The directory ``name`` in this one, which must not be a link. Raises OSError."""
         if make:
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=self._descriptor)
         shown = f"{self.shown}/{name}"
         try:
-            return Folder(os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._descriptor), shown)
+            return SafeDir(os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._descriptor), shown)
         except NotADirectoryError as error:
             raise Unusable(f"{shown} is no directory of its own") from error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interface.context.safe_dir import Folder
+from interface.context.safe_dir import SafeDir
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 
@@ -239,7 +239,7 @@ def test_a_file_keeps_its_mode_and_a_new_one_has_the_users(tmp_path: Path) -> No
     """They are project files: the umask decides, and what a person set stays."""
     before = os.umask(0o027)
     try:
-        with Folder.open(str(tmp_path), "x") as folder:
+        with SafeDir.open(str(tmp_path), "x") as folder:
             folder.write("a", "1")
             assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
             (tmp_path / "a").chmod(0o604)

@@ -12,7 +12,7 @@ import pytest
 from interface.cli.command_table import BY_WORD, HIDDEN
 from interface.cli.commands.completion import SHELLS
 from interface.cli.completion.candidates import KINDS
-from interface.cli.completion.spec import OF_ARGUMENT, OF_METAVAR, all_commands
+from interface.cli.completion.spec import OF_ARGUMENT, OF_METAVAR, all_specs
 from protocol.names import NAME
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Answer, Handler, KernelDouble, problem
@@ -98,7 +98,7 @@ def test_every_argument_knows_where_its_values_come_from() -> None:
     values = [*OF_METAVAR.values(), *OF_ARGUMENT.values()]
     assert {value.live for value in values if value.live} <= KINDS
     assert {command for command, _ in OF_ARGUMENT} <= set(BY_WORD)
-    assert {takes.path[0] for takes in all_commands("awk")} == set(BY_WORD) - {command.word for command in HIDDEN}
+    assert {takes.path[0] for takes in all_specs("awk")} == set(BY_WORD) - {command.word for command in HIDDEN}
 
 
 @pytest.mark.parametrize("shell", SHELLS)

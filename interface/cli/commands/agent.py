@@ -1,14 +1,7 @@
 """``awk agent``: the agents of the project as files, and what they know, noted and have to do. Starts no kernel.
 
-``awk agent info``: what an agent is, and how much it knows; from its files where no kernel runs.
-
-``awk agent list``: the agents of the project, from its files where no kernel runs.
-
-Where an agent is: its files, the kernel if one runs; and answers that say what was skipped on the way.
-
-A file of an agent that was written, or is in the trash now.
-
-What an agent is: the facts, how much it knows, and its definition.
+Here are ``list`` and ``info``, and what the other commands under it share: where an agent is, and how answers are
+printed. Where a kernel runs, what it says of its agents counts; else their files do.
 """
 
 import argparse
@@ -50,6 +43,12 @@ VERBS: Final = Subcommands(
     ),
 )
 
+_SANDBOX: Final = {
+    "off": "off: what it runs can do what you can do",
+    "on": "on: what it runs sees its project and the system, and nothing else of yours",
+    "missing": "on, but bubblewrap is not installed: it is refused work",
+}
+
 
 def configure_agent(parser: argparse.ArgumentParser) -> None:
     """VERB and what it takes."""
@@ -67,15 +66,86 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 def run_list(context: Context) -> int:
     """Print every agent and where it is defined."""
-    if context.environ.get(URL):
-        agents = context.kernel().get("/agents")
+    try:
+        client = context.kernel() if context.environ.get(URL) else context.find_kernel()
+        agents = client.get("/agents")
+    except Unreachable as error:
+        if context.environ.get(URL):
+            raise
+        context.out.note(context.why_down(error))
+        agents = offline.agent_list(context.project.root)
+    return context.answer(agents, agents_lines)
+
+
+def configure_info(parser: argparse.ArgumentParser) -> None:
+    """NAME."""
+    name_argument(parser)
+
+
+def run_info(context: Context) -> int:
+    """Print what an agent is. The kernel's document, with the counts of its context added where that lies here."""
+    name: str = context.args.name
+    try:
+        client = context.kernel() if context.environ.get(URL) else context.find_kernel()
+        document = client.get(f"/agents/{quoted(name)}")
+    except Unreachable as error:
+        if context.environ.get(URL):
+            raise
+        agent_name(name)
+        context.out.note(context.why_down(error))
+        document = offline.agent_info(context.environ, context.project.root, name)
+    info: dict[str, Any] = json.loads(document)
+    # What the context holds; None for an agent without one, and where the kernel may be another project's.
+    if info["file"] is None or context.environ.get(URL):
+        info["context"] = None
     else:
         try:
-            agents = context.find_kernel().get("/agents")
-        except Unreachable as error:
-            context.out.note(context.why_down(error))
-            agents = offline.agent_list(context.project.root)
-    return context.answer(agents, agents_lines)
+            info["context"] = msgspec.to_builtins(context_counts(location_in(context.project.root, info)))
+        except Failure as failure:
+            context.out.note(f"skipped: {one_line(failure.text)}")
+            info["context"] = None
+    return context.answer(json.dumps(info, ensure_ascii=False).encode("utf-8", "replace"), agent_info_lines)
+
+
+def context_counts(place: AgentDir) -> ContextCounts:
+    """The numbers of things that the context at ``place`` holds. Raises Failure."""
+    tiers = [kept.entry.tier for kept in find(place).kept]
+    done = [item.done for item in read_todos(place).items]
+    return ContextCounts(
+        dir=place.directory,
+        memory={tier: tiers.count(tier) for tier in TIERS},
+        notes=len(read_notes(place).notes),
+        todo={"open": done.count(False), "done": done.count(True)},
+    )
+
+
+def agent_info_lines(body: bytes, screen: Screen) -> list[str]:
+    """Facts first, then the definition as a file would have it."""
+    info: dict[str, Any] = json.loads(body)
+    facts = {"file": info["file"] or "none: it lives until the kernel stops"}
+    reason = f" ({info['reason']})" if info.get("reason") else ""
+    until = f" until {info['until']}" if info.get("until") else ""
+    facts["state"] = f"{info['state']}{until}{reason}"
+    facts["workspaces"] = ", ".join(info.get("workspaces") or ()) or "none"
+    facts["sandbox"] = _SANDBOX.get(str(info.get("sandbox")), str(info.get("sandbox")))
+    # An attempt that uses more is ended, with all that it started.
+    limits = info["definition"].get("limits") or {}
+    memory, processes = limits.get("memory"), limits.get("processes")
+    said = [f"{memory / 2**20:.0f} MiB of memory" if memory else "", f"{processes} processes" if processes else ""]
+    facts["limits"] = ", ".join(filter(None, said)) or "none"
+    counts = info.get("context")
+    if counts is not None:
+        kept = ", ".join(f"{count} {tier}" for tier, count in counts["memory"].items() if count)
+        todo = counts["todo"]
+        facts |= {"context": str(counts["dir"]), "memory": kept or "nothing", "notes": str(counts["notes"])}
+        facts["todo"] = f"{todo['open']} open, {todo['done']} done"
+    definition = {key: value for key, value in info["definition"].items() if key not in {"name", "entry"}}
+    return [
+        screen.style(one_line(info["name"]), "bold"),
+        *(f"  {name + ':':<12} {one_line(text)}" for name, text in facts.items()),
+        "",
+        *(escape(line) for line in block(definition)),
+    ]
 
 
 def running_kernel(context: Context) -> Client | None:
@@ -97,26 +167,21 @@ def running_kernel(context: Context) -> Client | None:
     return client
 
 
-def place_of(context: Context, name: str) -> AgentDir:
-    """Where the agent's file and context are, without a kernel. Raises Failure."""
+def agent_location(context: Context, name: str) -> AgentDir:
+    """The agent's file and context directory, found without a kernel. Raises Failure."""
     root = context.project.root
     try:
         return find_agent(root, name)
     except Failure as failure:
         if failure.code != "unknown_agent":
             raise
-    return place_in(root, json.loads(offline.agent_info(context.environ, root, name)))
+    return location_in(root, json.loads(offline.agent_info(context.environ, root, name)))
 
 
-def note_unread(context: Context, what: str) -> None:
-    """Say that what was just kept is for people so far: no agent's prompt has it."""
-    context.out.note(f"note: {what} is kept, and agents do not read it yet")
-
-
-def place_of_file(context: Context, name: str) -> AgentDir:
+def agent_file_location(context: Context, name: str) -> AgentDir:
     """As ``place_of``, for who does not need to know what the file says: it may be wrong."""
     try:
-        return place_of(context, name)
+        return agent_location(context, name)
     except Failure as failure:
         file = agent_file(name)
         if failure.code != "bad_definition" or not os.path.lexists(os.path.join(context.project.root, file)):
@@ -124,62 +189,18 @@ def place_of_file(context: Context, name: str) -> AgentDir:
         return AgentDir(context.project.root, name, file, default_dir(name))
 
 
-def place_in(root: str, info: dict[str, Any]) -> AgentDir:
-    """The place of an agent that a document (AgentInfo) describes."""
+def location_in(root: str, info: dict[str, Any]) -> AgentDir:
+    """The location of an agent that a document (AgentInfo) describes."""
     name = str(info["name"])
     context: dict[str, Any] = info["definition"].get("context") or {}
     return AgentDir(root, name, str(info["file"]), str(context.get("dir") or default_dir(name)))
 
 
-def answer(context: Context, document: msgspec.Struct, view: Callable[..., list[str]], *more: object) -> int:
+def answer_document(context: Context, document: msgspec.Struct, view: Callable[..., list[str]], *more: object) -> int:
     """Print ``document``, and on stderr what was skipped on the way to it."""
     for line in getattr(document, "skipped", ()):
         context.out.note(f"skipped: {one_line(line)}")
     return context.answer(msgspec.json.encode(document), view, *more)
-
-
-def configure_info(parser: argparse.ArgumentParser) -> None:
-    """NAME."""
-    name_argument(parser)
-
-
-def run_info(context: Context) -> int:
-    """Print it. The kernel's document, with the counts of its context added where that lies here."""
-    info: dict[str, Any] = json.loads(_info(context, context.args.name))
-    # What the context holds; None for an agent without one, and where the kernel may be another project's.
-    if info["file"] is None or context.environ.get(URL):
-        info["context"] = None
-    else:
-        try:
-            info["context"] = msgspec.to_builtins(counts(place_in(context.project.root, info)))
-        except Failure as failure:
-            context.out.note(f"skipped: {one_line(failure.text)}")
-            info["context"] = None
-    return context.answer(json.dumps(info, ensure_ascii=False).encode("utf-8", "replace"), agent_info_lines)
-
-
-def _info(context: Context, name: str) -> bytes:
-    path = f"/agents/{quoted(name)}"
-    if context.environ.get(URL):
-        return context.kernel().get(path)
-    try:
-        return context.find_kernel().get(path)
-    except Unreachable as error:
-        agent_name(name)
-        context.out.note(context.why_down(error))
-        return offline.agent_info(context.environ, context.project.root, name)
-
-
-def counts(place: AgentDir) -> ContextCounts:
-    """How much the context at ``place`` holds. Raises Failure."""
-    tiers = [kept.entry.tier for kept in find(place).kept]
-    done = [item.done for item in read_todos(place).items]
-    return ContextCounts(
-        dir=place.directory,
-        memory={tier: tiers.count(tier) for tier in TIERS},
-        notes=len(read_notes(place).notes),
-        todo={"open": done.count(False), "done": done.count(True)},
-    )
 
 
 def agent_file_lines(body: bytes, _screen: Screen) -> list[str]:
@@ -191,47 +212,6 @@ def agent_file_lines(body: bytes, _screen: Screen) -> list[str]:
     return [one_line(f"{deleted}; get it back: {told['restore']}" if told["restore"] else deleted)]
 
 
-_SANDBOX: Final = {
-    "off": "off: what it runs can do what you can do",
-    "on": "on: what it runs sees its project and the system, and nothing else of yours",
-    "missing": "on, but bubblewrap is not installed: it is refused work",
-}
-
-
-def agent_info_lines(body: bytes, screen: Screen) -> list[str]:
-    """Facts first, then the definition as a file would have it."""
-    info: dict[str, Any] = json.loads(body)
-    reason = f" ({info['reason']})" if info.get("reason") else ""
-    until = f" until {info['until']}" if info.get("until") else ""
-    # What ends an attempt that uses more, with all that it starts.
-    limits = info["definition"].get("limits") or {}
-    memory, processes = limits.get("memory"), limits.get("processes")
-    said = [f"{memory / 2**20:.0f} MiB of memory" if memory else "", f"{processes} processes" if processes else ""]
-    counts = info.get("context")
-    context: dict[str, str]
-    if counts is None:
-        context = {}
-    else:
-        memory = ", ".join(f"{count} {tier}" for tier, count in counts["memory"].items() if count)
-        todo = counts["todo"]
-        context = {
-            "context": str(counts["dir"]),
-            "memory": memory or "nothing",
-            "notes": str(counts["notes"]),
-            "todo": f"{todo['open']} open, {todo['done']} done",
-        }
-    facts = {
-        "file": info["file"] or "none: it lives until the kernel stops",
-        "state": f"{info['state']}{until}{reason}",
-        "workspaces": ", ".join(info.get("workspaces") or ()) or "none",
-        "sandbox": _SANDBOX.get(str(info.get("sandbox")), str(info.get("sandbox"))),
-        "limits": (", ".join(filter(None, said)) or "none"),
-        **context,
-    }
-    definition = {key: value for key, value in info["definition"].items() if key not in {"name", "entry"}}
-    return [
-        screen.style(one_line(info["name"]), "bold"),
-        *(f"  {name + ':':<12} {one_line(text)}" for name, text in facts.items()),
-        "",
-        *(escape(line) for line in block(definition)),
-    ]
+def note_unread(context: Context, what: str) -> None:
+    """Say that what was just kept is for people so far: no agent's prompt has it."""
+    context.out.note(f"note: {what} is kept, and agents do not read it yet")

@@ -1,15 +1,4 @@
-"""``awk agent memory``: what an agent knows, in YAML files of its context.
-
-``awk agent notes``: what an agent wrote down, a Markdown file each.
-
-``awk agent todo``: what an agent has to do, a Markdown checklist.
-
-What an agent knows.
-
-The notes of an agent.
-
-What an agent has to do.
-"""
+"""``awk agent memory``, ``notes`` and ``todo``: what an agent knows, noted and has to do, in files of its context."""
 
 import argparse
 from collections.abc import Iterable
@@ -17,14 +6,14 @@ from functools import partial
 
 import msgspec
 
-from interface.cli.commands.agent import answer, note_unread, place_of
+from interface.cli.commands.agent import agent_location, answer_document, note_unread
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.subcommands import AgentArguments, name_argument, text_of
 from interface.context.agent_dir import AgentDir
 from interface.context.memory import StoredEntry, delete, find, set_, unknown
 from interface.context.notes import add_note, read_notes
-from interface.context.todo import Todos, change_todos, read_todos
+from interface.context.todo import change_todos, read_todos
 from interface.failure import Failure
 from protocol.agent_files import MemoryReport, MemoryRow, NoteRow, NotesReport, TodoReport, TodoRow
 from protocol.agent_memory import TIERS, VISIBILITIES, Note, matches, with_done, with_item, without
@@ -45,37 +34,27 @@ def configure_memory(parser: argparse.ArgumentParser) -> None:
 
 
 def run_memory(context: Context) -> int:
-    """Show all of it, or do what was said."""
-    place = place_of(context, context.args.name)
+    """Show all that the agent knows, or one entry; set, remove or search."""
+    place = agent_location(context, context.args.name)
     match context.args.doing:
         case "set":
-            kept = set_(
-                place,
-                context.args.key,
-                text_of(context, context.args.value).removesuffix("\n"),
-                context.args.tier,
-                context.args.visibility,
-            )
+            value = text_of(context, context.args.value).removesuffix("\n")
+            stored = set_(place, context.args.key, value, context.args.tier, context.args.visibility)
             note_unread(context, "memory")
-            return answer(context, _report(place, [kept]), memory_lines)
+            return answer_document(context, _report(place, [stored]), memory_lines)
         case "rm":
             delete(place, context.args.key)
-        case "get":
-            return _get(context, place, context.args.key)
         case _:
             pass
     found = find(place)
+    if context.args.doing == "get":
+        one = next((stored for stored in found.kept if stored.entry.key == context.args.key), None)
+        if one is None:
+            raise unknown(place.name, context.args.key)
+        return answer_document(context, _report(place, [one], found.skipped), memory_lines, True)
     query: str = getattr(context.args, "query", "")
-    shown = [kept for kept in found.kept if matches(kept.entry, query)]
-    return answer(context, _report(place, shown, found.skipped), memory_lines)
-
-
-def _get(context: Context, place: AgentDir, key: str) -> int:
-    found = find(place)
-    kept = next((kept for kept in found.kept if kept.entry.key == key), None)
-    if kept is None:
-        raise unknown(place.name, key)
-    return answer(context, _report(place, [kept], found.skipped), memory_lines, True)
+    shown = [stored for stored in found.kept if matches(stored.entry, query)]
+    return answer_document(context, _report(place, shown, found.skipped), memory_lines)
 
 
 def _report(place: AgentDir, kept: Iterable[StoredEntry], skipped: tuple[str, ...] = ()) -> MemoryReport:
@@ -93,6 +72,18 @@ def _report(place: AgentDir, kept: Iterable[StoredEntry], skipped: tuple[str, ..
     return MemoryReport(agent=place.name, entries=rows, skipped=skipped)
 
 
+def memory_lines(body: bytes, screen: Screen, alone: bool = False) -> list[str]:
+    """One line for each entry; with ``alone`` only the value of the one there is, as it stands."""
+    entries = msgspec.json.decode(body, type=MemoryReport).entries
+    if alone:
+        return [escape(entry.value) for entry in entries]
+    rows: list[list[str]] = []
+    for entry in entries:
+        value = f"{entry.value} (from {entry.source})" if entry.source else entry.value
+        rows.append([entry.key, entry.tier, entry.visibility, value])
+    return table(["KEY", "TIER", "SEEN BY", "VALUE"], rows, screen) if rows else ["nothing"]
+
+
 def configure_notes(parser: argparse.ArgumentParser) -> None:
     """NAME [add TEXT | show N]."""
     name_argument(parser)
@@ -103,7 +94,7 @@ def configure_notes(parser: argparse.ArgumentParser) -> None:
 
 def run_notes(context: Context) -> int:
     """List the notes, or do what was said."""
-    place = place_of(context, context.args.name)
+    place = agent_location(context, context.args.name)
     added: Note | None = None
     if context.args.doing == "add":
         added = add_note(place, text_of(context, context.args.text), context.clock.wall())
@@ -124,53 +115,9 @@ def run_notes(context: Context) -> int:
                 f"there are {len(rows)}: awk agent notes {place.name}",
             )
         rows = (rows[number - 1],)
-    return answer(context, NotesReport(agent=place.name, notes=rows, skipped=skipped), notes_lines, context.args.doing)
-
-
-def configure_todo(parser: argparse.ArgumentParser) -> None:
-    """NAME [add TEXT | done N | rm N]."""
-    name_argument(parser)
-    doings = AgentArguments(parser, "[add TEXT | done N | rm N]")
-    doings.add("add").add_argument("text", metavar="TEXT", help="- reads it from standard input")
-    doings.add("done").add_argument("number", metavar="N", type=int)
-    doings.add("rm").add_argument("number", metavar="N", type=int)
-
-
-def run_todo(context: Context) -> int:
-    """Do what was said, and show the list."""
-    place = place_of(context, context.args.name)
-    items, skipped = _done(context, place)
-    rows = tuple(TodoRow(n=n, text=item.text, done=item.done) for n, item in enumerate(items, 1))
-    return answer(context, TodoReport(agent=place.name, items=rows, skipped=skipped), todo_lines)
-
-
-def _done(context: Context, place: AgentDir) -> Todos:
-    match context.args.doing:
-        case "add":
-            changed = change_todos(place, partial(with_item, new=text_of(context, context.args.text)))
-            note_unread(context, "the list")
-            return changed
-        case "done":
-            return change_todos(place, partial(with_done, number=context.args.number))
-        case "rm":
-            return change_todos(place, partial(without, number=context.args.number))
-        case _:
-            return read_todos(place)
-
-
-def memory_lines(body: bytes, screen: Screen, alone: bool = False) -> list[str]:
-    """One line for each entry; with ``alone`` only the value of the one there is, as it stands."""
-    entries = msgspec.json.decode(body, type=MemoryReport).entries
-    if alone:
-        return [escape(entry.value) for entry in entries]
-    if not entries:
-        return ["nothing"]
-    return table(["KEY", "TIER", "SEEN BY", "VALUE"], [_row(entry) for entry in entries], screen)
-
-
-def _row(entry: MemoryRow) -> list[str]:
-    value = f"{entry.value} (from {entry.source})" if entry.source else entry.value
-    return [entry.key, entry.tier, entry.visibility, value]
+    return answer_document(
+        context, NotesReport(agent=place.name, notes=rows, skipped=skipped), notes_lines, context.args.doing
+    )
 
 
 def notes_lines(body: bytes, screen: Screen, doing: str | None = None) -> list[str]:
@@ -184,12 +131,36 @@ def notes_lines(body: bytes, screen: Screen, doing: str | None = None) -> list[s
     return table(["N", "DATE", "TITLE", "FILE"], rows, screen, right=frozenset({"N"}))
 
 
+def configure_todo(parser: argparse.ArgumentParser) -> None:
+    """NAME [add TEXT | done N | rm N]."""
+    name_argument(parser)
+    doings = AgentArguments(parser, "[add TEXT | done N | rm N]")
+    doings.add("add").add_argument("text", metavar="TEXT", help="- reads it from standard input")
+    doings.add("done").add_argument("number", metavar="N", type=int)
+    doings.add("rm").add_argument("number", metavar="N", type=int)
+
+
+def run_todo(context: Context) -> int:
+    """Add, tick off or remove an item, and show the list."""
+    place = agent_location(context, context.args.name)
+    match context.args.doing:
+        case "add":
+            items, skipped = change_todos(place, partial(with_item, new=text_of(context, context.args.text)))
+            note_unread(context, "the list")
+        case "done":
+            items, skipped = change_todos(place, partial(with_done, number=context.args.number))
+        case "rm":
+            items, skipped = change_todos(place, partial(without, number=context.args.number))
+        case _:
+            items, skipped = read_todos(place)
+    rows = tuple(TodoRow(n=n, text=item.text, done=item.done) for n, item in enumerate(items, 1))
+    return answer_document(context, TodoReport(agent=place.name, items=rows, skipped=skipped), todo_lines)
+
+
 def todo_lines(body: bytes, screen: Screen) -> list[str]:
     """One line for each item, with its number."""
-    items = msgspec.json.decode(body, type=TodoReport).items
-    return [_line(item, screen) for item in items] or ["nothing to do"]
-
-
-def _line(item: TodoRow, screen: Screen) -> str:
-    line = f"{item.n:>3}  [{'x' if item.done else ' '}] {one_line(item.text)}"
-    return screen.style(line, "dim") if item.done else line
+    lines: list[str] = []
+    for item in msgspec.json.decode(body, type=TodoReport).items:
+        line = f"{item.n:>3}  [{'x' if item.done else ' '}] {one_line(item.text)}"
+        lines.append(screen.style(line, "dim") if item.done else line)
+    return lines or ["nothing to do"]

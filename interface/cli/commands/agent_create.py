@@ -29,7 +29,7 @@ _MARKDOWN = ".md"
 
 
 class _Source(NamedTuple):
-    """What the flags add to: keys, what to tell about them, and the ephemeral agent they are of."""
+    """The keys that flags add to, remarks about them, and the ephemeral agent they are of."""
 
     keys: dict[str, Value]
     remarks: tuple[str, ...] = ()
@@ -55,7 +55,6 @@ def run_create(context: Context) -> int:
     """Write it, and print its path."""
     root, name = context.project.root, agent_name(context.args.name)
     client = running_kernel(context)
-    source: _Source
     asked: str | None = context.args.source
     if asked is None:
         source = _Source({})
@@ -69,22 +68,15 @@ def run_create(context: Context) -> int:
         if not info["ephemeral"]:
             raise Failure("usage", f"{asked} has a file already: {info['file']}", f"copy it to {agent_file(name)}")
         source = _Source(keys_of_definition(info["definition"]), ephemeral=asked)
-    # Raise Failure (already_exists) where an agent made at run time has the name; files are the loader's to judge.
-    if client is None or source.ephemeral == name:
-        pass
-    else:
-        rows: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
-        if any(row["name"] == name and row["ephemeral"] for row in rows):
-            check_free_text = f"there is an agent {name} already, which lives until the kernel stops"
-            raise Failure("already_exists", check_free_text, f"make it a file: agent create {name} --from {name}")
-    keys = completed(name, merged(source.keys, _given(context)))
+    if client is not None and source.ephemeral != name:
+        check_name_is_free(client, name)
+    keys = completed(name, merged(source.keys, keys_of_flags(context)))
     if "model" not in keys and keys.get("backend") != "mock":
         raise Failure("usage", "the model is missing", "name one: -m provider/name")
     text = header(agent_file(name)) + agent_text(keys)
     faults = offline.check_text(root, name, text, new=True)
     if faults:
         raise Failure("bad_definition", f"{faults[0].message}; nothing was written", faults[0].hint, places=faults)
-    # Put the file in place, whole, where there is none. Raises Failure.
     path = agent_file(name)
     try:
         with open_agents(root, make=True) as folder:
@@ -95,15 +87,25 @@ def run_create(context: Context) -> int:
         raise Failure("failed", f"{path} cannot be written: {error.strerror or error}") from error
     place = find_agent(root, name)
     write_schemas(context.environ, root)
-    remarks = (*source.remarks, *_prepare_context(place), *_let_go(client, source, place))
+    remarks = (*source.remarks, *make_context(place))
+    if source.ephemeral is not None and client is not None:
+        remarks += replace_ephemeral(client, source.ephemeral, place.name)
     for remark in remarks:
         context.out.note(f"note: {one_line(remark)}")
     document = AgentWritten(agent=name, file=place.file, changed=True, remarks=remarks)
     return context.answer(msgspec.json.encode(document), agent_file_lines)
 
 
-def _given(context: Context) -> dict[str, Value]:
-    """What the flags say, as keys of the file."""
+def check_name_is_free(client: Client, name: str) -> None:
+    """Raise Failure (already_exists) where an agent without a file has the name."""
+    rows: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
+    if any(row["name"] == name and row["ephemeral"] for row in rows):
+        text = f"there is an agent {name} already, which lives until the kernel stops"
+        raise Failure("already_exists", text, f"make it a file: agent create {name} --from {name}")
+
+
+def keys_of_flags(context: Context) -> dict[str, Value]:
+    """The keys of the file that the flags say."""
     args = context.args
     keys: dict[str, Value] = {key: getattr(args, key) for key in ("model", "backend") if getattr(args, key)}
     if args.system is not None:
@@ -125,7 +127,7 @@ def _given(context: Context) -> dict[str, Value]:
     return {**keys, "soul": said} if said else keys
 
 
-def _prepare_context(place: AgentDir) -> tuple[str, ...]:
+def make_context(place: AgentDir) -> tuple[str, ...]:
     """Make the context directory and what belongs in it; what is there already is the agent's from now on."""
     there = os.path.isdir(os.path.join(place.root, place.directory))
     try:
@@ -137,18 +139,16 @@ def _prepare_context(place: AgentDir) -> tuple[str, ...]:
     return (f"{place.name} takes over what is in {place.directory}",) if there else ()
 
 
-def _let_go(client: Client | None, source: _Source, place: AgentDir) -> tuple[str, ...]:
-    """Let the ephemeral agent that the file was made from be that of the file, unless it has work; then it is kept."""
-    if source.ephemeral is None or client is None:
-        return ()
+def replace_ephemeral(client: Client, ephemeral: str, name: str) -> tuple[str, ...]:
+    """Let the ephemeral agent be that of the file that was made from it, unless it has work; then it is kept."""
     try:
-        if source.ephemeral == place.name:
-            client.delete(f"/agents/{quoted(source.ephemeral)}")
+        if ephemeral == name:
+            client.delete(f"/agents/{quoted(ephemeral)}")
         else:
-            client.post(f"/agents/{quoted(source.ephemeral)}/rename", {"to": place.name}, key=new_key())
+            client.post(f"/agents/{quoted(ephemeral)}/rename", {"to": name}, key=new_key())
     except (Failure, Unreachable) as error:
-        why = f"{source.ephemeral} is kept, beside {place.name}: {error}"
-        return (why, f"once it is done: agent delete {source.ephemeral}")
-    if source.ephemeral == place.name:
-        return (f"{place.name} keeps its queue, and what was said to it",)
-    return (f"{source.ephemeral} is {place.name} now, with what was said to it",)
+        why = f"{ephemeral} is kept, beside {name}: {error}"
+        return (why, f"once it is done: agent delete {ephemeral}")
+    if ephemeral == name:
+        return (f"{name} keeps its queue, and what was said to it",)
+    return (f"{ephemeral} is {name} now, with what was said to it",)

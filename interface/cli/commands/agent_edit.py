@@ -1,8 +1,7 @@
-"""``awk agent delete``: an agent's file and context go to the trash; a kernel that runs forgets what was said to it.
+"""``awk agent edit`` and ``delete``: an agent's file is changed, or goes to the trash together with its context.
 
-An agent with work that has not ended stays.
-
-``awk agent edit``: an agent's file, in the user's editor or by KEY=VALUE. What is wrong is not put in place.
+What is wrong is not put in place. A kernel that runs forgets what was said to a deleted agent; one with work that has
+not ended stays.
 """
 
 import argparse
@@ -20,14 +19,14 @@ from typing import Any, Final
 import msgspec
 
 from interface import offline
-from interface.cli.commands.agent import agent_file_lines, place_of_file, running_kernel
+from interface.cli.commands.agent import agent_file_lines, agent_file_location, running_kernel
 from interface.cli.confirm import agrees, can_ask
 from interface.cli.context import Context
 from interface.cli.output import one_line
 from interface.cli.subcommands import name_argument
 from interface.client import Client, quoted
 from interface.context.agent_dir import AgentDir, agent_name
-from interface.context.safe_dir import LIMIT_BYTES, Folder
+from interface.context.safe_dir import LIMIT_BYTES, SafeDir
 from interface.context.trash import Trashed, move_away, put_back, remove_conversations
 from interface.failure import Failure, Unreachable
 from interface.yaml_edit import New, Raw, Uneditable, with_value, without_value
@@ -36,100 +35,8 @@ from protocol.agent_files import AgentDeleted, AgentWritten
 from protocol.agent_layout import AGENT_SUFFIX, AGENTS, TRASH, agent_file
 
 _NOT_KNOWN: Final = frozenset({"unknown_agent", "not_found"})
-
-
-def configure_delete(parser: argparse.ArgumentParser) -> None:
-    """NAME, and whether to ask."""
-    name_argument(parser)
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-
-
-def run_delete(context: Context) -> int:
-    """Ask where a person can answer, move it, and say how to get it back."""
-    name = agent_name(context.args.name)
-    client = running_kernel(context)
-    if client is not None and _is_ephemeral(client, name):
-        # Delete an agent without a file. Raises Failure (conflict) where it has work.
-        if not agrees(context, f"end {name}, which has no file, and remove what was said to it for good?"):
-            raise Failure("failed", "nothing was deleted")
-        client.delete(f"/agents/{quoted(name)}")
-        return _told(context, AgentDeleted(agent=name, trash=None, restore=None))
-    place = place_of_file(context, name)
-    if place.file != agent_file(name):
-        raise Failure("usage", f"{name} is defined in {place.file}", "take it out of the project file")
-    if client is not None:
-        _check_idle(client, name)
-    uses = _uses(place)
-    said = ", and remove what was said to it for good" if client is not None else ""
-    for use in uses if can_ask(context) else ():
-        context.out.note(f"note: {use}")
-    if not agrees(context, f"move {name} and its context to {AGENTS}/{TRASH}{said}?"):
-        raise Failure("failed", "nothing was deleted")
-    trashed = move_away(place, context.clock.wall())
-    remarks = [f"{trashed.left} was not made for {name}, and stays where it is"] if trashed.left else []
-    remarks += [*uses, *_forget(client, trashed)]
-    document = AgentDeleted(agent=name, trash=trashed.folder, restore=trashed.way_back, remarks=tuple(remarks))
-    return _told(context, document, known=uses if can_ask(context) else ())
-
-
-def _uses(place: AgentDir) -> list[str]:
-    """What will not start any more. That nobody can tell is no reason to keep the agent."""
-    try:
-        files = offline.workflows_with(place.root, place.name)
-    except Failure:
-        return []
-    return [f"{file} refers to {place.name}: it does not start without it" for file in files]
-
-
-def _told(context: Context, document: AgentDeleted, known: Sequence[str] = ()) -> int:
-    for remark in document.remarks:
-        if remark in known:
-            continue
-        context.out.note(f"note: {one_line(remark)}")
-    return context.answer(msgspec.json.encode(document), agent_file_lines)
-
-
-def _is_ephemeral(client: Client, name: str) -> bool:
-    try:
-        info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(name)}"))
-    except Failure:
-        return False  # its file may be wrong, and is to be deleted for that
-    return bool(info["ephemeral"])
-
-
-def _check_idle(client: Client, name: str) -> None:
-    """Raise Failure (conflict) where the kernel knows of work that has not ended."""
-    try:
-        queue: list[dict[str, Any]] = json.loads(client.get(f"/agents/{quoted(name)}/queue"))["instructions"]
-    except Failure:
-        return  # the kernel does not know it, or cannot read its file
-    if queue:
-        some = ", ".join(f"{row['id']} ({row['status']})" for row in queue[:5])
-        text = f"{name} has work that has not ended: {some}" + (" and more" if len(queue) > 5 else "")
-        hint = f"wait for it, or end it: awk cancel {queue[0]['id']}"
-        raise Failure("conflict", text, hint)
-
-
-def _forget(client: Client | None, trashed: Trashed) -> list[str]:
-    """Have the kernel forget the agent. Raises Failure where it will not; then all is where it was."""
-    place: AgentDir = trashed.place
-    if client is None:
-        return [f"no kernel runs: what was said to {place.name} stays in the log"]
-    try:
-        client.delete(f"/agents/{quoted(place.name)}")
-    except Unreachable as error:
-        return [f"what was said to {place.name} may still be in the log: {error}"]
-    except Failure as failure:
-        if failure.code not in _NOT_KNOWN:
-            with suppress(OSError):
-                put_back(trashed)
-            raise
-    remove_conversations(trashed)
-    return []
-
-
 _BARE: Final = re.compile(r"true|false|[-+]?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?", re.ASCII)
-"""What is written without quotes though it looks like no text: whether the key takes it is the loader's to say."""
+"""A value that is written without quotes though it looks like no text: the loader says whether the key takes it."""
 _KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*", re.ASCII)
 _MARK: Final = "\ufeff"
 
@@ -146,20 +53,20 @@ def configure_edit(parser: argparse.ArgumentParser) -> None:
 
 
 def run_edit(context: Context) -> int:
-    """Change it, and print its path."""
-    changes = [_change(word) for word in context.args.changes]
-    place = place_of_file(context, context.args.name)
+    """Change the file of an agent, and print its path."""
+    changes = [parse_change(word) for word in context.args.changes]
+    place = agent_file_location(context, context.args.name)
     if os.path.basename(place.file) != f"{place.name}{AGENT_SUFFIX}":
         raise Failure("usage", f"{place.name} is defined in {place.file}, among other things", "edit that file")
-    changed = _by_words(place, changes) if changes else _by_hand(context, place)
+    changed = edit_by_words(place, changes) if changes else edit_by_hand(context, place)
     if not changed:
         context.out.note("note: nothing was changed")
     document = AgentWritten(agent=place.name, file=place.file, changed=changed)
     return context.answer(msgspec.json.encode(document), agent_file_lines)
 
 
-def _change(word: str) -> Callable[[str], str]:
-    """``KEY=VALUE`` as a change of a text. Raises Failure (usage)."""
+def parse_change(word: str) -> Callable[[str], str]:
+    """``KEY=VALUE`` as a change of a file's text. Raises Failure (usage)."""
     key, sign, value = word.partition("=")
     if not sign or not _KEY.fullmatch(key):
         raise Failure("usage", f"{word[:60]!r} is not KEY=VALUE", "for example timeouts.idle=5m")
@@ -182,7 +89,8 @@ def _change(word: str) -> Callable[[str], str]:
     return lambda text: with_value(text, path, new)
 
 
-def _by_words(place: AgentDir, changes: Sequence[Callable[[str], str]]) -> bool:
+def edit_by_words(place: AgentDir, changes: Sequence[Callable[[str], str]]) -> bool:
+    """Make the changes in turn. Returns whether the file differs. Raises Failure; then it is as it was."""
     with _folder(place) as folder, folder.locked():
         before = _read(folder, place)
         mark = _MARK if before.startswith(_MARK) else ""
@@ -199,7 +107,7 @@ def _by_words(place: AgentDir, changes: Sequence[Callable[[str], str]]) -> bool:
         return _put(folder, place, before, mark + text)
 
 
-def _by_hand(context: Context, place: AgentDir) -> bool:
+def edit_by_hand(context: Context, place: AgentDir) -> bool:
     """Have the user edit a copy until it is right, or they give up. Raises Failure; their text is kept then."""
     if not can_ask(context):
         raise Failure("usage", "there is no terminal to edit in", "say what to change: agent edit NAME KEY=VALUE")
@@ -209,7 +117,6 @@ def _by_hand(context: Context, place: AgentDir) -> bool:
         with open(copy, "x", encoding="utf-8", newline="") as write_copy_file:
             write_copy_file.write(before)
         while True:
-            # What the user made of the copy. Raises Failure.
             editor = context.environ.get("VISUAL") or context.environ.get("EDITOR") or "vi"
             try:
                 code = subprocess.run([*shlex.split(editor), copy], check=False).returncode
@@ -228,7 +135,13 @@ def _by_hand(context: Context, place: AgentDir) -> bool:
                         raise Failure("conflict", f"{place.file} was changed meanwhile")
                     changed = _put(folder, place, before, after)
             except Failure as failure:
-                if not (failure.places and _again(context, failure)):
+                again = False
+                if failure.places:
+                    context.out.error(failure)
+                    context.out.ask("edit it again? [Y/n] ")
+                    answer = context.stdin.readline()
+                    again = bool(answer) and answer.strip().lower() in {"", "y", "yes"}
+                if not again:
                     kept = f"the file is as it was; your text is in {copy}"
                     raise Failure(failure.code, failure.text, kept, places=failure.places) from failure
                 continue
@@ -236,29 +149,22 @@ def _by_hand(context: Context, place: AgentDir) -> bool:
             return changed
 
 
-def _again(context: Context, failure: Failure) -> bool:
-    context.out.error(failure)
-    context.out.ask("edit it again? [Y/n] ")
-    answer = context.stdin.readline()
-    return bool(answer) and answer.strip().lower() in {"", "y", "yes"}
-
-
-def _folder(place: AgentDir) -> Folder:
+def _folder(place: AgentDir) -> SafeDir:
     directory = os.path.dirname(place.file)
     try:
-        return Folder.open(os.path.join(place.root, directory), directory)
+        return SafeDir.open(os.path.join(place.root, directory), directory)
     except OSError as error:
         raise Failure("failed", f"{directory} cannot be opened: {error.strerror}") from error
 
 
-def _read(folder: Folder, place: AgentDir) -> str:
+def _read(folder: SafeDir, place: AgentDir) -> str:
     try:
         return folder.read(os.path.basename(place.file))
     except OSError as error:
         raise Failure("failed", str(error)) from error
 
 
-def _put(folder: Folder, place: AgentDir, before: str, after: str) -> bool:
+def _put(folder: SafeDir, place: AgentDir, before: str, after: str) -> bool:
     """Put ``after`` in the place of ``before`` if it is an agent. Returns whether it differs. Raises Failure."""
     if after == before:
         return False
@@ -270,3 +176,85 @@ def _put(folder: Folder, place: AgentDir, before: str, after: str) -> bool:
     except OSError as error:
         raise Failure("failed", f"{place.file} cannot be written: {error.strerror or error}") from error
     return True
+
+
+def configure_delete(parser: argparse.ArgumentParser) -> None:
+    """NAME, and whether to ask."""
+    name_argument(parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def run_delete(context: Context) -> int:
+    """Ask where a person can answer, move the file and its context, and say how to get them back."""
+    name = agent_name(context.args.name)
+    client = running_kernel(context)
+    if client is not None and is_ephemeral(client, name):
+        if not agrees(context, f"end {name}, which has no file, and remove what was said to it for good?"):
+            raise Failure("failed", "nothing was deleted")
+        client.delete(f"/agents/{quoted(name)}")  # Raises Failure (conflict) where it has work.
+        gone = AgentDeleted(agent=name, trash=None, restore=None)
+        return context.answer(msgspec.json.encode(gone), agent_file_lines)
+    place = agent_file_location(context, name)
+    if place.file != agent_file(name):
+        raise Failure("usage", f"{name} is defined in {place.file}", "take it out of the project file")
+    if client is not None:
+        check_idle(client, name)
+    try:
+        files = offline.workflows_with(place.root, place.name)
+    except Failure:
+        files = ()  # that nobody can tell is no reason to keep the agent
+    uses = [f"{file} refers to {place.name}: it does not start without it" for file in files]
+    asks = can_ask(context)
+    for use in uses if asks else ():
+        context.out.note(f"note: {use}")
+    removed = ", and remove what was said to it for good" if client is not None else ""
+    if not agrees(context, f"move {name} and its context to {AGENTS}/{TRASH}{removed}?"):
+        raise Failure("failed", "nothing was deleted")
+    trashed = move_away(place, context.clock.wall())
+    remarks = [f"{trashed.left} was not made for {name}, and stays where it is"] if trashed.left else []
+    remarks += [*uses, *forget(client, trashed)]
+    for remark in remarks:
+        if not (asks and remark in uses):  # which have been said above
+            context.out.note(f"note: {one_line(remark)}")
+    document = AgentDeleted(agent=name, trash=trashed.folder, restore=trashed.way_back, remarks=tuple(remarks))
+    return context.answer(msgspec.json.encode(document), agent_file_lines)
+
+
+def is_ephemeral(client: Client, name: str) -> bool:
+    """Return whether the kernel knows the agent as one without a file."""
+    try:
+        info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(name)}"))
+    except Failure:
+        return False  # its file may be wrong, and is to be deleted for that
+    return bool(info["ephemeral"])
+
+
+def check_idle(client: Client, name: str) -> None:
+    """Raise Failure (conflict) where the kernel knows of work that has not ended."""
+    try:
+        queue: list[dict[str, Any]] = json.loads(client.get(f"/agents/{quoted(name)}/queue"))["instructions"]
+    except Failure:
+        return  # the kernel does not know it, or cannot read its file
+    if queue:
+        some = ", ".join(f"{row['id']} ({row['status']})" for row in queue[:5])
+        text = f"{name} has work that has not ended: {some}" + (" and more" if len(queue) > 5 else "")
+        hint = f"wait for it, or end it: awk cancel {queue[0]['id']}"
+        raise Failure("conflict", text, hint)
+
+
+def forget(client: Client | None, trashed: Trashed) -> list[str]:
+    """Have the kernel forget the agent. Raises Failure where it will not; then all is where it was."""
+    place: AgentDir = trashed.place
+    if client is None:
+        return [f"no kernel runs: what was said to {place.name} stays in the log"]
+    try:
+        client.delete(f"/agents/{quoted(place.name)}")
+    except Unreachable as error:
+        return [f"what was said to {place.name} may still be in the log: {error}"]
+    except Failure as failure:
+        if failure.code not in _NOT_KNOWN:
+            with suppress(OSError):
+                put_back(trashed)
+            raise
+    remove_conversations(trashed)
+    return []

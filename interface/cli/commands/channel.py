@@ -1,26 +1,17 @@
-"""``awk channel``: what was said in a workflow.
-
-``awk clear``: what was said and done in a space is removed, and no byte of it is kept.
-
-``awk peek``: the latest messages of an agent or a workflow.
-
-What a clear removed.
-"""
+"""``awk channel``, ``peek`` and ``clear``: the messages of a space are shown, or removed with no byte of them kept."""
 
 import argparse
 import json
 
-import msgspec
-
 from interface.cli import channel_view
+from interface.cli.act import act
 from interface.cli.confirm import can_ask
 from interface.cli.context import Context
-from interface.cli.output import Screen, one_line
+from interface.cli.output import Screen, decode, one_line
 from interface.cli.parsing import json_flag, target_argument
 from interface.cli.targets import target, workflow_target
-from interface.client import new_key, quoted
+from interface.client import quoted
 from interface.failure import Failure
-from protocol.api.agents import Cleared
 from protocol.target import Target
 
 
@@ -55,20 +46,23 @@ def run_clear(context: Context) -> int:
     if run is not None and asked.workflow is None:
         raise Failure("usage", f"--run is of a workflow, and {asked} is an agent")
     name = str(asked) if run is None else f"{asked} in {run}"
-    if context.args.yes:
-        may_clear = True
-    else:
+    if not context.args.yes:
         if not can_ask(context):
-            raise Failure(
-                "usage", f"nothing of {name} comes back once it is cleared", "say --yes to clear it all the same"
-            )
+            text = f"nothing of {name} comes back once it is cleared"
+            raise Failure("usage", text, "say --yes to clear it all the same")
         context.out.ask(f"remove all that was said to {name}, and how it was answered, for good? [y/N] ")
-        may_clear = context.stdin.readline().strip().lower() in {"y", "yes"}
-    if not may_clear:
-        raise Failure("failed", "nothing was cleared")
+        if context.stdin.readline().strip().lower() not in {"y", "yes"}:
+            raise Failure("failed", "nothing was cleared")
     query = "" if run is None else f"?run={quoted(run)}"
-    answer = context.kernel().post(f"/spaces/{quoted(asked.space)}/clear{query}", {}, key=new_key())
-    return context.answer(answer, cleared_lines)
+    return act(context, f"/spaces/{quoted(asked.space)}/clear{query}", (), cleared_lines)
+
+
+def cleared_lines(body: bytes, _screen: Screen) -> list[str]:
+    """One line: the space, and how many messages and instructions were removed."""
+    from protocol.api.agents import Cleared  # noqa: PLC0415  (JSON needs no types)
+
+    done = decode(body, Cleared)
+    return [one_line(f"cleared {done.space}: {done.messages} messages, {done.instructions} instructions")]
 
 
 def configure_peek(parser: argparse.ArgumentParser) -> None:
@@ -81,24 +75,18 @@ def configure_peek(parser: argparse.ArgumentParser) -> None:
 
 def run_peek(context: Context) -> int:
     """Print the messages: a direct conversation, a channel, or the part of a channel that concerns an agent."""
-    asked = target(context.args.target or _the_only_one(context))
+    named: str | None = context.args.target
+    if not named:
+        # The workflow that runs, or the project's agent, where there is one only.
+        client = context.kernel()
+        running = [row for row in json.loads(client.get("/workflows"))["workflows"] if row["state"] == "running"]
+        names = [str(Target(None, row["name"], row["tag"])) for row in running]
+        names = names or [row["name"] for row in json.loads(client.get("/agents"))["agents"]]
+        client.close()
+        if len(names) != 1:
+            hint = f"one of: {', '.join(names)}" if names else "there are no agents yet"
+            raise Failure("usage", "peek at whom?", hint)
+        named = names[0]
+    asked = target(named)
     only = asked.agent if asked.workflow is not None else None
     return channel_view.show(context, asked.space, only)
-
-
-def _the_only_one(context: Context) -> str:
-    """The workflow that runs, or the project's agent, where there is one only. Raises Failure otherwise."""
-    client = context.kernel()
-    running = [row for row in json.loads(client.get("/workflows"))["workflows"] if row["state"] == "running"]
-    names = [str(Target(None, row["name"], row["tag"])) for row in running]
-    names = names or [row["name"] for row in json.loads(client.get("/agents"))["agents"]]
-    client.close()
-    if len(names) != 1:
-        raise Failure("usage", "peek at whom?", f"one of: {', '.join(names)}" if names else "there are no agents yet")
-    return names[0]
-
-
-def cleared_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line."""
-    done = msgspec.json.decode(body, type=Cleared)
-    return [one_line(f"cleared {done.space}: {done.messages} messages, {done.instructions} instructions")]

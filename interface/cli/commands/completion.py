@@ -1,13 +1,12 @@
 """``awk completion``: a script by which a shell completes our words, options, files and live targets.
 
-``awk _complete KIND``: for our shell scripts. One candidate a line; silent, whatever goes wrong.
+The script calls ``awk _complete KIND``, which prints one candidate a line and is silent, whatever goes wrong.
 """
 
 import argparse
 from importlib import import_module
 
 from interface.cli.completion.candidates import candidates
-from interface.cli.completion.spec import all_commands
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import one_line
@@ -18,14 +17,16 @@ PROGRAMS = ("agent-worker", "awk")
 
 
 def configure_completion(parser: argparse.ArgumentParser) -> None:
-    """Which shell."""
+    """SHELL."""
     parser.add_argument("shell", choices=SHELLS, help="whose script to print; its first lines say where to put it")
 
 
 def run_completion(context: Context) -> int:
     """Print the script."""
+    from interface.cli.completion.spec import all_specs  # noqa: PLC0415  (whoever waits for candidates does not)
+
     script = import_module(f"interface.cli.completion.{context.args.shell}").script
-    context.out.lines(script(tuple(all_commands(context.program)), PROGRAMS).rstrip("\n").split("\n"))
+    context.out.lines(script(tuple(all_specs(context.program)), PROGRAMS).rstrip("\n").split("\n"))
     return Exit.OK
 
 
@@ -35,7 +36,7 @@ def configure_complete(parser: argparse.ArgumentParser) -> None:
 
 
 def run_complete(context: Context) -> int:
-    """Print what there is."""
+    """Print the candidates."""
     try:
         found = candidates(context, context.args.kind)
     except Failure:

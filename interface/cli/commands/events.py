@@ -1,13 +1,11 @@
-"""``awk events``: what happened, event by event.
+"""``awk events`` and ``logs``: all that happened, or what an operator reads of it, without the conversation.
 
-``awk logs``: what workers and attempts did; the events an operator reads, without the conversation.
-
-What ``logs --previous`` shows of all events: the last attempt that ended, or the kernel before this one. Pure.
+``logs --previous`` shows the last attempt that ended, or all of the kernel before this one.
 """
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from interface.cli import event_view
 from interface.cli.context import Context
@@ -20,7 +18,7 @@ from protocol.target import Target
 
 
 def configure_events(parser: argparse.ArgumentParser) -> None:
-    """From when, and whether to go on."""
+    """[-f] [--since D]."""
     event_view.configure(parser)
 
 
@@ -28,34 +26,6 @@ def run_events(context: Context) -> int:
     """Print the events that are kept, or those that come; live ones only with ``-f``."""
     event_view.show(context, None, lambda event: True)
     return Exit.OK
-
-
-Event = dict[str, Any]
-
-
-def previous_attempt(events: Sequence[Event]) -> tuple[int, ...]:
-    """Places of what tells of the attempt that ended last; empty where none has."""
-    ends = [event for event in events if event["type"] == "attempt.ended"]
-    if not ends:
-        return ()
-    instruction, wanted = ends[-1].get("instruction"), _attempt(ends[-1])
-    own = [place for place, event in enumerate(events) if event.get("instruction") == instruction]
-    named = [(place, _attempt(events[place])) for place in own if _attempt(events[place])]
-    first = next(place for place, attempt in named if attempt == wanted)
-    after = next((place for place, attempt in named if place > first and attempt != wanted), len(events))
-    return tuple(place for place in own if first <= place < after)
-
-
-def previous_kernel(events: Sequence[Event]) -> tuple[int, ...]:
-    """Places of all that was told while the kernel before this one ran; empty where there was none."""
-    starts = [place for place, event in enumerate(events) if event["type"] == "kernel.started"]
-    if not starts:
-        return ()
-    return tuple(range(starts[-2] if len(starts) > 1 else 0, starts[-1]))
-
-
-def _attempt(event: Event) -> str:
-    return str((event.get("data") or {}).get("attempt") or "")
 
 
 SHOWN: Final = (
@@ -86,16 +56,16 @@ def configure_logs(parser: argparse.ArgumentParser) -> None:
 
 
 def run_logs(context: Context) -> int:
-    """Print them."""
+    """Print what workers and attempts did."""
     asked = None if context.args.target is None else target(context.args.target)
     space = asked.space if asked is not None and asked.workflow is not None else None
     if not context.args.previous:
-        shown = event_view.show(context, space, lambda event: is_shown(event, asked))
+        shown = event_view.show(context, space, lambda event: is_logged(event, asked))
     else:
         if context.args.follow:
             raise Failure("usage", "what is over cannot be followed", "leave out -f or --previous")
         part = previous_kernel if asked is None else previous_attempt
-        shown = event_view.show_part(context, space, lambda event: is_shown(event, asked), part)
+        shown = event_view.show_part(context, space, lambda event: is_logged(event, asked), part)
     if asked is not None and not shown:
         # Nothing to show of somebody who is there is fine; of a name nobody has it is a mistake. Raises Failure.
         if asked.workflow is not None:
@@ -105,8 +75,34 @@ def run_logs(context: Context) -> int:
     return Exit.OK
 
 
-def is_shown(event: event_view.Event, asked: Target | None) -> bool:
-    """Whether ``event`` is for the log, and about who was asked for."""
+def is_logged(event: event_view.Event, asked: Target | None) -> bool:
+    """Return whether ``event`` is for the log, and about the agent that was asked for."""
     if not str(event["type"]).startswith(SHOWN):
         return False
     return asked is None or asked.agent is None or name_of(str(event.get("agent") or "")) == asked.agent
+
+
+def previous_attempt(events: Sequence[event_view.Event]) -> tuple[int, ...]:
+    """Places of what tells of the attempt that ended last; empty where none has."""
+    ends = [event for event in events if event["type"] == "attempt.ended"]
+    if not ends:
+        return ()
+    instruction, wanted = ends[-1].get("instruction"), attempt_of(ends[-1])
+    own = [place for place, event in enumerate(events) if event.get("instruction") == instruction]
+    named = [(place, attempt_of(events[place])) for place in own if attempt_of(events[place])]
+    first = next(place for place, attempt in named if attempt == wanted)
+    after = next((place for place, attempt in named if place > first and attempt != wanted), len(events))
+    return tuple(place for place in own if first <= place < after)
+
+
+def previous_kernel(events: Sequence[event_view.Event]) -> tuple[int, ...]:
+    """Places of all that was told while the kernel before this one ran; empty where there was none."""
+    starts = [place for place, event in enumerate(events) if event["type"] == "kernel.started"]
+    if not starts:
+        return ()
+    return tuple(range(starts[-2] if len(starts) > 1 else 0, starts[-1]))
+
+
+def attempt_of(event: event_view.Event) -> str:
+    """The attempt that an event names; "" where it names none."""
+    return str((event.get("data") or {}).get("attempt") or "")

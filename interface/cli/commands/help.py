@@ -10,7 +10,7 @@ from interface.failure import Failure
 
 
 def configure_help(parser: argparse.ArgumentParser) -> None:
-    """What to explain."""
+    """[COMMAND|TOPIC]."""
     parser.add_argument(
         "words", nargs="*", metavar="COMMAND|TOPIC", help="a command, or a topic that the overview names"
     )

@@ -1,20 +1,12 @@
-"""``awk ls``: the agents of the project, and of the workflows that run.
-
-``awk new``: an agent without a file, kept until the kernel is stopped.
-
-The agents of the project.
-"""
+"""``awk ls`` and ``new``: the agents of the project and of workflows that run; an agent without a file is made."""
 
 import argparse
 import json
 
-import msgspec
-
 from interface.cli.context import Context
-from interface.cli.output import Screen, table
+from interface.cli.output import Screen, decode, table
 from interface.cli.parsing import json_flag
 from interface.client import new_key
-from protocol.api.agents import AgentList, AgentRow
 
 
 def configure_ls(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +17,19 @@ def configure_ls(parser: argparse.ArgumentParser) -> None:
 def run_ls(context: Context) -> int:
     """Print every agent and where it is defined."""
     return context.answer(context.kernel().get("/agents"), agents_lines)
+
+
+def agents_lines(body: bytes, screen: Screen) -> list[str]:
+    """One line for each agent; its source is a file, a running workflow, or "ephemeral": until the kernel stops."""
+    from protocol.api.agents import AgentList  # noqa: PLC0415  (JSON needs no types)
+
+    rows: list[list[str]] = []
+    for one in decode(body, AgentList).agents:
+        wrong = one.error and f"{one.error}{'' if one.state == 'error' else ' (what it said before counts)'}"
+        rows.append([one.name, one.state, one.backend, one.model or "-", one.source, wrong or one.file or "-"])
+    if not rows:
+        return ["no agents: write .agents/<name>.yaml, or see init"]
+    return table(["NAME", "STATE", "BACKEND", "MODEL", "SOURCE", "FILE"], rows, screen)
 
 
 def configure_new(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +45,7 @@ def run_new(context: Context) -> int:
     """Make it, and print its name."""
     given = {name: getattr(context.args, name) for name in ("name", "model", "backend", "system")}
     body = {name: value for name, value in given.items() if value is not None}
-    # body with what the kernel asks for and nobody gave: a prompt, or the script of a mock.
-    completed: dict[str, object]
+    completed: dict[str, object]  # what the kernel asks for and nobody gave: a prompt, or the script of a mock
     if body.get("backend") == "mock" or str(body["model"]).startswith("mock/"):
         completed = {"mock": [{"text": "You said: ${{ message.text }}"}], **body}
     else:
@@ -52,16 +56,3 @@ def run_new(context: Context) -> int:
     else:
         context.out.lines([str(json.loads(answer)["name"])])
     return 0
-
-
-def agents_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each agent; its source is a file, a running workflow, or "ephemeral": until the kernel stops."""
-    agents = msgspec.json.decode(body, type=AgentList).agents
-    if not agents:
-        return ["no agents: write .agents/<name>.yaml, or see init"]
-    return table(["NAME", "STATE", "BACKEND", "MODEL", "SOURCE", "FILE"], [_row(agent) for agent in agents], screen)
-
-
-def _row(agent: AgentRow) -> list[str]:
-    wrong = agent.error and f"{agent.error}{'' if agent.state == 'error' else ' (what it said before counts)'}"
-    return [agent.name, agent.state, agent.backend, agent.model or "-", agent.source, wrong or agent.file or "-"]

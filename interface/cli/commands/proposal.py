@@ -1,36 +1,31 @@
-"""``awk proposal``: what agents put to the vote, and your say in it.
+"""``awk proposal``: what agents put to the vote, and the user's say in it, which counts beside those of the members.
 
-``awk proposal cancel``: nobody votes on it any more, and nobody wins.
-
-``awk proposal list``: what is put to the vote now; of one workflow, what was as well.
-
-``awk proposal show``: what is voted on, who voted how, and what came of it.
-
-``awk proposal vote``: the user's own vote, which counts beside those of the members.
-
-One proposal: what is voted on, who voted how, and what came of it.
-
-A proposal that was voted on, or called off, just now.
-
-What is put to the vote, or was: one line each.
+A proposal is named ``release@review[:tag]``, or ``release`` where only one is called so.
 """
 
 import argparse
+import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
+from interface.cli.act import act
 from interface.cli.context import Context
-from interface.cli.output import Screen, escape, one_line, table
+from interface.cli.output import Screen, decode, escape, one_line, table
 from interface.cli.paging import PROPOSALS, PROPOSALS_OF_RUN, count_flag, show_list
-from interface.cli.proposal_name import change, full_name, parsed, path_of, proposal_argument
 from interface.cli.subcommands import Subcommand, Subcommands
-from interface.cli.targets import workflow_target
-from interface.client import quoted
+from interface.cli.targets import typed_name, workflow_target
+from interface.client import Client, quoted
 from interface.failure import Failure
-from protocol.voting import BallotInfo, Option, ProposalList, Resolution, TieBreaker, Vote, Why
+from protocol.target import Target, TargetRejected, parse_target
+
+if TYPE_CHECKING:
+    from protocol.voting import BallotInfo
+
+_LOOKS: Final = "proposals are called like release, or release@review[:tag]; proposal list shows them"
+_SHOWN: Final = 8
+_CUT: Final = 40
+"""Characters of a wrong name that are said again."""
 
 VERBS: Final = Subcommands(
     "proposal",
@@ -53,17 +48,6 @@ def run_proposal(context: Context) -> int:
     return VERBS.run(context)
 
 
-def configure_cancel(parser: argparse.ArgumentParser) -> None:
-    """PROPOSAL."""
-    proposal_argument(parser)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="the members read it")
-
-
-def run_cancel(context: Context) -> int:
-    """Call it off."""
-    return context.answer(change(context, "cancel", {"reason": context.args.reason}), proposal_changed_lines)
-
-
 def configure_list(parser: argparse.ArgumentParser) -> None:
     """[@WORKFLOW], [--all]."""
     text = "those of its latest run, ended or not; without it: those that are open, of all workflows"
@@ -73,7 +57,7 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(context: Context) -> int:
-    """Print them."""
+    """Print the proposals that are open; of one workflow, those that have ended as well."""
     target: str | None = context.args.target
     if target is not None and context.args.all:
         raise Failure("usage", "--all is for all workflows: of one, all are shown anyway")
@@ -84,32 +68,30 @@ def run_list(context: Context) -> int:
     return show_list(context, path, PROPOSALS_OF_RUN, proposals_lines)
 
 
+def proposals_lines(body: bytes, screen: Screen) -> list[str]:
+    """One line for each: its name, how many of those who are waited for voted, and how it stands."""
+    from protocol.voting import ProposalList  # noqa: PLC0415  (JSON needs no types)
+
+    rows: list[list[str]] = []
+    for one in decode(body, ProposalList).proposals:
+        voted = f"{len(one.electors) - len(one.missing)}/{len(one.electors)}"
+        rows.append([typed_name(one.id, one.space), kind_of(one), voted, outcome(one), one.title])
+    return table(["ID", "TYPE", "VOTES", "STATE", "TITLE"], rows, screen) if rows else ["nothing is put to the vote"]
+
+
 def configure_show(parser: argparse.ArgumentParser) -> None:
     """PROPOSAL."""
     proposal_argument(parser, "shown")
 
 
 def run_show(context: Context) -> int:
-    """Print all of it."""
+    """Print what is voted on, who voted how, and what came of it."""
     named = parsed(context.args.shown)
     client = context.kernel()
     return context.answer(client.get(path_of(client, named)), proposal_lines)
 
 
-def configure_vote(parser: argparse.ArgumentParser) -> None:
-    """PROPOSAL CHOICE."""
-    proposal_argument(parser)
-    parser.add_argument("choice", metavar="CHOICE", help="the id of one of its options: yes or no of an approval")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="kept with your vote; the members read it")
-
-
-def run_vote(context: Context) -> int:
-    """Vote, and print how it stands now."""
-    body = {"choice": context.args.choice, "reason": context.args.reason}
-    return context.answer(change(context, "vote", body), proposal_changed_lines, f"you voted {context.args.choice}")
-
-
-_WHYS: Final[Mapping[Why | None, str]] = MappingProxyType(
+_WHYS: Final[Mapping[str | None, str]] = MappingProxyType(
     {
         "quorum": "enough have voted",
         "settled": "more votes would change nothing",
@@ -117,7 +99,7 @@ _WHYS: Final[Mapping[Why | None, str]] = MappingProxyType(
         "deadline": "its time was up",
     }
 )
-_TIES: Final[Mapping[TieBreaker | None, str]] = MappingProxyType(
+_TIES: Final[Mapping[str | None, str]] = MappingProxyType(
     {"first": "the first of them wins", "random": "it was decided by lot", "creator-decides": "its creator decided"}
 )
 _RULES: Final = MappingProxyType(
@@ -131,39 +113,47 @@ _RULES: Final = MappingProxyType(
 
 def proposal_lines(body: bytes, screen: Screen) -> list[str]:
     """The question, the options with their votes, who is waited for, and the result."""
-    one = msgspec.json.decode(body, type=BallotInfo)
-    kind = f"binding {one.type}" if one.binding else one.type
-    head = screen.style(one_line(f"{full_name(one.id, one.space)}: {one.title}"), "bold")
-    about = escape(one.description).strip("\n").split("\n") if one.description.strip() else []
-    terms: Resolution = one.resolution
+    from protocol.voting import BallotInfo  # noqa: PLC0415  (JSON needs no types)
+
+    one = decode(body, BallotInfo)
+    lines = [screen.style(one_line(f"{typed_name(one.id, one.space)}: {one.title}"), "bold")]
+    terms = one.resolution
     if one.type == "assignment":
         rule = f"each option gets those who choose it, quorum {terms.quorum} of {len(one.electors)}"
     else:
         tie = f", a tie: {terms.tie_breaker}" if terms.tie_breaker else ""
         rule = f"{_RULES[terms.type]}, quorum {terms.quorum} of {len(one.electors)}{tie}"
-    end: list[str]
+    lines.append(one_line(f"{kind_of(one)} by {one.creator}, {one.created_at}; {rule}"))
+    lines += escape(one.description).strip("\n").split("\n") if one.description.strip() else []
+    for option in one.options:
+        count = one.counts.get(option.id, 0)
+        votes = "vote" if count == 1 else "votes"
+        label = "" if option.label.lower() in ("", option.id.lower()) else f" ({option.label})"
+        lines.append(f"  {one_line(f'{option.id}: {count} {votes}{label}')}")
+    for vote in one.votes:
+        reason = f": {vote.reason}" if vote.reason else ""
+        lines.append(f"  {one_line(f'{vote.voter} voted {vote.choice}{reason}')}")
     if one.state == "open":
         missing = f"; not yet: {', '.join(one.missing)}" if one.missing else ""
-        end = [one_line(f"{outcome(one)}{missing}")]
-    else:
-        why = f" ({_WHYS[one.why]}{_tie(one)})" if one.why in _WHYS else ""
-        by = f" by {one.ended_by}" if one.ended_by else ""
-        reason = f": {one.reason}" if one.reason else ""
-        took = [one_line(f"{option}: {', '.join(names) or 'nobody'}") for option, names in one.assigned.items()]
-        silent = [one_line(f"did not vote: {', '.join(one.missing)}")] if one.missing else []
-        end = [one_line(f"{outcome(one)}{by}, {one.ended_at}{why}{reason}"), *took, *silent]
-    return [
-        head,
-        one_line(f"{kind} by {one.creator}, {one.created_at}; {rule}"),
-        *about,
-        *(_option(one, option) for option in one.options),
-        *(_vote(vote) for vote in one.votes),
-        *end,
-    ]
+        return [*lines, one_line(f"{outcome(one)}{missing}")]
+    # Where several had as many votes as the winner, the line also says why it was this one.
+    most = [option for option, count in one.counts.items() if count == one.counts.get(one.winner or "")]
+    tie = f"; a tie: {_TIES[terms.tie_breaker]}" if len(most) > 1 and one.why != "creator" else ""
+    why = f" ({_WHYS[one.why]}{tie})" if one.why in _WHYS else ""
+    by = f" by {one.ended_by}" if one.ended_by else ""
+    reason = f": {one.reason}" if one.reason else ""
+    lines.append(one_line(f"{outcome(one)}{by}, {one.ended_at}{why}{reason}"))
+    lines += [one_line(f"{option}: {', '.join(names) or 'nobody'}") for option, names in one.assigned.items()]
+    return [*lines, one_line(f"did not vote: {', '.join(one.missing)}")] if one.missing else lines
 
 
-def outcome(one: BallotInfo) -> str:
-    """How it stands, in few words."""
+def kind_of(one: "BallotInfo") -> str:
+    """Its type, and whether a run is bound by it."""
+    return f"binding {one.type}" if one.binding else one.type
+
+
+def outcome(one: "BallotInfo") -> str:
+    """Its state in a few words."""
     match one.state:
         case "open" if one.tied:
             return f"tied: {one.creator} chooses of {', '.join(one.tied)}"
@@ -177,41 +167,81 @@ def outcome(one: BallotInfo) -> str:
             return one.state
 
 
-def _option(one: BallotInfo, option: Option) -> str:
-    count = one.counts.get(option.id, 0)
-    votes = "vote" if count == 1 else "votes"
-    label = "" if option.label.lower() in ("", option.id.lower()) else f" ({option.label})"
-    return f"  {one_line(f'{option.id}: {count} {votes}{label}')}"
+def configure_vote(parser: argparse.ArgumentParser) -> None:
+    """PROPOSAL CHOICE."""
+    proposal_argument(parser)
+    parser.add_argument("choice", metavar="CHOICE", help="the id of one of its options: yes or no of an approval")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="kept with your vote; the members read it")
 
 
-def _vote(vote: Vote) -> str:
-    why = f": {vote.reason}" if vote.reason else ""
-    return f"  {one_line(f'{vote.voter} voted {vote.choice}{why}')}"
+def run_vote(context: Context) -> int:
+    """Vote, and print how it stands now."""
+    body = {"choice": context.args.choice, "reason": context.args.reason}
+    return act_on_proposal(context, "vote", body, f"you voted {context.args.choice}; ")
 
 
-def _tie(one: BallotInfo) -> str:
-    """How it came that this one won of several with as many votes."""
-    most = [option for option, count in one.counts.items() if count == one.counts.get(one.winner or "")]
-    return f"; a tie: {_TIES[one.resolution.tie_breaker]}" if len(most) > 1 and one.why != "creator" else ""
+def configure_cancel(parser: argparse.ArgumentParser) -> None:
+    """PROPOSAL."""
+    proposal_argument(parser)
+    parser.add_argument("--reason", metavar="TEXT", default="", help="the members read it")
 
 
-def proposal_changed_lines(body: bytes, _screen: Screen, did: str = "") -> list[str]:
-    """What was done, and how it stands."""
-    one = msgspec.json.decode(body, type=BallotInfo)
-    done = f"{did}; " if did else ""
-    return [one_line(f"{full_name(one.id, one.space)}: {done}{outcome(one)}")]
+def run_cancel(context: Context) -> int:
+    """Call it off: nobody votes on it any more, and nobody wins."""
+    return act_on_proposal(context, "cancel", {"reason": context.args.reason})
 
 
-_HEADER = ["ID", "TYPE", "VOTES", "STATE", "TITLE"]
+def act_on_proposal(context: Context, what: str, body: Mapping[str, object], done: str = "") -> int:
+    """Post ``what`` (vote, cancel) to the proposal that the words name, and print what was done and how it stands."""
+
+    def lines(document: bytes, _screen: Screen) -> list[str]:
+        from protocol.voting import BallotInfo  # noqa: PLC0415  (JSON needs no types)
+
+        one = decode(document, BallotInfo)
+        return [one_line(f"{typed_name(one.id, one.space)}: {done}{outcome(one)}")]
+
+    named = parsed(context.args.id)
+    client = context.kernel()
+    return act(context, f"{path_of(client, named)}/{what}", (), lines, body, client=client)
 
 
-def proposals_lines(body: bytes, screen: Screen) -> list[str]:
-    """How to name each, how many of those who are waited for voted, and how it stands."""
-    rows = [_row(one) for one in msgspec.json.decode(body, type=ProposalList).proposals]
-    return table(_HEADER, rows, screen) if rows else ["nothing is put to the vote"]
+def proposal_argument(parser: argparse.ArgumentParser, dest: str = "id") -> None:
+    """PROPOSAL."""
+    text = "as proposal list shows it (release@review); its id alone where only one is called so"
+    parser.add_argument(dest, metavar="PROPOSAL", help=text)
 
 
-def _row(one: BallotInfo) -> list[str]:
-    kind = f"binding {one.type}" if one.binding else one.type
-    voted = f"{len(one.electors) - len(one.missing)}/{len(one.electors)}"
-    return [full_name(one.id, one.space), kind, voted, outcome(one), one.title]
+def parsed(text: str) -> Target:
+    """``text`` as the name of a proposal. Raises Failure (usage)."""
+    try:
+        found = parse_target(text)
+    except TargetRejected as error:
+        raise Failure("usage", f"{text[:_CUT]!r} does not name a proposal", _LOOKS) from error
+    if found.agent is None:
+        raise Failure("usage", f"{text[:_CUT]!r} is a workflow, and names no proposal of it", _LOOKS)
+    return found
+
+
+def path_of(client: Client, named: Target) -> str:
+    """The path of a proposal, which is looked for where its name leaves out the workflow. Raises Failure."""
+    name = str(named.agent)
+    if named.workflow is not None:
+        return f"/spaces/{quoted(named.space)}/proposals/{quoted(name)}"
+    rows: list[dict[str, Any]] = json.loads(client.get("/proposals"))["proposals"]
+    same = [row for row in rows if row["id"] == name]
+    found = [row for row in same if row["state"] == "open"] or same
+    spaces = list(dict.fromkeys(str(row["space"]) for row in found))
+    if not spaces:
+        known = {str(row["id"]): str(row["space"]) for row in reversed(rows)}
+        import difflib  # noqa: PLC0415  (only a slip needs it)
+
+        close = difflib.get_close_matches(name, known, n=1)
+        raise Failure(
+            "not_found",
+            f"there is no proposal {name[:_CUT]!r}",
+            f"did you mean {typed_name(close[0], known[close[0]])}?" if close else "proposal list shows them",
+        )
+    if len(spaces) > 1:
+        which = ", ".join(typed_name(name, space) for space in spaces[:_SHOWN])
+        raise Failure("usage", f"{len(spaces)} workflows have a proposal {name[:_CUT]!r}", f"say which: {which}")
+    return f"/spaces/{quoted(spaces[0])}/proposals/{quoted(name)}"

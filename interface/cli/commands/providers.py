@@ -1,11 +1,4 @@
-"""``awk providers``: where models come from.
-
-``awk backends``: what can run an agent.
-
-Backends: a table of what is installed and what each can do, then what is missing and how to get it.
-
-A list of flat records the kernel answers with, columns in the order it names them (providers, backends).
-"""
+"""``awk providers`` and ``backends``: where models come from, and what can run an agent here."""
 
 import argparse
 import json
@@ -25,6 +18,29 @@ def configure_providers(parser: argparse.ArgumentParser) -> None:
 def run_providers(context: Context) -> int:
     """Print the providers this project can use."""
     return context.answer(context.kernel().get("/providers"), records_lines)
+
+
+def records_lines(body: bytes, screen: Screen) -> list[str]:
+    """The first list in the document, one line for each of its records."""
+    document: dict[str, Any] = json.loads(body)
+    records = next((value for value in document.values() if isinstance(value, list)), [])
+    names = list(dict.fromkeys(name for record in records for name in record))
+    rows = [[_text(record.get(name)) for name in names] for record in records]
+    return table([name.upper().replace("_", " ") for name in names], rows, screen) if rows else ["none"]
+
+
+def _text(value: object) -> str:
+    match value:
+        case None | "" | []:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return ", ".join(_text(item) for item in value)
+        case str():
+            return value
+        case _:
+            return json.dumps(value)
 
 
 def configure_backends(parser: argparse.ArgumentParser) -> None:
@@ -59,36 +75,11 @@ _ABILITIES: Final = {
 
 
 def backends_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each backend, and one for each that cannot be used here."""
+    """One line for each backend, and one for each that cannot be used here: what is missing and how to get it."""
     rows: list[dict[str, Any]] = json.loads(body)["backends"]
-    head = ["NAME", "VERSION", *_ABILITIES.values(), "WHERE"]
-    shown = table(head, [_cells(row) for row in rows], screen)
+    cells: list[list[str]] = []
+    for row in rows:
+        version = row["version"] or ("-" if row["available"] else "missing")
+        cells.append([row["name"], version, *(row[key] for key in _ABILITIES), row["path"] or "-"])
+    shown = table(["NAME", "VERSION", *_ABILITIES.values(), "WHERE"], cells, screen)
     return [*shown, *(one_line(f"{row['name']}: {row['missing']}") for row in rows if row["missing"])]
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    version = row["version"] or ("-" if row["available"] else "missing")
-    return [row["name"], version, *(row[key] for key in _ABILITIES), row["path"] or "-"]
-
-
-def records_lines(body: bytes, screen: Screen) -> list[str]:
-    """The first list in the document, one line for each of its records."""
-    document: dict[str, Any] = json.loads(body)
-    records = next((value for value in document.values() if isinstance(value, list)), [])
-    names = list(dict.fromkeys(name for record in records for name in record))
-    rows = [[_text(record.get(name)) for name in names] for record in records]
-    return table([name.upper().replace("_", " ") for name in names], rows, screen) if rows else ["none"]
-
-
-def _text(value: object) -> str:
-    match value:
-        case None | "" | []:
-            return "-"
-        case bool():
-            return "yes" if value else "no"
-        case list():
-            return ", ".join(_text(item) for item in value)
-        case str():
-            return value
-        case _:
-            return json.dumps(value)

@@ -1,18 +1,11 @@
-"""``awk ps``: the process table, once.
-
-The process table, printed once. Terminals get what fits; pipes get every column whole.
-"""
+"""``awk ps``: the process table, printed once. Terminals get what fits; pipes get every column whole."""
 
 import argparse
 import json
 
-import msgspec
-
 from interface.cli.context import Context
-from interface.cli.output import Screen, one_line, table
+from interface.cli.output import Screen, decode, one_line, table
 from interface.cli.parsing import json_flag
-from interface.cli.process_table import COLUMNS, cells
-from protocol.api.processes import Ps
 
 
 def configure_ps(parser: argparse.ArgumentParser) -> None:
@@ -30,10 +23,11 @@ def run_ps(context: Context) -> int:
     return exit_code
 
 
-_RIGHT = frozenset(column.title for column in COLUMNS if column.right)
-
-
 def ps_lines(body: bytes, screen: Screen, now: float) -> list[str]:
     """One line for each agent; ``now`` is wall seconds, for ages."""
-    rows = [cells(row, now) for row in msgspec.json.decode(body, type=Ps).agents]
-    return table([column.title for column in COLUMNS], rows, screen, right=_RIGHT) if rows else ["no agents"]
+    from interface.cli.process_table import COLUMNS, cells  # noqa: PLC0415  (JSON needs no types)
+    from protocol.api.processes import Ps  # noqa: PLC0415  (as above)
+
+    rows = [cells(row, now) for row in decode(body, Ps).agents]
+    right = frozenset(column.title for column in COLUMNS if column.right)
+    return table([column.title for column in COLUMNS], rows, screen, right=right) if rows else ["no agents"]

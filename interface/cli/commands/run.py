@@ -1,25 +1,20 @@
 """``awk run``: a workflow from kickoff to quiescence; its conversation as it happens, its report at the end.
 
-The result on stdout is the conversation, or the report with ``--json``; whatever is not it goes to stderr.
-
-``awk run --dry-run``: what would start; needs no kernel, runs nothing, and asks for no trust.
-
-What a run would start, for people.
+The result on stdout is the conversation, or the report with ``--json``; whatever is not it goes to stderr. With
+``--dry-run`` it is the plan of what would start: that needs no kernel, runs nothing, and asks for no trust.
 """
 
 import argparse
 import json
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
-
-import msgspec
+from collections.abc import Iterator
+from typing import Final
 
 from interface.cli.commands.send import as_line, as_result, retry_notes
 from interface.cli.confirm import can_ask
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted
-from interface.cli.output import OutputLost, Screen, escape, one_line
+from interface.cli.output import OutputLost, Screen, decode, escape, one_line
 from interface.cli.parsing import (
     continue_flag,
     duration,
@@ -37,42 +32,11 @@ from interface.client import quoted
 from interface.event_follow import Expired
 from interface.failure import Failure, Unreachable
 from interface.sse import ServerEvent
-from protocol.inspection import Plan, PlannedMember, PlannedStep
-
-
-def rehearse(context: Context) -> int:
-    """Print the plan of the run that was asked for. Raises Failure where it could not begin."""
-    from interface.offline import ask  # noqa: PLC0415  (needs subprocess; a run does not)
-
-    given = {"--max-cost": context.args.max_cost, "--exit-code-from": context.args.exit_code_from}
-    document = ask(
-        context.environ,
-        "plan",
-        "--project",
-        context.project.root,
-        "--tag",
-        context.args.tag,
-        "--state",
-        context.project.state,
-        *(f"{flag}={value}" for flag, value in given.items() if value is not None),
-        "--",
-        context.workflow(context.args.workflow),
-        *context.params,
-    )
-    if context.args.json or context.args.jsonl:
-        context.out.document(document)
-        return 0
-
-    context.out.lines(plan_lines(document, context.out.screen))
-    return 0
-
-
-CANCEL_SECONDS: Final = 30.0
-"""How long a cancelled run may take to end: the workers' stop ladder, and some."""
-
 
 APPROVALS: Final = ("auto", "ask", "all", "deny")
 """As protocol.agent.Approval, which costs msgspec."""
+CANCEL_SECONDS: Final = 30.0
+"""The time a cancelled run may take to end: the workers' stop ladder, and some."""
 
 
 def configure_run(parser: argparse.ArgumentParser) -> None:
@@ -109,9 +73,9 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
 
 
 def run_run(context: Context) -> int:
-    """Returns the report's exit code; 129, 130 or 143 where it was interrupted."""
+    """Start the workflow and follow it to its end. Returns the report's exit code; 129, 130, 143 where interrupted."""
     if context.args.dry_run:
-        return rehearse(context)
+        return dry_run(context)
     request = {
         "workflow": context.workflow(context.args.workflow),
         "tag": context.args.tag,
@@ -149,7 +113,7 @@ def run_run(context: Context) -> int:
 
 
 def _can_be_approved(context: Context) -> bool:
-    """Whether what needs an approval waits for one: somebody is here to give it, or comes back to a run left alone."""
+    """Return whether somebody is here to give an approval, or comes back to a run that is left alone."""
     return bool(context.args.detach) or can_ask(context)
 
 
@@ -164,7 +128,7 @@ def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
             else:
                 from interface.cli.commands.runs import report_lines  # noqa: PLC0415  (JSON needs no msgspec)
 
-                left = _left_something(context, json.loads(report))
+                left = has_changed_trees(context, report)
                 context.out.notes(report_lines(report, context.out.error_screen, left=left))
             return Exit.OK if context.args.fail_on == "never" else int(json.loads(report)["exit_code"])
         if event.data:
@@ -174,9 +138,9 @@ def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
                 pass
             else:
                 from interface.cli.channel_view import message_lines  # noqa: PLC0415  (as above)
-                from interface.cli.event_view import asked_line, decode, event_line, failure_lines, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
+                from interface.cli.event_view import asked_line, event_line, event_of, failure_lines, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
 
-                decoded = decode(event.data)
+                decoded = event_of(event.data)
                 wanted = asked_line(decoded, context.program, can_approve=_can_be_approved(context))
                 if wanted is not None:
                     context.out.note(wanted)
@@ -193,8 +157,9 @@ def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
     raise Unreachable("the run has no report")
 
 
-def _left_something(context: Context, report: Mapping[str, Any]) -> bool:
-    """Whether anything was done in working trees of the run: the others are about to be removed."""
+def has_changed_trees(context: Context, document: bytes) -> bool:
+    """Return whether anything was done in working trees of the run: the others are about to be removed."""
+    report = json.loads(document)
     branches = set(report["branches"].values())
     if not branches:
         return False
@@ -225,45 +190,62 @@ def _cancel(context: Context, running: Run, exit_code: Exit) -> int:
     return exit_code
 
 
-_INDENT = "  "
+def dry_run(context: Context) -> int:
+    """Print the plan of the run that was asked for. Raises Failure where it could not begin."""
+    from interface.offline import run_inspect  # noqa: PLC0415  (needs subprocess; a run does not)
+
+    given = {"--max-cost": context.args.max_cost, "--exit-code-from": context.args.exit_code_from}
+    document = run_inspect(
+        context.environ,
+        "plan",
+        "--project",
+        context.project.root,
+        "--tag",
+        context.args.tag,
+        "--state",
+        context.project.state,
+        *(f"{flag}={value}" for flag, value in given.items() if value is not None),
+        "--",
+        context.workflow(context.args.workflow),
+        *context.params,
+    )
+    if context.args.json or context.args.jsonl:
+        context.out.document(document)
+        return 0
+    context.out.lines(plan_lines(document, context.out.screen))
+    return 0
 
 
 def plan_lines(body: bytes, screen: Screen) -> list[str]:
     """The plan, part by part; parts that are empty are left out, but for the kickoff."""
-    plan = msgspec.json.decode(body, type=Plan)
+    from protocol.inspection import Plan  # noqa: PLC0415  (JSON needs no types)
+
+    plan = decode(body, Plan)
+    members: list[str] = []
+    for member in plan.members:
+        of = f" (agent {member.ref})" if member.ref not in (None, member.name) else ""
+        runs = " ".join(part for part in (member.backend, one_line(member.model)) if part)
+        where = f" at {one_line(member.base_url)}" if member.base_url else ""
+        key = f", key from {' or '.join(f'${name}' for name in member.keys)}" if member.keys else ""
+        state = "" if member.ready else screen.style(" (not set)", "red")
+        members.append(f"{member.name}{of}: {runs}{where}{key}{state}")
     params = [
         f"{name}: {(str(value).lower() if isinstance(value, bool) else one_line(str(value)))}"
         for name, value in plan.params.items()
     ]
+    setup = [one_line(step.shell) + (f"  # becomes ${{{{ {step.bind} }}}}" if step.bind else "") for step in plan.setup]
     kickoff = ["none: the agents would wait"] if plan.kickoff is None else escape(plan.kickoff).rstrip().split("\n")
     verdict = [f"the approval {one_line(plan.verdict)}; a no is exit code 8"] if plan.verdict else []
-    parts = [
-        ("agents", [_member(member, screen) for member in plan.members]),
-        ("params", params),
-        ("setup would run", [_step(step) for step in plan.setup]),
-        (f"kickoff, to {', '.join(plan.wakes) or 'nobody'}", kickoff),
-        ("decided by", verdict),
-        ("needs trust", [one_line(demand) for demand in plan.trust]),
-        ("missing here", [one_line(fault) for fault in plan.missing]),
-    ]
-    head = f"{one_line(plan.run)} would start from {one_line(plan.path)}; nothing was run"
-    return [head, *(line for title, part in parts if part for line in _part(title, part, screen))]
-
-
-def _part(title: str, part: list[str], screen: Screen) -> list[str]:
-    style = "red" if title.startswith("missing") else "bold"
-    return [screen.style(f"{title}:", style), *(f"{_INDENT}{line}".rstrip() for line in part)]
-
-
-def _member(member: PlannedMember, screen: Screen) -> str:
-    of = f" (agent {member.ref})" if member.ref not in (None, member.name) else ""
-    runs = " ".join(part for part in (member.backend, one_line(member.model)) if part)
-    where = f" at {one_line(member.base_url)}" if member.base_url else ""
-    key = f", key from {' or '.join(f'${name}' for name in member.keys)}" if member.keys else ""
-    state = "" if member.ready else screen.style(" (not set)", "red")
-    return f"{member.name}{of}: {runs}{where}{key}{state}"
-
-
-def _step(step: PlannedStep) -> str:
-    becomes = f"  # becomes ${{{{ {step.bind} }}}}" if step.bind else ""
-    return f"{one_line(step.shell)}{becomes}"
+    lines = [f"{one_line(plan.run)} would start from {one_line(plan.path)}; nothing was run"]
+    for title, part, style in (
+        ("agents", members, "bold"),
+        ("params", params, "bold"),
+        ("setup would run", setup, "bold"),
+        (f"kickoff, to {', '.join(plan.wakes) or 'nobody'}", kickoff, "bold"),
+        ("decided by", verdict, "bold"),
+        ("needs trust", [one_line(demand) for demand in plan.trust], "bold"),
+        ("missing here", [one_line(fault) for fault in plan.missing], "red"),
+    ):
+        if part:
+            lines += [screen.style(f"{title}:", style), *(f"  {line}".rstrip() for line in part)]
+    return lines

@@ -1,14 +1,8 @@
-"""``awk send``: a message to an agent or a channel; with ``--wait``, until what it caused has ended.
+"""``awk send``, ``ask`` and ``serve``: a message to an agent or a channel, and what is answered to it.
 
-An answer as it is written: deltas onto stdout, and nothing twice.
-
-``awk ask``: a message, and its answer as it is written.
-
-``awk serve``: a message, and its answer as one JSON document; for scripts.
-
-A message on its way: sent once however often it is tried, and waited for through restarts of the kernel.
-
-What instructions answered: the text of each, with its agent's name where there are several.
+``send`` prints the receipt, with ``--wait`` the answers; ``ask`` prints the answer as it is written; ``serve`` prints
+one JSON document, for scripts. A message is sent once however often it is tried, and waited for through restarts of
+the kernel.
 """
 
 import argparse
@@ -16,11 +10,8 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
-
-import msgspec
 
 from interface.cli.confirm import can_ask
 from interface.cli.context import Context
@@ -34,89 +25,9 @@ from interface.event_follow import Expired, Follower
 from interface.failure import Failure, Unreachable
 from interface.instruction_wait import TURNS, InstructionWait
 from interface.sse import ServerEvent
-from protocol.api.messages import InstructionResult, SendReceipt, SendReport
-
-
-class AnswerStream:
-    """Prints the deltas of one instruction through ``write`` (which escapes), and at the end what they left out."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-        self._segment = ""
-        self._over = False
-        self._printed = False
-
-    def delta(self, text: str) -> None:
-        """More of the reply that is being written."""
-        if self._over:
-            self._break_line()
-            self._segment, self._over = "", False
-        self._segment += text
-        self._printed = True
-        self._write(text)
-
-    def reply_ended(self) -> None:
-        """This reply is whole, or given up; a delta that follows belongs to the next."""
-        self._over = bool(self._segment)
-
-    def finish(self, text: str) -> None:
-        """The answer is ``text``: print it unless it is what the last reply showed."""
-        if text.strip() and self._segment.strip() != text.strip():
-            self._break_line()
-            self._write(text)
-            self._segment, self._printed = text, True
-        self._break_line()
-
-    def _break_line(self) -> None:
-        if self._printed and not self._segment.endswith("\n"):
-            self._write("\n")
-            self._segment += "\n"
-
-
-def results_lines(body: bytes, screen: Screen) -> list[str]:
-    """The answers."""
-    results = msgspec.json.decode(body, type=SendReport).results
-    if len(results) == 1:
-        return text_lines(results[0])
-    return [
-        line for result in results for line in [screen.style(f"{escape(result.agent)}:", "bold"), *text_lines(result)]
-    ]
-
-
-def text_lines(result: InstructionResult) -> list[str]:
-    """The text of one answer; no line for none."""
-    return escape(result.text).rstrip("\n").split("\n") if result.text.strip() else []
-
-
-def complaints(body: bytes) -> list[str]:
-    """One line for each instruction that was not done, for stderr."""
-    results = msgspec.json.decode(body, type=SendReport).results
-    return [_complaint(result) for result in results if result.status != "done"]
-
-
-def _complaint(result: InstructionResult) -> str:
-    who = f"error: {escape(result.agent)}: {result.instruction_id}"
-    if result.status != "waiting":
-        why = f" ({escape(result.cause)})" if result.cause and result.cause != result.status else ""
-        again = f"\n  hint: awk retry {result.instruction_id}" if result.status in {"dead", "failed"} else ""
-        after = f" after {result.attempts} attempts" if result.attempts > 1 else ""
-        return f"{who} ended {result.status}{why}{after}{again}"
-    return f"{who} waits: {_wait(str(result.waits_for), result.unasked)}"
-
-
-def held_lines(held: Mapping[str, str], unasked: Mapping[str, str]) -> list[str]:
-    """What a message became that only a person can let go on. ``unasked``: of those, who waits for which key."""
-    return [f"note: {escape(one)} waits: {_wait(reason, unasked.get(one))}" for one, reason in held.items()]
-
-
-def _wait(reason: str, unasked: str | None) -> str:
-    return escape(f"{unasked}; {_KEYLESS}" if unasked else _WAITS.get(reason, reason))
-
 
 _KEYLESS: Final = "restart --kernel, from a shell where it is set, hands it on"
 """A kernel has the environment of whoever started it, for as long as it lives."""
-
-
 _WAITS: Final = MappingProxyType(
     {
         "credentials": "its provider refused the key; set another one, then restart --kernel from that shell",
@@ -132,10 +43,51 @@ _WAITS: Final = MappingProxyType(
 """What only a person can end -> what it is, and what to do."""
 
 
+def configure_send(parser: argparse.ArgumentParser) -> None:
+    """TARGET MESSAGE."""
+    target_argument(parser)
+    message_argument(parser)
+    parser.add_argument("--wait", action="store_true", help="wait for the answers, and print them")
+    parser.add_argument("--timeout", type=duration, metavar="D", help="with --wait: at most so long (30s, 5m)")
+    json_flag(parser)
+
+
+def run_send(context: Context) -> int:
+    """Print the receipt, or the answers."""
+    if context.args.timeout is not None and not context.args.wait:
+        raise Failure("usage", "--timeout goes with --wait")
+    body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
+    answer, client = post_once(context, "/messages", body, REQUEST_SECONDS)
+    client.close()
+    receipt = json.loads(answer)
+    if receipt.get("not_woken"):
+        context.out.note(f"note: over the limit of eight mentions, not woken: {', '.join(receipt['not_woken'])}")
+    if not receipt["instruction_ids"]:
+        context.out.note("note: this wakes nobody; mention an agent (@name) to wake it")
+    if not context.args.wait:
+        context.out.notes(held_lines(receipt.get("held", {}), receipt.get("unasked", {})))
+        context.out.document(answer) if context.args.json else context.out.lines(receipt_lines(answer))
+        return Exit.OK
+    outcomes = await_outcomes(context, receipt["instruction_ids"], context.args.timeout)
+    document = report(receipt, outcomes)
+    context.answer(document, results_lines)
+    code = finish(context, document)
+    if outcomes.open:
+        text = f"{', '.join(outcomes.open)} not done in time; the work goes on"
+        context.out.error(Failure("timeout", text, f"look with: show {outcomes.open[0]}"))
+        return Exit.TIMEOUT
+    return code
+
+
 def receipt_lines(body: bytes) -> list[str]:
-    """A message that was accepted and is not waited for."""
-    receipt = msgspec.json.decode(body, type=SendReceipt)
-    return [" ".join((receipt.message_id, *receipt.instruction_ids))]
+    """The ids of a message that was accepted and is not waited for, and of the instructions it became."""
+    receipt = json.loads(body)
+    return [" ".join((receipt["message_id"], *receipt["instruction_ids"]))]
+
+
+def held_lines(held: Mapping[str, str], unasked: Mapping[str, str]) -> list[str]:
+    """The instructions that only a person can let go on. ``unasked``: of those, who waits for which key."""
+    return [f"note: {escape(one)} waits: {_wait(reason, unasked.get(one))}" for one, reason in held.items()]
 
 
 def post_once(
@@ -178,19 +130,14 @@ def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float 
     return outcomes
 
 
-def retry_notes(event: ServerEvent) -> list[str]:
-    """That an attempt failed and another one follows, where the event tells of that."""
-    if event.type != "instruction.queued":
-        return []
-    told = json.loads(event.data)
-    data = told.get("data") or {}
-    if data.get("n") is None:
-        return []
-    then = f"attempt {data['n'] + 1} of {data['tries']} follows" if data.get("tries") else "it is tried again"
-    why = one_line(
-        f"{told.get('agent')}: {told.get('instruction')}: {data.get('cause')}: {data.get('text') or 'no word'}"
-    )
-    return [f"note: {why}; {then}"]
+def results_lines(body: bytes, screen: Screen) -> list[str]:
+    """The text of each answer, with its agent's name where there are several."""
+    results: list[dict[str, Any]] = json.loads(body)["results"]
+    lines: list[str] = []
+    for result in results:
+        lines += [screen.style(f"{escape(result['agent'])}:", "bold")] if len(results) > 1 else []
+        lines += escape(result["text"]).rstrip("\n").split("\n") if result["text"].strip() else []
+    return lines
 
 
 def report(receipt: dict[str, Any], outcomes: InstructionWait) -> bytes:
@@ -200,69 +147,26 @@ def report(receipt: dict[str, Any], outcomes: InstructionWait) -> bytes:
 
 
 def finish(context: Context, body: bytes) -> int:
-    """Say on stderr what was not done. Returns the worst of the results."""
+    """Say on stderr which instructions were not done. Returns the worst of the results."""
     context.out.lines(())
-    for complaint in complaints(body):
-        context.out.note(complaint)
-    return worst(json.loads(body)["results"])
+    results: list[dict[str, Any]] = json.loads(body)["results"]
+    for result in results:
+        who = f"error: {escape(result['agent'])}: {result['instruction_id']}"
+        status, cause, attempts = result["status"], result.get("cause"), result.get("attempts", 0)
+        if status == "done":
+            continue
+        if status == "waiting":
+            context.out.note(f"{who} waits: {_wait(str(result.get('waits_for')), result.get('unasked'))}")
+            continue
+        why = f" ({escape(cause)})" if cause and cause != status else ""
+        after = f" after {attempts} attempts" if attempts > 1 else ""
+        again = f"\n  hint: awk retry {result['instruction_id']}" if status in {"dead", "failed"} else ""
+        context.out.note(f"{who} ended {status}{why}{after}{again}")
+    return worst(results)
 
 
-def timed_out(outcomes: InstructionWait) -> Failure:
-    """What a wait ends with that ended by its deadline."""
-    still = outcomes.open
-    return Failure("timeout", f"{', '.join(still)} not done in time; the work goes on", f"look with: show {still[0]}")
-
-
-def as_line(event: ServerEvent, wall_seconds: float) -> str:
-    """An event as one line of ``--jsonl``: every line has a type, a schema and a time, spelled as the kernel spells."""
-    if event.type != "accepted":
-        return event.data.replace("{", '{"schema":"awk/event/1",', 1)
-    return _line("accepted", {"schema": "awk/accepted/1", **json.loads(event.data)}, wall_seconds)
-
-
-def as_result(document: bytes, wall_seconds: float) -> bytes:
-    """The last line of ``--jsonl``: the report, with a type and a time like every line before it."""
-    return _line("result", json.loads(document), wall_seconds).encode()
-
-
-def _line(kind: str, document: dict[str, Any], wall_seconds: float) -> str:
-    at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(wall_seconds))}.{int(wall_seconds % 1 * 1000):03}Z"
-    return json.dumps({"type": kind, "at": at, **document}, ensure_ascii=False, separators=(",", ":"))
-
-
-def configure_send(parser: argparse.ArgumentParser) -> None:
-    """TARGET MESSAGE."""
-    target_argument(parser)
-    message_argument(parser)
-    parser.add_argument("--wait", action="store_true", help="wait for the answers, and print them")
-    parser.add_argument("--timeout", type=duration, metavar="D", help="with --wait: at most so long (30s, 5m)")
-    json_flag(parser)
-
-
-def run_send(context: Context) -> int:
-    """Print the receipt, or the answers."""
-    if context.args.timeout is not None and not context.args.wait:
-        raise Failure("usage", "--timeout goes with --wait")
-    body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
-    answer, client = post_once(context, "/messages", body, REQUEST_SECONDS)
-    client.close()
-    receipt = json.loads(answer)
-    if receipt.get("not_woken"):
-        context.out.note(f"note: over the limit of eight mentions, not woken: {', '.join(receipt['not_woken'])}")
-    if not receipt["instruction_ids"]:
-        context.out.note("note: this wakes nobody; mention an agent (@name) to wake it")
-    if not context.args.wait:
-        context.out.notes(held_lines(receipt.get("held", {}), receipt.get("unasked", {})))
-        context.out.document(answer) if context.args.json else context.out.lines(receipt_lines(answer))
-        return Exit.OK
-    outcomes = await_outcomes(context, receipt["instruction_ids"], context.args.timeout)
-    document = report(receipt, outcomes)
-    context.answer(document, results_lines)
-    code = finish(context, document)
-    if outcomes.open:
-        context.out.error(timed_out(outcomes))
-        return Exit.TIMEOUT
-    return code
+def _wait(reason: str, unasked: str | None) -> str:
+    return escape(f"{unasked}; {_KEYLESS}" if unasked else _WAITS.get(reason, reason))
 
 
 def configure_ask(parser: argparse.ArgumentParser) -> None:
@@ -276,11 +180,15 @@ def configure_ask(parser: argparse.ArgumentParser) -> None:
 def run_ask(context: Context) -> int:
     """Print the answer while it comes."""
     conversation = _Answer(context)
+
+    def start(asked: Mapping[str, object]) -> Stream:
+        return context.started_kernel().stream("/run", asked, key=new_key())
+
     body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
     if can_ask(context):  # who may approve a call is there
         body["attended"] = True
     try:
-        with with_trust(context, body, partial(_open, context)) as stream:
+        with with_trust(context, body, start) as stream:
             for event in stream:
                 conversation.show(event)
                 if conversation.receipt:
@@ -295,12 +203,8 @@ def run_ask(context: Context) -> int:
     return conversation.resume()
 
 
-def _open(context: Context, body: Mapping[str, object]) -> Stream:
-    return context.started_kernel().stream("/run", body, key=new_key())
-
-
 class _Answer:
-    """What is known of the answer so far, and how it is shown."""
+    """The answer as far as it has come, and the way in which it is shown."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -338,12 +242,48 @@ class _Answer:
         return finish(self._context, document)
 
     def resume(self) -> int:
-        """The stream is lost, the message is not: wait for what comes of it."""
+        """Wait for what comes of the message: the stream is lost, the message is not."""
         if self.receipt is None:
             raise Failure("no_kernel", "the kernel ended the stream before it took the message", "try again")
         self._context.out.note("note: lost the kernel; the answer comes whole when it is back")
         outcomes = await_outcomes(self._context, self.receipt["instruction_ids"])
         return self.end(report(self.receipt, outcomes))
+
+
+class AnswerStream:
+    """Prints the deltas of one instruction through ``write`` (which escapes), and at the end what they left out."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._segment = ""
+        self._over = False
+        self._printed = False
+
+    def delta(self, text: str) -> None:
+        """More of the reply that is being written."""
+        if self._over:
+            self._break_line()
+            self._segment, self._over = "", False
+        self._segment += text
+        self._printed = True
+        self._write(text)
+
+    def reply_ended(self) -> None:
+        """This reply is whole, or given up; a delta that follows belongs to the next."""
+        self._over = bool(self._segment)
+
+    def finish(self, text: str) -> None:
+        """The answer is ``text``: print it unless it is what the last reply showed."""
+        if text.strip() and self._segment.strip() != text.strip():
+            self._break_line()
+            self._write(text)
+            self._segment, self._printed = text, True
+        self._break_line()
+
+    def _break_line(self) -> None:
+        if self._printed and not self._segment.endswith("\n"):
+            self._write("\n")
+            self._segment += "\n"
 
 
 def configure_serve(parser: argparse.ArgumentParser) -> None:
@@ -359,3 +299,35 @@ def run_serve(context: Context) -> int:
     answer, _ = post_once(context, "/serve", body, None)
     context.out.document(answer)
     return finish(context, answer)
+
+
+def retry_notes(event: ServerEvent) -> list[str]:
+    """A note that an attempt failed and another one follows, where the event tells of that."""
+    if event.type != "instruction.queued":
+        return []
+    told = json.loads(event.data)
+    data = told.get("data") or {}
+    if data.get("n") is None:
+        return []
+    then = f"attempt {data['n'] + 1} of {data['tries']} follows" if data.get("tries") else "it is tried again"
+    why = one_line(
+        f"{told.get('agent')}: {told.get('instruction')}: {data.get('cause')}: {data.get('text') or 'no word'}"
+    )
+    return [f"note: {why}; {then}"]
+
+
+def as_line(event: ServerEvent, wall_seconds: float) -> str:
+    """An event as one line of ``--jsonl``: every line has a type, a schema and a time, spelled as the kernel spells."""
+    if event.type != "accepted":
+        return event.data.replace("{", '{"schema":"awk/event/1",', 1)
+    return _line("accepted", {"schema": "awk/accepted/1", **json.loads(event.data)}, wall_seconds)
+
+
+def as_result(document: bytes, wall_seconds: float) -> bytes:
+    """The last line of ``--jsonl``: the report, with a type and a time like every line before it."""
+    return _line("result", json.loads(document), wall_seconds).encode()
+
+
+def _line(kind: str, document: dict[str, Any], wall_seconds: float) -> str:
+    at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(wall_seconds))}.{int(wall_seconds % 1 * 1000):03}Z"
+    return json.dumps({"type": kind, "at": at, **document}, ensure_ascii=False, separators=(",", ":"))

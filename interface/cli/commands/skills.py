@@ -1,21 +1,11 @@
 """``awk skills``: what agents can read up on. Imported skills are files of the project. Starts no kernel.
 
-``awk skills import``: skills out of a repository, as one commit has them. Agents read them once that is trusted.
-
-``awk skills list``: the skills of the project.
-
-What commands under ``awk skills`` look at, and show in the end.
-
-``awk skills rm``: imported skills go.
-
-``awk skills update``: what imported skills come from is looked up again, and pinned anew.
-
-The skills of a project.
+Skills come out of a repository, as one commit has them, and are pinned to it; agents read them once that is trusted.
 """
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -24,9 +14,9 @@ from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
 from interface.cli.subcommands import Subcommand, Subcommands
 from interface.failure import Failure
-from interface.offline import ask
+from interface.offline import run_inspect
 from interface.skill_folder import path_of, pins, put, remove
-from protocol.tool_documents import FetchedSkills, SkillList, SkillPin, SkillRow
+from protocol.tool_documents import FetchedSkills, SkillList, SkillPin
 
 VERBS: Final = Subcommands(
     "skills",
@@ -39,6 +29,11 @@ VERBS: Final = Subcommands(
 )
 
 
+FETCH_SECONDS: Final = 300.0
+_COMMIT: Final = 12
+"""Characters of a commit that are shown."""
+
+
 def configure_skills(parser: argparse.ArgumentParser) -> None:
     """VERB and what it takes."""
     VERBS.configure(parser)
@@ -49,57 +44,46 @@ def run_skills(context: Context) -> int:
     return VERBS.run(context)
 
 
-FETCH_SECONDS = 300.0
+def configure_list(parser: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
 
 
-def look(context: Context) -> SkillList:
-    """The skills of the project, with where imported ones come from. Raises Failure."""
-    root = context.project.root
-    found = msgspec.json.decode(ask(None, "skills", "--project", root), type=SkillList)
-    known = pins(root)
-    return msgspec.structs.replace(found, skills=tuple(_told(row, known) for row in found.skills))
+def run_list(context: Context) -> int:
+    """Print the skills of the project."""
+    return show_skills(context)
 
 
-def show(context: Context) -> int:
+def show_skills(context: Context) -> int:
     """Print them."""
-    found = look(context)
+    found = installed_skills(context)
     for line in found.skipped:
         context.out.note(f"skipped: {one_line(line)}")
     return context.answer(msgspec.json.encode(found), skills_lines)
 
 
-def fetch(context: Context, source: str) -> FetchedSkills:
-    """What ``source`` holds now. Raises Failure."""
-    document = ask(context.environ, "fetch-skills", "--", source, seconds=FETCH_SECONDS)
-    return msgspec.json.decode(document, type=FetchedSkills)
+def installed_skills(context: Context) -> SkillList:
+    """The skills of the project, with where imported ones come from. Raises Failure."""
+    root = context.project.root
+    found = msgspec.json.decode(run_inspect(None, "skills", "--project", root), type=SkillList)
+    known = pins(root)
+    rows = []
+    for row in found.skills:
+        pin = known.get(row.name) if row.path == path_of(row.name) else None
+        if pin is not None:
+            edited = row.digest != pin.digest
+            row = msgspec.structs.replace(row, source=pin.source, commit=pin.commit, edited=edited)  # noqa: PLW2901
+        rows.append(row)
+    return msgspec.structs.replace(found, skills=tuple(rows))
 
 
-def imported(context: Context, names: list[str]) -> dict[str, SkillPin]:
-    """The imported skills called ``names``; all of them without any. Raises Failure (not_found)."""
-    known = pins(context.project.root)
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        hint = f"imported are {', '.join(sorted(known))}" if known else "nothing is"
-        raise Failure("not_found", f"{unknown[0][:80]!r} was not imported", hint)
-    return {name: known[name] for name in names or sorted(known)}
-
-
-def is_there(context: Context, name: str) -> bool:
-    """Whether there is anything in place of the imported skill."""
-    return os.path.lexists(os.path.join(context.project.root, path_of(name)))
-
-
-def changed_here(context: Context, names: Iterable[str]) -> list[str]:
-    """Those of the imported skills ``names`` that are not what came; also one that is no skill any more."""
-    as_they_came = {row.path for row in look(context).skills if row.source is not None and not row.edited}
-    return [name for name in names if path_of(name) not in as_they_came and is_there(context, name)]
-
-
-def _told(row: SkillRow, known: Mapping[str, SkillPin]) -> SkillRow:
-    pin = known.get(row.name)
-    if pin is None or row.path != path_of(row.name):
-        return row
-    return msgspec.structs.replace(row, source=pin.source, commit=pin.commit, edited=row.digest != pin.digest)
+def skills_lines(body: bytes, screen: Screen) -> list[str]:
+    """One line for each."""
+    rows: list[list[str]] = []
+    for one in msgspec.json.decode(body, type=SkillList).skills:
+        edited = ", changed here" if one.edited else ""
+        origin = "-" if one.source is None else f"{one.source} {(one.commit or '')[:_COMMIT]}{edited}"
+        rows.append([one.name, one.path, origin, ", ".join(one.agents) or "-", one.description])
+    return table(["NAME", "FOLDER", "FROM", "AGENTS", "WHAT FOR"], rows, screen) if rows else ["no skills"]
 
 
 def configure_import(parser: argparse.ArgumentParser) -> None:
@@ -127,33 +111,7 @@ def run_import(context: Context) -> int:
         raise Failure("already_exists", f"{path_of(taken[0])} is there already", hint)
     for skill in chosen:
         put(root, found.source, found.commit, skill)
-    return show(context)
-
-
-def configure_list(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
-
-
-def run_list(context: Context) -> int:
-    """Print them."""
-    return show(context)
-
-
-def configure_rm(parser: argparse.ArgumentParser) -> None:
-    """NAME..."""
-    parser.add_argument("names", metavar="NAME", nargs="+", help="skills that were imported")
-    parser.add_argument("--force", action="store_true", help="also what was changed here")
-
-
-def run_rm(context: Context) -> int:
-    """Remove them, and show what is left."""
-    wanted = imported(context, context.args.names)
-    edited = changed_here(context, wanted)
-    if edited and not context.args.force:
-        raise Failure("conflict", f"{', '.join(edited)} was changed here", "repeat with --force")
-    for name in wanted:
-        remove(context.project.root, name)
-    return show(context)
+    return show_skills(context)
 
 
 def configure_update(parser: argparse.ArgumentParser) -> None:
@@ -163,7 +121,7 @@ def configure_update(parser: argparse.ArgumentParser) -> None:
 
 
 def run_update(context: Context) -> int:
-    """Copy what is new, and show what there is."""
+    """Look up again where imported skills come from, copy what is new, and show what there is."""
     wanted = imported(context, context.args.names)
     edited = changed_here(context, wanted)
     if edited and not context.args.force:
@@ -180,23 +138,48 @@ def run_update(context: Context) -> int:
         elif found.commit != pin.commit or name in edited or not is_there(context, name):
             put(context.project.root, found.source, found.commit, new)
             context.out.note(f"note: {name} is that of {found.commit[:12]} now")
-    return show(context)
+    return show_skills(context)
 
 
-_COMMIT = 12
-"""Characters of a commit that are shown."""
+def configure_rm(parser: argparse.ArgumentParser) -> None:
+    """NAME..."""
+    parser.add_argument("names", metavar="NAME", nargs="+", help="skills that were imported")
+    parser.add_argument("--force", action="store_true", help="also what was changed here")
 
 
-def skills_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each."""
-    skills = msgspec.json.decode(body, type=SkillList).skills
-    if not skills:
-        return ["no skills"]
-    rows = [[one.name, one.path, _origin(one), ", ".join(one.agents) or "-", one.description] for one in skills]
-    return table(["NAME", "FOLDER", "FROM", "AGENTS", "WHAT FOR"], rows, screen)
+def run_rm(context: Context) -> int:
+    """Remove imported skills, and show what is left."""
+    wanted = imported(context, context.args.names)
+    edited = changed_here(context, wanted)
+    if edited and not context.args.force:
+        raise Failure("conflict", f"{', '.join(edited)} was changed here", "repeat with --force")
+    for name in wanted:
+        remove(context.project.root, name)
+    return show_skills(context)
 
 
-def _origin(one: SkillRow) -> str:
-    if one.source is None:
-        return "-"
-    return f"{one.source} {(one.commit or '')[:_COMMIT]}{', changed here' if one.edited else ''}"
+def fetch(context: Context, source: str) -> FetchedSkills:
+    """The skills that ``source`` holds now. Raises Failure."""
+    document = run_inspect(context.environ, "fetch-skills", "--", source, seconds=FETCH_SECONDS)
+    return msgspec.json.decode(document, type=FetchedSkills)
+
+
+def imported(context: Context, names: list[str]) -> dict[str, SkillPin]:
+    """The imported skills called ``names``; all of them without any. Raises Failure (not_found)."""
+    known = pins(context.project.root)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        hint = f"imported are {', '.join(sorted(known))}" if known else "nothing is"
+        raise Failure("not_found", f"{unknown[0][:80]!r} was not imported", hint)
+    return {name: known[name] for name in names or sorted(known)}
+
+
+def is_there(context: Context, name: str) -> bool:
+    """Return whether there is anything in place of the imported skill."""
+    return os.path.lexists(os.path.join(context.project.root, path_of(name)))
+
+
+def changed_here(context: Context, names: Iterable[str]) -> list[str]:
+    """Those of the imported skills ``names`` that are not what came; also one that is no skill any more."""
+    as_they_came = {row.path for row in installed_skills(context).skills if row.source is not None and not row.edited}
+    return [name for name in names if path_of(name) not in as_they_came and is_there(context, name)]

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Final
 
@@ -38,33 +39,12 @@ def run_start(context: Context) -> int:
         raise Failure("usage", "parameters after -- need a workflow to go to")
     workflow = None if context.args.workflow is None else context.workflow(context.args.workflow)
     if context.args.foreground:
-        # Run the kernel as our child, on our terminal; we end as it ends.
-        from interface.autostart import Starter, command, kernel_environment  # noqa: PLC0415  (needs subprocess)
-
-        _refuse_second(context)
-        environ = kernel_environment(context.environ, context.project)
-        argv = command(context.project, "--foreground", *_flags(context, workflow))
-        with subprocess.Popen(argv, cwd=context.project.root, env=environ, umask=0o077, process_group=0) as kernel:
-            passed_on = _pass_on_signals(kernel)
-            try:
-                starter = Starter(context.project, context.environ, context.clock, context.out.note, child=kernel)
-                client = starter.client()
-                if workflow is not None:
-                    _start_workflow(context, client, workflow)
-                client.close()
-            except (Failure, Unreachable):
-                if not passed_on:  # else it ends as it was told to, before we had found it
-                    kernel.terminate()
-                    raise
-            # Its exit code. As process 1 of a container we are left every orphan, and have to reap them meanwhile.
-            while os.getpid() == 1 and kernel.returncode is None:
-                pid, status = os.waitpid(-1, 0)
-                if pid == kernel.pid:
-                    kernel.returncode = os.waitstatus_to_exitcode(status)
-            code = kernel.wait()
-        return code if code >= 0 else 128 - code
+        return run_in_foreground(context, workflow)
     if workflow is None and context.args.trust:
-        _tell_if_it_runs(context)
+        with suppress(Unreachable):
+            context.find_kernel().close()
+            again = f"to trust the project's files: {context.program} stop, then {context.program} start --trust"
+            context.out.note(f"note: a kernel runs already, and --trust changes nothing for it; {again}")
     client = context.started_kernel(*_flags(context, workflow))
     context.out.lines([f"kernel {client.endpoint.pid or ''} at http://{client.endpoint.address.authority}"])
     if workflow is not None:
@@ -72,19 +52,43 @@ def run_start(context: Context) -> int:
     return Exit.OK
 
 
-def _flags(context: Context, workflow: str | None) -> tuple[str, ...]:
-    """Trust in a kernel that is started is for as long as it runs; with a workflow it is for that start."""
-    return ("--trust",) if workflow is None and context.trusts else ()
+def run_in_foreground(context: Context, workflow: str | None) -> int:
+    """Run the kernel as our child, on our terminal. Returns what it ends with."""
+    from interface.autostart import Starter, command, kernel_environment  # noqa: PLC0415  (needs subprocess)
 
-
-def _tell_if_it_runs(context: Context) -> None:
     try:
         running = context.find_kernel()
     except Unreachable:
-        return
-    running.close()
-    again = f"to trust the project's files: {context.program} stop, then {context.program} start --trust"
-    context.out.note(f"note: a kernel runs already, and --trust changes nothing for it; {again}")
+        pass
+    else:
+        text = f"a kernel already runs (pid {running.endpoint.pid})"
+        raise Failure("already_running", text, f"stop it first: {context.program} stop")
+    environ = kernel_environment(context.environ, context.project)
+    argv = command(context.project, "--foreground", *_flags(context, workflow))
+    with subprocess.Popen(argv, cwd=context.project.root, env=environ, umask=0o077, process_group=0) as kernel:
+        passed_on = pass_on_signals(kernel)
+        try:
+            starter = Starter(context.project, context.environ, context.clock, context.out.note, child=kernel)
+            client = starter.client()
+            if workflow is not None:
+                _start_workflow(context, client, workflow)
+            client.close()
+        except (Failure, Unreachable):
+            if not passed_on:  # else it ends as it was told to, before we had found it
+                kernel.terminate()
+                raise
+        # Its exit code. As process 1 of a container we are left every orphan, and have to reap them meanwhile.
+        while os.getpid() == 1 and kernel.returncode is None:
+            pid, status = os.waitpid(-1, 0)
+            if pid == kernel.pid:
+                kernel.returncode = os.waitstatus_to_exitcode(status)
+        code = kernel.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _flags(context: Context, workflow: str | None) -> tuple[str, ...]:
+    """Trust in a kernel that is started is for as long as it runs; with a workflow it is for that start."""
+    return ("--trust",) if workflow is None and context.trusts else ()
 
 
 def _start_workflow(context: Context, client: Client, workflow: str) -> None:
@@ -100,19 +104,7 @@ def _start_workflow(context: Context, client: Client, workflow: str) -> None:
     context.out.lines([one_line(f"{row['name']}:{row['tag']} runs: {members}")])
 
 
-def _refuse_second(context: Context) -> None:
-    try:
-        running = context.find_kernel()
-    except Unreachable:
-        return
-    raise Failure(
-        "already_running",
-        f"a kernel already runs (pid {running.endpoint.pid})",
-        f"stop it first: {context.program} stop",
-    )
-
-
-def _pass_on_signals(kernel: "subprocess.Popen[bytes]") -> list[int]:
+def pass_on_signals(kernel: "subprocess.Popen[bytes]") -> list[int]:
     """Send the kernel the signals that reach us: it has a process group of its own, which no terminal signals.
 
     Returns a list that grows by each.

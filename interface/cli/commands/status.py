@@ -1,28 +1,21 @@
-"""``awk status``: whether the kernel, or a workflow, is up. Starts nothing; exit 3 if down, 1 if it cannot write.
+"""``awk status`` and ``stats``: the state of the kernel, an agent or a workflow, and what work took so far.
 
-``awk stats``: what work took, by agent, workspace and model.
-
-What work took: a table each for agents, workspaces and models, and the sum.
-
-Whether the kernel is up, and what it holds.
+``status`` starts nothing; exit 3 if what is asked about is down, 1 if the kernel cannot write.
 """
 
 import argparse
 import json
-from typing import Final
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
-from interface.cli.output import Screen, one_line, table, width
+from interface.cli.output import Screen, decode, one_line, table, width
 from interface.cli.parsing import json_flag
-from interface.cli.process_table import age
 from interface.cli.targets import target_query
 from interface.failure import Unreachable
-from protocol.api.kernel import HeldAgent, StatusReport
-from protocol.api.usage import UsageReport, UsageRow
-from protocol.api.workflows import WorkflowRow
+
+if TYPE_CHECKING:
+    from protocol.api.usage import UsageReport, UsageRow
 
 _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":{},"workflows":[]}'
 
@@ -51,6 +44,41 @@ def run_status(context: Context) -> int:
         return Exit.NOT_RUNNING
 
 
+_COLOURS: Final = {"up": "green", "degraded": "yellow", "down": "red"}
+
+
+def status_lines(body: bytes, screen: Screen) -> list[str]:
+    """The kernel, the agents by state, those that are held and why, the workflows, and files that are broken."""
+    from interface.cli.process_table import age  # noqa: PLC0415  (JSON needs no types)
+    from protocol.api.kernel import StatusReport  # noqa: PLC0415  (as above)
+
+    report = decode(body, StatusReport)
+    if report.kernel is None:
+        return [screen.style(report.state, "red")]
+    kernel = report.kernel
+    agents = ", ".join(f"{count} {one_line(state)}" for state, count in report.agents.items() if count)
+    gone = report.state == "down"  # the kernel is up: what was asked about does not run
+    state, since = ("not running", "") if gone else (str(report.state), f" for {age(kernel.uptime_seconds)}")
+    lines = [
+        f"{screen.style(state, _COLOURS[report.state])}{since}",
+        f"  kernel    {kernel.pid} at {one_line(kernel.url)}, version {one_line(kernel.version)}",
+        f"  project   {one_line(kernel.project)}",
+        f"  agents    {agents or 'none'}",
+    ]
+    if report.notice:
+        lines.append(f"  {screen.style('notice', 'yellow')}    {one_line(report.notice)}")
+    for agent in report.held:
+        where = f"@{agent.space}" if agent.space and not agent.space.startswith("dm:") else ""
+        why = f": {agent.reason}" if agent.reason else ""
+        until = f" until {agent.until}" if agent.until else ""
+        lines.append(f"  {one_line(agent.state):<9} {one_line(agent.name + where + until + why)}")
+    for row in report.workflows:
+        state, members = "paused" if row.paused else row.state, one_line(", ".join(row.members))
+        lines.append(f"  workflow  {one_line(row.name)}:{one_line(row.tag)} {state}: {members}")
+    broken = [one_line(f"{one.path}:{one.line}:{one.column}: {one.message}") for one in report.broken]
+    return [*lines, *(f"  broken    {line}" for line in broken)]
+
+
 def configure_stats(parser: argparse.ArgumentParser) -> None:
     """[TARGET]."""
     parser.add_argument(
@@ -75,7 +103,9 @@ def stats_lines(body: bytes, screen: Screen) -> list[str]:
 
     On a screen that is too narrow outcomes that nothing had are left out first.
     """
-    report = msgspec.json.decode(body, type=UsageReport)
+    from protocol.api.usage import UsageReport  # noqa: PLC0415  (JSON needs no types)
+
+    report = decode(body, UsageReport)
     if not report.total.instructions:
         return ["no work was given"]
     whole = _tables(report, Screen(), frozenset())
@@ -85,7 +115,7 @@ def stats_lines(body: bytes, screen: Screen) -> list[str]:
     return _tables(report, screen, frozenset(title for title, count in counts.items() if count == "0"))
 
 
-def _tables(report: UsageReport, screen: Screen, without: frozenset[str]) -> list[str]:
+def _tables(report: "UsageReport", screen: Screen, without: frozenset[str]) -> list[str]:
     parts = [("AGENT", report.rows), ("WORKSPACE", report.workflows), ("MODEL", report.models)]
     shown: list[str] = []
     for title, rows in parts:
@@ -98,8 +128,10 @@ def _tables(report: UsageReport, screen: Screen, without: frozenset[str]) -> lis
     return shown[1:]
 
 
-def _cells(row: UsageRow, name: str) -> list[str]:
+def _cells(row: "UsageRow", name: str) -> list[str]:
     usage = row.usage
+    more = "+?" if row.unpriced else ""
+    cost = f"{usage.cost_usd:.4f}{more}" if usage.cost_usd is not None else "unknown" if more else "-"
     return [
         name,
         str(row.instructions - sum(row.ended.values())),
@@ -108,50 +140,6 @@ def _cells(row: UsageRow, name: str) -> list[str]:
         str(usage.input_tokens + usage.cache_write_tokens),
         str(usage.output_tokens),
         str(usage.cache_read_tokens),
-        _cost(row),
+        cost,
         f"{row.worked_seconds:.1f}",
     ]
-
-
-def _cost(row: UsageRow) -> str:
-    more = "+?" if row.unpriced else ""
-    if row.usage.cost_usd is None:
-        return "unknown" if more else "-"
-    return f"{row.usage.cost_usd:.4f}{more}"
-
-
-_COLOURS: Final = {"up": "green", "degraded": "yellow", "down": "red"}
-
-
-def status_lines(body: bytes, screen: Screen) -> list[str]:
-    """The kernel, the agents by state, the workflows."""
-    report = msgspec.json.decode(body, type=StatusReport)
-    if report.kernel is None:
-        return [screen.style(report.state, "red")]
-    kernel = report.kernel
-    agents = ", ".join(f"{count} {one_line(state)}" for state, count in report.agents.items() if count)
-    gone = report.state == "down"  # the kernel is up: what was asked about does not run
-    state, since = ("not running", "") if gone else (str(report.state), f" for {age(kernel.uptime_seconds)}")
-    return [
-        f"{screen.style(state, _COLOURS[report.state])}{since}",
-        f"  kernel    {kernel.pid} at {one_line(kernel.url)}, version {one_line(kernel.version)}",
-        f"  project   {one_line(kernel.project)}",
-        f"  agents    {agents or 'none'}",
-        *([f"  {screen.style('notice', 'yellow')}    {one_line(report.notice)}"] if report.notice else ()),
-        *(_held(agent) for agent in report.held),
-        *(_workflow(row) for row in report.workflows),
-        *(f"  broken    {one_line(f'{one.path}:{one.line}:{one.column}: {one.message}')}" for one in report.broken),
-    ]
-
-
-def _held(agent: HeldAgent) -> str:
-    """Why one agent does nothing; only a workspace is worth naming."""
-    where = f"@{agent.space}" if agent.space and not agent.space.startswith("dm:") else ""
-    why = f": {agent.reason}" if agent.reason else ""
-    until = f" until {agent.until}" if agent.until else ""
-    return f"  {one_line(agent.state):<9} {one_line(agent.name + where + until + why)}"
-
-
-def _workflow(row: WorkflowRow) -> str:
-    state = "paused" if row.paused else row.state
-    return f"  workflow  {one_line(row.name)}:{one_line(row.tag)} {state}: {one_line(', '.join(row.members))}"

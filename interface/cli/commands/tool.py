@@ -1,19 +1,4 @@
-"""``awk tool``: the tools that agents can have; the project's own are in its project file. Starts no kernel.
-
-``awk tool add``: a command becomes a tool of the project.
-
-What commands that change tools of the project file have in common.
-
-``awk tool import``: tools of another project's file become tools of this one.
-
-``awk tool list``: the tools that agents can have.
-
-``awk tool mock``: a tool gives a canned answer, until it is told to run again.
-
-``awk tool rm``: a tool of the project goes; not while an agent has it.
-
-The tools that agents of a project can have.
-"""
+"""``awk tool``: the tools that agents can have; the project's own are in its project file. Starts no kernel."""
 
 import argparse
 import json
@@ -30,9 +15,9 @@ from interface.cli.commands.agent import agent_file_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, table
 from interface.cli.subcommands import Subcommand, Subcommands
-from interface.context.safe_dir import Folder
+from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
-from interface.offline import ask
+from interface.offline import run_inspect
 from interface.project_file import change_project_file, file_name, read_project_file
 from interface.yaml_edit import with_value, without_value
 from interface.yaml_reading import NotYaml, read
@@ -50,6 +35,19 @@ VERBS: Final = Subcommands(
 )
 
 
+KEY: Final = "tools"
+MOCK: Final = "mock"
+_FLAGS: Final = {
+    "": "NAME",
+    "description": "--description",
+    "input": "--argument",
+    "command": "the command after --",
+} | {key: f"--{key}" for key in ("timeout", "mock")}
+"""Key of a tool in the file -> the flag that it comes from."""
+_WORDS: Final = {("command", "is missing"): ("is missing", "end with -- PROGRAM ARGUMENT..., or give --mock TEXT")}
+_ARGUMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::([a-z]+\??))?", re.ASCII)
+
+
 def configure_tool(parser: argparse.ArgumentParser) -> None:
     """VERB and what it takes."""
     VERBS.configure(parser)
@@ -60,214 +58,13 @@ def run_tool(context: Context) -> int:
     return VERBS.run(context)
 
 
-KEY = "tools"
-
-
-def written(context: Context, names: tuple[str, ...], change: Callable[[str], str]) -> int:
-    """Change the project file, and print its name. Raises Failure."""
-    root = context.project.root
-    changed = change_project_file(root, change)
-    if not changed:
-        context.out.note("note: nothing was changed")
-    document = ProjectWritten(file=file_name(root), tools=names, changed=changed)
-    return context.answer(msgspec.json.encode(document), agent_file_lines)
-
-
-def tools_in(text: str, shown: str) -> dict[str, dict[str, Any]]:
-    """The key ``tools`` of a project file. Raises Failure (bad_definition)."""
-    try:
-        data = read(text)
-    except NotYaml as error:
-        raise Failure("bad_definition", f"{shown} is no YAML: {error}") from error
-    found = cast("dict[str, object]", data).get(KEY) if isinstance(data, dict) else None
-    tools = cast("dict[str, object]", found) if isinstance(found, dict) else {}
-    return {name: cast("dict[str, Any]", tool) for name, tool in tools.items() if isinstance(tool, dict)}
-
-
-def own_tools(context: Context) -> dict[str, dict[str, Any]]:
-    """Those of this project. Raises Failure."""
-    root = context.project.root
-    return tools_in(read_project_file(root), file_name(root))
-
-
-def require(context: Context, name: str) -> None:
-    """Raise Failure (not_found) unless the project has the tool ``name``."""
-    own = own_tools(context)
-    if name not in own:
-        hint = f"it has {', '.join(own)}" if own else f"make one: {context.program} tool add"
-        raise Failure("not_found", f"the project has no tool {name[:60]!r} of its own", hint)
-
-
-_FLAGS: Final = {
-    "": "NAME",
-    "description": "--description",
-    "input": "--argument",
-    "command": "the command after --",
-} | {key: f"--{key}" for key in ("timeout", "mock")}
-"""Where a key of the file comes from."""
-_WORDS: Final = {("command", "is missing"): ("is missing", "end with -- PROGRAM ARGUMENT..., or give --mock TEXT")}
-_ARGUMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::([a-z]+\??))?", re.ASCII)
-
-
-def configure_add(parser: argparse.ArgumentParser) -> None:
-    """NAME and what it is; the program and its arguments come after ``--``."""
-    parser.add_argument("name", metavar="NAME", help="what agents call it")
-    parser.add_argument("-d", "--description", metavar="TEXT", required=True, help="what a model is told of it")
-    parser.add_argument(
-        "-a",
-        "--argument",
-        metavar="NAME:TYPE",
-        dest="arguments",
-        action="append",
-        default=[],
-        help="an argument: path:string, limit:integer? (may be left out); a word ${path} of the command is its value",
-    )
-    parser.add_argument("--read-only", action="store_true", help="it changes nothing: nobody is asked before it runs")
-    parser.add_argument("--timeout", metavar="D", help="how long a call may take (default: 120s)")
-    parser.add_argument("--mock", metavar="TEXT", help="a canned answer, in place of running a command")
-
-
-def run_add(context: Context) -> int:
-    """Write it, and print the file."""
-    args = context.args
-    name: str = args.name
-    if name in own_tools(context):
-        hint = f"remove it first: {context.program} tool rm {name}"
-        raise Failure("already_exists", f"the project has a tool {name} already", hint)
-    try:
-        code = written(context, (name,), partial(with_value, path=[KEY, name], value=_tool(args, context.params)))
-    except Failure as failure:
-        raise _of_flag(failure, name) from failure
-    trust = "" if args.mock is not None else "; what it runs needs trust"
-    context.out.note(f"note: agents that have {name} in tools: can call it{trust}")
-    return code
-
-
-def _of_flag(failure: Failure, name: str) -> Failure:
-    """A mistake in what was typed, by its flag: the file that it would be in is not there."""
-    own = [place for place in failure.places if f"{place.where}.".startswith(f"{KEY}.{name}.")]
-    if not own or own != list(failure.places):
-        return failure
-    key = own[0].where.removeprefix(f"{KEY}.{name}").lstrip(".").partition(".")[0]
-    message, hint = _WORDS.get((key, own[0].message), (own[0].message, own[0].hint))
-    return Failure("usage", f"{_FLAGS.get(key, key)}: {message}", hint)
-
-
-def _tool(args: argparse.Namespace, command: tuple[str, ...]) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        "description": args.description,
-        "command": list(command),
-        "input": dict(map(_argument, args.arguments)),
-        "read_only": args.read_only,
-        "timeout": args.timeout,
-        "mock": args.mock,
-    }
-    return {key: value for key, value in given.items() if value not in (None, False, [], {})}
-
-
-def _argument(text: str) -> tuple[str, str]:
-    match = _ARGUMENT.fullmatch(text)
-    if match is None:
-        raise Failure("usage", f"{text[:60]!r} is not NAME:TYPE", "for example path:string, or limit:integer?")
-    return match[1], match[2] or "string"
-
-
-def configure_import(parser: argparse.ArgumentParser) -> None:
-    """FILE [NAME...]."""
-    parser.add_argument("file", metavar="FILE", help="YAML or JSON with the key tools:, such as a project file")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
-    parser.add_argument("--replace", action="store_true", help="in place of tools of the same name")
-
-
-def run_import(context: Context) -> int:
-    """Write them, and print the file."""
-    shown: str = context.args.file
-    path = os.path.join(context.cwd, shown)
-    try:
-        with Folder.open(os.path.dirname(path) or ".", os.path.dirname(shown) or ".") as folder:
-            chosen_text = folder.read(os.path.basename(path))
-    except OSError as error:
-        raise Failure("not_found", f"{shown}: {error.strerror or error}") from error
-    found: dict[str, dict[str, Any]] = json.loads(ask(None, "tools-in", "--", shown, given=chosen_text.encode()))
-    names: list[str] = context.args.names
-    unknown = [chosen_name for chosen_name in names if chosen_name not in found]
-    if unknown:
-        raise Failure("not_found", f"{shown} has no tool {unknown[0][:60]!r}", f"it has {', '.join(found)}")
-    found = {
-        chosen_name: chosen_tool for chosen_name, chosen_tool in found.items() if not names or chosen_name in names
-    }
-    taken = [name for name in found if name in own_tools(context)]
-    if taken and not context.args.replace:
-        raise Failure("already_exists", f"the project has {', '.join(taken)} already", "repeat with --replace")
-
-    def change(text: str) -> str:
-        for name, tool in found.items():
-            text = with_value(text, [KEY, name], tool)
-        return text
-
-    return written(context, tuple(found), change)
-
-
 def configure_list(parser: argparse.ArgumentParser) -> None:
     """No arguments of its own."""
 
 
 def run_list(context: Context) -> int:
-    """Print those that are built in, then the project's."""
-    return context.answer(ask(None, "tools", "--project", context.project.root), tools_lines)
-
-
-MOCK = "mock"
-
-
-def configure_mock(parser: argparse.ArgumentParser) -> None:
-    """NAME, and TEXT or --off."""
-    parser.add_argument("name", metavar="NAME", help="a tool of the project")
-    parser.add_argument("message", metavar="TEXT", nargs="?", help="the answer; - reads it from standard input")
-    parser.add_argument("--off", action="store_true", help="have it run its command again")
-
-
-def run_mock(context: Context) -> int:
-    """Write it, and print the file."""
-    args = context.args
-    if args.off == (args.message is not None):
-        raise Failure("usage", "needs TEXT, or --off")
-    name: str = args.name
-    require(context, name)
-    path = [KEY, name, MOCK]
-    before = own_tools(context)[name]
-    if args.message is not None:
-        code = written(context, (name,), partial(with_value, path=path, value=context.message()))
-    else:
-        code = written(context, (name,), partial(_unmocked, path=path))
-    if before.get("command") and (MOCK in before) == args.off:
-        again = f"trust is for exactly what they run, so it is asked for again ({context.program} trust)"
-        context.out.note(f"note: agents that have {name} in tools: run something else now; {again}")
-    return code
-
-
-def _unmocked(text: str, path: list[str]) -> str:
-    try:
-        return without_value(text, path)
-    except KeyError:
-        return text
-
-
-def configure_rm(parser: argparse.ArgumentParser) -> None:
-    """NAME."""
-    parser.add_argument("name", metavar="NAME", help="a tool of the project")
-
-
-def run_rm(context: Context) -> int:
-    """Remove it, and print the file."""
-    name: str = context.args.name
-    require(context, name)
-    rows = json.loads(ask(None, "tools", "--project", context.project.root))["tools"]
-    agents = [agent for row in rows if row["name"] == name for agent in row["agents"]]
-    if agents:
-        text = f"{', '.join(agents)} has {name} in tools:"
-        raise Failure("conflict", text, f"take it out there first: {context.program} agent edit {agents[0]}")
-    return written(context, (name,), partial(without_value, path=[KEY, name]))
+    """Print the tools that agents can have: those that are built in, then the project's."""
+    return context.answer(run_inspect(None, "tools", "--project", context.project.root), tools_lines)
 
 
 def tools_lines(body: bytes, screen: Screen) -> list[str]:
@@ -289,3 +86,181 @@ def tools_lines(body: bytes, screen: Screen) -> list[str]:
         for one in tools
     ]
     return table(["NAME", "IN TOOLS:", "KIND", "CHANGES", "AGENTS", "WHAT IT DOES"], rows, screen)
+
+
+def configure_add(parser: argparse.ArgumentParser) -> None:
+    """NAME and what it is; the program and its arguments come after ``--``."""
+    parser.add_argument("name", metavar="NAME", help="what agents call it")
+    parser.add_argument("-d", "--description", metavar="TEXT", required=True, help="what a model is told of it")
+    parser.add_argument(
+        "-a",
+        "--argument",
+        metavar="NAME:TYPE",
+        dest="arguments",
+        action="append",
+        default=[],
+        help="an argument: path:string, limit:integer? (may be left out); a word ${path} of the command is its value",
+    )
+    parser.add_argument("--read-only", action="store_true", help="it changes nothing: nobody is asked before it runs")
+    parser.add_argument("--timeout", metavar="D", help="how long a call may take (default: 120s)")
+    parser.add_argument("--mock", metavar="TEXT", help="a canned answer, in place of running a command")
+
+
+def run_add(context: Context) -> int:
+    """Make a command, or a canned answer, a tool of the project, and print the file."""
+    args = context.args
+    name: str = args.name
+    if name in own_tools(context):
+        hint = f"remove it first: {context.program} tool rm {name}"
+        raise Failure("already_exists", f"the project has a tool {name} already", hint)
+    arguments: dict[str, str] = {}
+    for text in args.arguments:
+        match = _ARGUMENT.fullmatch(text)
+        if match is None:
+            raise Failure("usage", f"{text[:60]!r} is not NAME:TYPE", "for example path:string, or limit:integer?")
+        arguments[match[1]] = match[2] or "string"
+    given: dict[str, Any] = {
+        "description": args.description,
+        "command": list(context.params),
+        "input": arguments,
+        "read_only": args.read_only,
+        "timeout": args.timeout,
+        "mock": args.mock,
+    }
+    tool = {key: value for key, value in given.items() if value not in (None, False, [], {})}
+    try:
+        code = change_tools(context, (name,), partial(with_value, path=[KEY, name], value=tool))
+    except Failure as failure:
+        raise failure_of_flag(failure, name) from failure
+    trust = "" if args.mock is not None else "; what it runs needs trust"
+    context.out.note(f"note: agents that have {name} in tools: can call it{trust}")
+    return code
+
+
+def failure_of_flag(failure: Failure, name: str) -> Failure:
+    """A mistake in what was typed, by its flag: the file that it would be in is not there."""
+    own = [place for place in failure.places if f"{place.where}.".startswith(f"{KEY}.{name}.")]
+    if not own or own != list(failure.places):
+        return failure
+    key = own[0].where.removeprefix(f"{KEY}.{name}").lstrip(".").partition(".")[0]
+    message, hint = _WORDS.get((key, own[0].message), (own[0].message, own[0].hint))
+    return Failure("usage", f"{_FLAGS.get(key, key)}: {message}", hint)
+
+
+def configure_import(parser: argparse.ArgumentParser) -> None:
+    """FILE [NAME...]."""
+    parser.add_argument("file", metavar="FILE", help="YAML or JSON with the key tools:, such as a project file")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
+    parser.add_argument("--replace", action="store_true", help="in place of tools of the same name")
+
+
+def run_import(context: Context) -> int:
+    """Take tools over from a file of another project, and print the file."""
+    shown: str = context.args.file
+    path = os.path.join(context.cwd, shown)
+    try:
+        with SafeDir.open(os.path.dirname(path) or ".", os.path.dirname(shown) or ".") as folder:
+            text = folder.read(os.path.basename(path))
+    except OSError as error:
+        raise Failure("not_found", f"{shown}: {error.strerror or error}") from error
+    found: dict[str, dict[str, Any]] = json.loads(run_inspect(None, "tools-in", "--", shown, given=text.encode()))
+    names: list[str] = context.args.names
+    unknown = [name for name in names if name not in found]
+    if unknown:
+        raise Failure("not_found", f"{shown} has no tool {unknown[0][:60]!r}", f"it has {', '.join(found)}")
+    found = {name: tool for name, tool in found.items() if not names or name in names}
+    taken = [name for name in found if name in own_tools(context)]
+    if taken and not context.args.replace:
+        raise Failure("already_exists", f"the project has {', '.join(taken)} already", "repeat with --replace")
+
+    def change(text: str) -> str:
+        for name, tool in found.items():
+            text = with_value(text, [KEY, name], tool)
+        return text
+
+    return change_tools(context, tuple(found), change)
+
+
+def configure_mock(parser: argparse.ArgumentParser) -> None:
+    """NAME, and TEXT or --off."""
+    parser.add_argument("name", metavar="NAME", help="a tool of the project")
+    parser.add_argument("message", metavar="TEXT", nargs="?", help="the answer; - reads it from standard input")
+    parser.add_argument("--off", action="store_true", help="have it run its command again")
+
+
+def run_mock(context: Context) -> int:
+    """Have a tool give a canned answer, or run its command again, and print the file."""
+    args = context.args
+    if args.off == (args.message is not None):
+        raise Failure("usage", "needs TEXT, or --off")
+    name: str = args.name
+    require_tool(context, name)
+    path = [KEY, name, MOCK]
+    before = own_tools(context)[name]
+    message = None if args.message is None else context.message()
+
+    def change(text: str) -> str:
+        if message is not None:
+            return with_value(text, path, message)
+        try:
+            return without_value(text, path)
+        except KeyError:
+            return text
+
+    code = change_tools(context, (name,), change)
+    if before.get("command") and (MOCK in before) == args.off:
+        again = f"trust is for exactly what they run, so it is asked for again ({context.program} trust)"
+        context.out.note(f"note: agents that have {name} in tools: run something else now; {again}")
+    return code
+
+
+def configure_rm(parser: argparse.ArgumentParser) -> None:
+    """NAME."""
+    parser.add_argument("name", metavar="NAME", help="a tool of the project")
+
+
+def run_rm(context: Context) -> int:
+    """Remove a tool of the project, unless an agent has it, and print the file."""
+    name: str = context.args.name
+    require_tool(context, name)
+    rows = json.loads(run_inspect(None, "tools", "--project", context.project.root))["tools"]
+    agents = [agent for row in rows if row["name"] == name for agent in row["agents"]]
+    if agents:
+        text = f"{', '.join(agents)} has {name} in tools:"
+        raise Failure("conflict", text, f"take it out there first: {context.program} agent edit {agents[0]}")
+    return change_tools(context, (name,), partial(without_value, path=[KEY, name]))
+
+
+def change_tools(context: Context, names: tuple[str, ...], change: Callable[[str], str]) -> int:
+    """Change the project file, and print its name. Raises Failure."""
+    root = context.project.root
+    changed = change_project_file(root, change)
+    if not changed:
+        context.out.note("note: nothing was changed")
+    document = ProjectWritten(file=file_name(root), tools=names, changed=changed)
+    return context.answer(msgspec.json.encode(document), agent_file_lines)
+
+
+def tools_in(text: str, shown: str) -> dict[str, dict[str, Any]]:
+    """The key ``tools`` of a project file. Raises Failure (bad_definition)."""
+    try:
+        data = read(text)
+    except NotYaml as error:
+        raise Failure("bad_definition", f"{shown} is no YAML: {error}") from error
+    found = cast("dict[str, object]", data).get(KEY) if isinstance(data, dict) else None
+    tools = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    return {name: cast("dict[str, Any]", tool) for name, tool in tools.items() if isinstance(tool, dict)}
+
+
+def own_tools(context: Context) -> dict[str, dict[str, Any]]:
+    """The tools of this project's own. Raises Failure."""
+    root = context.project.root
+    return tools_in(read_project_file(root), file_name(root))
+
+
+def require_tool(context: Context, name: str) -> None:
+    """Raise Failure (not_found) unless the project has the tool ``name``."""
+    own = own_tools(context)
+    if name not in own:
+        hint = f"it has {', '.join(own)}" if own else f"make one: {context.program} tool add"
+        raise Failure("not_found", f"the project has no tool {name[:60]!r} of its own", hint)

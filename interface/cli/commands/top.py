@@ -1,13 +1,8 @@
 """``awk top``: the process table, live. Where nobody can watch it is printed once, as ``ps`` does.
 
-The live process table. ``process_table`` is a pure function to something rich can draw; the rest draws it.
-
-Agents' text enters as rich Text, escaped: never as a string, where rich would look for markup.
-
-The live table on a terminal: redrawn when events say that something changed, and each second for CPU and ages.
-
 Three sources feed one queue: a thread on the event stream, a thread on the keyboard, and the clock (a timeout).
-Events are only a reason to look: what is drawn is always a fresh ``/ps``, at most ten times a second.
+Events are only a reason to look: what is drawn is always a fresh ``/ps``, at most ten times a second. Agents' text
+enters as rich Text, escaped: never as a string, where rich would look for markup.
 """
 
 import argparse
@@ -37,6 +32,23 @@ from interface.event_follow import Follower
 from interface.failure import Failure, Unreachable
 from protocol.api.processes import Ps, PsRow
 
+TICK_SECONDS: Final = 1.0
+COALESCE_SECONDS: Final = 0.1
+_IGNORED: Final = frozenset({"", "delta", "progress"})
+"""Events that are too many to look for each; the tick shows what they mean."""
+_GAP: Final = 2
+_WIDEST: Final = 28
+"""No cell takes more than this, so that one long model name does not push the rest out."""
+_STYLE_OF_STATE: Final = {
+    "running": "green",
+    "waiting": "yellow",
+    "backoff": "yellow",
+    "error": "red",
+    "stopped": "dim",
+}
+
+Signal = Literal["changed", "quit", "gone"]
+
 
 def configure_top(parser: argparse.ArgumentParser) -> None:
     """No arguments of its own."""
@@ -49,70 +61,29 @@ def run_top(context: Context) -> int:
     if not watched:
         return context.answer(context.kernel().get("/ps"), ps_lines, context.clock.wall())
     context.kernel().close()
-
     return watch(context)
-
-
-_GAP: Final = 2
-_WIDEST: Final = 28
-"""No cell takes more than this, so that one long model name does not push the rest out."""
-_STYLE_OF_STATE: Final = {
-    "running": "green",
-    "waiting": "yellow",
-    "backoff": "yellow",
-    "error": "red",
-    "stopped": "dim",
-}
-
-
-def process_table(rows: Sequence[PsRow], columns: int, now: float) -> Table:
-    """The agents as a table that fits ``columns``: what does not fit is dropped from the right."""
-    texts = [[cut(one_line(cell), _WIDEST) for cell in cells(row, now)] for row in rows]
-    shown = fitting(texts, columns)
-    drawn = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
-    for column in COLUMNS[:shown]:
-        drawn.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
-    for row, text in zip(rows, texts, strict=True):
-        styles = ["", _STYLE_OF_STATE.get(row.state, ""), *([""] * len(COLUMNS))]
-        drawn.add_row(*(Text(cell, style=style) for cell, style in zip(text[:shown], styles, strict=False)))
-    return drawn
-
-
-def fitting(texts: Sequence[Sequence[str]], columns: int) -> int:
-    """How many columns, from the left, fit into ``columns``; never none."""
-    used = -_GAP
-    for place, column in enumerate(COLUMNS):
-        used += _GAP + max([width(column.title), *(width(row[place]) for row in texts)])
-        if used > columns:
-            return max(place, 1)
-    return len(COLUMNS)
-
-
-TICK_SECONDS: Final = 1.0
-COALESCE_SECONDS: Final = 0.1
-_IGNORED: Final = frozenset({"", "delta", "progress"})
-"""Too many to look for each; the tick shows what they mean."""
-
-Signal = Literal["changed", "quit", "gone"]
 
 
 def watch(context: Context) -> int:
     """Draw until ``q``. Raises Failure (no_kernel) where the kernel does not come back."""
     signals: queue.Queue[Signal] = queue.Queue()
-    threading.Thread(target=_listen, args=(context, signals), name="events", daemon=True).start()
+    threading.Thread(target=signal_changes, args=(context, signals), name="events", daemon=True).start()
     console = Console(no_color=not context.out.screen.colour, highlight=False, markup=False)
-    with _keys(signals), Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
+    with (
+        keys_as_signals(signals),
+        Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
+    ):
         screen = _Screen(context, console, live)
         signal: Signal | None = "changed"
         while signal != "quit":
             if signal == "gone":
                 raise Failure("no_kernel", "the kernel is gone and did not come back")
             screen.draw()
-            signal = _next(signals)
+            signal = next_signal(signals)
     return Exit.OK
 
 
-def _next(signals: "queue.Queue[Signal]") -> Signal | None:
+def next_signal(signals: queue.Queue[Signal]) -> Signal | None:
     """The next reason to draw; None for the tick. Changes that come together are one."""
     try:
         first = signals.get(timeout=TICK_SECONDS)
@@ -129,7 +100,7 @@ def _next(signals: "queue.Queue[Signal]") -> Signal | None:
 
 
 class _Screen:
-    """What was drawn last, and how to draw it anew."""
+    """The terminal: the table that was drawn last, to be drawn anew."""
 
     def __init__(self, context: Context, console: Console, live: Live) -> None:
         self._context = context
@@ -156,7 +127,30 @@ class _Screen:
         self._live.update(Group(head, table), refresh=True)
 
 
-def _listen(context: Context, signals: "queue.Queue[Signal]") -> None:
+def process_table(rows: Sequence[PsRow], columns: int, now: float) -> Table:
+    """The agents as a table that fits ``columns``: what does not fit is dropped from the right."""
+    texts = [[cut(one_line(cell), _WIDEST) for cell in cells(row, now)] for row in rows]
+    shown = fitting(texts, columns)
+    drawn = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
+    for column in COLUMNS[:shown]:
+        drawn.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
+    for row, text in zip(rows, texts, strict=True):
+        styles = ["", _STYLE_OF_STATE.get(row.state, ""), *([""] * len(COLUMNS))]
+        drawn.add_row(*(Text(cell, style=style) for cell, style in zip(text[:shown], styles, strict=False)))
+    return drawn
+
+
+def fitting(texts: Sequence[Sequence[str]], columns: int) -> int:
+    """The number of columns, from the left, that fit into ``columns``; never none."""
+    used = -_GAP
+    for place, column in enumerate(COLUMNS):
+        used += _GAP + max([width(column.title), *(width(row[place]) for row in texts)])
+        if used > columns:
+            return max(place, 1)
+    return len(COLUMNS)
+
+
+def signal_changes(context: Context, signals: queue.Queue[Signal]) -> None:
     """Turn events into reasons to draw, through restarts of the kernel."""
     follower = Follower(connect=context.find_kernel, query={}, clock=context.clock, say=lambda text: None)
     try:
@@ -168,22 +162,22 @@ def _listen(context: Context, signals: "queue.Queue[Signal]") -> None:
 
 
 @contextmanager
-def _keys(signals: "queue.Queue[Signal]") -> Generator[None]:
+def keys_as_signals(signals: queue.Queue[Signal]) -> Generator[None]:
     """Keys one by one and unechoed, where standard input is a terminal; it is left as it was found."""
     if not sys.stdin.isatty():
         yield
         return
+
+    def read() -> None:
+        while key := sys.stdin.read(1):
+            if key in "qQ":
+                signals.put("quit")
+
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
-    threading.Thread(target=_read_keys, args=(signals,), name="keys", daemon=True).start()
+    threading.Thread(target=read, name="keys", daemon=True).start()
     tty.setcbreak(descriptor)
     try:
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-
-
-def _read_keys(signals: "queue.Queue[Signal]") -> None:
-    while key := sys.stdin.read(1):
-        if key in "qQ":
-            signals.put("quit")

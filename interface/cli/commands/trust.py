@@ -1,8 +1,7 @@
 """``awk trust``: what the project's files would run or reach, and whether to keep trusting exactly that.
 
-It starts no kernel; one that runs sees what is kept or taken back with the next thing it begins.
-
-What files would run or reach, and what of it is trusted; every byte of it comes from files, and is escaped.
+It starts no kernel; one that runs sees what is kept or taken back with the next thing it begins. Every byte that is
+shown of a demand comes from files, and is escaped.
 """
 
 import argparse
@@ -11,50 +10,20 @@ from typing import Final
 
 import msgspec
 
+from interface.cli.confirm import can_ask
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, table
 from interface.cli.parsing import json_flag
-from interface.cli.trust_prompt import can_ask, unit_lines
+from interface.cli.trust_prompt import unit_lines
 from interface.failure import Failure
-from interface.offline import ask
+from interface.offline import run_inspect
 from interface.trust_file import TrustFile
 from protocol.remote_ref import is_remote
 from protocol.trust import SHORT, Demands, Grant, Standing, TrustList, TrustReport, TrustRow, TrustUnit
 
-_WORDS: Final = {"new": "not trusted", "changed": "changed since it was trusted", "kept": "trusted"}
-
-
-def trust_lines(body: bytes, screen: Screen) -> list[str]:
-    """What is kept, one line for each."""
-    kept = msgspec.json.decode(body, type=TrustList).consents
-    rows = [[one.id, one.subject, one.at, str(len(one.demands))] for one in kept]
-    return table(["ID", "SUBJECT", "SINCE", "DEMANDS"], rows, screen) if rows else ["nothing is kept"]
-
-
-def report_lines(rows: Sequence[TrustRow], screen: Screen) -> list[str]:
-    """Each unit with everything in it, in full: what is agreed to must have been seen."""
-    return [line for row in rows for line in _row_lines(row, screen)] or ["nothing here needs trust"]
-
-
-def state_of(*, is_kept: bool, changed: bool) -> Standing:
-    """How a unit stands."""
-    return "kept" if is_kept else "changed" if changed else "new"
-
-
-def skipped(text: str) -> str:
-    """A file that was left out, and why."""
-    return one_line(text)
-
-
-def _row_lines(row: TrustRow, screen: Screen) -> list[str]:
-    before = [demand for demand in row.demands if demand not in row.added] if row.state == "changed" else []
-    head, *rest = unit_lines({"subject": row.subject, "digest": row.digest, "demands": row.demands}, screen)
-    marked = unit_lines({"subject": "", "digest": "", "demands": row.demands, "before": before}, screen)[1:]
-    return [f"{head}: {_WORDS[row.state]}", *(marked if before else rest)]
-
-
 LIST, REVOKE = "list", "revoke"
+_STATES: Final = {"new": "not trusted", "changed": "changed since it was trusted", "kept": "trusted"}
 
 
 def configure_trust(parser: argparse.ArgumentParser) -> None:
@@ -71,29 +40,37 @@ def configure_trust(parser: argparse.ArgumentParser) -> None:
 
 
 def run_trust(context: Context) -> int:
-    """Exit code 7 where something is not trusted in the end, 78 where a file is wrong and was left out."""
+    """Show what needs trust, and keep it if somebody agrees; list what is kept; or take it back.
+
+    Exit code 7 where something is not trusted in the end, 78 where a file is wrong and was left out.
+    """
     words: list[str] = context.args.words
     if context.args.all and words[:1] != [REVOKE]:
         raise Failure("usage", "--all goes with revoke")
     if words == [LIST]:
         return context.answer(_encoded(TrustFile(context.project).kept()), trust_lines)
     if words[:1] == [REVOKE]:
-        return _revoke(context, words[1:])
-    return _trust(context, [context.workflow(word) for word in words])
+        return revoke(context, words[1:])
+    return show_and_ask(context, [context.workflow(word) for word in words])
 
 
-def _trust(context: Context, asked: list[str]) -> int:
+def show_and_ask(context: Context, asked: list[str]) -> int:
+    """Show what the files that are ``asked`` about (all, if none) demand, and keep it if somebody agrees."""
     where = ("--project", context.project.root, "--state", context.project.state)
     environ = context.environ if any(map(is_remote, asked)) else None  # git's proxy, and the user's credentials
-    found = msgspec.json.decode(ask(environ, "trust", *where, "--", *asked), type=Demands)
+    found = msgspec.json.decode(run_inspect(environ, "trust", *where, "--", *asked), type=Demands)
     file = TrustFile(context.project)
     rows = _rows(found.units, file.kept())
     missing = [row for row in rows if row.state != "kept"]
     for left_out in found.skipped:
-        context.out.note(f"note: skipped {skipped(left_out)}")
+        context.out.note(f"note: skipped {one_line(left_out)}")
     if not context.args.json:
-        context.out.lines(report_lines(rows, context.out.screen))
-    if missing and (context.args.yes or _agrees(context)):
+        context.out.lines(trust_report_lines(rows, context.out.screen))
+    agreed = bool(context.args.yes)
+    if missing and not agreed and not context.args.json and can_ask(context):
+        context.out.ask("Trust this until it changes? [y/N] ")
+        agreed = context.stdin.readline().strip().lower() in {"y", "yes"}
+    if missing and agreed:
         file.keep([msgspec.to_builtins(row) for row in missing], context.clock.wall())
         rows = _rows(found.units, file.kept())
         context.out.note(f"kept: {len(missing)}")
@@ -112,26 +89,32 @@ def _trust(context: Context, asked: list[str]) -> int:
 
 
 def _rows(units: tuple[TrustUnit, ...], kept: tuple[Grant, ...]) -> tuple[TrustRow, ...]:
+    """Each unit with its state; where it was trusted and has changed, with what it demands more than before."""
     digests = {one.digest for one in kept}
     before = {one.subject: one.demands for one in kept}
-    return tuple(_row(one, one.digest in digests, before.get(one.subject)) for one in units)
+    rows: list[TrustRow] = []
+    for one in units:
+        old = None if one.digest in digests else before.get(one.subject)
+        added = () if old is None else tuple(demand for demand in one.demands if demand not in old)
+        state: Standing = "kept" if one.digest in digests else "new" if old is None else "changed"
+        row = TrustRow(subject=one.subject, demands=one.demands, digest=one.digest, state=state, added=added)
+        rows.append(row)
+    return tuple(rows)
 
 
-def _row(one: TrustUnit, is_kept: bool, before: tuple[str, ...] | None) -> TrustRow:
-    changed = before is not None and not is_kept
-    added = tuple(demand for demand in one.demands if demand not in (before or ())) if changed else ()
-    state = state_of(is_kept=is_kept, changed=changed)
-    return TrustRow(subject=one.subject, demands=one.demands, digest=one.digest, state=state, added=added)
+def trust_report_lines(rows: Sequence[TrustRow], screen: Screen) -> list[str]:
+    """Each unit with everything in it, in full: what is agreed to must have been seen."""
+    lines: list[str] = []
+    for row in rows:
+        before = [demand for demand in row.demands if demand not in row.added] if row.state == "changed" else []
+        head, *rest = unit_lines({"subject": row.subject, "digest": row.digest, "demands": row.demands}, screen)
+        marked = unit_lines({"subject": "", "digest": "", "demands": row.demands, "before": before}, screen)[1:]
+        lines += [f"{head}: {_STATES[row.state]}", *(marked if before else rest)]
+    return lines or ["nothing here needs trust"]
 
 
-def _agrees(context: Context) -> bool:
-    if context.args.json or not can_ask(context):
-        return False
-    context.out.ask("Trust this until it changes? [y/N] ")
-    return context.stdin.readline().strip().lower() in {"y", "yes"}
-
-
-def _revoke(context: Context, ids: list[str]) -> int:
+def revoke(context: Context, ids: list[str]) -> int:
+    """Take back what is kept with these ids, or all of it, and print the rest."""
     if bool(ids) == context.args.all:
         raise Failure("usage", "revoke takes the ids to take back, or --all", f"see {context.program} trust list")
     file = TrustFile(context.project)
@@ -146,3 +129,10 @@ def _revoke(context: Context, ids: list[str]) -> int:
 
 def _encoded(consents: tuple[Grant, ...]) -> bytes:
     return msgspec.json.encode(TrustList(consents=consents))
+
+
+def trust_lines(body: bytes, screen: Screen) -> list[str]:
+    """One line for each grant that is kept."""
+    kept = msgspec.json.decode(body, type=TrustList).consents
+    rows = [[one.id, one.subject, one.at, str(len(one.demands))] for one in kept]
+    return table(["ID", "SUBJECT", "SINCE", "DEMANDS"], rows, screen) if rows else ["nothing is kept"]

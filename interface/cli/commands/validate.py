@@ -1,22 +1,15 @@
-"""``awk validate``: every mistake in the project's files at once; needs no kernel and starts none.
+"""``awk validate``, ``config`` and ``schema``: definitions as the kernel would take them; needs no kernel, starts none.
 
-``awk config``: a definition as the kernel would take it, and where each value came from; needs no kernel.
-
-``awk schema``: what an editor needs to check the files while they are written; needs no kernel.
-
-JSON Schemas for editors: where they lie in a project, and the line by which a file names its own.
-
-They are part of the project, so that they work without a network, for everybody who has the project.
-
-A resolved definition as YAML, with where each value came from beside it.
-
-Files that were checked: one line each.
+``validate`` says every mistake at once, ``config`` where each value came from. ``schema`` writes what an editor needs
+to check files while they are written: JSON Schemas that are part of the project, so that they work without a network,
+for everybody who has the project.
 """
 
 import argparse
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from interface.cli.context import Context
@@ -24,10 +17,19 @@ from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line, width
 from interface.cli.parsing import json_flag
 from interface.context.agent_dir import open_agents
-from interface.context.safe_dir import Folder, Unusable
+from interface.context.safe_dir import Unusable
 from interface.failure import Failure
-from interface.offline import ask, mistake, place_of
+from interface.offline import mistake, place_of, run_inspect
 from protocol.yaml_writer import entry
+
+KINDS: Final = ("agent", "workflow", "project")
+_NAME: Final = ".schema"
+FOLDER: Final = f".agents/{_NAME}"
+_MODELINE: Final = "# yaml-language-server: $schema="
+_KIND_OF: Final = {".agents": "agent", ".workflows": "workflow", "": "project"}
+_COLUMN: Final = 48
+"""Where the origins stand, if the value leaves room."""
+_STEP: Final = 2
 
 
 def configure_validate(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +42,7 @@ def run_validate(context: Context) -> int:
     """Say of every file whether it is sound; what is wrong goes to stderr."""
     root = context.project.root
     where = ("--project", root, "--state", context.project.state, "--cwd", context.cwd or root)
-    document = ask(context.environ, "validate", *where, "--", *context.args.files)
+    document = run_inspect(context.environ, "validate", *where, "--", *context.args.files)
     files = json.loads(document)["files"]
     if context.args.json:
         context.out.document(document)
@@ -49,9 +51,18 @@ def run_validate(context: Context) -> int:
             context.out.error(mistake(place))
         for place in (place_of(warning) for file in files for warning in file["warnings"]):
             context.out.warning(mistake(place))
-
         context.out.lines(validation_lines(files, context.out.screen))
     return Exit.OK if all(file["ok"] for file in files) else Exit.BAD_CONFIGURATION
+
+
+def validation_lines(files: Sequence[Mapping[str, Any]], screen: Screen) -> list[str]:
+    """One line for each file: whether it is sound, and the number of mistakes in it."""
+    lines: list[str] = []
+    for file in files:
+        name, count = one_line(str(file["path"])), len(file["errors"])
+        wrong = f"{screen.style('wrong', 'red')}  {name}: {count} {'error' if count == 1 else 'errors'}"
+        lines.append(wrong if count else f"{screen.style('ok', 'green')}     {name}")
+    return lines or ["there is nothing to check: no .agents, no .workflows, no project file"]
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:
@@ -69,81 +80,8 @@ def run_config(context: Context) -> int:
     """Print every value, those of the file and those by default."""
     root = context.project.root
     asked = () if context.args.asked is None else (context.args.asked,)
-    document = ask(context.environ, "config", "--project", root, "--cwd", context.cwd or root, "--", *asked)
+    document = run_inspect(context.environ, "config", "--project", root, "--cwd", context.cwd or root, "--", *asked)
     return context.answer(document, resolution_lines)
-
-
-KINDS: Final = ("agent", "workflow", "project")
-_NAME: Final = ".schema"
-FOLDER: Final = f".agents/{_NAME}"
-_MODELINE: Final = "# yaml-language-server: $schema="
-_KIND_OF: Final = {".agents": "agent", ".workflows": "workflow", "": "project"}
-
-
-def schema(environ: Mapping[str, str], kind: str) -> bytes:
-    """The schema of an ``agent``, ``workflow`` or ``project`` file. Raises Failure."""
-    return ask(environ, "schema", kind)
-
-
-def write_schemas(environ: Mapping[str, str], root: str) -> list[str]:
-    """Write the schemas into the project, where they are not there as they are now. Returns what was written.
-
-    No link is followed: what is checked out need not be ours. Raises Failure.
-    """
-    texts: dict[str, str] = json.loads(ask(environ, "schemas"))
-    try:
-        with open_agents(root, make=True) as agents, agents.folder(_NAME, make=True) as folder:
-            written = [f"{kind}.json" for kind, text in texts.items() if _put(folder, f"{kind}.json", text)]
-    except OSError as error:
-        raise Failure("failed", f"{FOLDER} cannot be written: {error.strerror or error}") from error
-    return [f"{FOLDER}/{name}" for name in written]
-
-
-def _put(folder: Folder, name: str, text: str) -> bool:
-    """Whether ``text`` had to be written."""
-    try:
-        if folder.read(name) == text:
-            return False
-    except (FileNotFoundError, Unusable):
-        pass
-    folder.write(name, text)
-    return True
-
-
-def header(path: str) -> str:
-    """The first line of a new YAML file at ``path`` (from the project's root), by which editors find its schema.
-
-    Empty for a file that has none.
-    """
-    folder, name = os.path.split(path)
-    kind = _KIND_OF.get(folder) if name.endswith(".yaml") else None
-    if kind is None:
-        return ""
-    return f"{_MODELINE}{os.path.relpath(f'{FOLDER}/{kind}.json', folder or '.')}\n"
-
-
-def configure_schema(parser: argparse.ArgumentParser) -> None:
-    """Which file, or --write."""
-    parser.add_argument("kind", choices=KINDS, nargs="?", help="print the JSON Schema of this file")
-    parser.add_argument("--write", action="store_true", help="write all of them where the files' headers look")
-
-
-def run_schema(context: Context) -> int:
-    """Print one schema, or the names of those that were written."""
-    if context.args.write:
-        context.out.lines(write_schemas(context.environ, context.project.root))
-    if context.args.kind is not None:
-        context.out.document(schema(context.environ, context.args.kind))
-    elif not context.args.write:
-        from interface.failure import Failure  # noqa: PLC0415  (only who asks for nothing needs it)
-
-        raise Failure("usage", "which file? agent, workflow or project", f"see {context.program} schema --help")
-    return Exit.OK
-
-
-_COLUMN: Final = 48
-"""Where the origins stand, if the value leaves room."""
-_STEP: Final = 2
 
 
 def resolution_lines(body: bytes, screen: Screen) -> list[str]:
@@ -157,46 +95,72 @@ def resolution_lines(body: bytes, screen: Screen) -> list[str]:
 def _mapping(
     values: Mapping[str, Any], where: str, origins: Mapping[str, str], indent: int, screen: Screen
 ) -> Iterator[str]:
+    """The keys of a mapping at the path ``where``, each with its origin, or with those of what is in it."""
+    margin = " " * indent
     for key, value in values.items():
         at = f"{where}.{key}" if where else key
-        yield from _entry(key, value, at, origins, indent, screen)
-
-
-def _entry(key: str, value: Any, at: str, origins: Mapping[str, str], indent: int, screen: Screen) -> Iterator[str]:
-    origin = origins.get(at)
-    margin = " " * indent
-    if origin is not None:
-        first, *rest = entry(key, value, indent)
-        text = escape(first)
-        gap = " " * max(2, _COLUMN - width(text))
-        yield (f"{text}{gap}{screen.style(f'# {one_line(origin)}', 'dim')}")
-        yield from (escape(line) for line in rest)
-    elif isinstance(value, Mapping):
+        origin = origins.get(at)
+        if origin is not None:
+            first, *rest = entry(key, value, indent)
+            text = escape(first)
+            gap = " " * max(2, _COLUMN - width(text))
+            yield f"{text}{gap}{screen.style(f'# {one_line(origin)}', 'dim')}"
+            yield from (escape(line) for line in rest)
+            continue
         yield f"{margin}{escape(key)}:"
-        yield from _mapping(cast("Mapping[str, Any]", value), at, origins, indent + _STEP, screen)
-    else:
-        yield f"{margin}{escape(key)}:"
-        for index, item in enumerate(value):
-            yield from _item(item, f"{at}[{index}]", origins, indent + _STEP, screen)
+        if isinstance(value, Mapping):
+            yield from _mapping(cast("Mapping[str, Any]", value), at, origins, indent + _STEP, screen)
+            continue
+        for index, item in enumerate(value):  # a list of things with keys: the first line of each carries the dash
+            lines = _mapping(item, f"{at}[{index}]", origins, indent + 2 * _STEP, screen)
+            for number, line in enumerate(lines):
+                yield line if number else f"{margin}  - {line[indent + 2 * _STEP :]}"
 
 
-def _item(item: Any, at: str, origins: Mapping[str, str], indent: int, screen: Screen) -> Iterator[str]:
-    """One entry of a list of things with keys: the first line carries the dash."""
-    inner = list(_mapping(item, at, origins, indent + _STEP, screen))
-    for index, line in enumerate(inner):
-        yield f"{' ' * indent}- {line[indent + _STEP :]}" if index == 0 else line
+def configure_schema(parser: argparse.ArgumentParser) -> None:
+    """[KIND], or ``--write``."""
+    parser.add_argument("kind", choices=KINDS, nargs="?", help="print the JSON Schema of this file")
+    parser.add_argument("--write", action="store_true", help="write all of them where the files' headers look")
 
 
-def validation_lines(files: Sequence[Mapping[str, Any]], screen: Screen) -> list[str]:
-    """Whether each file is sound."""
-    if not files:
-        return ["there is nothing to check: no .agents, no .workflows, no project file"]
-    return [_line(file, screen) for file in files]
+def run_schema(context: Context) -> int:
+    """Print one schema, or the names of those that were written."""
+    if context.args.write:
+        context.out.lines(write_schemas(context.environ, context.project.root))
+    if context.args.kind is not None:
+        context.out.document(run_inspect(context.environ, "schema", context.args.kind))
+    elif not context.args.write:
+        raise Failure("usage", "which file? agent, workflow or project", f"see {context.program} schema --help")
+    return Exit.OK
 
 
-def _line(file: Mapping[str, Any], screen: Screen) -> str:
-    name = one_line(str(file["path"]))
-    count = len(file["errors"])
-    if not count:
-        return f"{screen.style('ok', 'green')}     {name}"
-    return f"{screen.style('wrong', 'red')}  {name}: {count} {'error' if count == 1 else 'errors'}"
+def write_schemas(environ: Mapping[str, str], root: str) -> list[str]:
+    """Write the schemas into the project, where they are not there as they are now. Returns what was written.
+
+    No link is followed: what is checked out need not be ours. Raises Failure.
+    """
+    texts: dict[str, str] = json.loads(run_inspect(environ, "schemas"))
+    written: list[str] = []
+    try:
+        with open_agents(root, make=True) as agents, agents.folder(_NAME, make=True) as folder:
+            for name, text in ((f"{kind}.json", text) for kind, text in texts.items()):
+                with suppress(FileNotFoundError, Unusable):
+                    if folder.read(name) == text:
+                        continue
+                folder.write(name, text)
+                written.append(f"{FOLDER}/{name}")
+    except OSError as error:
+        raise Failure("failed", f"{FOLDER} cannot be written: {error.strerror or error}") from error
+    return written
+
+
+def header(path: str) -> str:
+    """The first line of a new YAML file at ``path`` (from the project's root), by which editors find its schema.
+
+    Empty for a file that has none.
+    """
+    folder, name = os.path.split(path)
+    kind = _KIND_OF.get(folder) if name.endswith(".yaml") else None
+    if kind is None:
+        return ""
+    return f"{_MODELINE}{os.path.relpath(f'{FOLDER}/{kind}.json', folder or '.')}\n"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
-from interface.cli.completion.spec import Takes, Values
+from interface.cli.completion.spec import CommandSpec, Values
 
 _FUNCTIONS: Final = r"""
 _agent_worker_offer() {
@@ -77,11 +77,21 @@ _agent_worker() {
 """
 
 
-def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
-    """What ``source <(agent-worker completion bash)`` reads."""
-    words = [takes.path[0] for takes in commands if len(takes.path) == 1]
-    takes_cases = [line for takes in commands for line in _takes(takes)]
-    value_cases = [line for takes in commands for line in _values(takes)]
+def script(commands: Sequence[CommandSpec], programs: Sequence[str]) -> str:
+    """The text that ``source <(agent-worker completion bash)`` reads."""
+    words = [command.path[0] for command in commands if len(command.path) == 1]
+    takes: list[str] = []
+    values: list[str] = []
+    for command in commands:
+        flags = " ".join(flag for option in command.options for flag in option.flags)
+        sources = " ".join(quote(_source(one)) for one in command.arguments)
+        many = "1" if command.many else ""
+        path = " ".join(command.path)
+        takes.append(f"        {quote(path)}) options=({flags}) arguments=({sources}) many={many} ;;")
+        for option in command.options:
+            if option.values is not None:
+                keys = "|".join(quote(f"{path} {flag}") for flag in option.flags)
+                values.append(f"        {keys}) values={quote(_source(option.values))} ;;")
     return "\n".join(
         [
             "# bash completion; in ~/.bashrc: source <(agent-worker completion bash)",
@@ -89,14 +99,14 @@ def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
             "",
             "_agent_worker_takes() {",
             '    case "$1" in',
-            *takes_cases,
+            *takes,
             "        *) return 1 ;;",
             "    esac",
             "}",
             "",
             "_agent_worker_value() {",
             '    case "$1" in',
-            *value_cases,
+            *values,
             "        *) return 1 ;;",
             "    esac",
             "}",
@@ -106,22 +116,6 @@ def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
             "",
         ]
     )
-
-
-def _takes(takes: Takes) -> list[str]:
-    flags = " ".join(flag for option in takes.options for flag in option.flags)
-    sources = " ".join(quote(_source(values)) for values in takes.arguments)
-    many = "1" if takes.many else ""
-    return [f"        {quote(' '.join(takes.path))}) options=({flags}) arguments=({sources}) many={many} ;;"]
-
-
-def _values(takes: Takes) -> list[str]:
-    lines: list[str] = []
-    for option in takes.options:
-        if option.values is not None:
-            keys = "|".join(quote(" ".join((*takes.path, flag))) for flag in option.flags)
-            lines.append(f"        {keys}) values={quote(_source(option.values))} ;;")
-    return lines
 
 
 def _source(values: Values) -> str:

@@ -1,6 +1,6 @@
-"""What a word can be completed to right now: names in the project's files, and what the kernel has, if one runs.
+"""Candidates for a word right now: names in the project's files, and what the kernel has, if one runs.
 
-Somebody waits with a finger on Tab: nothing is started, nothing is said, and a kernel that is slow is not waited for.
+Somebody waits for them after Tab: nothing is started, nothing is said, and a kernel that is slow is not waited for.
 """
 
 import json
@@ -22,19 +22,19 @@ def candidates(context: Context, kind: str) -> list[str]:
     source = _SOURCES.get(kind)
     if source is None:
         return []
-    look = _Candidates(context)
+    lookup = _Lookup(context)
     found: set[str] = set()
     try:
-        found.update(source(look))
+        found.update(source(lookup))
     except (KeyError, TypeError):  # rows as another version may have them; what came before them stays
         return sorted(found)
     finally:
-        look.close()
+        lookup.close()
     return sorted(found)
 
 
-class _Candidates:
-    """One look at the project. What cannot be had is empty."""
+class _Lookup:
+    """The project's files and its kernel, asked for names. What cannot be had is empty."""
 
     def __init__(self, context: Context) -> None:
         self._root = context.project.root
@@ -45,7 +45,7 @@ class _Candidates:
         self._asked = False
 
     def close(self) -> None:
-        """Let go of the kernel."""
+        """Close the connection to the kernel."""
         if self._connection is not None:
             self._connection.close()
 
@@ -79,97 +79,79 @@ class _Candidates:
             return []
 
 
-def _agents(look: _Candidates) -> Iterator[str]:
-    yield from look.files(".agents")
-    names = (str(row["name"]) for row in look.rows("/agents", "agents"))
+_Source = Callable[[_Lookup], Iterator[str]]
+
+
+def _column(path: str, rows: str, name: str = "id") -> _Source:
+    """The values of one field in the rows that the kernel has at ``path``."""
+    return lambda lookup: (str(row[name]) for row in lookup.rows(path, rows))
+
+
+def _files(*folders: str) -> _Source:
+    return lambda lookup: (name for folder in folders for name in lookup.files(folder))
+
+
+def _all(*sources: _Source) -> _Source:
+    return lambda lookup: (word for source in sources for word in source(lookup))
+
+
+def _agents(lookup: _Lookup) -> Iterator[str]:
+    yield from lookup.files(".agents")
+    names = (str(row["name"]) for row in lookup.rows("/agents", "agents"))
     yield from (name for name in names if "@" not in name)  # members of workflows come with those
-
-
-def _targets(look: _Candidates) -> Iterator[str]:
-    yield from _agents(look)
-    for row in look.rows("/workflows", "workflows"):
-        yield _channel(row)
-        yield from (f"{member}{_channel(row)}" for member in row["members"])
-
-
-def _channels(look: _Candidates) -> Iterator[str]:
-    yield from map(_channel, look.rows("/workflows", "workflows"))
 
 
 def _channel(row: Mapping[str, Any]) -> str:
     return f"@{row['name']}" if row["tag"] == DEFAULT_TAG else f"@{row['name']}:{row['tag']}"
 
 
-def _workflows(look: _Candidates) -> Iterator[str]:
-    yield from look.files(".workflows")
+def _channels(lookup: _Lookup) -> Iterator[str]:
+    yield from map(_channel, lookup.rows("/workflows", "workflows"))
 
 
-def _named(look: _Candidates) -> Iterator[str]:
-    yield from look.files(".agents")
-    yield from look.files(".workflows")
+def _targets(lookup: _Lookup) -> Iterator[str]:
+    yield from _agents(lookup)
+    for row in lookup.rows("/workflows", "workflows"):
+        yield _channel(row)
+        yield from (f"{member}{_channel(row)}" for member in row["members"])
 
 
-def _instructions(look: _Candidates) -> Iterator[str]:
-    yield from (str(row["id"]) for row in look.rows("/dead", "instructions"))
-    yield from (str(row["id"]) for row in look.rows("/instructions", "instructions"))
+def _proposals(path: str) -> _Source:
+    def names(lookup: _Lookup) -> Iterator[str]:
+        for row in lookup.rows(path, "proposals"):
+            name, tag = split_space(str(row["space"]))
+            yield f"{row['id']}{_channel({'name': name, 'tag': tag})}"
+
+    return names
 
 
-def _approvals(look: _Candidates) -> Iterator[str]:
-    yield from (str(row["id"]) for row in look.rows("/approvals", "approvals"))
-
-
-def _deniable(look: _Candidates) -> Iterator[str]:
-    yield from _approvals(look)
-    yield from (str(row["id"]) for row in look.rows("/approvals/rules", "rules"))
-
-
-def _proposals(look: _Candidates) -> Iterator[str]:
-    yield from map(_proposal, look.rows("/proposals?state=open", "proposals"))
-
-
-def _any_proposals(look: _Candidates) -> Iterator[str]:
-    yield from map(_proposal, look.rows("/proposals", "proposals"))
-
-
-def _proposal(row: Mapping[str, Any]) -> str:
-    name, tag = split_space(str(row["space"]))
-    return f"{row['id']}{_channel({'name': name, 'tag': tag})}"
-
-
-def _choices(look: _Candidates) -> Iterator[str]:
-    for row in look.rows("/proposals?state=open", "proposals"):
+def _choices(lookup: _Lookup) -> Iterator[str]:
+    for row in lookup.rows("/proposals?state=open", "proposals"):
         yield from (str(option["id"]) for option in row["options"])
 
 
-def _runs(look: _Candidates) -> Iterator[str]:
-    yield from (str(row["id"]) for row in look.rows("/runs", "runs"))
-    yield from (":".join(split_space(str(row["run"]))) for row in look.rows("/runs", "runs"))
+def _runs(lookup: _Lookup) -> Iterator[str]:
+    yield from (str(row["id"]) for row in lookup.rows("/runs", "runs"))
+    yield from (":".join(split_space(str(row["run"]))) for row in lookup.rows("/runs", "runs"))
 
 
-def _diffed(look: _Candidates) -> Iterator[str]:
-    yield from _targets(look)
-    yield from (str(row["id"]) for row in look.rows("/runs", "runs"))
+_instructions: Final = _all(_column("/dead", "instructions"), _column("/instructions", "instructions"))
+_approvals: Final = _column("/approvals", "approvals")
 
-
-def _shown(look: _Candidates) -> Iterator[str]:
-    yield from _runs(look)
-    yield from _instructions(look)
-
-
-_SOURCES: Final[Mapping[str, Callable[[_Candidates], Iterator[str]]]] = {
+_SOURCES: Final[Mapping[str, _Source]] = {
     "agent": _agents,
     "target": _targets,
     "channel": _channels,
-    "workflow": _workflows,
-    "named": _named,
+    "workflow": _files(".workflows"),
+    "named": _files(".agents", ".workflows"),
     "instruction": _instructions,
     "approval": _approvals,
-    "deniable": _deniable,
-    "proposal": _proposals,
-    "any_proposal": _any_proposals,
+    "deniable": _all(_approvals, _column("/approvals/rules", "rules")),
+    "proposal": _proposals("/proposals?state=open"),
+    "any_proposal": _proposals("/proposals"),
     "choice": _choices,
     "run": _runs,
-    "diffed": _diffed,
-    "shown": _shown,
+    "diffed": _all(_targets, _column("/runs", "runs")),
+    "shown": _all(_runs, _instructions),
 }
 KINDS: Final = frozenset(_SOURCES)

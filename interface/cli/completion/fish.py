@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from interface.cli.completion.spec import Option, Takes, Values
+from interface.cli.completion.spec import CommandSpec, Values
 
 _HEAD: Final = r"""# fish completion; in ~/.config/fish/config.fish: agent-worker completion fish | source
 
@@ -33,33 +33,30 @@ end
 _MANY: Final = 1000
 
 
-def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
-    """What ``agent-worker completion fish | source`` reads."""
-    lines = [line for program in programs for takes in commands for line in _command(takes, program)]
+def script(commands: Sequence[CommandSpec], programs: Sequence[str]) -> str:
+    """The text that ``agent-worker completion fish | source`` reads."""
+    lines = [line for program in programs for command in commands for line in _command(command, program)]
     return "\n".join([_HEAD, *lines, ""])
 
 
-def _command(takes: Takes, program: str) -> Iterator[str]:
+def _command(command: CommandSpec, program: str) -> Iterator[str]:
+    """Its word, its options, then its arguments, each with the condition under which it is offered."""
     head = f"complete -c {program}"
-    *above, word = takes.path
-    at = f"__agent_worker_at {' '.join(takes.path)}"
+    *above, word = command.path
+    at = f"__agent_worker_at {' '.join(command.path)}"
     first = f"__agent_worker_at {' '.join(above)}; and __agent_worker_turn {len(above)} 0 0" if above else ""
     first = first or "__agent_worker_turn 0 0 0"
-    yield f"{head} -n {_quote(first)} -f -a {_quote(word)} -d {_quote(takes.help)}"
-    for option in takes.options:
-        yield f"{head} -n {_quote(at)} {_option(option)}"
-    for number, values in enumerate(takes.arguments):
-        if takes.verbs:  # each of them is a command of its own above
+    yield f"{head} -n {_quote(first)} -f -a {_quote(word)} -d {_quote(command.help)}"
+    for option in command.options:
+        flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
+        value = "" if option.values is None else f" -r {_source(option.values)}"
+        yield f"{head} -n {_quote(at)} {flags} -d {_quote(option.help)}{value}"
+    for number, values in enumerate(command.arguments):
+        if command.verbs:  # each of them is a command of its own above
             continue
-        last = _MANY if takes.many and number == len(takes.arguments) - 1 else number
-        turn = f"{at}; and __agent_worker_turn {len(takes.path)} {number} {last}"
+        last = _MANY if command.many and number == len(command.arguments) - 1 else number
+        turn = f"{at}; and __agent_worker_turn {len(command.path)} {number} {last}"
         yield f"{head} -n {_quote(turn)} {_source(values)}"
-
-
-def _option(option: Option) -> str:
-    flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
-    value = "" if option.values is None else f" -r {_source(option.values)}"
-    return f"{flags} -d {_quote(option.help)}{value}"
 
 
 def _source(values: Values) -> str:

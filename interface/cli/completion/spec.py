@@ -1,4 +1,7 @@
-"""What each command takes, read off its parser: options, their values, and arguments in order."""
+"""The specification of each command, read off its parser: options, their values, and arguments in order.
+
+The scripts of all shells are made from it, so that no flag is described twice.
+"""
 
 import argparse
 from collections.abc import Iterator, Mapping
@@ -10,7 +13,7 @@ from interface.cli.parsing import parser_for
 
 
 class Values(NamedTuple):
-    """Where the candidates for one value come from: ``words``, what is ``live`` of a kind, or ``files``."""
+    """The source of candidates for one value: ``words``, what is ``live`` of a kind, or ``files``."""
 
     words: tuple[str, ...] = ()
     live: str = ""
@@ -25,7 +28,7 @@ class Option(NamedTuple):
     values: Values | None
 
 
-class Takes(NamedTuple):
+class CommandSpec(NamedTuple):
     """One command, or a command under a command: its ``path`` of words."""
 
     path: tuple[str, ...]
@@ -33,9 +36,9 @@ class Takes(NamedTuple):
     options: tuple[Option, ...]
     arguments: tuple[Values, ...]
     many: bool
-    """Whether the last argument may be given again."""
+    """The last argument may be given again."""
     verbs: bool
-    """Whether its argument is a command under it."""
+    """Its argument is a command under it."""
 
 
 ANYTHING: Final = Values()
@@ -73,48 +76,40 @@ _NEW: Final = frozenset({("agent", "create")})
 """Commands whose name is a new one."""
 
 
-def all_commands(program: str) -> Iterator[Takes]:
+def all_specs(program: str) -> Iterator[CommandSpec]:
     """Every command that people call, and those under it."""
     for command in COMMANDS:
         configure, _ = command.load()
         for word in (command.word, *command.aliases):
-            yield from _takes((word,), command.help, parser_for(command, program, configure), command)
+            yield from _specs((word,), command.help, parser_for(command, program, configure), command)
 
 
-def _takes(path: tuple[str, ...], about: str, parser: argparse.ArgumentParser, command: Command) -> Iterator[Takes]:
-    actions = parser._actions  # noqa: SLF001  (argparse has no public way to list arguments)
-    given = [action for action in actions if not action.option_strings]
-    verbs = {word: one for action in given for word, one in _verbs(action).items()}
-    yield Takes(
+def _specs(
+    path: tuple[str, ...], about: str, parser: argparse.ArgumentParser, command: Command
+) -> Iterator[CommandSpec]:
+    """The command at ``path``, then those under it."""
+    options: list[Option] = []
+    arguments: list[argparse.Action] = []
+    verbs: dict[str, argparse.ArgumentParser] = {}
+    for action in parser._actions:  # noqa: SLF001  (argparse has no public way to list arguments)
+        if not action.option_strings:
+            arguments.append(action)
+            if isinstance(action.choices, Mapping):  # the commands under this one
+                verbs |= cast("Mapping[str, argparse.ArgumentParser]", action.choices)
+        elif action.help != argparse.SUPPRESS:
+            told = (action.help or "").replace("%(default)s", "").replace("%%", "%")
+            values = _values(action, command, ()) if action.nargs != 0 else None
+            options.append(Option(tuple(action.option_strings), told, values))
+    yield CommandSpec(
         path=path,
         help=about,
-        options=tuple(
-            _option(action, command)
-            for action in actions
-            if action.option_strings and (action.help != argparse.SUPPRESS)
-        ),
-        arguments=tuple(_values(action, command, path) for action in given),
-        many=bool(given) and given[-1].nargs in ("*", "+", argparse.REMAINDER),
+        options=tuple(options),
+        arguments=tuple(_values(action, command, path) for action in arguments),
+        many=bool(arguments) and arguments[-1].nargs in ("*", "+", argparse.REMAINDER),
         verbs=bool(verbs),
     )
     for word, one in verbs.items():
-        yield from _takes((*path, word), str(one.description or ""), one, command)
-
-
-def _verbs(action: argparse.Action) -> Mapping[str, argparse.ArgumentParser]:
-    """The commands under a command, if that is what ``action`` takes."""
-    if not isinstance(action.choices, Mapping):
-        return {}
-    return cast("Mapping[str, argparse.ArgumentParser]", action.choices)
-
-
-def _option(action: argparse.Action, command: Command) -> Option:
-    takes_value = action.nargs != 0
-    return Option(
-        tuple(action.option_strings),
-        (action.help or "").replace("%(default)s", "").replace("%%", "%"),
-        _values(action, command, ()) if takes_value else None,
-    )
+        yield from _specs((*path, word), str(one.description or ""), one, command)
 
 
 def _values(action: argparse.Action, command: Command, path: tuple[str, ...]) -> Values:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Final
 
-from interface.cli.completion.spec import Option, Takes, Values
+from interface.cli.completion.spec import CommandSpec, Values
 
 _HEAD: Final = r"""#compdef PROGRAMS
 # zsh completion; in ~/.zshrc, after compinit: source <(agent-worker completion zsh)
@@ -29,10 +29,10 @@ fi
 """
 
 
-def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
-    """What ``source <(agent-worker completion zsh)`` reads."""
+def script(commands: Sequence[CommandSpec], programs: Sequence[str]) -> str:
+    """The text that ``source <(agent-worker completion zsh)`` reads."""
     named = " ".join(programs)
-    first = [takes for takes in commands if len(takes.path) == 1]
+    first = [command for command in commands if len(command.path) == 1]
     return "\n".join(
         [
             _HEAD.replace("PROGRAMS", named),
@@ -44,7 +44,7 @@ def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
             "        return",
             "    fi",
             '    case "$words[2]" in',
-            *(line for takes in first for line in _case(takes, commands)),
+            *(line for command in first for line in _case(command, commands)),
             "        *) if [[ $service == awk ]]; then _awk; else _default; fi ;;",
             "    esac",
             "}",
@@ -53,12 +53,12 @@ def script(commands: Sequence[Takes], programs: Sequence[str]) -> str:
     )
 
 
-def _case(takes: Takes, commands: Sequence[Takes]) -> list[str]:
-    below = [one for one in commands if len(one.path) == 2 and one.path[0] == takes.path[0]]
+def _case(command: CommandSpec, commands: Sequence[CommandSpec]) -> list[str]:
+    below = [one for one in commands if len(one.path) == 2 and one.path[0] == command.path[0]]
     if not below:
-        return [f"        {takes.path[0]})", *_arguments(takes, 1, 12), "            ;;"]
+        return [f"        {command.path[0]})", *_arguments(command, 1, 12), "            ;;"]
     return [
-        f"        {takes.path[0]})",
+        f"        {command.path[0]})",
         "            if (( CURRENT == 3 )); then",
         *_describe(below, "verb", 16),
         "                return",
@@ -74,26 +74,24 @@ def _case(takes: Takes, commands: Sequence[Takes]) -> list[str]:
     ]
 
 
-def _describe(commands: Sequence[Takes], what: str, indent: int) -> list[str]:
+def _describe(commands: Sequence[CommandSpec], what: str, indent: int) -> list[str]:
     margin = " " * indent
-    choices = [quote(f"{takes.path[-1]}:{takes.help}") for takes in commands]
+    choices = [quote(f"{command.path[-1]}:{command.help}") for command in commands]
     return [f"{margin}choices=({' '.join(choices)})", f"{margin}_describe -t {what}s {what} choices"]
 
 
-def _arguments(takes: Takes, words: int, indent: int) -> list[str]:
+def _arguments(command: CommandSpec, words: int, indent: int) -> list[str]:
     """The command's words shifted away, so that arguments count from 1."""
     margin = " " * indent
-    specs = [quote(_option(option, flag)) for option in takes.options for flag in option.flags]
-    for number, values in enumerate(takes.arguments, 1):
-        place = "*" if takes.many and number == len(takes.arguments) else str(number)
+    specs: list[str] = []
+    for option in command.options:
+        told = option.help.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
+        value = "" if option.values is None else f":value:{_action(option.values)}"
+        specs += [quote(f"{flag}[{told}]{value}") for flag in option.flags]
+    for number, values in enumerate(command.arguments, 1):
+        place = "*" if command.many and number == len(command.arguments) else str(number)
         specs.append(quote(f"{place}:argument:{_action(values)}"))
     return [f"{margin}shift {words} words; (( CURRENT -= {words} ))", f"{margin}_arguments {' '.join(specs)}"]
-
-
-def _option(option: Option, flag: str) -> str:
-    told = option.help.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
-    value = "" if option.values is None else f":value:{_action(option.values)}"
-    return f"{flag}[{told}]{value}"
 
 
 def _action(values: Values) -> str:

@@ -50,7 +50,7 @@ async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: Ser
     strange = await kernel.ask("GET", "/messages/m2")
     assert (strange.status, strange.json["message"]["kind"]) == (200, "poll")
     log = await kernel.ask("GET", "/events?follow=0&since=0")
-    events = [event_view.decode(line[6:]) for line in log.body.decode().split("\n") if line.startswith("data: {")]
+    events = [event_view.event_of(line[6:]) for line in log.body.decode().split("\n") if line.startswith("data: {")]
     shown = [event_view.event_line(event, SCREEN) for event in events]
     assert [line for line in shown if "moon.phase" in line] == ["1970-01-01T00:00:00.005Z moon.phase bob full=[1]"]
     assert sum("from elsewhere" in line for line in shown) == 1

@@ -1,1 +1,0 @@
-"""The commands under ``agent``, a module each: ``configure(parser)`` and ``run(context)``."""

@@ -1,1 +1,0 @@
-"""The commands under ``awk feedback``, one module each."""

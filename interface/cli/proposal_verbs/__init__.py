@@ -1,1 +1,0 @@
-"""The commands under ``awk proposal``, one module each."""

@@ -1,1 +1,0 @@
-"""The commands under ``awk skills``, one module each."""
