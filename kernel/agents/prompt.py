@@ -85,9 +85,8 @@ def assemble(
             if is_personal(scene.space)
             else (
                 f"# Where you are\n\n"
-                f"You are @{scene.name} in the workflow {scene.space}. Nobody else there hears you, and you hear nobody: "
-                "do\n"
-                "your part alone. Your final answer goes to the user.\n\n"
+                f"You are @{scene.name} in the workflow {scene.space}. Nobody else there hears you, "
+                "and you hear nobody: do\nyour part alone. Your final answer goes to the user.\n\n"
                 f"{_DATA}"
             )
             if scene.alone
