@@ -107,7 +107,7 @@ Ask = Callable[[str, str, Mapping[str, str]], Awaitable[BackendVersion]]
 """Runs a program with one flag and an environment."""
 
 
-async def survey(env: Mapping[str, str], ask: Ask) -> tuple[BackendRow, ...]:
+async def probe_backends(env: Mapping[str, str], ask: Ask) -> tuple[BackendRow, ...]:
     """A row for each backend, in the order of the table; programs are asked all at once. ``env`` is that of workers."""
     rows = {name: _row(spec) for name, spec in BACKENDS.items()}
 

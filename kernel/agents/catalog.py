@@ -16,7 +16,7 @@ import msgspec
 from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, check_partial, convert_agent, place_at
 from kernel.agents.project import PROJECT_FILES, Parsed, ProjectFile, parse_project, place_of, read_project
 from kernel.agents.providers import MOCK
-from kernel.agents.resources import KEYS, belongings
+from kernel.agents.resources import KEYS, resources_of
 from kernel.source.convert import Converter
 from kernel.source.diagnostics import BadDefinition, Diagnostics, fail
 from kernel.source.files import FileMissing, FileStat, StatCache, folder_errors, inside, read_bytes, read_text, tree_of
@@ -53,7 +53,7 @@ class AgentScan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedAgent:
     """What a file came to: how it looked before it was read, and what was in it."""
 
     seen: FileStat
@@ -71,7 +71,7 @@ class Catalog:
         self._project_paths = tuple(str(root / file) for file in PROJECT_FILES)
         self._project_seen: tuple[FileStat, ...] = ()
         self._project: tuple[ProjectFile | None, Parsed] = (None, Parsed(ProjectDefinition()))
-        self._agents: dict[str, _Kept] = {}
+        self._agents: dict[str, _CachedAgent] = {}
 
     def project(self) -> ProjectDefinition:
         """What the project file says, or all defaults; without those agents that are wrong. Raises BadDefinition."""
@@ -131,7 +131,7 @@ class Catalog:
         same = kept is not None and kept.data == data and kept.project is project
         loaded = kept.loaded if kept is not None and same else LoadedAgent(self.parse(name, path, data, project), path)
         if loaded.definition.prompt.system_file is None:  # else another file decides too
-            self._agents[name] = _Kept(seen, data, project, loaded)
+            self._agents[name] = _CachedAgent(seen, data, project, loaded)
         return loaded
 
     def parse(self, name: str, path: str, data: bytes, project: ProjectDefinition) -> AgentDefinition:
@@ -146,7 +146,7 @@ class Catalog:
         else:
             check_agent(definition, node, project, problems)
             self.check_system_file(definition, node, problems)
-            elsewhere = self.check_belongings(definition, node, project, problems)
+            elsewhere = self.check_resources(definition, node, project, problems)
         problems.check()
         if elsewhere:
             raise BadDefinition(elsewhere)
@@ -181,7 +181,7 @@ class Catalog:
             at = f"{where}.{key}" if where else key
             problems.add(place_at(node, key), at, error.errors[0].message, error.errors[0].hint)
 
-    def check_belongings(
+    def check_resources(
         self,
         definition: AgentDefinition,
         node: Node,
@@ -194,7 +194,7 @@ class Catalog:
         Returns what is wrong in those that are.
         """
         try:
-            belongings(definition, project, self.root)
+            resources_of(definition, project, self.root)
         except BadDefinition as error:
             for fault in error.errors:
                 if fault.where in KEYS:

@@ -42,7 +42,7 @@ _MEANT: Final[Mapping[str, Approval]] = MappingProxyType({"never": "auto", "read
 """never: nobody is asked. reads: what only reads goes without."""
 
 
-def kept_word(node: Node) -> Node:
+def full_approval(node: Node) -> Node:
     """The value as it is kept."""
     if not isinstance(node, ScalarNode) or node.text not in _MEANT:
         return node
@@ -72,7 +72,7 @@ REFUSED_VALUES: Final[Mapping[tuple[type, str], Mapping[str, str]]] = MappingPro
 AGENT_SHAPES: Final = TypeRules(
     short_forms=MappingProxyType(
         {
-            (AgentDefinition, "approval"): kept_word,
+            (AgentDefinition, "approval"): full_approval,
             (AgentDefinition, "mcp_servers"): full_servers,
             (AgentDefinition, "mock"): full_rules,
             (Action, "exit"): full_exit,

@@ -51,7 +51,7 @@ KEYS: Final = frozenset({"skills", "mcp_servers"})
 NOTHING: Final = AgentResources()
 
 
-def resources_of(definition: AgentDefinition, project: ProjectDefinition) -> bool:
+def has_resources(definition: AgentDefinition, project: ProjectDefinition) -> bool:
     """Whether there is anything to be read at all. Reads nothing."""
     program = definition.backend == EXEC and definition.command
     if program or definition.mcp_servers or definition.skills or SKILLS in definition.tools:
@@ -59,12 +59,12 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition) -> boo
     return any(name in project.tools for name in definition.tools)
 
 
-def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> AgentResources:
+def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> AgentResources:
     """What ``definition`` brings along now. Blocks while it is read; may be called in a thread.
 
     Raises BadDefinition for a file that is wrong, or gone.
     """
-    if not resources_of(definition, project):
+    if not has_resources(definition, project):
         return NOTHING
     tools = {name: project.tools[name] for name in definition.tools if name in project.tools}
     program = definition.command if definition.backend == EXEC else ()

@@ -38,7 +38,7 @@ class ScheduleRejected(ValueError):
         self.hint = hint
 
 
-def cadence(schedule: Schedule, local: str | None) -> "Every | Cron":
+def parse_wakeup(schedule: Schedule, local: str | None) -> "Every | Cron":
     """How often ``schedule`` wakes. Raises ScheduleRejected.
 
     A cron line that names no time zone is read in that of the machine; ``local`` is its variable TZ.
@@ -73,7 +73,7 @@ def _cron(schedule: Schedule, local: str | None) -> "Cron":
 def faults(schedule: Schedule) -> Iterator[ScheduleRejected]:
     """Everything that is wrong with ``schedule``."""
     try:
-        cadence(schedule, "UTC")
+        parse_wakeup(schedule, "UTC")
     except ScheduleRejected as error:
         yield error
     if schedule.workspace is not None:

@@ -65,7 +65,7 @@ def home_skills(root: Path) -> tuple[FoundSkill, ...]:
     return skills_of((HOME,), root) if any(name[0] != "." and name != LOCK for name in names) else ()
 
 
-def told(skills: tuple[Skill, ...]) -> str:
+def skills_prompt(skills: tuple[Skill, ...]) -> str:
     """What a program that reads files by itself is told of ``skills``, as a part of its system prompt."""
     if not skills:
         return ""

@@ -33,7 +33,7 @@ REMOTE_HINT: Final = (
 )
 _SHOWN: Final = 5
 
-Kept = Callable[[], Iterable[Grant]]
+GrantSource = Callable[[], Iterable[Grant]]
 """What the user keeps to trust, as it is now."""
 
 
@@ -45,7 +45,7 @@ class Untrusted(Refused):
         changed = all(one.before for one in wants)
         super().__init__(
             "untrusted",
-            f"{'changed since it was trusted' if changed else 'not trusted yet'}: {changed_text(wants)}",
+            f"{'changed since it was trusted' if changed else 'not trusted yet'}: {demands_text(wants)}",
             REMOTE_HINT if fetched else HINT,
         )
         self.wants = wants
@@ -57,7 +57,7 @@ class TrustRequest:
 
     everything: bool = False
     agreed: frozenset[str] = frozenset()
-    kept: Kept = tuple
+    kept: GrantSource = tuple
 
 
 def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources = NOTHING) -> tuple[str, ...]:
@@ -119,13 +119,13 @@ def require_trust(wanted: Iterable[TrustUnit], say: TrustRequest) -> tuple[str, 
             for_now += one.demands
         else:
             rest.append(one)
-    missing = missing_consent(rest, say.kept) if rest else ()
+    missing = missing_grants(rest, say.kept) if rest else ()
     if missing:
         raise Untrusted(missing)
     return tuple(for_now)
 
 
-def missing_consent(wanted: Iterable[TrustUnit], kept: Kept) -> tuple[Demand, ...]:
+def missing_grants(wanted: Iterable[TrustUnit], kept: GrantSource) -> tuple[Demand, ...]:
     """Those of ``wanted`` that are not kept, each beside what was kept for the same subject."""
     consents = tuple(kept())
     digests = {one.digest for one in consents}
@@ -137,7 +137,7 @@ def missing_consent(wanted: Iterable[TrustUnit], kept: Kept) -> tuple[Demand, ..
     )
 
 
-def changed_text(wants: Iterable[Demand]) -> str:
+def demands_text(wants: Iterable[Demand]) -> str:
     """What is not agreed to, on one line: of what was trusted once, only what is new."""
     parts = [part for one in wants for part in _parts(one)]
     more = f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""

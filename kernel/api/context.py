@@ -8,7 +8,7 @@ from typing import Protocol
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.trust import Kept
+from kernel.agents.trust import GrantSource
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
@@ -83,7 +83,7 @@ class Services:
     """The admin's."""
     trusted: bool = False
     """Whether whoever started this kernel vouched for the project's files (``awk start --trust``)."""
-    kept: Kept = tuple
+    kept: GrantSource = tuple
     """What the user keeps to trust (``awk trust``)."""
     remotes: Remotes | None = None
     """Where workflows of other repositories come from."""

@@ -92,10 +92,10 @@ def _config(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 
 
 def _plan(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.dry_run import plan  # noqa: PLC0415  (as above)
+    from kernel.inspect.dry_run import dry_run  # noqa: PLC0415  (as above)
 
     checkout = _fetched(args, environ, args.asked)
-    found = plan(
+    found = dry_run(
         args.project, args.asked, args.tag, args.params, environ, checkout,
         max_usd=args.max_cost, exit_from=args.exit_code_from,
     )  # fmt: skip
@@ -103,21 +103,21 @@ def _plan(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 
 
 def _agents(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.agents import listing  # noqa: PLC0415  (as above)
+    from kernel.inspect.agents import agent_list  # noqa: PLC0415  (as above)
 
-    return encode_json(listing(args.project)), 0
+    return encode_json(agent_list(args.project)), 0
 
 
 def _agent(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.agents import info  # noqa: PLC0415  (as above)
+    from kernel.inspect.agents import agent_info  # noqa: PLC0415  (as above)
 
-    return encode_json(info(args.project, args.name, environ)), 0
+    return encode_json(agent_info(args.project, args.name, environ)), 0
 
 
 def _judge(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.agents import judge  # noqa: PLC0415  (as above)
+    from kernel.inspect.agents import check_agent_text  # noqa: PLC0415  (as above)
 
-    found = judge(args.project, args.name, sys.stdin.buffer.read(), new=args.new)
+    found = check_agent_text(args.project, args.name, sys.stdin.buffer.read(), new=args.new)
     return encode_json(found), 0 if found.files[0].ok else _BAD
 
 
@@ -134,9 +134,9 @@ def _tools(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 
 
 def _judge_project(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.tools import judge_project  # noqa: PLC0415  (as above)
+    from kernel.inspect.tools import check_project_text  # noqa: PLC0415  (as above)
 
-    found = judge_project(args.name, sys.stdin.buffer.read())
+    found = check_project_text(args.name, sys.stdin.buffer.read())
     return encode_json(found), 0 if found.files[0].ok else _BAD
 
 
@@ -177,9 +177,9 @@ def _reference(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 
 
 def _trust(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.trust import demanded  # noqa: PLC0415  (as above)
+    from kernel.inspect.trust import trust_demands  # noqa: PLC0415  (as above)
 
-    return encode_json(demanded(args.project, args.asked, partial(_fetched, args, environ))), 0
+    return encode_json(trust_demands(args.project, args.asked, partial(_fetched, args, environ))), 0
 
 
 def _backends(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
@@ -191,9 +191,9 @@ def _backends(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
 def _fetched(args: argparse.Namespace, environ: Mapping[str, str], asked: str) -> "Checkout | None":
     if not is_remote(asked):
         return None
-    from kernel.inspect.fetch_readonly import fetched  # noqa: PLC0415  (as above)
+    from kernel.inspect.fetch_readonly import fetch_readonly  # noqa: PLC0415  (as above)
 
-    return fetched(args.project, args.state, asked, environ)
+    return fetch_readonly(args.project, args.state, asked, environ)
 
 
 _VERBS: Final[Mapping[str, Callable[[argparse.Namespace, Mapping[str, str]], Answer]]] = {

@@ -75,7 +75,7 @@ OFFLINE = "stopped"
 """The state of every agent while no kernel runs."""
 
 
-def listing(root: Path) -> AgentList:
+def agent_list(root: Path) -> AgentList:
     """All agents of the project; a file that is wrong is in state error."""
     survey = PartialCatalog(root).survey()
     rows = [_row(loaded.definition, loaded.path) for loaded in survey.loaded]
@@ -94,7 +94,7 @@ def listing(root: Path) -> AgentList:
     return AgentList(agents=tuple(sorted(rows, key=lambda row: row.name)))
 
 
-def info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyType({})) -> AgentInfo:
+def agent_info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyType({})) -> AgentInfo:
     """One agent of the project, as a kernel with ``environ`` would have it.
 
     Raises Refused (unknown_agent), BadDefinition.
@@ -114,7 +114,7 @@ def info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyType({}
     )
 
 
-def judge(root: Path, name: str, data: bytes, *, new: bool) -> Validation:
+def check_agent_text(root: Path, name: str, data: bytes, *, new: bool) -> Validation:
     """What would be wrong if ``data`` were the file of the agent ``name``; ``new``: there must be none of that name.
 
     Raises Refused (bad_request for a name that is none, already_exists).

@@ -12,7 +12,7 @@ from kernel.workflows.params import parse_params
 from kernel.workflows.prepare import StartAsked, check_asked, credential_faults, workflow_demands
 from kernel.workflows.templates import expand
 from kernel.workflows.variables import ENV, FOLDER, environment_names, start_values
-from kernel.workflows.workspace import workplace
+from kernel.workflows.workspace import workspace_settings
 from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.inspection import Plan, PlannedMember, PlannedStep
@@ -27,7 +27,7 @@ class _Known(dict[str, str]):
         return f"${{{{ {name} }}}}"
 
 
-def plan(
+def dry_run(
     root: Path,
     workflow: str,
     tag: str,
@@ -55,7 +55,7 @@ def plan(
     names = environment_names(definition)
     written = _Known()
     unknown = {name: written[f"{ENV}{name}"] for name in names}
-    folder = workplace(definition, tag, loaded.project).folder
+    folder = workspace_settings(definition, tag, loaded.project).folder
     place = {} if folder is None else {FOLDER: str(loaded.root / folder)}
     values = _Known(start_values(definition, tag, params, unknown) | dict(loaded.source) | place)
     steps = tuple(

@@ -11,7 +11,7 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.agents.skills import INSTRUCTIONS, read_skill
-from kernel.inspect.launcher import launching
+from kernel.inspect.launcher import open_launcher
 from kernel.source.files import MAX_BYTES, MAX_FILES, FolderFile
 from kernel.workflows.git import Git
 from kernel.workflows.git_objects import BadObjects, File, files_of, parse_objects
@@ -62,7 +62,7 @@ async def _fetch(remote: Remote, url: str, environ: Mapping[str, str]) -> tuple[
         folder = Path(name)
         (folder / "git").mkdir()
         (folder / "run").mkdir(mode=0o700)
-        async with launching(folder / "run", worker_environment(environ)) as launcher:
+        async with open_launcher(folder / "run", worker_environment(environ)) as launcher:
             git = Git(folder / "git", launcher=launcher, environ=environ, own_bin=frozenset())
             commit = await git.fetch(url, remote.ref)
             if not is_commit(commit) or (is_commit(remote.ref) and commit != remote.ref):

@@ -41,7 +41,7 @@ def tool_list(root: Path) -> ToolList:
     return ToolList(tools=(*_built_in(users), *_own(project, users)))
 
 
-def judge_project(name: str, data: bytes) -> Validation:
+def check_project_text(name: str, data: bytes) -> Validation:
     """What would be wrong if ``data`` were the project file ``name``, its agents included."""
     try:
         parsed = parse_project(ProjectFile(name, data))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.resources import belongings
+from kernel.agents.resources import resources_of
 from kernel.agents.trust import agent_units, schedule_units
 from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.checkouts import Checkout
@@ -16,7 +16,9 @@ from protocol.errors import Refused
 from protocol.trust import Demands, TrustUnit
 
 
-def demanded(root: Path, asked: Sequence[str], fetch: Callable[[str], Checkout | None] = lambda asked: None) -> Demands:
+def trust_demands(
+    root: Path, asked: Sequence[str], fetch: Callable[[str], Checkout | None] = lambda asked: None
+) -> Demands:
     """What agents, workflows and workflow files of the project at ``root`` need trust for; all of them by default.
 
     Among all, files that are wrong are skipped and named: they cannot run either. Raises Refused, BadDefinition.
@@ -54,7 +56,7 @@ def _of(catalog: Catalog, asked: str, checkout: Checkout | None) -> tuple[TrustU
 
 def _of_agent(definition: AgentDefinition, catalog: Catalog) -> tuple[TrustUnit, ...]:
     project = catalog.project()
-    own = belongings(definition, project, catalog.root)
+    own = resources_of(definition, project, catalog.root)
     return (*agent_units(definition, project, own), *schedule_units(definition))
 
 

@@ -15,7 +15,7 @@ from kernel.agents.mcp_servers import Servers, left_out
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
 from kernel.agents.providers import CauseError, ModelRejected, resolve
 from kernel.agents.sandbox import find_bubblewrap, home_fault
-from kernel.agents.trust import Kept, missing_consent, schedule_units
+from kernel.agents.trust import GrantSource, missing_grants, schedule_units
 from kernel.inspect.agents import PartialCatalog
 from kernel.inspect.file_kind import SUFFIXES, is_path, kind_of, place_kind, shown
 from kernel.source.diagnostics import BadDefinition, fail
@@ -76,9 +76,9 @@ def _unknown_tools(definition: AgentDefinition, project: ProjectDefinition) -> I
         yield "mock", f"there is no tool {name[:60]!r}, so the call will fail; {suggest(name, known, what='there are')}"
 
 
-def schedule_warnings(definition: AgentDefinition, kept: Kept | None) -> Iterator[tuple[str, str]]:
+def schedule_warnings(definition: AgentDefinition, kept: GrantSource | None) -> Iterator[tuple[str, str]]:
     """That a schedule does not run where it is not among what is ``kept``; None: not asked."""
-    if kept is not None and missing_consent(schedule_units(definition), kept):
+    if kept is not None and missing_grants(schedule_units(definition), kept):
         yield "schedule", f"it does not run until you trust it (look at it and keep it: awk trust {definition.name})"
 
 
@@ -133,7 +133,7 @@ def validate(
     cwd: Path,
     asked: Sequence[str],
     environ: Mapping[str, str] = MappingProxyType({}),
-    kept: Kept | None = None,
+    kept: GrantSource | None = None,
 ) -> Validation:
     """What is wrong with the files ``asked`` for (paths, from ``cwd``), or with all of the project.
 
@@ -165,7 +165,7 @@ def _found(root: Path, cwd: Path, asked: str) -> str:
 class _Checking:
     """Files looked at so far, with their mistakes. A mistake goes to the file it is in, whoever led to it."""
 
-    def __init__(self, root: Path, environ: Mapping[str, str], kept: Kept | None) -> None:
+    def __init__(self, root: Path, environ: Mapping[str, str], kept: GrantSource | None) -> None:
         self._kept = kept
         self._root = root
         self._environ = environ

@@ -57,7 +57,7 @@ class PromptSource(Protocol):
         ...
 
 
-def assembled(told: PromptSource, definition: AgentDefinition, catalog: Catalog, reader: Reader) -> Prompt:
+def instruction_prompt(told: PromptSource, definition: AgentDefinition, catalog: Catalog, reader: Reader) -> Prompt:
     """The prompt that an attempt would begin with now. Raises BadDefinition where a ``system_file`` cannot be read."""
     message, *joined = reader.now(messages.these, (told.message_seq, *told.joined))
     thread = reader.now(messages.thread, told.space, told.message_seq, definition.context.thin_thread)

@@ -26,7 +26,7 @@ from kernel.agents.definition import (
     check_agent,
     check_partial,
     convert_agent,
-    kept_word,
+    full_approval,
     place_at,
 )
 from kernel.agents.mock_script import full_rules
@@ -84,7 +84,7 @@ WORKFLOW_SHAPES: Final = TypeRules(
     short_forms=MappingProxyType(
         {
             **AGENT_SHAPES.short_forms,
-            (Ref, "approval"): kept_word,
+            (Ref, "approval"): full_approval,
             (Ref, "mock"): full_rules,
             (WorkflowDefinition, "params"): text_defaults,
         }
@@ -326,7 +326,7 @@ class _Reading:
             member = Member(name, own)
         check_agent(member.definition, node, self._project, self._problems, where)
         if not isinstance(entry, Ref):
-            self._elsewhere += self._catalog.check_belongings(entry, node, self._project, self._problems, where)
+            self._elsewhere += self._catalog.check_resources(entry, node, self._project, self._problems, where)
         if entry.schedule is not None and entry.schedule.workspace is not None:
             message = "a schedule in a workflow wakes the agent in that workflow"
             place = place_at(node, "schedule.workspace")

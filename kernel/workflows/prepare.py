@@ -11,16 +11,22 @@ from typing import Literal, TypeVar
 from kernel.agents.catalog import Catalog
 from kernel.agents.prices import NO_PRICE_HINT, has_price, has_usd_limit
 from kernel.agents.providers import CauseError, resolve
-from kernel.agents.resources import belongings
+from kernel.agents.resources import resources_of
 from kernel.agents.schedule import wakes_text
-from kernel.agents.trust import Kept, TrustRequest, agent_units, require_trust
+from kernel.agents.trust import GrantSource, TrustRequest, agent_units, require_trust
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.suggest import suggest
 from kernel.workflows.checkouts import Checkout
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.params import Value, parse_params
 from kernel.workflows.variables import FOLDER, environment_names, start_values
-from kernel.workflows.workspace import WorkspaceSettings, check_branch_tag, tree_demands, wants_worktrees, workplace
+from kernel.workflows.workspace import (
+    WorkspaceSettings,
+    check_branch_tag,
+    tree_demands,
+    wants_worktrees,
+    workspace_settings,
+)
 from protocol.agent import Approval
 from protocol.api.problem import FileError
 from protocol.budget import RunBudget
@@ -96,7 +102,7 @@ def prepare(
     *,
     environ: Mapping[str, str],
     running: frozenset[str] = frozenset(),
-    kept: Kept = tuple,
+    kept: GrantSource = tuple,
 ) -> Prepared:
     """Check all that can be checked before anything starts. Reads files (blocks); writes and runs nothing.
 
@@ -121,7 +127,7 @@ def prepare(
     budget = check_asked(loaded, asked)
     say = TrustRequest(everything=asked.trusted, agreed=frozenset(asked.agreed), kept=kept)
     vouched = require_trust(workflow_units(loaded), say)
-    place = workplace(loaded.definition, tag, loaded.project)
+    place = workspace_settings(loaded.definition, tag, loaded.project)
     values = {**_values(loaded, tag, params, environ), **loaded.source}
     if place.folder is not None:
         values[FOLDER] = str(catalog.root / place.folder)
@@ -204,7 +210,7 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
         one
         for member in loaded.members
         for one in agent_units(
-            member.definition, loaded.project, belongings(member.definition, loaded.project, loaded.root)
+            member.definition, loaded.project, resources_of(member.definition, loaded.project, loaded.root)
         )
     )
     return (*((unit(workflow_subject(loaded.path), own),) if own else ()), *members)

@@ -32,7 +32,7 @@ def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]
         yield tuple(error.absolute_path), error.message
 
 
-def misfit(schema: dict[str, Any], text: str) -> str | None:
+def mismatch(schema: dict[str, Any], text: str) -> str | None:
     """Why ``text`` does not fit ``schema``; None where it does."""
     try:
         value = read_output(text)
@@ -55,7 +55,7 @@ def main() -> int:
     """Read, judge, print."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     asked = json.load(sys.stdin)
-    json.dump({"why": misfit(asked["schema"], asked["text"])}, sys.stdout)
+    json.dump({"why": mismatch(asked["schema"], asked["text"])}, sys.stdout)
     return 0
 
 

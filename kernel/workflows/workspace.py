@@ -58,7 +58,7 @@ class WorkspaceSettings:
     bound: bool = False
 
 
-def workplace(definition: WorkflowDefinition, tag: str, project: ProjectDefinition) -> WorkspaceSettings:
+def workspace_settings(definition: WorkflowDefinition, tag: str, project: ProjectDefinition) -> WorkspaceSettings:
     """What a sound ``definition`` comes to when it is started as ``tag``."""
     workspace = definition.workspace
     if not isinstance(workspace, Workspace):

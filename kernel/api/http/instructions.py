@@ -16,7 +16,7 @@ from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import close, steering
 from kernel.store.transitions.steering import dismiss
-from kernel.workflows.instruction_prompt import assembled
+from kernel.workflows.instruction_prompt import instruction_prompt
 from kernel.workflows.member_definition import definition_for
 from protocol.api.instructions import (
     Dead,
@@ -51,7 +51,7 @@ async def prompt(services: Services, call: Request[None]) -> PromptReport:
         raise Refused("not_found", f"the prompt of {name} is no longer kept")
     if kept is None:
         definition = definition_for(asked.agent, asked.space, services.catalog, services.reader)
-        made = assembled(asked, definition, services.catalog, services.reader)
+        made = instruction_prompt(asked, definition, services.catalog, services.reader)
         return _report(name, made, frozen=False)
     return _report(name, kept, frozen=True)
 

@@ -15,7 +15,7 @@ import msgspec
 from kernel.agents import trust
 from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.agents.project import PROJECT_FILES
-from kernel.agents.resources import belongings
+from kernel.agents.resources import resources_of
 from kernel.agents.trust import TrustRequest, agent_units, demands
 from kernel.api.context import Services
 from kernel.api.http.route import Request
@@ -82,7 +82,7 @@ def _read(
 
 def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> tuple[TrustUnit, ...]:
     """Other files may have a say in it, and are read each time. Raises BadDefinition for them."""
-    return agent_units(definition, project, belongings(definition, project, root))
+    return agent_units(definition, project, resources_of(definition, project, root))
 
 
 async def send(services: Services, call: Request[SendRequest]) -> SendReceipt:

@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-from kernel.agents.backends import survey
+from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import ALIASES, PROVIDERS
 from kernel.api.context import Services
@@ -43,7 +43,7 @@ from protocol.trust import TrustList
 async def backends(services: Services, _call: Request[None]) -> BackendList:
     """GET /backends: with the versions of what is installed. The first answer takes as long as the slowest program."""
     env = worker_environment(services.environ, own_bin=services.own_bin)
-    return BackendList(backends=await survey(env, services.probes.ask))
+    return BackendList(backends=await probe_backends(env, services.probes.ask))
 
 
 NONCE_LIMIT: Final = 200
