@@ -32,6 +32,7 @@ from kernel.agents.schedule import faults
 from kernel.agents.tools import name_faults
 from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import Diagnostics, Location
+from kernel.source.struct_model import model_of
 from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from protocol.agent import Action, AgentDefinition, Approval, Prompt, Rule
 from protocol.agent_layout import dir_fault
@@ -254,7 +255,6 @@ def _join(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
-_KEYS: Final = frozenset(info.encode_name for info in msgspec.structs.fields(AgentDefinition))
 _DECIDING: Final = frozenset({"backend", "model"})
 _MISSING: Final = "is missing"
 
@@ -276,7 +276,7 @@ def check_partial(
     definition = msgspec.structs.replace(definition, mock=plain_rules(definition.mock))
     check_agent(definition, sound, project, found, where)
     # A key that is not known may be the missing one in other letters; what a wrong backend needs nobody can say.
-    unsure = bool(wrong - _KEYS or wrong & _DECIDING)
+    unsure = bool(wrong - model_of(AgentDefinition).by_key.keys() or wrong & _DECIDING)
     for error in found.errors:
         follows = _key(error.where, where) in wrong or (unsure and error.message.startswith(_MISSING))
         if not follows:

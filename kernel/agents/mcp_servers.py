@@ -17,6 +17,7 @@ from kernel.agents.tools import KeyFault
 from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import Diagnostics, fail
 from kernel.source.files import FileMissing, inside, read_bytes, tree_of
+from kernel.source.struct_model import model_of
 from kernel.source.suggest import suggest
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import McpServer
@@ -225,7 +226,7 @@ def _entries(root: Path) -> tuple[MapNode, Diagnostics]:
 def _entry(name: str, node: Node, problems: Diagnostics) -> McpServer | None:
     """One server of the file. Keys that other programs have there, and we do not, are theirs."""
     where = f"{_FILE_KEY}.{name[:60]}"
-    known = {info.encode_name for info in msgspec.structs.fields(McpServer)}
+    known = model_of(McpServer).by_key
     if isinstance(node, MapNode):
         node = MapNode(tuple(pair for pair in node.entries if pair[0].text in known), node.place)
     server = Converter(problems, TypeRules()).struct(node, McpServer, where)

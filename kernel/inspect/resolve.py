@@ -8,7 +8,7 @@ A mock script is one value: its short forms have been written out, and no line o
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Any, Final
 
 import msgspec
 
@@ -17,7 +17,8 @@ from kernel.agents.project import PROJECT_FILES, place_of, read_project
 from kernel.agents.providers import ALIASES, MOCK, calls_models, full_model, route
 from kernel.inspect.file_kind import is_path, kind_of, shown
 from kernel.source.files import FileMissing, read_tree, tree_of
-from kernel.source.scalars import Quantity, quantity_of
+from kernel.source.scalars import Quantity
+from kernel.source.struct_model import model_of
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from kernel.workflows.find import workflow_names
 from kernel.workflows.load import WORKFLOW_SHAPES, LoadedWorkflow, load_workflow
@@ -68,15 +69,14 @@ class Resolving:
     ) -> dict[str, Any]:
         """``value`` by the keys of its file. The first of ``layers`` that has a key is where it came from."""
         plain: dict[str, Any] = {}
-        for info in msgspec.structs.fields(value):
-            own = getattr(value, info.name)
-            if info.name in skip or (own is None and (type(value), info.encode_name) in self.hidden):
+        for one in model_of(type(value)).fields:
+            own = getattr(value, one.name)
+            if one.name in skip or (own is None and (type(value), one.key) in self.hidden):
                 continue
-            said = [under for layer in layers if (under := layer.under(info.encode_name)) is not None]
-            at = join(where, info.encode_name)
+            said = [under for layer in layers if (under := layer.under(one.key)) is not None]
             # A key that a workflow overrides is its own in whole; of a prompt, each key by itself.
-            merged = said if info.name == "prompt" else said[:1]
-            plain[info.encode_name] = self.value(own, merged, at, quantity_in(info.type))
+            merged = said if one.name == "prompt" else said[:1]
+            plain[one.key] = self.value(own, merged, join(where, one.key), one.quantity)
         return plain
 
     def value(self, value: object, layers: Sequence[Layer], where: str, quantity: Quantity | None = None) -> object:
@@ -109,14 +109,6 @@ def _has_keys(item: object) -> bool:
 def join(where: str, key: str) -> str:
     """The path of ``key`` below ``where``."""
     return f"{where}.{key}" if where else key
-
-
-def quantity_in(kind: Any) -> Quantity | None:
-    """What a field of this type is written as, where that is a number with a unit."""
-    if get_origin(kind) is Annotated:
-        metas = (part for part in get_args(kind) if isinstance(part, msgspec.Meta))
-        return next((found for meta in metas if (found := quantity_of(meta)) is not None), None)
-    return next((found for part in get_args(kind) if (found := quantity_in(part)) is not None), None)
 
 
 OVERRIDE: Final = "override"
