@@ -1,4 +1,4 @@
-"""Which backends can be used here: what of them is installed, where, and in which version.
+"""Backends that can be used here: their programs on the PATH of workers, and the versions they print.
 
 It looks on the PATH that workers get. That a program runs, and is whose its name says, it knows from asking it; how
 that is done is not known here.
@@ -38,7 +38,9 @@ def absence(spec: BackendSpec, path: str) -> str:
 
 
 def command_of(definition: AgentDefinition, root: Path, path: str) -> tuple[str, ...]:
-    """What an attempt of ``definition`` runs instead of our own loop, its program by its full path; else nothing.
+    """The command line that an attempt of ``definition`` runs instead of our own loop, its program by its full path.
+
+    Else nothing.
 
     A command with a slash is relative to the project at ``root``. Raises CauseError(spawn_permanent).
     """
@@ -90,16 +92,16 @@ _HELP_FLAG: Final = "--help"
 
 
 class BackendVersion(Protocol):
-    """What a program answered, or why it did not."""
+    """The answer of a program that was asked for its version."""
 
     @property
     def text(self) -> str:
-        """What it printed."""
+        """The text that it printed."""
         ...
 
     @property
     def fault(self) -> str | None:
-        """What went wrong."""
+        """The reason why it did not answer; None where it did."""
         ...
 
 

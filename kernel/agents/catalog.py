@@ -54,7 +54,7 @@ class AgentScan:
 
 @dataclass(frozen=True, slots=True)
 class _CachedAgent:
-    """What a file came to: how it looked before it was read, and what was in it."""
+    """An agent file that was read: its stat from before, its bytes, and the agent in it."""
 
     seen: FileStat
     data: bytes
@@ -63,7 +63,7 @@ class _CachedAgent:
 
 
 class Catalog:
-    """What the project at ``root`` defines. Reads block for microseconds."""
+    """The definitions of the project at ``root`` defines. Reads block for microseconds."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -74,7 +74,10 @@ class Catalog:
         self._agents: dict[str, _CachedAgent] = {}
 
     def project(self) -> ProjectDefinition:
-        """What the project file says, or all defaults; without those agents that are wrong. Raises BadDefinition."""
+        """The definition in the project file, or all defaults; without those agents that are wrong.
+
+        Raises BadDefinition.
+        """
         seen = tuple(map(self._glances.at, self._project_paths))
         if seen != self._project_seen or not all(one.settled for one in seen):
             file = read_project(self.root)
@@ -135,7 +138,7 @@ class Catalog:
         return loaded
 
     def parse(self, name: str, path: str, data: bytes, project: ProjectDefinition) -> AgentDefinition:
-        """What ``data`` comes to as the file ``path`` of the agent ``name``. Raises BadDefinition."""
+        """Parse ``data`` as the file ``path`` of the agent ``name``. Raises BadDefinition."""
         node, problems = tree_of(data, path)
         own = PurePath(path).stem == name
         named = NameSource(name, f"the file is called {name}{SUFFIX}" if own else "the project file calls it so")
@@ -251,7 +254,7 @@ class Catalog:
         return PROJECT_FILES[0] if self._project[0] is None else self._project[0].name
 
     def _bad_entry(self, name: str, message: str, hint: str) -> BadDefinition:
-        """What is wrong with an agent of the project file, where that declares it."""
+        """The error for an agent of the project file, at the place where that declares it."""
         file = self._project[0]
         node, problems = tree_of(b"{}" if file is None else file.data, self._project_file())
         problems.add(place_of(node, name), f"agents.{name}", message, hint)

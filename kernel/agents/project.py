@@ -42,7 +42,7 @@ class _Entry(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What a project file says. ``broken`` has the agents that cannot be had, by name, with their mistakes."""
+    """The contents of a project file. ``broken`` has the agents that cannot be had, by name, with their mistakes."""
 
     definition: ProjectDefinition
     broken: Mapping[str, tuple[FileError, ...]] = MappingProxyType({})
@@ -71,7 +71,10 @@ def with_agents(definition: ProjectDefinition, node: Node | None, problems: Diag
 
 
 def place_of(node: Node, name: str) -> Location:
-    """Where the project file, as the tree ``node``, declares the agent ``name``; its beginning where it does not."""
+    """The place where the project file, as the tree ``node``, declares the agent ``name``.
+
+    Its beginning where it does not.
+    """
     agents = node.get("agents") if isinstance(node, MapNode) else None
     entries = () if agents is None else _entries(agents, Diagnostics(""))
     return next((entry.place for entry in entries if entry.name == name), node.place)
@@ -161,7 +164,7 @@ def read_project(root: Path) -> ProjectFile | None:
 
 
 def parse_project(file: ProjectFile) -> Parsed:
-    """What ``file`` says. Raises BadDefinition; but what is wrong with one of its agents is that agent's alone."""
+    """Parse ``file``. Raises BadDefinition; a mistake in one of its agents is kept for that agent alone."""
     node, problems = tree_of(file.data, file.name)
     rest = _without_agents(node)
     definition = Converter(problems, PROJECT_SHAPES).struct(rest, ProjectDefinition, "")

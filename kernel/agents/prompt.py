@@ -31,7 +31,9 @@ MESSAGE_CHARACTERS: Final = 400_000
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What ``start`` carries: system text, earlier turns (alternating, the first is the user's), the message.
+    """The prompt that ``start`` carries.
+
+    System text, earlier turns (alternating, the first is the user's), the message.
 
     ``manifest`` names what went in, for ``awk show``.
     """
@@ -44,7 +46,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """Where the agent is: its name there, the space, and who is in it.
+    """The place that an agent works in: its name there, the space, and its members.
 
     ``alone``: nobody there hears it. ``answer_schema``: JSON Schema that its final answer has to fit. ``verdict``: the
     id of the vote that decides over the workflow, on which only ``electors`` vote, if there are any.
@@ -203,7 +205,7 @@ def _message(unanswered: Sequence[Message], messages: Sequence[Message], scene: 
 
 
 def _earlier(said: Message, scene: PromptContext) -> str:
-    """What was said before; a model that is not told that it is at work on it already does that once more."""
+    """An earlier message; a model that is not told that it is at work on it already does that once more."""
     stands = scene.in_hand.get(said.seq)
     remark = f" (you are at this already: {stands}; do not begin it here)" if stands else ""
     return _shown(said, THREAD_CHARACTERS, remark)

@@ -1,4 +1,4 @@
-"""What an agent brings along from files of the project: its program, skills, MCP servers, tools; and what that demands.
+"""Resources of an agent in files of the project: its program, skills, MCP servers and tools; and their demands.
 
 Read anew for every attempt, once: what is judged is what is used.
 """
@@ -32,7 +32,7 @@ SHORT: Final = 16
 
 
 class AgentResources(NamedTuple):
-    """What an agent brings along. ``demands`` is what of it needs trust, verbatim.
+    """The resources of an agent. ``demands`` are those of it that need trust, verbatim.
 
     ``pinned`` has every file of the project that a command names, as it is named there, and the SHA-256 of its content;
     ABSENT for a word that may name one, and names none yet: what comes there later was trusted by nobody.
@@ -52,7 +52,7 @@ NOTHING: Final = AgentResources()
 
 
 def has_resources(definition: AgentDefinition, project: ProjectDefinition) -> bool:
-    """Whether there is anything to be read at all. Reads nothing."""
+    """Return whether there are any resources to be read. Reads nothing."""
     program = definition.backend == EXEC and definition.command
     if program or definition.mcp_servers or definition.skills or SKILLS in definition.tools:
         return True
@@ -60,7 +60,7 @@ def has_resources(definition: AgentDefinition, project: ProjectDefinition) -> bo
 
 
 def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> AgentResources:
-    """What ``definition`` brings along now. Blocks while it is read; may be called in a thread.
+    """The resources of ``definition`` as they are now. Blocks while it is read; may be called in a thread.
 
     Raises BadDefinition for a file that is wrong, or gone.
     """
@@ -99,7 +99,10 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: 
 
 
 def matches_digest(path: Path, digest: str) -> bool:
-    """Whether ``path`` holds what ``digest`` is of; of ABSENT, whether nothing is there. Blocks while it is read."""
+    """Return whether ``path`` has the content of ``digest``; for ABSENT, whether nothing is there.
+
+    Blocks while it is read.
+    """
     if digest == ABSENT:
         return not os.path.lexists(path)
     try:

@@ -66,7 +66,7 @@ def home_skills(root: Path) -> tuple[FoundSkill, ...]:
 
 
 def skills_prompt(skills: tuple[Skill, ...]) -> str:
-    """What a program that reads files by itself is told of ``skills``, as a part of its system prompt."""
+    """The part of the system prompt that lists ``skills``, for a program that reads files by itself."""
     if not skills:
         return ""
     lines = [f"- {one.name}: {' '.join(one.description.split())} ({one.folder}/{INSTRUCTIONS})" for one in skills]
@@ -125,7 +125,10 @@ def _in(folder: str, root: Path) -> Iterator[FoundSkill]:
 
 
 def _is_of_a_skill(parts: tuple[str, ...]) -> bool:
-    """Whether this is the instructions of a folder in it; hidden ones are on their way in or out (``awk skills``)."""
+    """Return whether this is the instructions of a folder in it.
+
+    Hidden ones are on their way in or out (``awk skills``).
+    """
     return parts[1:] == (INSTRUCTIONS,) and not parts[0].startswith(".")
 
 
@@ -148,7 +151,7 @@ def _front(data: bytes, shown: str) -> tuple[MapNode, Diagnostics]:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name can be shown and told: names are bytes, and may hold anything."""
+    """Return whether a name can be shown and told: names are bytes, and may hold anything."""
     return all(ord(letter) >= 32 and not 0xD800 <= ord(letter) <= 0xDFFF for letter in name)
 
 

@@ -40,7 +40,7 @@ class PartialCatalog(Catalog):
     _empty = ProjectDefinition()
 
     def project(self) -> ProjectDefinition:
-        """What the project file says; all defaults where it is wrong."""
+        """The definition in the project file; all defaults where it is wrong."""
         if self.broken:
             return self._empty
         try:
@@ -64,7 +64,7 @@ class PartialCatalog(Catalog):
 
 
 def _follows(error: FileError, tree: Node | None) -> bool:
-    """Whether the project file would have defined what ``error`` misses; where nobody can tell, it would."""
+    """Return whether the project file would have defined what ``error`` misses; where nobody can tell, it would."""
     if error.message.startswith((_NO_PROVIDER, _NO_TOOL)):
         return True
     missed = _NO_AGENT.match(error.message)
@@ -115,7 +115,7 @@ def agent_info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyT
 
 
 def check_agent_text(root: Path, name: str, data: bytes, *, new: bool) -> Validation:
-    """What would be wrong if ``data`` were the file of the agent ``name``; ``new``: there must be none of that name.
+    """Check ``data`` as if it were the file of the agent ``name``; ``new``: there must be none of that name.
 
     Raises Refused (bad_request for a name that is none, already_exists).
     """

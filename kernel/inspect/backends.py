@@ -1,4 +1,4 @@
-"""What can run an agent here, where no kernel runs: programs are asked by keepers of this process's own."""
+"""``backends``: backends that can run an agent here, without a kernel. Programs are run by keepers of this process."""
 
 import os
 import sys

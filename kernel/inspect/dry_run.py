@@ -38,7 +38,7 @@ def dry_run(
     max_usd: float | None = None,
     exit_from: str | None = None,
 ) -> Plan:
-    """What a run of ``workflow`` with the parameters ``words`` would start. ``checkout``: what it was fetched as.
+    """The plan of a run of ``workflow`` with the parameters ``words``. ``checkout``: what it was fetched as.
 
     ``max_usd`` and ``exit_from`` are checked as they would be: it is refused what the run would be for its files' sake.
     Says which variables of ``environ`` are missing, and never what they hold. Raises Refused, BadDefinition.

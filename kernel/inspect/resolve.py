@@ -42,12 +42,12 @@ class Layer:
     note: str = ""
 
     def under(self, key: str) -> "Layer | None":
-        """What it says of ``key``; None where it is silent."""
+        """The layer below ``key``; None where the file does not have it."""
         child = self.node.get(key) if isinstance(self.node, MapNode) else None
         return None if child is None else Layer(self.file, child, self.note)
 
     def item(self, index: int) -> "Layer | None":
-        """What it says at ``index`` of a list; None where it wrote that in another shape."""
+        """The layer at ``index`` of a list; None where the file has another shape."""
         items = self.node.items if isinstance(self.node, ListNode) else ()
         return Layer(self.file, items[index], self.note) if index < len(items) else None
 
@@ -120,7 +120,7 @@ _HIDDEN: Final = frozenset(WORKFLOW_SHAPES.refused)
 
 
 def resolution(root: Path, cwd: Path, asked: str | None) -> Resolution:
-    """What ``asked`` comes to: a file, an agent, ``@workflow``, ``agent@workflow``; nothing: the project.
+    """Resolve ``asked``: a file, an agent, ``@workflow``, ``agent@workflow``; nothing: the project.
 
     Raises Refused, BadDefinition.
     """
@@ -225,7 +225,7 @@ def _workflow(catalog: Catalog, asked: str) -> Resolution:
 
 
 def _layers(catalog: Catalog, loaded: LoadedWorkflow, member: Member) -> tuple[Layer, ...]:
-    """Where a member's values may come from, the strongest first."""
+    """The layers that a member's values may come from, the strongest first."""
     file = _layer(catalog, loaded.path)
     agents = file.under("agents")
     entry = None if agents is None else agents.under(member.name)
@@ -246,7 +246,7 @@ def _layer(catalog: Catalog, path: str) -> Layer:
 
 
 def _agent_layer(catalog: Catalog, path: str, name: str) -> Layer:
-    """What the file at ``path`` says of the agent ``name``: all of it, or one entry of a project file."""
+    """The layer of the file at ``path`` for the agent ``name``: all of it, or one entry of a project file."""
     layer = _layer(catalog, path)
     entries = layer.under("agents") if path in PROJECT_FILES else None
     under = None if entries is None else entries.under(name)
@@ -302,7 +302,7 @@ def _definition(
 
 
 def _entry(catalog: Catalog, provider: str) -> Layer | None:
-    """What the project file says of ``provider``."""
+    """The layer of the project file for ``provider``."""
     file = read_project(catalog.root)
     if file is None:
         return None

@@ -42,7 +42,7 @@ def tool_list(root: Path) -> ToolList:
 
 
 def check_project_text(name: str, data: bytes) -> Validation:
-    """What would be wrong if ``data`` were the project file ``name``, its agents included."""
+    """Check ``data`` as if it were the project file ``name``, its agents included."""
     try:
         parsed = parse_project(ProjectFile(name, data))
         errors = tuple(error for broken in parsed.broken.values() for error in broken)

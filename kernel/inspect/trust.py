@@ -19,7 +19,9 @@ from protocol.trust import Demands, TrustUnit
 def trust_demands(
     root: Path, asked: Sequence[str], fetch: Callable[[str], Checkout | None] = lambda asked: None
 ) -> Demands:
-    """What agents, workflows and workflow files of the project at ``root`` need trust for; all of them by default.
+    """The demands of agents, workflows and workflow files of the project at ``root``.
+
+    All of them by default.
 
     Among all, files that are wrong are skipped and named: they cannot run either. Raises Refused, BadDefinition.
     ``fetch`` gets what is elsewhere.

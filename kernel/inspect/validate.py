@@ -135,7 +135,7 @@ def validate(
     environ: Mapping[str, str] = MappingProxyType({}),
     kept: GrantSource | None = None,
 ) -> Validation:
-    """What is wrong with the files ``asked`` for (paths, from ``cwd``), or with all of the project.
+    """The mistakes in the files ``asked`` for (paths, from ``cwd``), or with all of the project.
 
     With ``environ`` it also warns of what this machine cannot do, and of schedules that are not among what is ``kept``.
     """

@@ -51,7 +51,10 @@ def inside(root: Path, relative: str, shown: str, where: str = "") -> Path:
 
 
 def folder_errors(root: Path, folder: str) -> tuple[FileError, ...]:
-    """Why ``folder`` of the project holds no files though it is there: it is a file or a pipe, or cannot be read."""
+    """The errors where ``folder`` of the project holds no files though it is there.
+
+    It is a file or a pipe, or cannot be read.
+    """
     try:
         os.listdir(root / folder)
     except FileNotFoundError:
@@ -231,7 +234,10 @@ def signature(path: str) -> Signature | None:
 
 
 class FileStat(NamedTuple):
-    """How a file looks. What was read after a settled glance stays true as long as later ones are the same."""
+    """The state of a file by its stat.
+
+    Content that was read after a settled one holds as long as later ones are the same.
+    """
 
     signature: Signature | None
     settled: bool
@@ -246,7 +252,7 @@ class StatCache:
         self._since: dict[str, tuple[Signature, float]] = {}
 
     def at(self, path: str) -> FileStat:
-        """How the file at ``path`` looks now. One that is not there has settled: its coming is seen."""
+        """The stat of the file at ``path`` now. One that is not there has settled: its coming is seen."""
         seen, now = signature(path), self._now()
         if seen is None:
             self._since.pop(path, None)  # anybody may ask for any name

@@ -36,7 +36,10 @@ def plain_path(text: str) -> str:
 
 
 def folder_fault(path: str, root: Path | None = None) -> str | None:
-    """Why ``path`` cannot be a folder that we write to; with a ``root`` also as far as the folder is there already."""
+    """The reason why ``path`` cannot be a folder that we write to.
+
+    With a ``root`` also as far as the folder is there already.
+    """
     try:
         parts = plain_path(path).split("/")
     except NotInside as error:

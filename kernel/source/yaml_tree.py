@@ -29,7 +29,7 @@ class ScalarNode:
 
     @property
     def is_null(self) -> bool:
-        """Whether it says that there is no value."""
+        """True where it says that there is no value."""
         return self.plain and self.text in _NULLS
 
 
@@ -55,7 +55,7 @@ class MapNode:
         return next((value for name, value in self.entries if name.text == key), None)
 
     def place_of(self, key: str) -> Location:
-        """Where ``key`` stands; the mapping's own place if it does not."""
+        """The place of ``key``; the mapping's own place if it does not."""
         return next((name.place for name, _ in self.entries if name.text == key), self.place)
 
 
@@ -124,7 +124,7 @@ def _events(text: str) -> Iterator[Any]:
 
 
 def _reader_place(error: yaml.YAMLError, problems: Diagnostics) -> Location:
-    """Where a character stands that YAML does not allow: the reader knows only its offset."""
+    """The place of a character that YAML does not allow: the reader knows only its offset."""
     text = problems.text
     offset = next(
         (

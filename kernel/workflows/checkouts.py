@@ -1,4 +1,4 @@
-"""What a remote workflow is once it is here: plain files of one commit. Where they came from is data about them.
+"""Checkouts of remote workflows: plain files of one commit. Where they came from is data about them.
 
 What is kept of what was fetched: commits as folders, each with its digest beside it, and which of them may go.
 
@@ -38,7 +38,7 @@ class Checkout:
 
     @property
     def demand(self) -> str:
-        """What starting it asks the user to trust."""
+        """The demand that starting it makes on the user's trust."""
         return f"it comes from {self.url}, commit {self.commit}, content sha256:{self.digest}"
 
     def variables(self) -> Mapping[str, str]:
@@ -60,7 +60,7 @@ DEAD_SECONDS: Final = 3600.0
 
 
 def digest_file(folder: Path) -> Path:
-    """Where the digest of the commit in ``folder`` is noted."""
+    """The file that has the digest of the commit in ``folder``."""
     return folder.with_name(f"{folder.name}{DIGEST}")
 
 
@@ -105,7 +105,7 @@ _AGAIN: Final = "repeat with --update to pin it anew"
 
 
 class LockedCommit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a ref is pinned to: ``digest`` is that of all files of the ``commit``."""
+    """The commit that a ref is pinned to: ``digest`` is that of all files of the ``commit``."""
 
     commit: str
     digest: str
@@ -115,7 +115,10 @@ _decode: Final = msgspec.json.Decoder(dict[str, LockedCommit]).decode
 
 
 def pinned(root: Path, remote: Remote) -> LockedCommit | None:
-    """What ``remote`` is pinned to in the project at ``root``. Raises BadDefinition where the file is wrong."""
+    """The commit that ``remote`` is pinned to in the project at ``root``.
+
+    Raises BadDefinition where the file is wrong.
+    """
     found = _read(root).get(remote.repository)
     if found is not None and not is_commit(found.commit):
         raise fail(SHOWN, f"{found.commit[:60]!a} is not the id of a commit", _AGAIN, where=remote.repository)

@@ -56,7 +56,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a repository writes its data: of its configuration, all that is believed, in the words of a file of git's."""
+    """The formats of a repository: of its configuration, all that is believed, in the words of a file of git's."""
 
     text: str
     name: str = ""
@@ -74,7 +74,7 @@ class ConfigFile(NamedTuple):
 
 
 def config_files(directory: GitDirectory) -> tuple[ConfigFile, ...]:
-    """Where its configuration is, as far as it has any. Raises NoRepository where one is no file to be read."""
+    """The files of its configuration, as far as it has any. Raises NoRepository where one is no file to be read."""
     found: list[ConfigFile] = []
     for path in (f"{directory.common}/config", f"{directory.own}/config.worktree"):
         try:
@@ -88,7 +88,10 @@ def config_files(directory: GitDirectory) -> tuple[ConfigFile, ...]:
 
 
 def manner_of(directory: GitDirectory, said: Mapping[str, str]) -> Manner:
-    """What is believed of a configuration. Raises NoRepository where it says that it is another tree's, or of none."""
+    """The part of a configuration that is believed.
+
+    Raises NoRepository where it says that it is another tree's, or of none.
+    """
     if directory.top and directory.own == directory.common:
         place = said.get("core.worktree")
         if place is not None:

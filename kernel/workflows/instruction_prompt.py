@@ -29,7 +29,7 @@ _WAITS: Final[Mapping[WaitReason, str]] = MappingProxyType(
 
 
 class PromptSource(Protocol):
-    """What is asked, of whom, where: leased already or not."""
+    """An instruction that a prompt is for: leased already or not."""
 
     @property
     def agent(self) -> str:
@@ -38,12 +38,12 @@ class PromptSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What the agent is called in the space."""
+        """The agent's name in the space."""
         ...
 
     @property
     def space(self) -> str:
-        """Where."""
+        """The space that it works in."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What an agent is now, where it works now: its file as it stands, with what the workflow overrides (CF18)."""
+"""The definition of an agent where it works now: its file as it stands, with what the workflow overrides (CF18)."""
 
 from typing import Final
 

@@ -49,7 +49,7 @@ def effective(definition: AgentDefinition, ref: Ref) -> AgentDefinition:
 
 
 def specs(members: tuple[Member, ...], space: str) -> tuple[MemberSpec, ...]:
-    """What the rule needs to know of ``members`` in ``space``. An inline agent's definition goes with it."""
+    """The facts that the rule needs of ``members`` in ``space``. An inline agent's definition goes with it."""
     return tuple(_spec(member, space) for member in members)
 
 

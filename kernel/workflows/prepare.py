@@ -64,7 +64,7 @@ class StartAsked:
     exit_from: str | None = None
     """The member whose work gives the exit code of a run."""
     approval: Approval | None = None
-    """Whether somebody is asked before a tool runs, whatever its members' files say."""
+    """Return whether somebody is asked before a tool runs, whatever its members' files say."""
     attended: bool = False
     """Somebody watches who may approve."""
 
@@ -92,7 +92,7 @@ class Prepared:
 
     @property
     def place(self) -> SpaceId:
-        """What its workspace is called."""
+        """The id of its workspace."""
         return workflow_space(self.loaded.definition.name, self.tag)
 
 
@@ -125,7 +125,7 @@ def prepare(
         hint = f"stop it first (awk stop @{space}), or give another --tag"
         raise Refused("already_running", f"{space} is already running", hint)
     budget = check_asked(loaded, asked)
-    say = TrustRequest(everything=asked.trusted, agreed=frozenset(asked.agreed), kept=kept)
+    say = TrustRequest(asked.trusted, frozenset(asked.agreed), kept)
     vouched = require_trust(workflow_units(loaded), say)
     place = workspace_settings(loaded.definition, tag, loaded.project)
     values = {**_values(loaded, tag, params, environ), **loaded.source}
@@ -199,7 +199,7 @@ def kickoff_names(definition: WorkflowDefinition) -> tuple[str, ...]:
 
 
 def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
-    """What starting this would do that needs trust: the workflow's own, then each member's."""
+    """The actions of a start that need trust: the workflow's own, then each member's."""
     own = [] if loaded.checkout is None else [loaded.checkout.demand]
     own += [f"setup runs: {step.shell}" for step in loaded.definition.setup]
     own += tree_demands(loaded.definition)
@@ -233,7 +233,7 @@ def _values(
 
 
 def credential_faults(loaded: LoadedWorkflow, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Which members have no key in ``environ``, and what to set."""
+    """The members that have no key in ``environ``, and what to set."""
     faults: list[str] = []
     for member in loaded.members:
         try:

@@ -61,7 +61,7 @@ class Remotes:
         return found
 
     async def _kept(self, remote: Remote, url: str, commit: str) -> Checkout | None:
-        """What is here of ``commit``, if it is still what was written."""
+        """The checkout of ``commit`` that is here, if it is still what was written."""
         folder = self._place(remote, url, commit)
         return await trio.to_thread.run_sync(_read, remote, url, commit, folder)
 

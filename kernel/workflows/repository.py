@@ -40,7 +40,7 @@ _SUBMODULE: Final = "160000 "
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What working trees begin with: a commit, the repository, and the project's place in it ("": its top).
+    """The start of working trees: a commit, the repository, and the project's place in it ("": its top).
 
     ``changed`` files are not as they are in that commit: what was done to them stays behind.
     """
@@ -86,7 +86,7 @@ class Repository:
         """By branch: it comes back once at a time."""
 
     async def base(self) -> Base:
-        """What trees made now would begin with. Raises Refused (bad_definition) where none can be made."""
+        """The start of trees that are made now. Raises Refused (bad_definition) where none can be made."""
         directory = await self._directory()
         folder = _folder_in(self._root, directory.top)
         async with self._git.view(directory) as view:
@@ -166,7 +166,7 @@ class Repository:
         return tuple(os.fsdecode(path) for path in named.split(b"\0") if path and path in ignored)
 
     async def changes(self, tree: Worktree, *, box: Sandbox | None = None, patch: bool = False) -> Changes:
-        """What was done in ``tree``, new files included. Changes nothing there. Raises Refused (setup_failed)."""
+        """The changes in ``tree``, new files included. Changes nothing there. Raises Refused (setup_failed)."""
         async with self._over(tree, box) as (view, inside):
             await self._add_new(inside)
             numbers = await self._git.said(inside, "diff", "--numstat", "-z", *_PLAIN, tree.base)
@@ -176,7 +176,10 @@ class Repository:
         return Changes(_changed(numbers), _commits(log), text.decode("utf-8", "replace"), truncated)
 
     async def losses(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
-        """What would be lost with ``tree``, in words; None: nothing. Of one half removed, what is left counts."""
+        """The work that would be lost with ``tree``, in words; None: nothing.
+
+        Of one half removed, what is left counts.
+        """
         async with self._over(tree, box) as (view, inside):
             left = await self._unclean(tree, inside)
             if left:
@@ -244,12 +247,12 @@ class Repository:
             await self._git.said(view, *words)
 
     async def _unclean(self, tree: Worktree, view: View) -> int:
-        """How many files are not as they were committed."""
+        """The number of files that are not as they were committed."""
         entries = (await self._git.said(view, *_STATUS, "--untracked-files=normal")).split(b"\0")
         return sum(1 for one in entries if one and (tree.state != "removing" or one[:2] != b" D"))
 
     async def _is_elsewhere(self, tree: Worktree, tip: str, view: View) -> bool:
-        """Whether nothing of the branch is only there, and nobody has it checked out."""
+        """Return whether nothing of the branch is only there, and nobody has it checked out."""
         with suppress(Refused):
             await trio.to_thread.run_sync(_check_free, tree)
             own = ("rev-list", "--count", tip, "--not", tree.base, f"--exclude={tree.branch}")

@@ -1,4 +1,4 @@
-"""Whether an answer fits a JSON Schema: a process of its own, ``python -I -m kernel.workflows.schema_check``.
+"""Checks whether an answer fits a JSON Schema: a process of its own, ``python -I -m kernel.workflows.schema_check``.
 
 It reads ``{schema, text}`` from standard input and prints ``{"why": null}``, or why the text does not fit. It fetches
 nothing, and ends after so much processor time however the schema is made.
@@ -22,7 +22,7 @@ MOST_FAULTS: Final = 5
 
 
 def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What is wrong with ``schema`` itself: the path of each fault, and its text; the first few."""
+    """The mistakes in ``schema`` itself: the path of each fault, and its text; the first few."""
     validator = Draft202012Validator(
         Draft202012Validator.META_SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER
     )
@@ -33,7 +33,7 @@ def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]
 
 
 def mismatch(schema: dict[str, Any], text: str) -> str | None:
-    """Why ``text`` does not fit ``schema``; None where it does."""
+    """The reason why ``text`` does not fit ``schema``; None where it does."""
     try:
         value = read_output(text)
     except NotJson as wrong:

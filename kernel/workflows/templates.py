@@ -28,7 +28,7 @@ class Variable:
 
     @property
     def is_name(self) -> bool:
-        """Whether what stands in the braces could be a name at all."""
+        """Return whether what stands in the braces could be a name at all."""
         return _NAME.fullmatch(self.name) is not None
 
 

@@ -20,7 +20,7 @@ from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 
 
 def wants_worktrees(definition: WorkflowDefinition) -> bool:
-    """Whether its agents work in trees of their own."""
+    """Return whether its agents work in trees of their own."""
     return isinstance(definition.workspace, Workspace) and definition.workspace.git == "worktree"
 
 
@@ -31,7 +31,7 @@ def check_branch_tag(tag: str) -> None:
 
 
 def tree_demands(definition: WorkflowDefinition) -> Iterator[str]:
-    """What its trees would do, their commands verbatim: they need trust."""
+    """The actions of its trees that need trust, with their commands verbatim."""
     if wants_worktrees(definition):
         yield "its agents work in git working trees: branches awk/... are made in the repository, its files checked out"
     if isinstance(definition.workspace, Workspace):
@@ -59,7 +59,7 @@ class WorkspaceSettings:
 
 
 def workspace_settings(definition: WorkflowDefinition, tag: str, project: ProjectDefinition) -> WorkspaceSettings:
-    """What a sound ``definition`` comes to when it is started as ``tag``."""
+    """The settings of a sound ``definition`` that is started as ``tag``."""
     workspace = definition.workspace
     if not isinstance(workspace, Workspace):
         return WorkspaceSettings("none", None, mirror=False)

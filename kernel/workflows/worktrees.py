@@ -78,7 +78,7 @@ def _planned(
 
 @dataclass(frozen=True, slots=True)
 class WorktreeSetup:
-    """Who works in a tree: what its commands are told."""
+    """The agent that works in a tree, as its commands are told."""
 
     tree: Worktree
     definition: WorkflowDefinition

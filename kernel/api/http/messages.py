@@ -150,7 +150,7 @@ async def deliver(services: Services, to: str, text: str, key: RequestKey | None
 
 def say_of(services: Services, body: SendRequest | RunRequest) -> TrustRequest:
     """What is trusted for one request."""
-    return TrustRequest(everything=body.trust or services.trusted, agreed=frozenset(body.agree), kept=services.kept)
+    return TrustRequest(body.trust or services.trusted, frozenset(body.agree), services.kept)
 
 
 def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) -> Draft:
