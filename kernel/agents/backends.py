@@ -1,12 +1,7 @@
 """Backends that can be used here: their programs on the PATH of workers, and the versions they print.
 
-It looks on the PATH that workers get. That a program runs, and is whose its name says, it knows from asking it; how
-that is done is not known here.
-
-Programs that do a worker's work: where they are on the workers' PATH, and what to say where they are not.
-
-And whether what they are to run is still what was trusted. It runs none of them; whether they are what their name says
-is for ``kernel.agents.backends`` to find out.
+That a program runs, and is the one its name says, is known from asking it; how a program is run is not known here. For
+an attempt it gives the command line, and checks that files that are to be run are still those that were trusted.
 """
 
 import os

@@ -1,8 +1,7 @@
-"""The agents of a project, as ``.agents/`` has them when one is asked for: an edit counts from the next lease.
+"""The catalog of a project's agents, as its files have them now: an edit counts from the next lease.
 
-A stale definition costs trust: a file is read again unless it is certain that it is what was read before.
-
-An agent made at run time (``awk new``, POST /agents): the request checked by the rules of the agent file.
+A stale definition costs trust: a file is read again unless it is certain that it is what was read before. An agent made
+at run time (``awk new``, POST /agents) is checked by the rules of the agent file.
 """
 
 import os

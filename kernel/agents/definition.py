@@ -1,12 +1,8 @@
-"""One agent from a tree of nodes: conversion, and the rules between its keys. Where the tree came from is not known.
+"""Makes an agent's definition of a tree of nodes: conversion, and the rules between its keys.
 
-Used for ``.agents/<name>.yaml``, for inline agents of workflows and for agents made over REST.
-
-What ``approval`` may be called in a file beside the words that are kept.
-
-Keys of the agent file that are known and not taken yet: refused with a reason, never accepted and ignored.
-
-An agent with mistakes in some keys: what is wrong between the others is said at the same time.
+Used for ``.agents/<name>.yaml``, for inline agents of workflows and for agents made over REST: where the tree came from
+is not known here. Keys that are known and not supported yet are refused with a reason, never accepted and ignored. Of
+an agent with mistakes in some keys, the rules between the others are checked at the same time.
 """
 
 from collections.abc import Mapping
@@ -99,10 +95,7 @@ def convert_agent(
     if not isinstance(node, MapNode) or node.get("name") is None:
         own, rest = None, node
     else:
-        own, rest = (
-            node.get("name"),
-            MapNode(tuple(pair for pair in node.entries if pair[0].text != "name"), node.place),
-        )
+        own, rest = node.get("name"), node.without({"name"})
     if own is not None and (not isinstance(own, ScalarNode) or own.text != named.name):
         said = repr(own.text[:60]) if isinstance(own, ScalarNode) else "no name"
         hint = f"write name: {named.name}, or leave it out"
@@ -155,18 +148,8 @@ class _Check:
         try:
             found = route(self._agent, project)
         except ModelRejected as error:
-            key = (
-                "provider"
-                if "provider"
-                in (
-                    frozenset(key.text for key, _ in self._node.entries)
-                    if isinstance(self._node, MapNode)
-                    else frozenset()
-                )
-                and "is not a model" not in error.message
-                else "model"
-            )
-            self._bad(key, error.message, error.hint)
+            names_provider = _get(self._node, "provider") is not None and "is not a model" not in error.message
+            self._bad("provider" if names_provider else "model", error.message, error.hint)
             return
         try:
             check_backend(self._agent, found)
@@ -266,7 +249,7 @@ def check_partial(
     if not isinstance(node, MapNode) or problems.full:
         return
     wrong = {_key(error.where, where) for error in problems.errors}
-    sound = MapNode(tuple(pair for pair in node.entries if pair[0].text not in wrong | {"name"}), node.place)
+    sound = node.without(wrong | {"name"})
     definition = Converter(Diagnostics(problems.path), AGENT_SHAPES).struct(
         sound, AgentDefinition, where, {"name": named.name}
     )

@@ -140,7 +140,16 @@ def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
     if isinstance(definition.provider, Endpoint):
         endpoint = definition.provider
         _dialect_of(prefix, endpoint, project)
-        own = endpoint if endpoint.base_url is not None else _merged(endpoint, _known(endpoint.name, project))
+        own = endpoint
+        if endpoint.base_url is None:  # the agent's own key and dialect at an endpoint that is known by name
+            known = _known(endpoint.name, project)
+            own = Endpoint(
+                name=known.name,
+                base_url=known.base_url,
+                api_key=endpoint.api_key or known.api_key,
+                dialect=endpoint.dialect or known.dialect,
+                api=endpoint.api or known.api,
+            )
     else:
         name = definition.provider or prefix
         endpoint = _known(name, project)
@@ -237,17 +246,6 @@ def _known(name: str, project: ProjectDefinition) -> Endpoint:
         raise ModelRejected(f"unknown provider {name[:60]!r}; known: {', '.join(sorted(known))}", hint)
     entry = entry or ProviderEntry()
     return Endpoint(name=name, base_url=entry.base_url, api_key=entry.api_key, dialect=entry.dialect, api=entry.api)
-
-
-def _merged(endpoint: Endpoint, known: Endpoint) -> Endpoint:
-    """The agent's own key and dialect at an endpoint that is known by name."""
-    return Endpoint(
-        name=known.name,
-        base_url=known.base_url,
-        api_key=endpoint.api_key or known.api_key,
-        dialect=endpoint.dialect or known.dialect,
-        api=endpoint.api or known.api,
-    )
 
 
 def _dialect_of(prefix: str, endpoint: Endpoint, project: ProjectDefinition) -> Dialect:

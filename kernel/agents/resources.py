@@ -7,14 +7,14 @@ import hashlib
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kernel.agents.mcp_servers import servers_of
-from kernel.agents.skills import FoundSkill, home_skills, skills_of
+from kernel.agents.skills import home_skills, skills_of
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_bytes
 from protocol.agent import AgentDefinition, McpServer
@@ -75,20 +75,26 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: 
     commands = [tool.command for tool in tools.values() if tool.mock is None and tool.command]
     commands += [(server.command or "", *server.args) for server in servers.values()]
     commands += [program] if program else []
-    pinned_found: dict[str, str] = {}
-    for pinned_program, *arguments in commands:
-        digest = _digest_of_file(pinned_program, root)
-        if digest or (digest == ABSENT and os.sep in pinned_program):  # else it is looked for on the PATH
-            pinned_found[pinned_program] = digest
+    pinned: dict[str, str] = {}
+    for first, *arguments in commands:
+        digest = _digest_of_file(first, root)
+        if digest or (digest == ABSENT and os.sep in first):  # else it is looked for on the PATH
+            pinned[first] = digest
         digests = ((word, _digest_of_file(word, root)) for word in arguments)
-        pinned_found |= {word: digest for word, digest in digests if digest is not None}
-    pinned = pinned_found
-    found = (
-        *_of_program(program, pinned),
-        *_of_tools(tools, pinned),
-        *_of_servers(servers, pinned),
-        *_of_skills(skills),
-    )
+        pinned |= {word: digest for word, digest in digests if digest is not None}
+    found = [f"is run by: {_shown(program, pinned)}"] if program else []
+    for name, tool in tools.items():
+        if tool.mock is None:
+            unasked = ", always unasked" if tool.read_only else ""
+            found.append(f"runs, as its tool {name}{unasked}: {_shown(tool.command, pinned)}")
+    for name, server in servers.items():
+        if server.url is None:
+            words = (server.command or "", *server.args)
+            found.append(f"runs the MCP server {name}: {_shown(words, pinned)}{_with(server.env, _value)}")
+        else:
+            sent = _with(server.headers, _secret)
+            found.append(f"sends what it likes to the MCP server {name} at {server.url}{sent}")
+    found += [f"reads the skill {one.skill.name} in {one.path}, content sha256:{one.digest}" for one in skills]
     return AgentResources(
         servers=servers,
         tools=tools,
@@ -109,32 +115,6 @@ def matches_digest(path: Path, digest: str) -> bool:
         return _sha256(read_bytes(path, path.name, MAX_PROGRAM_BYTES)) == digest
     except (BadDefinition, FileMissing, OSError):
         return False
-
-
-def _of_program(command: tuple[str, ...], pinned: Mapping[str, str]) -> Iterator[str]:
-    if command:
-        yield f"is run by: {_shown(command, pinned)}"
-
-
-def _of_tools(tools: Mapping[str, ProjectTool], pinned: Mapping[str, str]) -> Iterator[str]:
-    for name, tool in tools.items():
-        if tool.mock is None:
-            unasked = ", always unasked" if tool.read_only else ""
-            yield f"runs, as its tool {name}{unasked}: {_shown(tool.command, pinned)}"
-
-
-def _of_servers(servers: Mapping[str, McpServer], pinned: Mapping[str, str]) -> Iterator[str]:
-    for name, server in servers.items():
-        if server.url is None:
-            words = (server.command or "", *server.args)
-            yield f"runs the MCP server {name}: {_shown(words, pinned)}{_with(server.env, _value)}"
-        else:
-            yield f"sends what it likes to the MCP server {name} at {server.url}{_with(server.headers, _secret)}"
-
-
-def _of_skills(skills: Iterable[FoundSkill]) -> Iterator[str]:
-    for one in skills:
-        yield f"reads the skill {one.skill.name} in {one.path}, content sha256:{one.digest}"
 
 
 def _with(values: Mapping[str, str], show: Callable[[str], str]) -> str:

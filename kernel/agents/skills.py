@@ -110,7 +110,9 @@ def _in(folder: str, root: Path) -> Iterator[FoundSkill]:
     if any(file.name == INSTRUCTIONS for file in files):
         yield read_skill(path, files, root)
         return
-    names = sorted({PurePath(file.name).parts[0] for file in files if _is_of_a_skill(PurePath(file.name).parts)})
+    # Folders with instructions in them; hidden ones are on their way in or out (awk skills).
+    parts = (PurePath(file.name).parts for file in files)
+    names = sorted({one[0] for one in parts if one[1:] == (INSTRUCTIONS,) and not one[0].startswith(".")})
     if not names:
         message = f"{folder[:200]!r} holds no skill: neither a {INSTRUCTIONS}, nor a folder with one"
         raise fail(folder[:200], message, where=_KEY)
@@ -122,14 +124,6 @@ def _in(folder: str, root: Path) -> Iterator[FoundSkill]:
             tuple(FolderFile(file.name.removeprefix(below), file.kind, file.data) for file in own),
             root,
         )
-
-
-def _is_of_a_skill(parts: tuple[str, ...]) -> bool:
-    """Return whether this is the instructions of a folder in it.
-
-    Hidden ones are on their way in or out (``awk skills``).
-    """
-    return parts[1:] == (INSTRUCTIONS,) and not parts[0].startswith(".")
 
 
 def _front(data: bytes, shown: str) -> tuple[MapNode, Diagnostics]:

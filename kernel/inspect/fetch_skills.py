@@ -31,7 +31,13 @@ def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
     except RemoteRejected as error:
         raise Refused("bad_request", str(error), error.hint) from error
     commit, files = trio.run(_fetch, remote, url, environ)
-    skills, wrong = _sorted_out(_folders(remote, files))
+    skills: list[FetchedSkill] = []
+    wrong: list[Refused] = []  # nobody may have asked for those
+    for path, own in _folders(remote, files).items():
+        try:
+            skills.append(_skill(path, own))
+        except Refused as error:
+            wrong.append(error)
     if wrong and not skills:
         raise wrong[0]
     if not skills:
@@ -42,19 +48,7 @@ def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
     if twice is not None:
         raise Refused("fetch_failed", f"{remote} has two skills called {twice}", "name the folder of one of them")
     skipped = tuple(error.text for error in wrong)
-    return FetchedSkills(source=str(remote), commit=commit, skills=skills, skipped=skipped)
-
-
-def _sorted_out(folders: Mapping[str, list[FolderFile]]) -> tuple[tuple[FetchedSkill, ...], tuple[Refused, ...]]:
-    """Those that are right, and what is wrong with the others: nobody may have asked for them."""
-    skills: list[FetchedSkill] = []
-    wrong: list[Refused] = []
-    for path, files in folders.items():
-        try:
-            skills.append(_skill(path, files))
-        except Refused as error:
-            wrong.append(error)
-    return tuple(skills), tuple(wrong)
+    return FetchedSkills(source=str(remote), commit=commit, skills=tuple(skills), skipped=skipped)
 
 
 async def _fetch(remote: Remote, url: str, environ: Mapping[str, str]) -> tuple[str, tuple[File, ...]]:

@@ -1,6 +1,4 @@
-"""``config``: a definition as the kernel takes it, with where each value came from.
-
-A definition as plain values, and where each of them came from. Driven by the Structs' own types.
+"""``config``: a definition as the kernel takes it, as plain values, and the origin of each of them.
 
 A mock script is one value: its short forms have been written out, and no line of the file says what they became.
 """
@@ -83,7 +81,12 @@ class Resolving:
         """Any value; what has no keys of its own is one, with one origin."""
         if isinstance(value, msgspec.Struct):
             return self.struct(value, layers, where)
-        if isinstance(value, tuple) and value and _has_keys(value[0]):
+        if (
+            isinstance(value, tuple)
+            and value
+            and isinstance(value[0], msgspec.Struct)
+            and not isinstance(value[0], Rule)
+        ):
             return [self._item(item, layers, f"{where}[{index}]", index) for index, item in enumerate(value)]
         if isinstance(value, Mapping) and value:
             return {str(key): self._entry(child, layers, where, str(key)) for key, child in value.items()}
@@ -100,10 +103,6 @@ class Resolving:
     def _entry(self, child: object, layers: Sequence[Layer], where: str, key: str) -> object:
         found = layers[0].under(key) if layers else None
         return self.value(child, (found or layers[0],) if layers else (), join(where, key))
-
-
-def _has_keys(item: object) -> bool:
-    return isinstance(item, msgspec.Struct) and not isinstance(item, Rule)
 
 
 def join(where: str, key: str) -> str:

@@ -131,7 +131,8 @@ class _Writing:
     def property(self, struct: type, one: Field, text: str) -> Schema:
         """The schema of a key, with its text and its default."""
         made = _SPECIAL.get((struct, one.name))
-        schema = self.value(one.type) if made is None else made(self)
+        fixed = _FIXED.get((struct, one.name))
+        schema = fixed or (self.value(one.type) if made is None else made(self))
         refused = self.rules.refused_values.get((struct, one.key))
         if refused and "enum" in schema:
             schema = {**schema, "enum": [value for value in schema["enum"] if value not in refused]}
@@ -184,9 +185,7 @@ def default_of(one: Field) -> object:
     return one.default
 
 
-def _text(writing: _Writing) -> Schema:
-    """A text: whatever YAML makes of it, the loader takes it as it is written."""
-    return {"type": ["string", "number", "boolean"]}
+_NAME: Final[Schema] = {"type": "string", "pattern": f"^{NAME.pattern}$"}
 
 
 def _script(writing: _Writing) -> Schema:
@@ -226,38 +225,38 @@ def _declared(writing: _Writing) -> Schema:
     return {"anyOf": [named, {"type": "array", "items": {"anyOf": either}}]}
 
 
-def _name(writing: _Writing) -> Schema:
-    return {"type": "string", "pattern": f"^{NAME.pattern}$"}
-
-
 def _verdict(writing: _Writing) -> Schema:
     """Its id alone, or its terms."""
-    return {"anyOf": [_name(writing), writing.reference(VerdictTerms)]}
+    return {"anyOf": [_NAME, writing.reference(VerdictTerms)]}
 
 
 def _backend(name: str) -> Schema:
     return {"properties": {"backend": {"const": name}}, "required": ["backend"]}
 
 
-def _fraction(writing: _Writing) -> Schema:
-    return {"anyOf": [{"type": "string", "pattern": _PERCENT}, {"type": "number", "minimum": 0, "maximum": 0.9}]}
-
-
 _SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = MappingProxyType(
     {
-        (AgentDefinition, "name"): _name,
         (AgentDefinition, "mcp_servers"): _servers,
         (AgentDefinition, "mock"): _script,
         (Ref, "mock"): _script,
-        (Ref, "ref"): _name,
         (Action, "exit"): _exit,
-        (Param, "default"): _text,
-        (WorkflowDefinition, "name"): _name,
         (WorkflowDefinition, "agents"): _members,
         (WorkflowDefinition, "verdict"): _verdict,
-        (VerdictTerms, "id"): _name,
         (ProjectDefinition, "agents"): _declared,
-        (ProjectLimits, "memory_reserve"): _fraction,
+    }
+)
+"""Keys whose short spellings no type says, and refer to Structs."""
+_FIXED: Final[Mapping[tuple[type, str], Schema]] = MappingProxyType(
+    {
+        (AgentDefinition, "name"): _NAME,
+        (Ref, "ref"): _NAME,
+        (WorkflowDefinition, "name"): _NAME,
+        (VerdictTerms, "id"): _NAME,
+        # A text: whatever YAML makes of it, the loader takes it as it is written.
+        (Param, "default"): {"type": ["string", "number", "boolean"]},
+        (ProjectLimits, "memory_reserve"): {
+            "anyOf": [{"type": "string", "pattern": _PERCENT}, {"type": "number", "minimum": 0, "maximum": 0.9}]
+        },
     }
 )
 """Keys whose short spellings no type says."""

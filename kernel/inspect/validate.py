@@ -1,6 +1,6 @@
-"""``validate``: every mistake of every file at once.
+"""``validate``: every mistake of every file at once, and warnings.
 
-What is right in a file and would be refused here, on this machine, or lead nowhere: for ``validate`` to warn of.
+A warning is about something that is right in a file and would be refused on this machine, or lead nowhere.
 """
 
 import json
@@ -184,7 +184,9 @@ class _Checking:
         """Each file once: the project file, agents, workflows, by name."""
         self._note(self._catalog.broken)
         order: Sequence[Kind] = ("project", "agent", "workflow")
-        agents = self._by_file() if self._environ else {}
+        agents: dict[str, list[AgentDefinition]] = {}
+        for one in self._agents().loaded if self._environ else ():
+            agents.setdefault(one.path, []).append(one.definition)
         for path in sorted(self._found, key=lambda one: (order.index(self._kind(one)), one)):
             told = tuple(sorted(self._found[path], key=lambda error: (error.line, error.column)))
             warnings = () if told else self._warnings(path, agents.get(path, ()))
@@ -195,12 +197,6 @@ class _Checking:
         if self._survey is None:
             self._survey = self._catalog.survey()
         return self._survey
-
-    def _by_file(self) -> Mapping[str, Sequence[AgentDefinition]]:
-        found: dict[str, list[AgentDefinition]] = {}
-        for one in self._agents().loaded:
-            found.setdefault(one.path, []).append(one.definition)
-        return found
 
     def _warnings(self, path: str, loaded: Sequence[AgentDefinition]) -> tuple[FileError, ...]:
         if not self._environ:

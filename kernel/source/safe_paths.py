@@ -6,6 +6,7 @@ What a name means is decided once, when it is opened: who swaps a folder for a l
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -67,7 +68,8 @@ def open_folder(root: str, path: str, *, make: bool = False) -> int:
         above = descriptor
         try:
             if make:
-                _make(part, above)
+                with suppress(FileExistsError):
+                    os.mkdir(part, 0o755, dir_fd=above)
             descriptor = os.open(part, _FOLDER, dir_fd=above)
         finally:
             os.close(above)
@@ -81,10 +83,3 @@ def open_file(folder: int, name: str, flags: int, mode: int = 0o600) -> int:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "is not a regular file", name)
     return descriptor
-
-
-def _make(part: str, above: int) -> None:
-    try:
-        os.mkdir(part, 0o755, dir_fd=above)
-    except FileExistsError:
-        return

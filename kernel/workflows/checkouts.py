@@ -1,17 +1,13 @@
-"""Checkouts of remote workflows: plain files of one commit. Where they came from is data about them.
+"""Checkouts of remote workflows: plain files of one commit, each commit a folder with its digest beside it.
 
-What is kept of what was fetched: commits as folders, each with its digest beside it, and which of them may go.
-
-The digest's file tells when its commit was used last. Nothing that the project's lock names is ever removed.
-
-``.workflows/remote.lock``: which commit a remote ref stood for when it was first used here. People commit it.
-
-It is read as any file of a project is: what it says is checked, and believed only as far as the user trusts.
+The digest's file tells when its commit was used last. ``.workflows/remote.lock`` says which commit a remote ref stood
+for when it was first used here; people commit it. It is read as any file of a project is: checked, and believed only as
+far as the user trusts it. A commit that the lock names is never removed.
 """
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,15 +77,11 @@ def prune(base: Path, now: float, spared: frozenset[str]) -> None:
     for workshop in base.glob(f"{WORKSHOP}*"):
         if _age(workshop, now) > DEAD_SECONDS:
             remove(workshop)
-    for mark in _marks(base):
+    for mark in list(base.glob(f"*/*/*{DIGEST}")):
         commit = mark.name.removesuffix(DIGEST)
         if commit not in spared and _age(mark, now) > UNUSED_SECONDS:
             mark.unlink(missing_ok=True)  # first: a folder without its digest is fetched again
             remove(mark.with_name(commit))
-
-
-def _marks(base: Path) -> Iterator[Path]:
-    yield from base.glob(f"*/*/*{DIGEST}")
 
 
 def _age(path: Path, now: float) -> float:

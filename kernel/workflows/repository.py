@@ -1,6 +1,6 @@
 """The git repository that a project is in: what its working trees begin with, are made of, and would lose.
 
-The user's own configuration counts, for it is theirs; nothing that the repository brings along is run (T50). What is
+The user's own configuration counts, for it is theirs; nothing that the repository brings along is run. What is
 done over the files of a confined agent is done in its sandbox. Nothing here is ever forced but what was half made by us
 and never handed out.
 """
@@ -131,11 +131,9 @@ class Repository:
         async with self._git.view(directory) as view:
             # Write all files of commit into an empty tree. Raises Refused (setup_failed).
             index = f"{own}/index"
-            check_out_own = {"GIT_INDEX_FILE": index}
-            result = await self._git.run(view, "read-tree", "--reset", "-u", tip, variables=check_out_own)
-            if result.ok:
-                pass
-            else:
+            indexed = {"GIT_INDEX_FILE": index}
+            result = await self._git.run(view, "read-tree", "--reset", "-u", tip, variables=indexed)
+            if not result.ok:
                 words = ("rev-list", "--objects", "--missing=print", "--max-count=1", tip)
                 listed = await self._git.run(view, *words)
                 missing = [
@@ -173,7 +171,11 @@ class Repository:
             text, truncated = await self._patch(inside, tree.base) if patch else (b"", False)
             shown = ("log", "-z", "--format=%H%x09%s", f"--max-count={COMMITS}", f"{tree.base}..HEAD")
             log = await self._git.said(view, *shown)
-        return Changes(_changed(numbers), _commits(log), text.decode("utf-8", "replace"), truncated)
+        counted = (os.fsdecode(row).split("\t", 2) for row in numbers.split(b"\0") if row)
+        files = tuple(Changed(row[2], _count(row[0]), _count(row[1])) for row in counted if len(row) == 3)
+        logged = (row.decode("utf-8", "replace").partition("\t") for row in log.split(b"\0") if row)
+        commits = tuple((commit, subject) for commit, _tab, subject in logged)
+        return Changes(files, commits, text.decode("utf-8", "replace"), truncated)
 
     async def losses(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
         """The work that would be lost with ``tree``, in words; None: nothing.
@@ -287,18 +289,8 @@ def _refs(tree: Worktree) -> GitDirectory:
     return GitDirectory(tree.repository, tree.repository, "")
 
 
-def _changed(numbers: bytes) -> tuple[Changed, ...]:
-    rows = (os.fsdecode(row).split("\t", 2) for row in numbers.split(b"\0") if row)
-    return tuple(Changed(row[2], _count(row[0]), _count(row[1])) for row in rows if len(row) == 3)
-
-
 def _count(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 12 else 0
-
-
-def _commits(log: bytes) -> tuple[tuple[str, str], ...]:
-    rows = (row.decode("utf-8", "replace").partition("\t") for row in log.split(b"\0") if row)
-    return tuple((commit, subject) for commit, _tab, subject in rows)
 
 
 def _check_free(tree: Worktree) -> None:

@@ -44,11 +44,10 @@ def mismatch(schema: dict[str, Any], text: str) -> str | None:
         return f"output_schema refers to what is not there: {missing.ref}"
     except RecursionError:
         return "output_schema refers to itself without end"
-    return None if error is None else f"{error.json_path}: {_short(error.message)}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 300 else f"{text[:140]} ... {text[-140:]}"
+    if error is None:
+        return None
+    text = error.message
+    return f"{error.json_path}: {text if len(text) <= 300 else f'{text[:140]} ... {text[-140:]}'}"
 
 
 def main() -> int:
