@@ -94,7 +94,7 @@ def assemble(
             else _workspace(context),
         ),
         ("verdict", _verdict(context.verdict, context.electors)),
-        ("answer", _answer(context.answer_schema)),
+        ("answer", _ANSWER.format(context.answer_schema) if context.answer_schema else ""),
     )
     sections = [(sections_title, sections_text) for sections_title, sections_text in every if sections_text]
     recent = (
@@ -111,6 +111,11 @@ def assemble(
         groups[-1][1].append(said)
     groups = groups[1:] if groups and groups[0][0] == "assistant" else groups
     unanswered = groups.pop()[1] if groups and groups[-1][0] == "user" else ()
+    turns: list[Turn] = []
+    for role, group in groups:
+        own = role == "assistant"
+        texts = (_shortened(said.text, THREAD_CHARACTERS) if own else _earlier(said, context) for said in group)
+        turns.append(Turn(role=role, text="\n\n".join(texts)))
     manifest = (
         *(f"{title}: {len(text)} characters" for title, text in sections),
         *([f"thread: {message_id(recent[0].seq)} to {message_id(recent[-1].seq)} ({len(recent)})"] if recent else []),
@@ -118,7 +123,7 @@ def assemble(
     )
     return Prompt(
         system="\n\n".join(text for _, text in sections),
-        messages=tuple(Turn(role=role, text=_turn_text(role, group, context)) for role, group in groups),
+        messages=tuple(turns),
         message=_message(unanswered, (message, *joined), context),
         manifest=manifest,
     )
@@ -179,20 +184,14 @@ def _verdict(name: str, electors: tuple[str, ...]) -> str:
     )
 
 
-def _answer(schema: str) -> str:
-    if not schema:
-        return ""
-    return (
-        "# The final answer\n\n"
-        "The answer that ends this workflow has to be one JSON value and nothing else, and fit this JSON Schema:\n\n"
-        f"```json\n{schema}\n```"
-    )
+_ANSWER: Final = """\
+# The final answer
 
+The answer that ends this workflow has to be one JSON value and nothing else, and fit this JSON Schema:
 
-def _turn_text(role: Role, group: Sequence[Message], context: PromptContext) -> str:
-    if role == "assistant":
-        return "\n\n".join(_shortened(said.text, THREAD_CHARACTERS) for said in group)
-    return "\n\n".join(_earlier(said, context) for said in group)
+```json
+{}
+```"""
 
 
 def _message(unanswered: Sequence[Message], messages: Sequence[Message], context: PromptContext) -> str:

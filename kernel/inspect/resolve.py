@@ -87,18 +87,18 @@ class Resolving:
             and isinstance(value[0], msgspec.Struct)
             and not isinstance(value[0], Rule)
         ):
-            return [self._item(item, layers, f"{where}[{index}]", index) for index, item in enumerate(value)]
+            items: list[object] = []
+            for index, item in enumerate(value):
+                found = layers[0].item(index) if layers else None
+                plain = self.value(item, (found or layers[0],) if layers else (), f"{where}[{index}]")
+                items.append({k: v for k, v in plain.items() if v is not None} if isinstance(plain, dict) else plain)
+            return items
         if isinstance(value, Mapping) and value:
             return {str(key): self._entry(child, layers, where, str(key)) for key, child in value.items()}
         self.origins[where] = layers[0].origin if layers else DEFAULT
         if quantity is not None and isinstance(value, int | float):
             return quantity.show(value)
         return msgspec.to_builtins(value)
-
-    def _item(self, item: object, layers: Sequence[Layer], where: str, index: int) -> object:
-        found = layers[0].item(index) if layers else None
-        plain = self.value(item, (found or layers[0],) if layers else (), where)
-        return plain if not isinstance(plain, dict) else {k: v for k, v in plain.items() if v is not None}
 
     def _entry(self, child: object, layers: Sequence[Layer], where: str, key: str) -> object:
         found = layers[0].under(key) if layers else None

@@ -29,7 +29,7 @@ from kernel.source.struct_model import (
     struct_text,
 )
 from kernel.workflows.load import WORKFLOW_SHAPES
-from protocol.agent import Action, AgentDefinition, McpServer, Rule
+from protocol.agent import Action, AgentDefinition, McpServer, MockExit, Rule
 from protocol.inspection import Kind
 from protocol.names import NAME
 from protocol.project import ProjectDefinition, ProjectLimits
@@ -185,6 +185,7 @@ def default_of(one: Field) -> object:
     return one.default
 
 
+_NAMES: Final[Schema] = {"pattern": f"^{NAME.pattern}$"}
 _NAME: Final[Schema] = {"type": "string", "pattern": f"^{NAME.pattern}$"}
 
 
@@ -193,56 +194,46 @@ def _script(writing: _Writing) -> Schema:
     return {"type": "array", "items": {"anyOf": [writing.reference(Rule), writing.reference(Action)]}}
 
 
-def _exit(writing: _Writing) -> Schema:
-    """A signal's name, an exit code, or both in full."""
-    full = writing.value(model_of(Action).by_key["exit"].type)
-    return {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0, "maximum": 255}, full]}
-
-
-def _servers(writing: _Writing) -> Schema:
-    """In full, or names of servers of ``.mcp.json``, or all of them."""
-    full = {"type": "object", "additionalProperties": writing.reference(McpServer)}
-    return {"anyOf": [full, {"type": "array", "items": {"type": "string"}}, {"const": MCP_FILE}]}
-
-
-def _members(writing: _Writing) -> Schema:
-    entries = {"anyOf": [writing.reference(Ref), writing.reference(AgentDefinition)]}
-    return {
-        "type": "object",
-        "minProperties": 1,
-        "propertyNames": {"pattern": f"^{NAME.pattern}$"},
-        "additionalProperties": entries,
-    }
-
-
-def _declared(writing: _Writing) -> Schema:
-    either = [{"type": "string"}, writing.reference(AgentDefinition)]
-    named = {
-        "type": "object",
-        "propertyNames": {"pattern": f"^{NAME.pattern}$"},
-        "additionalProperties": {"anyOf": either},
-    }
-    return {"anyOf": [named, {"type": "array", "items": {"anyOf": either}}]}
-
-
-def _verdict(writing: _Writing) -> Schema:
-    """Its id alone, or its terms."""
-    return {"anyOf": [_NAME, writing.reference(VerdictTerms)]}
-
-
 def _backend(name: str) -> Schema:
     return {"properties": {"backend": {"const": name}}, "required": ["backend"]}
 
 
+def _declared_agents(writing: _Writing) -> Schema:
+    """Names with a path or an inline agent, or a list of them."""
+    either = {"anyOf": [{"type": "string"}, writing.reference(AgentDefinition)]}
+    named = {"type": "object", "propertyNames": _NAMES, "additionalProperties": either}
+    return {"anyOf": [named, {"type": "array", "items": either}]}
+
+
 _SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = MappingProxyType(
     {
-        (AgentDefinition, "mcp_servers"): _servers,
+        # In full, or names of servers of .mcp.json, or all of them.
+        (AgentDefinition, "mcp_servers"): lambda writing: {
+            "anyOf": [
+                {"type": "object", "additionalProperties": writing.reference(McpServer)},
+                {"type": "array", "items": {"type": "string"}},
+                {"const": MCP_FILE},
+            ]
+        },
         (AgentDefinition, "mock"): _script,
         (Ref, "mock"): _script,
-        (Action, "exit"): _exit,
-        (WorkflowDefinition, "agents"): _members,
-        (WorkflowDefinition, "verdict"): _verdict,
-        (ProjectDefinition, "agents"): _declared,
+        # A signal's name, an exit code, or both in full.
+        (Action, "exit"): lambda writing: {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "integer", "minimum": 0, "maximum": 255},
+                writing.reference(MockExit),
+            ]
+        },
+        (WorkflowDefinition, "agents"): lambda writing: {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": _NAMES,
+            "additionalProperties": {"anyOf": [writing.reference(Ref), writing.reference(AgentDefinition)]},
+        },
+        # Its id alone, or its terms.
+        (WorkflowDefinition, "verdict"): lambda writing: {"anyOf": [_NAME, writing.reference(VerdictTerms)]},
+        (ProjectDefinition, "agents"): _declared_agents,
     }
 )
 """Keys whose short spellings no type says, and refer to Structs."""

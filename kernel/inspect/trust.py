@@ -1,4 +1,4 @@
-"""``trust``: what files would run or reach, verbatim. What of it is trusted is not known here."""
+"""``trust``: the demands of files, verbatim. Grants are not known here."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -27,9 +27,19 @@ def trust_demands(
     ``fetch`` gets what is elsewhere.
     """
     catalog = Catalog(root)
-    if asked:
-        return Demands(units=_distinct(one for name in asked for one in _of(catalog, name, fetch(name))))
     units: list[TrustUnit] = []
+    if asked:
+        project = catalog.project()
+        workflows = workflow_names(catalog, project)
+        for name in asked:
+            # By path it is a workflow; by name an agent or a workflow, or both.
+            checkout = fetch(name)
+            is_agent = name in catalog.names()
+            if is_agent:
+                units += _of_agent(catalog.agent(name, project).definition, catalog)
+            if not is_agent or name in workflows:
+                units += workflow_units(load_workflow(catalog, name, checkout=checkout))
+        return Demands(units=_distinct(units))
     skipped: list[str] = []
     for name in workflow_names(catalog, catalog.project()):
         try:
@@ -44,16 +54,6 @@ def trust_demands(
             skipped.append(f"agent {loaded.definition.name}: {error.text}")
     skipped += dict.fromkeys(f"{error.path}: {error.where} {error.message}" for error in survey.errors)
     return Demands(units=_distinct(units), skipped=tuple(skipped))
-
-
-def _of(catalog: Catalog, asked: str, checkout: Checkout | None) -> tuple[TrustUnit, ...]:
-    """By path a workflow; by name an agent or a workflow, or both."""
-    project = catalog.project()
-    is_agent = asked in catalog.names()
-    found = _of_agent(catalog.agent(asked, project).definition, catalog) if is_agent else ()
-    if is_agent and asked not in workflow_names(catalog, project):
-        return found
-    return (*found, *workflow_units(load_workflow(catalog, asked, checkout=checkout)))
 
 
 def _of_agent(definition: AgentDefinition, catalog: Catalog) -> tuple[TrustUnit, ...]:

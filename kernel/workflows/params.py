@@ -103,14 +103,12 @@ def _faults(param: Param, names: set[str], shorts: set[str]) -> Iterator[tuple[s
         yield "short", f"{param.short!r} is taken by another parameter"
     if param.default is not None and param.required:
         yield "default", "a required parameter has no default"
-    if param.default is not None and not _fits(param):
-        yield "default", f"{str(param.default)[:60]!r} is not of type {param.type}"
-
-
-def _fits(param: Param) -> bool:
     kinds: Mapping[str, tuple[type, ...]] = {"string": (str,), "int": (int,), "number": (int, float), "bool": (bool,)}
-    sound = isinstance(param.default, kinds[param.type])
-    return sound and (param.type == "bool" or not isinstance(param.default, bool))
+    fits = isinstance(param.default, kinds[param.type]) and (
+        param.type == "bool" or not isinstance(param.default, bool)  # which Python counts among the numbers
+    )
+    if param.default is not None and not fits:
+        yield "default", f"{str(param.default)[:60]!r} is not of type {param.type}"
 
 
 def _pairs(params: tuple[Param, ...], words: Sequence[str], faults: list[str]) -> Iterator[tuple[Param, str]]:

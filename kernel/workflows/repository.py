@@ -168,7 +168,12 @@ class Repository:
         async with self._over(tree, box) as (view, inside):
             await self._add_new(inside)
             numbers = await self._git.said(inside, "diff", "--numstat", "-z", *_PLAIN, tree.base)
-            text, truncated = await self._patch(inside, tree.base) if patch else (b"", False)
+            text, truncated = b"", False
+            if patch:
+                diff = await self._git.run(inside, "diff", *_PLAIN, tree.base, limit_bytes=PATCH_BYTES)
+                if not diff.ok and not diff.truncated:
+                    raise failed(f"git diff failed: {self._git.why(diff)}")
+                text, truncated = diff.stdout, diff.truncated
             shown = ("log", "-z", "--format=%H%x09%s", f"--max-count={COMMITS}", f"{tree.base}..HEAD")
             log = await self._git.said(view, *shown)
         counted = (os.fsdecode(row).split("\t", 2) for row in numbers.split(b"\0") if row)
@@ -265,12 +270,6 @@ class Repository:
         words = ("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
         found = await self._git.run(view, *words)
         return found.stdout.decode("ascii", "replace").strip() if found.ok else None
-
-    async def _patch(self, view: View, base: str) -> tuple[bytes, bool]:
-        result = await self._git.run(view, "diff", *_PLAIN, base, limit_bytes=PATCH_BYTES)
-        if not result.ok and not result.truncated:
-            raise failed(f"git diff failed: {self._git.why(result)}")
-        return result.stdout, result.truncated
 
 
 def _folder_in(root: str, top: str) -> str:
