@@ -75,8 +75,10 @@ def skills_prompt(skills: tuple[Skill, ...]) -> str:
 
 def read_skill(path: str, files: tuple[FolderFile, ...], root: Path) -> FoundSkill:
     """The skill whose folder ``path`` has ``files``. Raises BadDefinition."""
-    odd = next((name for name in (path, *(file.name for file in files)) if not _is_text(name)), None)
-    if odd is not None:
+    for odd in (path, *(file.name for file in files)):
+        # Names are bytes, and may hold anything: all of them can be shown and told, or the skill is refused.
+        if all(ord(letter) >= 32 and not 0xD800 <= ord(letter) <= 0xDFFF for letter in odd):
+            continue
         raise fail(ascii(path)[:200], f"{odd[:200]!a} is no name of a file that can be told", "rename it", where=_KEY)
     shown = f"{path}/{INSTRUCTIONS}"
     data = next((file.data for file in files if file.name == INSTRUCTIONS and file.kind != "link"), None)
@@ -142,11 +144,6 @@ def _front(data: bytes, shown: str) -> tuple[MapNode, Diagnostics]:
     if not isinstance(node, MapNode):
         raise fail(shown, "has no keys in its front matter", "it needs description:")
     return node, problems
-
-
-def _is_text(name: str) -> bool:
-    """Return whether a name can be shown and told: names are bytes, and may hold anything."""
-    return all(ord(letter) >= 32 and not 0xD800 <= ord(letter) <= 0xDFFF for letter in name)
 
 
 def _text(node: MapNode, key: str) -> str | None:

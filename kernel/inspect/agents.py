@@ -59,15 +59,14 @@ class PartialCatalog(Catalog):
             tree = None if file is None else tree_of(file.data, file.name)[0]
         except BadDefinition:
             tree = None
-        return tuple(one for one in errors if not _follows(one, tree))
-
-
-def _follows(error: FileError, tree: Node | None) -> bool:
-    """Return whether the project file would have defined what ``error`` misses; where nobody can tell, it would."""
-    if error.message.startswith((_NO_PROVIDER, _NO_TOOL)):
-        return True
-    missed = _NO_AGENT.match(error.message)
-    return missed is not None and (tree is None or place_of(tree, missed[1]) is not tree.place)
+        own: list[FileError] = []
+        for error in errors:
+            # Would the project file have defined what is missing? Where nobody can tell, it would.
+            missed = _NO_AGENT.match(error.message)
+            declared = missed is not None and (tree is None or place_of(tree, missed[1]) is not tree.place)
+            if not declared and not error.message.startswith((_NO_PROVIDER, _NO_TOOL)):
+                own.append(error)
+        return tuple(own)
 
 
 OFFLINE = "stopped"

@@ -6,8 +6,7 @@ from pathlib import Path
 from kernel.agents.catalog import Catalog
 from kernel.agents.providers import CauseError, calls_models, resolve, route
 from kernel.workflows.checkouts import Checkout
-from kernel.workflows.load import LoadedWorkflow, load_workflow
-from kernel.workflows.members import Member
+from kernel.workflows.load import load_workflow
 from kernel.workflows.params import parse_params
 from kernel.workflows.prepare import StartAsked, check_asked, credential_faults, workflow_demands
 from kernel.workflows.templates import expand
@@ -64,35 +63,35 @@ def dry_run(
     )
     unset = [f"${name} is not set" for name in names if name not in environ]
     mentioned = find_mentions(definition.kickoff or "")
+    members: list[PlannedMember] = []
+    for member in loaded.members:
+        own = member.definition
+        way = route(own, loaded.project) if calls_models(own) else None
+        try:
+            resolve(own, loaded.project, environ)
+            ready = True
+        except CauseError:
+            ready = False
+        planned = PlannedMember(
+            name=member.name,
+            ref=None if member.ref is None else member.ref.ref,
+            backend=own.backend,
+            model=own.model if way is None else f"{way.name}/{way.model}",
+            provider=None if way is None else way.name,
+            base_url=None if way is None else way.base_url,
+            keys=() if way is None else way.keys,
+            ready=ready,
+        )
+        members.append(planned)
     return Plan(
         run=workflow_space(definition.name, tag),
         path=loaded.path,
         params=dict(params),
-        members=tuple(_member(one, loaded, environ) for one in loaded.members),
+        members=tuple(members),
         setup=steps,
         kickoff=None if definition.kickoff is None else expand(definition.kickoff, values),
         wakes=tuple(name for name in mentioned if name in definition.agents),
         trust=tuple(workflow_demands(loaded)),
         missing=(*unset, *credential_faults(loaded, environ)),
         verdict=None if terms is None else terms.id,
-    )
-
-
-def _member(member: Member, loaded: LoadedWorkflow, environ: Mapping[str, str]) -> PlannedMember:
-    definition = member.definition
-    way = route(definition, loaded.project) if calls_models(definition) else None
-    try:
-        resolve(definition, loaded.project, environ)
-        ready = True
-    except CauseError:
-        ready = False
-    return PlannedMember(
-        name=member.name,
-        ref=None if member.ref is None else member.ref.ref,
-        backend=definition.backend,
-        model=definition.model if way is None else f"{way.name}/{way.model}",
-        provider=None if way is None else way.name,
-        base_url=None if way is None else way.base_url,
-        keys=() if way is None else way.keys,
-        ready=ready,
     )

@@ -35,7 +35,16 @@ def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
     wrong: list[Refused] = []  # nobody may have asked for those
     for path, own in _folders(remote, files).items():
         try:
-            skills.append(_skill(path, own))
+            if len(own) > MAX_FILES or sum(len(file.data) for file in own) > MAX_BYTES:
+                raise Refused("fetch_failed", f"{path} has more than {MAX_FILES} files, or {MAX_BYTES // 2**20} MiB")
+            found = read_skill(path, tuple(sorted(own, key=lambda file: file.name.encode())), Path())
+            skill = FetchedSkill(
+                name=found.skill.name,
+                description=found.skill.description,
+                digest=found.digest,
+                files=tuple(SkillFile(name=file.name, program=file.kind == "program", data=file.data) for file in own),
+            )
+            skills.append(skill)
         except Refused as error:
             wrong.append(error)
     if wrong and not skills:
@@ -81,15 +90,3 @@ def _folders(remote: Remote, files: tuple[File, ...]) -> dict[str, list[FolderFi
 
 def _as_file(parts: tuple[str, ...], file: File) -> FolderFile:
     return FolderFile("/".join(parts), "program" if file.program else "file", file.data)
-
-
-def _skill(path: str, files: list[FolderFile]) -> FetchedSkill:
-    if len(files) > MAX_FILES or sum(len(file.data) for file in files) > MAX_BYTES:
-        raise Refused("fetch_failed", f"{path} has more than {MAX_FILES} files, or {MAX_BYTES // 2**20} MiB")
-    found = read_skill(path, tuple(sorted(files, key=lambda file: file.name.encode())), Path())
-    return FetchedSkill(
-        name=found.skill.name,
-        description=found.skill.description,
-        digest=found.digest,
-        files=tuple(SkillFile(name=file.name, program=file.kind == "program", data=file.data) for file in files),
-    )

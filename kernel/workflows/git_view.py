@@ -108,7 +108,9 @@ def manner_of(directory: GitDirectory, said: Mapping[str, str]) -> Manner:
     values = {key: said[key].lower() for key, known in _FORMAT.items() if said.get(key, "").lower() in known}
     extended = any(key.startswith("extensions.") for key in values)
     rows = [section("core", {"repositoryformatversion": str(int(extended)), "bare": "false"})]
-    rows += [section(*_split(key, value)) for key, value in values.items()]
+    for key, value in values.items():
+        name, _, rest = key.partition(".")
+        rows.append(section(name, {rest: value}))
     for key, value in said.items():
         remote = _ADDRESS.fullmatch(key)
         if remote is not None and _HOST.fullmatch(value):
@@ -193,8 +195,3 @@ def _copy_shallow(source: str, folder: str) -> None:
     """The commits that it ends at."""
     with suppress(FileNotFoundError):
         shutil.copyfile(f"{source}/shallow", f"{folder}/shallow")
-
-
-def _split(key: str, value: str) -> tuple[str, dict[str, str]]:
-    name, _, rest = key.partition(".")
-    return name, {rest: value}

@@ -192,7 +192,12 @@ class _Reading:
                     message = f"{other} and {key.text} are both the agent {entry.ref}"
                     hint = "one agent has one name in a workflow"
                     self._problems.add(_ref_place(child), f"agents.{key.text}.ref", message, hint)
-        self._check_single()
+        name, shown = self._found.default_name, self._found.shown
+        file = f"{WORKFLOWS}/{name}{SUFFIXES[0]}"
+        if self._found.bound and os.path.normpath(shown) != file and os.path.lexists(self._catalog.root / file):
+            # The project file gives a name to one file, and another in .workflows/ bears it (CF09).
+            message = f"the workflow {name} is defined twice: here, as the project file says, and in {file}"
+            self._problems.add(node.place, "", message, "keep one of them, or take another name")
         given = {"name": self._name(node), "agents": entries}
         rest = node.without(given) if isinstance(node, MapNode) else node
         definition = self._converter.struct(rest, WorkflowDefinition, "", given)
@@ -324,14 +329,6 @@ class _Reading:
         except Refused as error:
             self._problems.add(place, f"{where}.ref", error.text, error.hint)
         return None
-
-    def _check_single(self) -> None:
-        """Note where the project file gives a name to one file, and another in ``.workflows/`` bears it (CF09)."""
-        name, shown = self._found.default_name, self._found.shown
-        own = f"{WORKFLOWS}/{name}{SUFFIXES[0]}"
-        if self._found.bound and os.path.normpath(shown) != own and os.path.lexists(self._catalog.root / own):
-            message = f"the workflow {name} is defined twice: here, as the project file says, and in {own}"
-            self._problems.add(self._found.node.place, "", message, "keep one of them, or take another name")
 
 
 def _ref_place(node: Node) -> Location:

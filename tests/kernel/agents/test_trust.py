@@ -198,7 +198,7 @@ def test_a_workflow_in_another_file_is_another_one(place: Place) -> None:
     ],
 )
 def test_what_runs_nothing_is_not_asked_about(place: Place, edit: tuple[str, str, str]) -> None:
-    """decisions.md, Trust: asked once per content of what matters, or nobody reads the question."""
+    """Asked once per content of what matters, or nobody reads the question."""
     place.edit(*edit)
     place.start()
 
