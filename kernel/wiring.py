@@ -16,7 +16,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
-from kernel.agents.trust import Kept, TrustStore
+from kernel.agents.trust import GrantSource, TrustStore
 from kernel.api.context import (
     AttemptActivity,
     AttemptControl,
@@ -122,7 +122,7 @@ class _Foundation:
     about: KernelIdentity
     run_dir: Path
     homes: CliHomes
-    kept: Kept
+    kept: GrantSource
     in_flight: InFlight
     saved_notice: Callable[[], str | None]
 

@@ -1,12 +1,7 @@
-"""Which backends can be used here: what of them is installed, where, and in which version.
+"""Backends that can be used here: their programs on the PATH of workers, and the versions they print.
 
-It looks on the PATH that workers get. That a program runs, and is whose its name says, it knows from asking it; how
-that is done is not known here.
-
-Programs that do a worker's work: where they are on the workers' PATH, and what to say where they are not.
-
-And whether what they are to run is still what was trusted. It runs none of them; whether they are what their name says
-is for ``kernel.agents.backends`` to find out.
+That a program runs, and is the one its name says, is known from asking it; how a program is run is not known here. For
+an attempt it gives the command line, and checks that files that are to be run are still those that were trusted.
 """
 
 import os
@@ -38,7 +33,9 @@ def absence(spec: BackendSpec, path: str) -> str:
 
 
 def command_of(definition: AgentDefinition, root: Path, path: str) -> tuple[str, ...]:
-    """What an attempt of ``definition`` runs instead of our own loop, its program by its full path; else nothing.
+    """The command line that an attempt of ``definition`` runs instead of our own loop, its program by its full path.
+
+    Else nothing.
 
     A command with a slash is relative to the project at ``root``. Raises CauseError(spawn_permanent).
     """
@@ -90,16 +87,16 @@ _HELP_FLAG: Final = "--help"
 
 
 class BackendVersion(Protocol):
-    """What a program answered, or why it did not."""
+    """The answer of a program that was asked for its version."""
 
     @property
     def text(self) -> str:
-        """What it printed."""
+        """The text that it printed."""
         ...
 
     @property
     def fault(self) -> str | None:
-        """What went wrong."""
+        """The reason why it did not answer; None where it did."""
         ...
 
 
@@ -107,7 +104,7 @@ Ask = Callable[[str, str, Mapping[str, str]], Awaitable[BackendVersion]]
 """Runs a program with one flag and an environment."""
 
 
-async def survey(env: Mapping[str, str], ask: Ask) -> tuple[BackendRow, ...]:
+async def probe_backends(env: Mapping[str, str], ask: Ask) -> tuple[BackendRow, ...]:
     """A row for each backend, in the order of the table; programs are asked all at once. ``env`` is that of workers."""
     rows = {name: _row(spec) for name, spec in BACKENDS.items()}
 

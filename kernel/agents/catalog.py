@@ -1,8 +1,7 @@
-"""The agents of a project, as ``.agents/`` has them when one is asked for: an edit counts from the next lease.
+"""The catalog of a project's agents, as its files have them now: an edit counts from the next lease.
 
-A stale definition costs trust: a file is read again unless it is certain that it is what was read before.
-
-An agent made at run time (``awk new``, POST /agents): the request checked by the rules of the agent file.
+A stale definition costs trust: a file is read again unless it is certain that it is what was read before. An agent made
+at run time (``awk new``, POST /agents) is checked by the rules of the agent file.
 """
 
 import os
@@ -16,7 +15,7 @@ import msgspec
 from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, check_partial, convert_agent, place_at
 from kernel.agents.project import PROJECT_FILES, Parsed, ProjectFile, parse_project, place_of, read_project
 from kernel.agents.providers import MOCK
-from kernel.agents.resources import KEYS, belongings
+from kernel.agents.resources import KEYS, resources_of
 from kernel.source.convert import Converter
 from kernel.source.diagnostics import BadDefinition, Diagnostics, fail
 from kernel.source.files import FileMissing, FileStat, StatCache, folder_errors, inside, read_bytes, read_text, tree_of
@@ -53,8 +52,8 @@ class AgentScan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """What a file came to: how it looked before it was read, and what was in it."""
+class _CachedAgent:
+    """An agent file that was read: its stat from before, its bytes, and the agent in it."""
 
     seen: FileStat
     data: bytes
@@ -63,7 +62,7 @@ class _Kept:
 
 
 class Catalog:
-    """What the project at ``root`` defines. Reads block for microseconds."""
+    """The definitions of the project at ``root`` defines. Reads block for microseconds."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -71,10 +70,13 @@ class Catalog:
         self._project_paths = tuple(str(root / file) for file in PROJECT_FILES)
         self._project_seen: tuple[FileStat, ...] = ()
         self._project: tuple[ProjectFile | None, Parsed] = (None, Parsed(ProjectDefinition()))
-        self._agents: dict[str, _Kept] = {}
+        self._agents: dict[str, _CachedAgent] = {}
 
     def project(self) -> ProjectDefinition:
-        """What the project file says, or all defaults; without those agents that are wrong. Raises BadDefinition."""
+        """The definition in the project file, or all defaults; without those agents that are wrong.
+
+        Raises BadDefinition.
+        """
         seen = tuple(map(self._glances.at, self._project_paths))
         if seen != self._project_seen or not all(one.settled for one in seen):
             file = read_project(self.root)
@@ -131,11 +133,11 @@ class Catalog:
         same = kept is not None and kept.data == data and kept.project is project
         loaded = kept.loaded if kept is not None and same else LoadedAgent(self.parse(name, path, data, project), path)
         if loaded.definition.prompt.system_file is None:  # else another file decides too
-            self._agents[name] = _Kept(seen, data, project, loaded)
+            self._agents[name] = _CachedAgent(seen, data, project, loaded)
         return loaded
 
     def parse(self, name: str, path: str, data: bytes, project: ProjectDefinition) -> AgentDefinition:
-        """What ``data`` comes to as the file ``path`` of the agent ``name``. Raises BadDefinition."""
+        """Parse ``data`` as the file ``path`` of the agent ``name``. Raises BadDefinition."""
         node, problems = tree_of(data, path)
         own = PurePath(path).stem == name
         named = NameSource(name, f"the file is called {name}{SUFFIX}" if own else "the project file calls it so")
@@ -146,7 +148,7 @@ class Catalog:
         else:
             check_agent(definition, node, project, problems)
             self.check_system_file(definition, node, problems)
-            elsewhere = self.check_belongings(definition, node, project, problems)
+            elsewhere = self.check_resources(definition, node, project, problems)
         problems.check()
         if elsewhere:
             raise BadDefinition(elsewhere)
@@ -181,7 +183,7 @@ class Catalog:
             at = f"{where}.{key}" if where else key
             problems.add(place_at(node, key), at, error.errors[0].message, error.errors[0].hint)
 
-    def check_belongings(
+    def check_resources(
         self,
         definition: AgentDefinition,
         node: Node,
@@ -194,7 +196,7 @@ class Catalog:
         Returns what is wrong in those that are.
         """
         try:
-            belongings(definition, project, self.root)
+            resources_of(definition, project, self.root)
         except BadDefinition as error:
             for fault in error.errors:
                 if fault.where in KEYS:
@@ -251,7 +253,7 @@ class Catalog:
         return PROJECT_FILES[0] if self._project[0] is None else self._project[0].name
 
     def _bad_entry(self, name: str, message: str, hint: str) -> BadDefinition:
-        """What is wrong with an agent of the project file, where that declares it."""
+        """The error for an agent of the project file, at the place where that declares it."""
         file = self._project[0]
         node, problems = tree_of(b"{}" if file is None else file.data, self._project_file())
         problems.add(place_of(node, name), f"agents.{name}", message, hint)

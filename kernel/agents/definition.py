@@ -1,12 +1,8 @@
-"""One agent from a tree of nodes: conversion, and the rules between its keys. Where the tree came from is not known.
+"""Makes an agent's definition of a tree of nodes: conversion, and the rules between its keys.
 
-Used for ``.agents/<name>.yaml``, for inline agents of workflows and for agents made over REST.
-
-What ``approval`` may be called in a file beside the words that are kept.
-
-Keys of the agent file that are known and not taken yet: refused with a reason, never accepted and ignored.
-
-An agent with mistakes in some keys: what is wrong between the others is said at the same time.
+Used for ``.agents/<name>.yaml``, for inline agents of workflows and for agents made over REST: where the tree came from
+is not known here. Keys that are known and not supported yet are refused with a reason, never accepted and ignored. Of
+an agent with mistakes in some keys, the rules between the others are checked at the same time.
 """
 
 from collections.abc import Mapping
@@ -32,6 +28,7 @@ from kernel.agents.schedule import faults
 from kernel.agents.tools import name_faults
 from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import Diagnostics, Location
+from kernel.source.struct_model import model_of
 from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from protocol.agent import Action, AgentDefinition, Approval, Prompt, Rule
 from protocol.agent_layout import dir_fault
@@ -42,7 +39,7 @@ _MEANT: Final[Mapping[str, Approval]] = MappingProxyType({"never": "auto", "read
 """never: nobody is asked. reads: what only reads goes without."""
 
 
-def kept_word(node: Node) -> Node:
+def full_approval(node: Node) -> Node:
     """The value as it is kept."""
     if not isinstance(node, ScalarNode) or node.text not in _MEANT:
         return node
@@ -72,7 +69,7 @@ REFUSED_VALUES: Final[Mapping[tuple[type, str], Mapping[str, str]]] = MappingPro
 AGENT_SHAPES: Final = TypeRules(
     short_forms=MappingProxyType(
         {
-            (AgentDefinition, "approval"): kept_word,
+            (AgentDefinition, "approval"): full_approval,
             (AgentDefinition, "mcp_servers"): full_servers,
             (AgentDefinition, "mock"): full_rules,
             (Action, "exit"): full_exit,
@@ -98,10 +95,7 @@ def convert_agent(
     if not isinstance(node, MapNode) or node.get("name") is None:
         own, rest = None, node
     else:
-        own, rest = (
-            node.get("name"),
-            MapNode(tuple(pair for pair in node.entries if pair[0].text != "name"), node.place),
-        )
+        own, rest = node.get("name"), node.without({"name"})
     if own is not None and (not isinstance(own, ScalarNode) or own.text != named.name):
         said = repr(own.text[:60]) if isinstance(own, ScalarNode) else "no name"
         hint = f"write name: {named.name}, or leave it out"
@@ -154,18 +148,8 @@ class _Check:
         try:
             found = route(self._agent, project)
         except ModelRejected as error:
-            key = (
-                "provider"
-                if "provider"
-                in (
-                    frozenset(key.text for key, _ in self._node.entries)
-                    if isinstance(self._node, MapNode)
-                    else frozenset()
-                )
-                and "is not a model" not in error.message
-                else "model"
-            )
-            self._bad(key, error.message, error.hint)
+            names_provider = _get(self._node, "provider") is not None and "is not a model" not in error.message
+            self._bad("provider" if names_provider else "model", error.message, error.hint)
             return
         try:
             check_backend(self._agent, found)
@@ -254,7 +238,6 @@ def _join(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
-_KEYS: Final = frozenset(info.encode_name for info in msgspec.structs.fields(AgentDefinition))
 _DECIDING: Final = frozenset({"backend", "model"})
 _MISSING: Final = "is missing"
 
@@ -266,7 +249,7 @@ def check_partial(
     if not isinstance(node, MapNode) or problems.full:
         return
     wrong = {_key(error.where, where) for error in problems.errors}
-    sound = MapNode(tuple(pair for pair in node.entries if pair[0].text not in wrong | {"name"}), node.place)
+    sound = node.without(wrong | {"name"})
     definition = Converter(Diagnostics(problems.path), AGENT_SHAPES).struct(
         sound, AgentDefinition, where, {"name": named.name}
     )
@@ -276,7 +259,7 @@ def check_partial(
     definition = msgspec.structs.replace(definition, mock=plain_rules(definition.mock))
     check_agent(definition, sound, project, found, where)
     # A key that is not known may be the missing one in other letters; what a wrong backend needs nobody can say.
-    unsure = bool(wrong - _KEYS or wrong & _DECIDING)
+    unsure = bool(wrong - model_of(AgentDefinition).by_key.keys() or wrong & _DECIDING)
     for error in found.errors:
         follows = _key(error.where, where) in wrong or (unsure and error.message.startswith(_MISSING))
         if not follows:

@@ -20,7 +20,7 @@ _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 def name_fault(name: str) -> str | None:
-    """Why ``name`` may not be let through by an agent's ``env``; None where it may."""
+    """The reason why ``name`` may not be let through by an agent's ``env``; None where it may."""
     if not _NAME.fullmatch(name):
         return f"{name[:60]!r} is not the name of a variable"
     if name == "PATH":
@@ -31,7 +31,7 @@ def name_fault(name: str) -> str | None:
 
 
 def own_name_fault(name: str) -> str | None:
-    """Why a program's own ``env`` may not set ``name``; None where it may."""
+    """The reason why a program's own ``env`` may not set ``name``; None where it may."""
     if not _NAME.fullmatch(name):
         return f"{name[:60]!r} is not the name of a variable"
     if _STEERING.match(name):
@@ -42,7 +42,10 @@ def own_name_fault(name: str) -> str | None:
 def worker_environment(
     environ: Mapping[str, str], let_through: Iterable[str] = (), own_bin: frozenset[str] = frozenset()
 ) -> dict[str, str]:
-    """What a worker, its shells and setup commands see of ``environ``. ``own_bin``: directories with our commands."""
+    """The part of ``environ`` that a worker, its shells and setup commands see.
+
+    ``own_bin``: directories with our commands.
+    """
     passed = {name: value for name, value in environ.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIX)}
     passed |= {name: environ[name] for name in let_through if name in environ and name_fault(name) is None}
     passed["PATH"] = _search_path(environ.get("PATH") or _DEFAULT_PATH, own_bin)

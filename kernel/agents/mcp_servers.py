@@ -17,6 +17,7 @@ from kernel.agents.tools import KeyFault
 from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import Diagnostics, fail
 from kernel.source.files import FileMissing, inside, read_bytes, tree_of
+from kernel.source.struct_model import model_of
 from kernel.source.suggest import suggest
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import McpServer
@@ -51,7 +52,7 @@ def full_servers(node: Node) -> Node:
 
 
 def server_faults(servers: Servers) -> Iterator[KeyFault]:
-    """What is wrong with the key, as far as it says that itself."""
+    """The mistakes in the key that show without any other file."""
     for name, server in servers.items():
         at = f"{_KEY}.{name}"
         fault = None if name == EVERY and server.type == PROJECT else server_name_fault(name)
@@ -82,7 +83,7 @@ def servers_of(servers: Servers, root: Path) -> dict[str, McpServer]:
 
 
 def left_out(servers: Servers, root: Path) -> Iterator[str]:
-    """Which servers of the project's file an agent that has all of them has not, and why."""
+    """Messages about servers of the project's file that an agent with all of them does not get, with the reason."""
     if EVERY not in servers:
         return
     entries, problems = _entries(root)
@@ -144,7 +145,7 @@ def _of_project(names: Iterable[ScalarNode], node: Node) -> MapNode:
 
 
 def read_only_faults(words: Iterable[str], servers: Servers) -> Iterator[KeyFault]:
-    """What is wrong with ``read_only`` of an agent that has ``servers``."""
+    """The mistakes in ``read_only`` of an agent that has ``servers``."""
     for word in words:
         server, _tool = server_and_tool(word)
         if not server:
@@ -210,7 +211,7 @@ def _value_faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
 
 
 def _entries(root: Path) -> tuple[MapNode, Diagnostics]:
-    """What the file has, and where to note what is wrong with that. Raises BadDefinition."""
+    """The servers of the file, and the diagnostics of it. Raises BadDefinition."""
     try:
         data = read_bytes(inside(root, MCP_FILE, MCP_FILE), MCP_FILE)
     except FileMissing:
@@ -225,7 +226,7 @@ def _entries(root: Path) -> tuple[MapNode, Diagnostics]:
 def _entry(name: str, node: Node, problems: Diagnostics) -> McpServer | None:
     """One server of the file. Keys that other programs have there, and we do not, are theirs."""
     where = f"{_FILE_KEY}.{name[:60]}"
-    known = {info.encode_name for info in msgspec.structs.fields(McpServer)}
+    known = model_of(McpServer).by_key
     if isinstance(node, MapNode):
         node = MapNode(tuple(pair for pair in node.entries if pair[0].text in known), node.place)
     server = Converter(problems, TypeRules()).struct(node, McpServer, where)

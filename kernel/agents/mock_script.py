@@ -41,12 +41,22 @@ def full_exit(node: Node) -> Node:
 
 
 def check_script(rules: tuple[Rule, ...], node: Node, where: str, problems: Diagnostics) -> None:
-    """Note what is wrong with ``rules``, which were converted from ``node``."""
+    """Note the mistakes in ``rules``, which were converted from ``node``."""
     full = full_rules(node)
     for index, rule in enumerate(rules):
         spot = _item(full, index)
         at = f"{where}[{index}]"
-        pattern = _compile(rule, spot, f"{at}.when", problems)
+        pattern: re.Pattern[str] | None = None
+        when = spot.get("when") if isinstance(spot, MapNode) else None
+        place = (when or spot).place
+        if rule.when is not None and len(rule.when) > MAX_PATTERN:
+            problems.add(place, f"{at}.when", f"the pattern is longer than {MAX_PATTERN} characters")
+        elif rule.when is not None:
+            try:
+                pattern = re.compile(rule.when)
+            except (re.error, RecursionError, OverflowError) as error:
+                hint = "put it in single quotes, so that \\ stays"
+                problems.add(place, f"{at}.when", f"not a regular expression: {error}", hint)
         actions = spot.get("do") if isinstance(spot, MapNode) else None
         for number, action in enumerate(rule.do):
             _Check(problems, _item(actions, number), f"{at}.do[{number}]", rule, pattern).action(action)
@@ -120,21 +130,6 @@ class _Check:
         key = suffix.lstrip(".").partition(".")[0]
         place = self._node.place_of(key) if isinstance(self._node, MapNode) else self._node.place
         self._problems.add(place, self._where + suffix, message, hint)
-
-
-def _compile(rule: Rule, node: Node, where: str, problems: Diagnostics) -> re.Pattern[str] | None:
-    if rule.when is None:
-        return None
-    value = node.get("when") if isinstance(node, MapNode) else None
-    place = (value or node).place
-    if len(rule.when) > MAX_PATTERN:
-        problems.add(place, where, f"the pattern is longer than {MAX_PATTERN} characters")
-        return None
-    try:
-        return re.compile(rule.when)
-    except (re.error, RecursionError, OverflowError) as error:
-        problems.add(place, where, f"not a regular expression: {error}", "put it in single quotes, so that \\ stays")
-        return None
 
 
 def _item(node: Node | None, index: int) -> Node:

@@ -44,7 +44,7 @@ class Untaken:
 
 
 def untaken(definition: AgentDefinition, way: Route) -> Iterator[Untaken]:
-    """What ``definition`` sets and its backend, or the provider at the end of ``way``, does not take."""
+    """The options that ``definition`` sets and its backend, or the provider at the end of ``way``, does not take."""
     if definition.backend in _TAKES_ALL or way.dialect == _MOCK:
         return
     taken = TAKEN.get((definition.backend, way.dialect), frozenset())

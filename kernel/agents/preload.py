@@ -1,4 +1,4 @@
-"""What a project's agents need imported, so that no worker has to: model SDKs, an event loop; and nothing else."""
+"""The modules that a project's agents need, imported once for all workers: model SDKs, tools, MCP client."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -18,7 +18,10 @@ SERVERS: Final = "servers"
 
 
 def sdks_for(definitions: Iterable[AgentDefinition], project: ProjectDefinition) -> frozenset[str]:
-    """What ``definitions`` need to reach their models, and to run tools; a model that is wrong needs nothing."""
+    """The imports that ``definitions`` need to reach their models, and to run tools.
+
+    A model that is wrong needs nothing.
+    """
     return frozenset(need for one in definitions for need in _needs(one, project))
 
 

@@ -1,4 +1,4 @@
-"""What model calls cost, by the price list that comes with genai-prices. A model it does not know has no price.
+"""Costs of model calls, by the price list that comes with genai-prices. A model it does not know has no price.
 
 The list is part of the package: nothing is fetched. It is imported when the first price is asked for (0.2 s).
 """
@@ -31,7 +31,7 @@ class Rate:
 
 
 def cost_usd(provider: str, model: str, usage: Usage) -> float | None:
-    """What ``usage`` cost at ``provider``; None where the price of ``model`` there is not known, never 0 for that.
+    """The cost of ``usage`` at ``provider``; None where the price of ``model`` there is not known, never 0 for that.
 
     An endpoint under a name of its own has no list price, whatever model it serves.
     """
@@ -62,7 +62,7 @@ def rate(provider: str, model: str) -> Rate | None:
 
 
 def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
-    """Whether what the calls of ``definition`` cost will be known: a mock's is what its script says, and that of a
+    """Return whether the cost of calls of ``definition`` will be known: a mock's is what its script says, and that of a
     program with a model of its own what it says itself.
 
     Raises ModelRejected.
@@ -76,7 +76,7 @@ def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
 
 
 def script_has_prices(definition: AgentDefinition) -> bool:
-    """Whether its script books no tokens without what they cost: then nobody would know what it has spent."""
+    """Return whether its script books no tokens without what they cost: then nobody would know what it has spent."""
     booked = (action.usage for rule in definition.mock for action in rule.do if action.usage is not None)
     return all(
         usage.cost_usd is not None
@@ -86,5 +86,5 @@ def script_has_prices(definition: AgentDefinition) -> bool:
 
 
 def has_usd_limit(agent: AgentBudget, run: RunBudget) -> bool:
-    """Whether one of the limits that hold for an agent in a run is in USD."""
+    """Return whether one of the limits that hold for an agent in a run is in USD."""
     return any(limit is not None for limit in (agent.usd, agent.instruction.usd, run.usd))

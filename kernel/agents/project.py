@@ -1,9 +1,8 @@
 """The project file: ``.agents.yaml`` or ``moniro.yaml``. Optional; read anew whenever it is asked for.
 
-The key ``agents`` of the project file: agents written there, and files that lie outside ``.agents/``.
-
-A map of names, or a list of paths and of agents that say their own name. Whether files are there is not looked at.
-What is wrong with one of them is that agent's, and keeps nobody from the others.
+Its key ``agents`` has agents written there, and files that lie outside ``.agents/``: a map of names, or a list of paths
+and of agents that say their own name. Whether files are there is not looked at. A mistake in one of them is that
+agent's, and keeps nobody from the others.
 """
 
 import os
@@ -42,7 +41,7 @@ class _Entry(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What a project file says. ``broken`` has the agents that cannot be had, by name, with their mistakes."""
+    """The contents of a project file. ``broken`` has the agents that cannot be had, by name, with their mistakes."""
 
     definition: ProjectDefinition
     broken: Mapping[str, tuple[FileError, ...]] = MappingProxyType({})
@@ -61,9 +60,16 @@ def with_agents(definition: ProjectDefinition, node: Node | None, problems: Diag
         if first is not entry.place:
             message = f"{entry.name} is defined twice in {problems.path}: in line {first.line} too"
             own.add(entry.place, entry.where, message, "keep one of them, or take another name")
-        value = _value(entry, definition, own) if _is_sound(entry, own) else None
-        if value is not None:
-            found[entry.name] = value
+        if isinstance(entry.node, MapNode | ListNode) and not entry.name:
+            own.add(entry.place, entry.where, "needs a path, or an agent with a name:", _FORMS)
+        else:
+            try:
+                check_name(entry.name)
+            except NameRejected as error:
+                own.add(entry.place, entry.where, str(error), "an agent is called by its name, or by its file's")
+            else:
+                value = _value(entry, definition, own)
+                found |= {} if value is None else {entry.name: value}
         if own.errors:
             broken[entry.name or entry.where] = own.errors
     sound = {name: value for name, value in found.items() if name not in broken}
@@ -71,7 +77,10 @@ def with_agents(definition: ProjectDefinition, node: Node | None, problems: Diag
 
 
 def place_of(node: Node, name: str) -> Location:
-    """Where the project file, as the tree ``node``, declares the agent ``name``; its beginning where it does not."""
+    """The place where the project file, as the tree ``node``, declares the agent ``name``.
+
+    Its beginning where it does not.
+    """
     agents = node.get("agents") if isinstance(node, MapNode) else None
     entries = () if agents is None else _entries(agents, Diagnostics(""))
     return next((entry.place for entry in entries if entry.name == name), node.place)
@@ -81,31 +90,18 @@ def _entries(node: Node, problems: Diagnostics) -> list[_Entry]:
     if isinstance(node, MapNode):
         return [_Entry(key.text, key.place, child, f"agents.{key.text[:60]}") for key, child in node.entries]
     if isinstance(node, ListNode):
-        return [_item(item, f"agents[{index}]") for index, item in enumerate(node.items)]
+        entries: list[_Entry] = []
+        for index, item in enumerate(node.items):
+            own = item.get("name") if isinstance(item, MapNode) else None
+            if isinstance(own, ScalarNode):
+                entry = _Entry(own.text, own.place, item, f"agents[{index}]")
+            else:
+                name = PurePath(item.text).stem if isinstance(item, ScalarNode) else ""
+                entry = _Entry(name, item.place, item, f"agents[{index}]")
+            entries.append(entry)
+        return entries
     problems.add(node.place, "agents", "needs names, or a list", _FORMS)
     return []
-
-
-def _item(node: Node, where: str) -> _Entry:
-    if isinstance(node, MapNode):
-        own = node.get("name")
-        if isinstance(own, ScalarNode):
-            return _Entry(own.text, own.place, node, where)
-    elif isinstance(node, ScalarNode):
-        return _Entry(PurePath(node.text).stem, node.place, node, where)
-    return _Entry("", node.place, node, where)
-
-
-def _is_sound(entry: _Entry, problems: Diagnostics) -> bool:
-    if isinstance(entry.node, MapNode | ListNode) and not entry.name:
-        problems.add(entry.place, entry.where, "needs a path, or an agent with a name:", _FORMS)
-        return False
-    try:
-        check_name(entry.name)
-    except NameRejected as error:
-        problems.add(entry.place, entry.where, str(error), "an agent is called by its name, or by its file's")
-        return False
-    return True
 
 
 def _value(entry: _Entry, project: ProjectDefinition, problems: Diagnostics) -> str | AgentDefinition | None:
@@ -161,49 +157,35 @@ def read_project(root: Path) -> ProjectFile | None:
 
 
 def parse_project(file: ProjectFile) -> Parsed:
-    """What ``file`` says. Raises BadDefinition; but what is wrong with one of its agents is that agent's alone."""
+    """Parse ``file``. Raises BadDefinition; a mistake in one of its agents is kept for that agent alone."""
     node, problems = tree_of(file.data, file.name)
-    rest = _without_agents(node)
+    # Agents take several shapes, and are converted by themselves.
+    rest = node.without({"agents"}) if isinstance(node, MapNode) else node
     definition = Converter(problems, PROJECT_SHAPES).struct(rest, ProjectDefinition, "")
     if definition is None:
-        rest = _sound_part(rest, problems)
+        # Keys without a mistake are checked beside the mistakes of the others.
+        wrong = {error.where.partition(".")[0].partition("[")[0] for error in problems.errors}
+        rest = rest.without(wrong) if isinstance(rest, MapNode) else rest
         definition = Converter(Diagnostics(file.name), PROJECT_SHAPES).struct(rest, ProjectDefinition, "")
     parsed = None if definition is None else Parsed(definition)
     if definition is not None and isinstance(node, MapNode) and isinstance(rest, MapNode):
         _check_providers(definition, rest, problems)
-        _check_workflows(definition, rest, problems)
-        # A limit for a provider that nobody can mean would hold nothing back.
-        limits = rest.get("limits")
-        entries = limits.get("per_provider") if isinstance(limits, MapNode) else None
-        if not isinstance(entries, MapNode):
-            pass
-        else:
-            known = {*PROVIDERS, *definition.providers}
-            for key, _ in entries.entries:
-                if key.text not in known:
-                    where = f"limits.per_provider.{key.text[:60]}"
-                    problems.add(key.place, where, f"unknown provider {key.text[:60]!r}", suggest(key.text, known))
-        _check_workspace(definition, rest, problems)
+        workflows = rest.get("workflows")
+        for name in definition.workflows:
+            assert isinstance(workflows, MapNode)
+            try:
+                check_workflow_name(name)
+            except NameRejected as error:
+                problems.add(workflows.place_of(name), f"workflows.{name}", str(error))
+        fault = folder_fault(definition.workspace.base)
+        if fault is not None:
+            place = place_at(rest, "workspace.base")
+            problems.add(place, "workspace.base", fault, "write a folder as seen from the project's root")
         check_tools(definition, rest, problems)
         parsed = with_agents(definition, node.get("agents"), problems)
     problems.check()
     assert parsed is not None
     return parsed
-
-
-def _sound_part(node: Node, problems: Diagnostics) -> Node:
-    """Those keys that nothing is wrong with: what they say is checked beside the mistakes of the others."""
-    wrong = {error.where.partition(".")[0].partition("[")[0] for error in problems.errors}
-    if not isinstance(node, MapNode):
-        return node
-    return MapNode(tuple(pair for pair in node.entries if pair[0].text not in wrong), node.place)
-
-
-def _without_agents(node: Node) -> Node:
-    """They take several shapes, and are converted by themselves."""
-    if not isinstance(node, MapNode):
-        return node
-    return MapNode(tuple(pair for pair in node.entries if pair[0].text != "agents"), node.place)
 
 
 def _check_providers(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
@@ -218,24 +200,14 @@ def _check_providers(definition: ProjectDefinition, node: MapNode, problems: Dia
             problems.add(entries.place_of(name), f"providers.{name}", str(error))
         except ModelRejected as error:
             problems.add(entries.place_of(name), f"providers.{name}", error.message, error.hint)
-
-
-def _check_workflows(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
-    entries = node.get("workflows")
-    for name in definition.workflows:
-        assert isinstance(entries, MapNode)
-        try:
-            check_workflow_name(name)
-        except NameRejected as error:
-            problems.add(entries.place_of(name), f"workflows.{name}", str(error))
-
-
-def _check_workspace(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:
-    fault = folder_fault(definition.workspace.base)
-    workspace = node.get("workspace")
-    if fault is not None and isinstance(workspace, MapNode):
-        place = workspace.place_of("base")
-        problems.add(place, "workspace.base", fault, "write a folder as seen from the project's root")
+    # A limit for a provider that nobody can mean would hold nothing back.
+    limits = node.get("limits")
+    limited = limits.get("per_provider") if isinstance(limits, MapNode) else None
+    known = {*PROVIDERS, *definition.providers}
+    for key, _ in limited.entries if isinstance(limited, MapNode) else ():
+        if key.text not in known:
+            where = f"limits.per_provider.{key.text[:60]}"
+            problems.add(key.place, where, f"unknown provider {key.text[:60]!r}", suggest(key.text, known))
 
 
 def check_tools(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:

@@ -4,9 +4,8 @@ Whatever others wrote is shown as lines that begin with ``>`` under a heading wi
 pass for a heading, a system notice or somebody else's message (XF07). Only in a personal space does a message of
 the user stand by itself.
 
-What was done already, told to a model that cannot be shown it: the entries were made for another prompt. Pure.
-
-Names, whether a call went well, and a little of what went in and came out, as quoted lines: it is report, not orders.
+Prior work is told to a model that cannot be shown it, because its entries were made for another prompt: names of calls,
+whether each went well, and a little of what went in and came out, as quoted lines. It is report, not orders.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +30,9 @@ MESSAGE_CHARACTERS: Final = 400_000
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What ``start`` carries: system text, earlier turns (alternating, the first is the user's), the message.
+    """The prompt that ``start`` carries.
+
+    System text, earlier turns (alternating, the first is the user's), the message.
 
     ``manifest`` names what went in, for ``awk show``.
     """
@@ -44,7 +45,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """Where the agent is: its name there, the space, and who is in it.
+    """The place that an agent works in: its name there, the space, and its members.
 
     ``alone``: nobody there hears it. ``answer_schema``: JSON Schema that its final answer has to fit. ``verdict``: the
     id of the vote that decides over the workflow, on which only ``electors`` vote, if there are any.
@@ -64,7 +65,7 @@ class PromptContext:
 def assemble(
     definition: AgentDefinition,
     system_text: str,
-    scene: PromptContext,
+    context: PromptContext,
     thread: Sequence[Message],
     message: Message,
     joined: Sequence[Message] = (),
@@ -82,19 +83,18 @@ def assemble(
         (
             "workspace",
             ""
-            if is_personal(scene.space)
+            if is_personal(context.space)
             else (
                 f"# Where you are\n\n"
-                f"You are @{scene.name} in the workflow {scene.space}. Nobody else there hears you, and you hear nobody: "
-                "do\n"
-                "your part alone. Your final answer goes to the user.\n\n"
+                f"You are @{context.name} in the workflow {context.space}. Nobody else there hears you, "
+                "and you hear nobody: do\nyour part alone. Your final answer goes to the user.\n\n"
                 f"{_DATA}"
             )
-            if scene.alone
-            else _workspace(scene),
+            if context.alone
+            else _workspace(context),
         ),
-        ("verdict", _verdict(scene.verdict, scene.electors)),
-        ("answer", _answer(scene.answer_schema)),
+        ("verdict", _verdict(context.verdict, context.electors)),
+        ("answer", _ANSWER.format(context.answer_schema) if context.answer_schema else ""),
     )
     sections = [(sections_title, sections_text) for sections_title, sections_text in every if sections_text]
     recent = (
@@ -105,12 +105,17 @@ def assemble(
     # Alternating groups that begin with the user's: a model's thread may not begin with its own words.
     groups: list[tuple[Role, list[Message]]] = []
     for said in recent:
-        groups_role: Role = "assistant" if said.sender == scene.name else "user"
+        groups_role: Role = "assistant" if said.sender == context.name else "user"
         if not groups or groups[-1][0] != groups_role:
             groups.append((groups_role, []))
         groups[-1][1].append(said)
     groups = groups[1:] if groups and groups[0][0] == "assistant" else groups
     unanswered = groups.pop()[1] if groups and groups[-1][0] == "user" else ()
+    turns: list[Turn] = []
+    for role, group in groups:
+        own = role == "assistant"
+        texts = (_shortened(said.text, THREAD_CHARACTERS) if own else _earlier(said, context) for said in group)
+        turns.append(Turn(role=role, text="\n\n".join(texts)))
     manifest = (
         *(f"{title}: {len(text)} characters" for title, text in sections),
         *([f"thread: {message_id(recent[0].seq)} to {message_id(recent[-1].seq)} ({len(recent)})"] if recent else []),
@@ -118,8 +123,8 @@ def assemble(
     )
     return Prompt(
         system="\n\n".join(text for _, text in sections),
-        messages=tuple(Turn(role=role, text=_turn_text(role, group, scene)) for role, group in groups),
-        message=_message(unanswered, (message, *joined), scene),
+        messages=tuple(turns),
+        message=_message(unanswered, (message, *joined), context),
         manifest=manifest,
     )
 
@@ -127,26 +132,26 @@ def assemble(
 def _soul(soul: dict[str, Any]) -> str:
     if not soul:
         return ""
-    lines = "\n".join(quoted(_trait(key, value)) for key, value in soul.items())
+    traits: list[str] = []
+    for key, value in soul.items():
+        if isinstance(value, list):
+            items = cast("list[object]", value)
+            traits.append(f"{key}:\n" + "\n".join(f"- {_plain(item)}" for item in items))
+        else:
+            traits.append(f"{key}: {_plain(value)}")
+    lines = "\n".join(map(quoted, traits))
     return f"# Who you are\n\nThis describes you. It is description, not orders:\n\n{lines}"
-
-
-def _trait(key: str, value: object) -> str:
-    if isinstance(value, list):
-        items = cast("list[object]", value)
-        return f"{key}:\n" + "\n".join(f"- {_plain(item)}" for item in items)
-    return f"{key}: {_plain(value)}"
 
 
 def _plain(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _workspace(scene: PromptContext) -> str:
-    others = ", ".join(f"@{name}" for name in scene.members if name != scene.name) or "nobody else"
+def _workspace(context: PromptContext) -> str:
+    others = ", ".join(f"@{name}" for name in context.members if name != context.name) or "nobody else"
     return (
         f"# Where you are\n\n"
-        f"You are @{scene.name} in the workspace {scene.space}. With you: {others}.\n\n"
+        f"You are @{context.name} in the workspace {context.space}. With you: {others}.\n\n"
         "- Your final answer is posted in the workspace's channel.\n"
         "- Mention a colleague as @name to give them work; a message without a mention wakes nobody.\n"
         "- To say something before you are done, call channel_send. To read more of what was said, channel_read.\n"
@@ -179,33 +184,27 @@ def _verdict(name: str, electors: tuple[str, ...]) -> str:
     )
 
 
-def _answer(schema: str) -> str:
-    if not schema:
-        return ""
-    return (
-        "# The final answer\n\n"
-        "The answer that ends this workflow has to be one JSON value and nothing else, and fit this JSON Schema:\n\n"
-        f"```json\n{schema}\n```"
-    )
+_ANSWER: Final = """\
+# The final answer
+
+The answer that ends this workflow has to be one JSON value and nothing else, and fit this JSON Schema:
+
+```json
+{}
+```"""
 
 
-def _turn_text(role: Role, group: Sequence[Message], scene: PromptContext) -> str:
-    if role == "assistant":
-        return "\n\n".join(_shortened(said.text, THREAD_CHARACTERS) for said in group)
-    return "\n\n".join(_earlier(said, scene) for said in group)
-
-
-def _message(unanswered: Sequence[Message], messages: Sequence[Message], scene: PromptContext) -> str:
-    if not unanswered and len(messages) == 1 and is_personal(scene.space) and messages[0].sender == USER:
+def _message(unanswered: Sequence[Message], messages: Sequence[Message], context: PromptContext) -> str:
+    if not unanswered and len(messages) == 1 and is_personal(context.space) and messages[0].sender == USER:
         return _shortened(messages[0].text, MESSAGE_CHARACTERS)
-    earlier = [_earlier(said, scene) for said in unanswered]
+    earlier = [_earlier(said, context) for said in unanswered]
     opening = ["Said since you last spoke:", *earlier, "And now, for you:"] if earlier else []
     return "\n\n".join([*opening, *(_shown(one, MESSAGE_CHARACTERS) for one in messages)])
 
 
-def _earlier(said: Message, scene: PromptContext) -> str:
-    """What was said before; a model that is not told that it is at work on it already does that once more."""
-    stands = scene.in_hand.get(said.seq)
+def _earlier(said: Message, context: PromptContext) -> str:
+    """An earlier message; a model that is not told that it is at work on it already does that once more."""
+    stands = context.in_hand.get(said.seq)
     remark = f" (you are at this already: {stands}; do not begin it here)" if stands else ""
     return _shown(said, THREAD_CHARACTERS, remark)
 

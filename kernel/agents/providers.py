@@ -1,4 +1,4 @@
-"""Which endpoint, dialect and key a model needs. The tables are data; nothing is guessed (traps T57).
+"""The endpoint, dialect and key of a model. The tables are data; nothing is guessed.
 
 ``provider/name`` is split once. A key goes only where it belongs: an endpoint with a base_url of its own gets the
 key that is named beside it, or none.
@@ -91,7 +91,7 @@ option: it does not begin with a dash."""
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Where an attempt's model calls go. ``provider`` is None where the kernel knows of none."""
+    """The destination of an attempt's model calls. ``provider`` is None where the kernel knows of none."""
 
     provider: Provider | None
     model: str
@@ -127,11 +127,11 @@ class Route:
     keys: tuple[str, ...]
     api: OpenAIApi
     foreign: bool
-    """Whether a file of the project, not our table, says where requests go: that needs trust."""
+    """Return whether a file of the project, not our table, says where requests go: that needs trust."""
 
 
 def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
-    """What the files say about the model of ``definition``. Raises ModelRejected."""
+    """The route that the files give for the model of ``definition``. Raises ModelRejected."""
     prefix, model = split_model(definition.model)
     if prefix == MOCK:
         return Route(MOCK, MOCK, model, None, None, (), "chat", foreign=False)
@@ -140,7 +140,16 @@ def route(definition: AgentDefinition, project: ProjectDefinition) -> Route:
     if isinstance(definition.provider, Endpoint):
         endpoint = definition.provider
         _dialect_of(prefix, endpoint, project)
-        own = endpoint if endpoint.base_url is not None else _merged(endpoint, _known(endpoint.name, project))
+        own = endpoint
+        if endpoint.base_url is None:  # the agent's own key and dialect at an endpoint that is known by name
+            known = _known(endpoint.name, project)
+            own = Endpoint(
+                name=known.name,
+                base_url=known.base_url,
+                api_key=endpoint.api_key or known.api_key,
+                dialect=endpoint.dialect or known.dialect,
+                api=endpoint.api or known.api,
+            )
     else:
         name = definition.provider or prefix
         endpoint = _known(name, project)
@@ -173,7 +182,10 @@ def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Ma
 
 
 def calls_models(definition: AgentDefinition) -> bool:
-    """Whether it needs a model to be named: a script needs none, and a program of the user's own may bring one."""
+    """Return whether it needs a model to be named.
+
+    A script needs none, and a program of the user's own may bring one.
+    """
     return definition.backend != MOCK and not (BACKENDS[definition.backend].bare and not definition.model)
 
 
@@ -234,17 +246,6 @@ def _known(name: str, project: ProjectDefinition) -> Endpoint:
         raise ModelRejected(f"unknown provider {name[:60]!r}; known: {', '.join(sorted(known))}", hint)
     entry = entry or ProviderEntry()
     return Endpoint(name=name, base_url=entry.base_url, api_key=entry.api_key, dialect=entry.dialect, api=entry.api)
-
-
-def _merged(endpoint: Endpoint, known: Endpoint) -> Endpoint:
-    """The agent's own key and dialect at an endpoint that is known by name."""
-    return Endpoint(
-        name=known.name,
-        base_url=known.base_url,
-        api_key=endpoint.api_key or known.api_key,
-        dialect=endpoint.dialect or known.dialect,
-        api=endpoint.api or known.api,
-    )
 
 
 def _dialect_of(prefix: str, endpoint: Endpoint, project: ProjectDefinition) -> Dialect:

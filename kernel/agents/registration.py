@@ -68,7 +68,7 @@ async def refresh(key: AgentKey, catalog: Catalog, writer: Writer, reader: Reade
 
 
 def file_spec(loaded: LoadedAgent) -> AgentSpec:
-    """What the store is told of an agent that has a file."""
+    """The agent's row for the store, for one that has a file."""
     return AgentSpec(
         key=AgentKey(loaded.definition.name),
         origin="file",

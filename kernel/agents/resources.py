@@ -1,4 +1,4 @@
-"""What an agent brings along from files of the project: its program, skills, MCP servers, tools; and what that demands.
+"""Resources of an agent in files of the project: its program, skills, MCP servers and tools; and their demands.
 
 Read anew for every attempt, once: what is judged is what is used.
 """
@@ -7,14 +7,14 @@ import hashlib
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kernel.agents.mcp_servers import servers_of
-from kernel.agents.skills import FoundSkill, home_skills, skills_of
+from kernel.agents.skills import home_skills, skills_of
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_bytes
 from protocol.agent import AgentDefinition, McpServer
@@ -32,7 +32,7 @@ SHORT: Final = 16
 
 
 class AgentResources(NamedTuple):
-    """What an agent brings along. ``demands`` is what of it needs trust, verbatim.
+    """The resources of an agent. ``demands`` are those of it that need trust, verbatim.
 
     ``pinned`` has every file of the project that a command names, as it is named there, and the SHA-256 of its content;
     ABSENT for a word that may name one, and names none yet: what comes there later was trusted by nobody.
@@ -51,20 +51,20 @@ KEYS: Final = frozenset({"skills", "mcp_servers"})
 NOTHING: Final = AgentResources()
 
 
-def resources_of(definition: AgentDefinition, project: ProjectDefinition) -> bool:
-    """Whether there is anything to be read at all. Reads nothing."""
+def has_resources(definition: AgentDefinition, project: ProjectDefinition) -> bool:
+    """Return whether there are any resources to be read. Reads nothing."""
     program = definition.backend == EXEC and definition.command
     if program or definition.mcp_servers or definition.skills or SKILLS in definition.tools:
         return True
     return any(name in project.tools for name in definition.tools)
 
 
-def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> AgentResources:
-    """What ``definition`` brings along now. Blocks while it is read; may be called in a thread.
+def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> AgentResources:
+    """The resources of ``definition`` as they are now. Blocks while it is read; may be called in a thread.
 
     Raises BadDefinition for a file that is wrong, or gone.
     """
-    if not resources_of(definition, project):
+    if not has_resources(definition, project):
         return NOTHING
     tools = {name: project.tools[name] for name in definition.tools if name in project.tools}
     program = definition.command if definition.backend == EXEC else ()
@@ -75,20 +75,26 @@ def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Pa
     commands = [tool.command for tool in tools.values() if tool.mock is None and tool.command]
     commands += [(server.command or "", *server.args) for server in servers.values()]
     commands += [program] if program else []
-    pinned_found: dict[str, str] = {}
-    for pinned_program, *arguments in commands:
-        digest = _digest_of_file(pinned_program, root)
-        if digest or (digest == ABSENT and os.sep in pinned_program):  # else it is looked for on the PATH
-            pinned_found[pinned_program] = digest
+    pinned: dict[str, str] = {}
+    for first, *arguments in commands:
+        digest = _digest_of_file(first, root)
+        if digest or (digest == ABSENT and os.sep in first):  # else it is looked for on the PATH
+            pinned[first] = digest
         digests = ((word, _digest_of_file(word, root)) for word in arguments)
-        pinned_found |= {word: digest for word, digest in digests if digest is not None}
-    pinned = pinned_found
-    found = (
-        *_of_program(program, pinned),
-        *_of_tools(tools, pinned),
-        *_of_servers(servers, pinned),
-        *_of_skills(skills),
-    )
+        pinned |= {word: digest for word, digest in digests if digest is not None}
+    found = [f"is run by: {_shown(program, pinned)}"] if program else []
+    for name, tool in tools.items():
+        if tool.mock is None:
+            unasked = ", always unasked" if tool.read_only else ""
+            found.append(f"runs, as its tool {name}{unasked}: {_shown(tool.command, pinned)}")
+    for name, server in servers.items():
+        if server.url is None:
+            words = (server.command or "", *server.args)
+            found.append(f"runs the MCP server {name}: {_shown(words, pinned)}{_with(server.env, _value)}")
+        else:
+            sent = _with(server.headers, _secret)
+            found.append(f"sends what it likes to the MCP server {name} at {server.url}{sent}")
+    found += [f"reads the skill {one.skill.name} in {one.path}, content sha256:{one.digest}" for one in skills]
     return AgentResources(
         servers=servers,
         tools=tools,
@@ -99,39 +105,16 @@ def belongings(definition: AgentDefinition, project: ProjectDefinition, root: Pa
 
 
 def matches_digest(path: Path, digest: str) -> bool:
-    """Whether ``path`` holds what ``digest`` is of; of ABSENT, whether nothing is there. Blocks while it is read."""
+    """Return whether ``path`` has the content of ``digest``; for ABSENT, whether nothing is there.
+
+    Blocks while it is read.
+    """
     if digest == ABSENT:
         return not os.path.lexists(path)
     try:
         return _sha256(read_bytes(path, path.name, MAX_PROGRAM_BYTES)) == digest
     except (BadDefinition, FileMissing, OSError):
         return False
-
-
-def _of_program(command: tuple[str, ...], pinned: Mapping[str, str]) -> Iterator[str]:
-    if command:
-        yield f"is run by: {_shown(command, pinned)}"
-
-
-def _of_tools(tools: Mapping[str, ProjectTool], pinned: Mapping[str, str]) -> Iterator[str]:
-    for name, tool in tools.items():
-        if tool.mock is None:
-            unasked = ", always unasked" if tool.read_only else ""
-            yield f"runs, as its tool {name}{unasked}: {_shown(tool.command, pinned)}"
-
-
-def _of_servers(servers: Mapping[str, McpServer], pinned: Mapping[str, str]) -> Iterator[str]:
-    for name, server in servers.items():
-        if server.url is None:
-            words = (server.command or "", *server.args)
-            yield f"runs the MCP server {name}: {_shown(words, pinned)}{_with(server.env, _value)}"
-        else:
-            yield f"sends what it likes to the MCP server {name} at {server.url}{_with(server.headers, _secret)}"
-
-
-def _of_skills(skills: Iterable[FoundSkill]) -> Iterator[str]:
-    for one in skills:
-        yield f"reads the skill {one.skill.name} in {one.path}, content sha256:{one.digest}"
 
 
 def _with(values: Mapping[str, str], show: Callable[[str], str]) -> str:

@@ -34,14 +34,17 @@ def need_bubblewrap(environ: Mapping[str, str]) -> str:
 
 
 def sandbox_state(definition: AgentDefinition, environ: Mapping[str, str]) -> Literal["off", "on", "missing"]:
-    """What is in force for ``definition``; missing: it is asked for and cannot be had, so its work is refused."""
+    """The sandbox state of ``definition``; missing: it is asked for and cannot be had, so its work is refused."""
     if definition.sandbox == "off":
         return "off"
     return "missing" if find_bubblewrap(environ) is None else "on"
 
 
 def home_fault(root: Path, environ: Mapping[str, str]) -> str | None:
-    """Why nothing can be confined to the project at ``root``: the user's home is in it. None where it is not."""
+    """The reason why nothing can be confined to the project at ``root``: the user's home is in it.
+
+    None where it is not.
+    """
     project = os.path.realpath(root)
     try:
         home_by_password = pwd.getpwuid(os.getuid()).pw_dir
@@ -57,7 +60,7 @@ def home_fault(root: Path, environ: Mapping[str, str]) -> str | None:
 
 
 def link_fault(root: Path, names: Iterable[str]) -> str | None:
-    """Why something of ``names`` cannot be protected in ``root``; None where all of it can."""
+    """The reason why something of ``names`` cannot be protected in ``root``; None where all of it can."""
     link = next((name for name in names if os.path.islink(root / name)), None)
     if link is None:
         return None
@@ -66,5 +69,5 @@ def link_fault(root: Path, names: Iterable[str]) -> str | None:
 
 
 def cannot_confine(why: str) -> str:
-    """What to say where it is there and does not work."""
+    """The message for a bubblewrap that is installed and does not work."""
     return f"sandbox: on, but bwrap cannot confine anything here: {why} ({_HINT})"

@@ -1,4 +1,4 @@
-"""What a schedule means: how often, by which clock, and what is wrong with it."""
+"""Schedules of agents: their intervals and cron lines, the mistakes in them, and the demands they make."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,8 +38,8 @@ class ScheduleRejected(ValueError):
         self.hint = hint
 
 
-def cadence(schedule: Schedule, local: str | None) -> "Every | Cron":
-    """How often ``schedule`` wakes. Raises ScheduleRejected.
+def parse_wakeup(schedule: Schedule, local: str | None) -> "Every | Cron":
+    """Read the interval or cron line of ``schedule``. Raises ScheduleRejected.
 
     A cron line that names no time zone is read in that of the machine; ``local`` is its variable TZ.
     """
@@ -73,7 +73,7 @@ def _cron(schedule: Schedule, local: str | None) -> "Cron":
 def faults(schedule: Schedule) -> Iterator[ScheduleRejected]:
     """Everything that is wrong with ``schedule``."""
     try:
-        cadence(schedule, "UTC")
+        parse_wakeup(schedule, "UTC")
     except ScheduleRejected as error:
         yield error
     if schedule.workspace is not None:
@@ -92,7 +92,7 @@ def split_workspace(text: str) -> tuple[str, str | None]:
 
 
 def wakes_text(name: str, schedule: Schedule) -> str:
-    """What ``schedule`` has the agent ``name`` do, as it is agreed to: all of it, verbatim."""
+    """The wakeups that ``schedule`` gives the agent ``name`` do, as it is agreed to: all of it, verbatim."""
     is_cron = len(schedule.wakeup.split()) > 1
     zone = f" ({schedule.timezone or 'local time'})" if is_cron else ""
     when = f"{'at' if is_cron else 'every'} {schedule.wakeup}{zone}"
@@ -102,7 +102,7 @@ def wakes_text(name: str, schedule: Schedule) -> str:
 
 
 def spends_text(name: str, budget: AgentBudget) -> str:
-    """What bounds the cost of wakeups that nobody asks for."""
+    """The bound on the cost of wakeups that nobody asks for."""
     limits = [f"{budget.tokens} tokens"] if budget.tokens is not None else []
     limits += [f"{budget.usd:g} USD"] if budget.usd is not None else []
     if not limits:

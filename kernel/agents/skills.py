@@ -65,8 +65,8 @@ def home_skills(root: Path) -> tuple[FoundSkill, ...]:
     return skills_of((HOME,), root) if any(name[0] != "." and name != LOCK for name in names) else ()
 
 
-def told(skills: tuple[Skill, ...]) -> str:
-    """What a program that reads files by itself is told of ``skills``, as a part of its system prompt."""
+def skills_prompt(skills: tuple[Skill, ...]) -> str:
+    """The part of the system prompt that lists ``skills``, for a program that reads files by itself."""
     if not skills:
         return ""
     lines = [f"- {one.name}: {' '.join(one.description.split())} ({one.folder}/{INSTRUCTIONS})" for one in skills]
@@ -75,8 +75,10 @@ def told(skills: tuple[Skill, ...]) -> str:
 
 def read_skill(path: str, files: tuple[FolderFile, ...], root: Path) -> FoundSkill:
     """The skill whose folder ``path`` has ``files``. Raises BadDefinition."""
-    odd = next((name for name in (path, *(file.name for file in files)) if not _is_text(name)), None)
-    if odd is not None:
+    for odd in (path, *(file.name for file in files)):
+        # Names are bytes, and may hold anything: all of them can be shown and told, or the skill is refused.
+        if all(ord(letter) >= 32 and not 0xD800 <= ord(letter) <= 0xDFFF for letter in odd):
+            continue
         raise fail(ascii(path)[:200], f"{odd[:200]!a} is no name of a file that can be told", "rename it", where=_KEY)
     shown = f"{path}/{INSTRUCTIONS}"
     data = next((file.data for file in files if file.name == INSTRUCTIONS and file.kind != "link"), None)
@@ -110,7 +112,9 @@ def _in(folder: str, root: Path) -> Iterator[FoundSkill]:
     if any(file.name == INSTRUCTIONS for file in files):
         yield read_skill(path, files, root)
         return
-    names = sorted({PurePath(file.name).parts[0] for file in files if _is_of_a_skill(PurePath(file.name).parts)})
+    # Folders with instructions in them; hidden ones are on their way in or out (awk skills).
+    parts = (PurePath(file.name).parts for file in files)
+    names = sorted({one[0] for one in parts if one[1:] == (INSTRUCTIONS,) and not one[0].startswith(".")})
     if not names:
         message = f"{folder[:200]!r} holds no skill: neither a {INSTRUCTIONS}, nor a folder with one"
         raise fail(folder[:200], message, where=_KEY)
@@ -122,11 +126,6 @@ def _in(folder: str, root: Path) -> Iterator[FoundSkill]:
             tuple(FolderFile(file.name.removeprefix(below), file.kind, file.data) for file in own),
             root,
         )
-
-
-def _is_of_a_skill(parts: tuple[str, ...]) -> bool:
-    """Whether this is the instructions of a folder in it; hidden ones are on their way in or out (``awk skills``)."""
-    return parts[1:] == (INSTRUCTIONS,) and not parts[0].startswith(".")
 
 
 def _front(data: bytes, shown: str) -> tuple[MapNode, Diagnostics]:
@@ -145,11 +144,6 @@ def _front(data: bytes, shown: str) -> tuple[MapNode, Diagnostics]:
     if not isinstance(node, MapNode):
         raise fail(shown, "has no keys in its front matter", "it needs description:")
     return node, problems
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name can be shown and told: names are bytes, and may hold anything."""
-    return all(ord(letter) >= 32 and not 0xD800 <= ord(letter) <= 0xDFFF for letter in name)
 
 
 def _text(node: MapNode, key: str) -> str | None:

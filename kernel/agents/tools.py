@@ -27,7 +27,7 @@ class KeyFault(NamedTuple):
 
 
 def name_faults(names: tuple[str, ...], own: Mapping[str, ProjectTool]) -> Iterator[KeyFault]:
-    """What is wrong with an agent's ``tools``. ``own`` are those of the project file."""
+    """The mistakes in an agent's ``tools``. ``own`` are those of the project file."""
     for name in names:
         if name in SWITCHES or name in own:
             continue
@@ -45,7 +45,7 @@ def name_faults(names: tuple[str, ...], own: Mapping[str, ProjectTool]) -> Itera
 
 
 def tool_faults(name: str, tool: ProjectTool) -> Iterator[KeyFault]:
-    """What is wrong with the tool ``name`` of the project file."""
+    """The mistakes in the tool ``name`` of the project file."""
     at = f"tools.{name}"
     fault = tool_name_fault(name)
     if fault is not None:

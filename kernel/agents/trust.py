@@ -1,10 +1,9 @@
-"""What in a definition needs the user's trust: files of a project are not believed by themselves (decisions, Trust).
+"""Trust: the demands that definitions of a project make, and the grants that the user gave for them.
 
-Pure: who grants trust, and where it is kept, is not known here.
-
-What the user keeps to trust of this project: ``trust.json`` in the state directory, read when it is asked for.
-
-Only read here. A file that is not the user's own, or that cannot be understood, is no consent to anything.
+Files of a project may run programs and reach servers only as far as the user granted it. A demand is told verbatim; the
+digest of a unit of demands pins what was granted, so that a changed file asks again. Grants are kept in ``trust.json``
+in the state directory. They are only read here: a file that is not the user's own, or that cannot be understood, grants
+nothing.
 """
 
 import logging
@@ -32,20 +31,26 @@ REMOTE_HINT: Final = (
     "repeat with --trust (or AGENT_WORKER_TRUST=1) for this once, or run it on a terminal to look at it and keep it"
 )
 _SHOWN: Final = 5
+_SHOWN_CHARACTERS: Final = 140
 
-Kept = Callable[[], Iterable[Grant]]
-"""What the user keeps to trust, as it is now."""
+GrantSource = Callable[[], Iterable[Grant]]
+"""The grants of the user, as they are now."""
+Signature = tuple[int, int, int, int]
+"""Modification and change time, size and inode of a file."""
+
+logger = logging.getLogger(__name__)
+_decode: Final = msgspec.json.Decoder(Grants).decode
 
 
 class Untrusted(Refused):
-    """Files would run or reach something that nobody agreed to. ``wants`` is what to ask about."""
+    """Files demand something that was not granted. ``wants`` are the demands to ask about."""
 
     def __init__(self, wants: tuple[Demand, ...]) -> None:
         fetched = any(is_remote(one.subject.removeprefix("workflow ")) for one in wants)
         changed = all(one.before for one in wants)
         super().__init__(
             "untrusted",
-            f"{'changed since it was trusted' if changed else 'not trusted yet'}: {changed_text(wants)}",
+            f"{'changed since it was trusted' if changed else 'not trusted yet'}: {demands_text(wants)}",
             REMOTE_HINT if fetched else HINT,
         )
         self.wants = wants
@@ -53,18 +58,15 @@ class Untrusted(Refused):
 
 @dataclass(frozen=True, slots=True)
 class TrustRequest:
-    """What is agreed to for one request: ``everything``, or units by their digest; and what is ``kept``."""
+    """The trust that counts for one request: in ``everything``, or in units by digest, beside the user's grants."""
 
     everything: bool = False
-    agreed: frozenset[str] = frozenset()
-    kept: Kept = tuple
+    granted_digests: frozenset[str] = frozenset()
+    grants: GrantSource = tuple
 
 
 def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources = NOTHING) -> tuple[str, ...]:
-    """What an attempt of ``definition`` would do that needs trust, verbatim; empty where it needs none.
-
-    ``own`` is what it brings along.
-    """
+    """The demands of an attempt of ``definition`` with its own resources, verbatim."""
     found: list[str] = []
     if definition.backend != MOCK and definition.model:
         try:
@@ -79,17 +81,17 @@ def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentR
     if definition.backend == MOCK or definition.model.startswith(f"{MOCK}/"):
         shells = [action.shell for rule in definition.mock for action in rule.do if action.shell is not None]
         found += [f"{definition.name} runs: {shell}" for shell in shells]
-    return (*found, *_unasked(definition, own), *own.demands)
+    return (*found, *_unasked_demands(definition, own), *own.demands)
 
 
 def agent_units(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources) -> tuple[TrustUnit, ...]:
-    """What ``definition`` needs trust for, with what it brings along, as a unit; none where it needs none."""
+    """The demands of ``definition`` and of its own resources as one unit; no unit where there are none."""
     found = demands(definition, project, own)
     return (unit(f"agent {definition.name}", found),) if found else ()
 
 
 def schedule_units(definition: AgentDefinition) -> tuple[TrustUnit, ...]:
-    """What the schedule of ``definition`` needs trust for. It is a unit of its own: a message needs no schedule."""
+    """The demands of the schedule of ``definition``. They are a unit of their own: a message needs no schedule."""
     if definition.schedule is None:
         return ()
     name = definition.name
@@ -97,39 +99,39 @@ def schedule_units(definition: AgentDefinition) -> tuple[TrustUnit, ...]:
 
 
 def schedule_subject(name: str) -> str:
-    """Whose consent is meant."""
+    """The subject that the schedule of the agent ``name`` has in a grant."""
     return f"schedule of {name}"
 
 
 def schedule_demands(name: str, schedule: Schedule, budget: AgentBudget) -> tuple[str, ...]:
-    """What an agent's own schedule would do."""
+    """The demands of an agent's own schedule."""
     return (wakes_text(name, schedule), spends_text(name, budget))
 
 
-def require_trust(wanted: Iterable[TrustUnit], say: TrustRequest) -> tuple[str, ...]:
-    """Raise Untrusted unless all that is ``wanted`` is agreed to.
+def require_trust(wanted: Iterable[TrustUnit], trust: TrustRequest) -> tuple[str, ...]:
+    """Raise Untrusted unless all that is ``wanted`` is granted.
 
-    Returns the demands that are, for this request alone: what is kept is looked up again whenever it matters, so that
-    it can be taken back.
+    Returns the demands that are granted for this request alone: the user's grants are looked up again whenever they
+    matter, so that they can be taken back.
     """
     for_now: list[str] = []
     rest: list[TrustUnit] = []
     for one in wanted:
-        if say.everything or one.digest in say.agreed:
+        if trust.everything or one.digest in trust.granted_digests:
             for_now += one.demands
         else:
             rest.append(one)
-    missing = missing_consent(rest, say.kept) if rest else ()
+    missing = missing_grants(rest, trust.grants) if rest else ()
     if missing:
         raise Untrusted(missing)
     return tuple(for_now)
 
 
-def missing_consent(wanted: Iterable[TrustUnit], kept: Kept) -> tuple[Demand, ...]:
-    """Those of ``wanted`` that are not kept, each beside what was kept for the same subject."""
-    consents = tuple(kept())
-    digests = {one.digest for one in consents}
-    before = {one.subject: one.demands for one in consents}
+def missing_grants(wanted: Iterable[TrustUnit], source: GrantSource) -> tuple[Demand, ...]:
+    """The demands of those units of ``wanted`` that have no grant, each beside what was granted for its subject."""
+    grants = tuple(source())
+    digests = {one.digest for one in grants}
+    before = {one.subject: one.demands for one in grants}
     return tuple(
         Demand(subject=one.subject, demands=one.demands, digest=one.digest, before=before.get(one.subject, ()))
         for one in wanted
@@ -137,21 +139,20 @@ def missing_consent(wanted: Iterable[TrustUnit], kept: Kept) -> tuple[Demand, ..
     )
 
 
-def changed_text(wants: Iterable[Demand]) -> str:
-    """What is not agreed to, on one line: of what was trusted once, only what is new."""
-    parts = [part for one in wants for part in _parts(one)]
+def demands_text(wants: Iterable[Demand]) -> str:
+    """The demands on one line: of a subject that was granted once, only what is new."""
+    parts: list[str] = []
+    for one in wants:
+        moved = f"what {one.subject} does is in another order, or a part of it is gone"
+        parts += (changes(one) or (moved,)) if one.before else one.demands
+    lines = [" ".join(part.split()) for part in parts[:_SHOWN]]
+    cut = [line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 3]}..." for line in lines]
     more = f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
-    return "; ".join(map(_cut, parts[:_SHOWN])) + more
+    return "; ".join(cut) + more
 
 
-def _parts(asked: Demand) -> tuple[str, ...]:
-    if not asked.before:
-        return asked.demands
-    return changes(asked) or (f"what {asked.subject} does is in another order, or a part of it is gone",)
-
-
-def _unasked(definition: AgentDefinition, own: AgentResources) -> list[str]:
-    """A file that gives a model a shell, or tools that change something, and says that nobody is to be asked."""
+def _unasked_demands(definition: AgentDefinition, own: AgentResources) -> list[str]:
+    """The demand of a file that gives a model a shell, or tools that change something, and has nobody asked."""
     if definition.approval != "auto":
         unasked = [word for word in definition.read_only if own.servers and definition.approval != "all"]
         return [f"{definition.name} uses {', '.join(unasked)} unasked (read_only)"] if unasked else []
@@ -164,19 +165,8 @@ def _unasked(definition: AgentDefinition, own: AgentResources) -> list[str]:
     return [f"{definition.name} uses {', '.join(used)} as its model likes, unasked (approval: auto)"] if used else []
 
 
-def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 140 else f"{line[:137]}..."
-
-
-logger = logging.getLogger(__name__)
-
-Signature = tuple[int, int, int, int]
-_decode: Final = msgspec.json.Decoder(Grants).decode
-
-
 class TrustStore:
-    """The consents of the project at ``root``. Asking costs one stat where nothing changed."""
+    """The grants for the project at ``root``, read from ``trust.json``. Asking costs one stat where nothing changed."""
 
     def __init__(self, state: str, root: str) -> None:
         self._path = os.path.join(state, TRUST)
@@ -184,34 +174,28 @@ class TrustStore:
         self._read: tuple[Signature | None, tuple[Grant, ...]] = (None, ())
 
     def __call__(self) -> tuple[Grant, ...]:
-        """What is kept now. Never raises: what cannot be read is not there."""
-        now = _signature(self._path)
-        if now is None:
+        """The grants as they are now. Never raises: a file that cannot be read grants nothing."""
+        try:
+            found = os.lstat(self._path)
+        except OSError:
             return ()
+        now = found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
         if now != self._read[0]:
-            load: tuple[Grant, ...]
+            grants: tuple[Grant, ...] = ()
             try:
-                # The content of a file that is ours and closed to others. Raises OSError for any other.
-                descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-                with open(descriptor, "rb") as file:
-                    info = os.fstat(descriptor)
-                    if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077:
-                        raise PermissionError(f"mode {info.st_mode & 0o7777:04o}, owner {info.st_uid}")
-                    if info.st_size > TRUST_LIMIT_BYTES:
-                        raise OSError(f"it has {info.st_size} bytes")
-                    read_private = file.read(TRUST_LIMIT_BYTES)
-                load = _decode(read_private).sound(self._root)
+                grants = _decode(self._private_bytes()).sound(self._root)
             except (OSError, msgspec.MsgspecError) as error:
                 logger.warning("trust.unreadable %s is not believed: %s", self._path, error)
-                load = ()
-            self._read = (now, load)
+            self._read = (now, grants)
         return self._read[1]
 
-
-def _signature(path: str) -> Signature | None:
-    """What changes with the file."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+    def _private_bytes(self) -> bytes:
+        """The content of a file that is ours and closed to others. Raises OSError for any other."""
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            info = os.fstat(descriptor)
+            if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077:
+                raise PermissionError(f"mode {info.st_mode & 0o7777:04o}, owner {info.st_uid}")
+            if info.st_size > TRUST_LIMIT_BYTES:
+                raise OSError(f"it has {info.st_size} bytes")
+            return file.read(TRUST_LIMIT_BYTES)

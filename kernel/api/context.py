@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.trust import Kept, TrustRequest
+from kernel.agents.trust import GrantSource, TrustRequest
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
@@ -64,11 +64,13 @@ class ProjectTrust:
     """The trust in the project's files: for all of them (``awk start --trust``), and as granted (``awk trust``)."""
 
     everything: bool
-    kept: Kept
+    kept: GrantSource
 
     def request(self, everything: bool, agreed: Iterable[str]) -> TrustRequest:
         """The trust that one request may rely on: the kernel's, and what the request itself brings."""
-        return TrustRequest(everything=everything or self.everything, agreed=frozenset(agreed), kept=self.kept)
+        return TrustRequest(
+            everything=everything or self.everything, granted_digests=frozenset(agreed), grants=self.kept
+        )
 
 
 class WorktreeDiffs(Protocol):

@@ -3,10 +3,12 @@
 Exit code: 0, 78 where a file is wrong, else that of the refusal; the document then says why.
 """
 
+# ruff: noqa: PLC0415
+
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -66,155 +68,109 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
         verbs.add_parser(verb).add_argument("kind", choices=("agent", "workflow", "project"), help="which file")
     args = parser.parse_args(words)
     try:
-        answer: Answer = _VERBS[args.verb](args, environ)
+        return run_verb(args, environ)
     except Refused as refused:
         code = refused.meaning.exit_code
         errors = refused.errors if isinstance(refused, BadDefinition) else ()
         complaint = Complaint(code=refused.code, detail=refused.text, hint=refused.hint, exit_code=code, errors=errors)
         return encode_json(complaint), code
-    return answer
 
 
-def _validate(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.agents.trust import TrustStore  # noqa: PLC0415  (each verb pays for its own imports)
-    from kernel.inspect.validate import validate  # noqa: PLC0415  (as above)
+def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  # noqa: C901, PLR0912, PLR0915  (a case for each verb)
+    """The document of the verb and the exit code. Each verb pays for its own imports. Raises Refused, BadDefinition."""
+    code = 0
+    document: object
+    match args.verb:
+        case "validate":
+            from kernel.agents.trust import TrustStore
+            from kernel.inspect.validate import validate
 
-    trusted = environ.get("AGENT_WORKER_TRUST") == "1"
-    kept = None if args.state is None or trusted else TrustStore(args.state, str(args.project))
-    found = validate(args.project, args.cwd, args.asked, environ, kept)
-    return encode_json(found), 0 if all(file.ok for file in found.files) else _BAD
+            trusted = environ.get("AGENT_WORKER_TRUST") == "1"
+            grants = None if args.state is None or trusted else TrustStore(args.state, str(args.project))
+            validation = validate(args.project, args.cwd, args.asked, environ, grants)
+            document, code = validation, 0 if all(file.ok for file in validation.files) else _BAD
+        case "config":
+            from kernel.inspect.resolve import resolution
 
+            document = resolution(args.project, args.cwd, args.asked)
+        case "plan":
+            from kernel.inspect.dry_run import dry_run
 
-def _config(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.resolve import resolution  # noqa: PLC0415  (as above)
+            checkout = _fetched(args, environ, args.asked)
+            document = dry_run(
+                args.project, args.asked, args.tag, args.params, environ, checkout,
+                max_usd=args.max_cost, exit_from=args.exit_code_from,
+            )  # fmt: skip
+        case "agents":
+            from kernel.inspect.agents import agent_list
 
-    return encode_json(resolution(args.project, args.cwd, args.asked)), 0
+            document = agent_list(args.project)
+        case "agent":
+            from kernel.inspect.agents import agent_info
 
+            document = agent_info(args.project, args.name, environ)
+        case "judge":
+            from kernel.inspect.agents import check_agent_text
 
-def _plan(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.dry_run import plan  # noqa: PLC0415  (as above)
+            checked = check_agent_text(args.project, args.name, sys.stdin.buffer.read(), new=args.new)
+            document, code = checked, 0 if checked.files[0].ok else _BAD
+        case "uses":
+            from kernel.inspect.agents import workflows_using
 
-    checkout = _fetched(args, environ, args.asked)
-    found = plan(
-        args.project, args.asked, args.tag, args.params, environ, checkout,
-        max_usd=args.max_cost, exit_from=args.exit_code_from,
-    )  # fmt: skip
-    return encode_json(found), 0
+            document = workflows_using(args.project, args.name)
+        case "tools":
+            from kernel.inspect.tools import tool_list
 
+            document = tool_list(args.project)
+        case "judge-project":
+            from kernel.inspect.tools import check_project_text
 
-def _agents(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.agents import listing  # noqa: PLC0415  (as above)
+            checked = check_project_text(args.name, sys.stdin.buffer.read())
+            document, code = checked, 0 if checked.files[0].ok else _BAD
+        case "tools-in":
+            from kernel.inspect.tools import tools_in
 
-    return encode_json(listing(args.project)), 0
+            document = tools_in(args.name, sys.stdin.buffer.read())
+        case "skills":
+            from kernel.inspect.skills import skill_list
 
+            document = skill_list(args.project)
+        case "fetch-skills":
+            from kernel.inspect.fetch_skills import fetch_skills
 
-def _agent(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.agents import info  # noqa: PLC0415  (as above)
+            document = fetch_skills(args.asked, environ)
+        case "schema":
+            from kernel.inspect.schema import schema_text
 
-    return encode_json(info(args.project, args.name, environ)), 0
+            return schema_text(args.kind).encode(), 0
+        case "schemas":
+            from kernel.inspect.schema import schema_texts
 
+            document = schema_texts()
+        case "reference":
+            from kernel.inspect.reference import reference_page
 
-def _judge(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.agents import judge  # noqa: PLC0415  (as above)
+            return reference_page(args.kind).encode(), 0
+        case "trust":
+            from kernel.inspect.trust import trust_demands
 
-    found = judge(args.project, args.name, sys.stdin.buffer.read(), new=args.new)
-    return encode_json(found), 0 if found.files[0].ok else _BAD
+            document = trust_demands(args.project, args.asked, partial(_fetched, args, environ))
+        case "backends":
+            from kernel.inspect.backends import backends
 
-
-def _uses(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.agents import workflows_using  # noqa: PLC0415  (as above)
-
-    return encode_json(workflows_using(args.project, args.name)), 0
-
-
-def _tools(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.tools import tool_list  # noqa: PLC0415  (as above)
-
-    return encode_json(tool_list(args.project)), 0
-
-
-def _judge_project(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.tools import judge_project  # noqa: PLC0415  (as above)
-
-    found = judge_project(args.name, sys.stdin.buffer.read())
-    return encode_json(found), 0 if found.files[0].ok else _BAD
-
-
-def _tools_in(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.tools import tools_in  # noqa: PLC0415  (as above)
-
-    return encode_json(tools_in(args.name, sys.stdin.buffer.read())), 0
-
-
-def _skills(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.skills import skill_list  # noqa: PLC0415  (as above)
-
-    return encode_json(skill_list(args.project)), 0
-
-
-def _fetch_skills(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.fetch_skills import fetch_skills  # noqa: PLC0415  (as above)
-
-    return encode_json(fetch_skills(args.asked, environ)), 0
-
-
-def _schema(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.schema import schema_text  # noqa: PLC0415  (as above)
-
-    return schema_text(args.kind).encode(), 0
-
-
-def _schemas(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.schema import schema_texts  # noqa: PLC0415  (as above)
-
-    return encode_json(schema_texts()), 0
-
-
-def _reference(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.reference import reference_page  # noqa: PLC0415  (as above)
-
-    return reference_page(args.kind).encode(), 0
-
-
-def _trust(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.trust import demanded  # noqa: PLC0415  (as above)
-
-    return encode_json(demanded(args.project, args.asked, partial(_fetched, args, environ))), 0
-
-
-def _backends(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    from kernel.inspect.backends import backends  # noqa: PLC0415  (as above)
-
-    return encode_json(backends(environ)), 0
+            document = backends(environ)
+        case verb:
+            raise AssertionError(f"argparse knows no verb {verb}")
+    return encode_json(document), code
 
 
 def _fetched(args: argparse.Namespace, environ: Mapping[str, str], asked: str) -> "Checkout | None":
     if not is_remote(asked):
         return None
-    from kernel.inspect.fetch_readonly import fetched  # noqa: PLC0415  (as above)
+    from kernel.inspect.fetch_readonly import fetch_readonly
 
-    return fetched(args.project, args.state, asked, environ)
+    return fetch_readonly(args.project, args.state, asked, environ)
 
-
-_VERBS: Final[Mapping[str, Callable[[argparse.Namespace, Mapping[str, str]], Answer]]] = {
-    "validate": _validate,
-    "config": _config,
-    "plan": _plan,
-    "agents": _agents,
-    "agent": _agent,
-    "judge": _judge,
-    "uses": _uses,
-    "tools": _tools,
-    "judge-project": _judge_project,
-    "tools-in": _tools_in,
-    "skills": _skills,
-    "fetch-skills": _fetch_skills,
-    "schema": _schema,
-    "schemas": _schemas,
-    "reference": _reference,
-    "trust": _trust,
-    "backends": _backends,
-}
 
 if __name__ == "__main__":
     document, exit_code = main(sys.argv[1:], text_environment(os.environ)[0])

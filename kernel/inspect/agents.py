@@ -1,12 +1,11 @@
-"""Agents without a kernel: which there are, what one is, and whether a text would be one.
+"""Agents without a kernel: the list of them, one with its definition, and the check of a text that would be one.
 
-The agents of a project whose project file may be wrong: its mistakes are kept, and the rest is looked at anyway.
-
-Which workflows an agent takes part in, as their files say it: asked before the agent is deleted.
+A project file may be wrong: its mistakes are kept, and the agents are looked at anyway. Before an agent is deleted, the
+workflows that refer to it are listed, as their files say it.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -40,7 +39,7 @@ class PartialCatalog(Catalog):
     _empty = ProjectDefinition()
 
     def project(self) -> ProjectDefinition:
-        """What the project file says; all defaults where it is wrong."""
+        """The definition in the project file; all defaults where it is wrong."""
         if self.broken:
             return self._empty
         try:
@@ -60,22 +59,21 @@ class PartialCatalog(Catalog):
             tree = None if file is None else tree_of(file.data, file.name)[0]
         except BadDefinition:
             tree = None
-        return tuple(one for one in errors if not _follows(one, tree))
-
-
-def _follows(error: FileError, tree: Node | None) -> bool:
-    """Whether the project file would have defined what ``error`` misses; where nobody can tell, it would."""
-    if error.message.startswith((_NO_PROVIDER, _NO_TOOL)):
-        return True
-    missed = _NO_AGENT.match(error.message)
-    return missed is not None and (tree is None or place_of(tree, missed[1]) is not tree.place)
+        own: list[FileError] = []
+        for error in errors:
+            # Would the project file have defined what is missing? Where nobody can tell, it would.
+            missed = _NO_AGENT.match(error.message)
+            declared = missed is not None and (tree is None or place_of(tree, missed[1]) is not tree.place)
+            if not declared and not error.message.startswith((_NO_PROVIDER, _NO_TOOL)):
+                own.append(error)
+        return tuple(own)
 
 
 OFFLINE = "stopped"
 """The state of every agent while no kernel runs."""
 
 
-def listing(root: Path) -> AgentList:
+def agent_list(root: Path) -> AgentList:
     """All agents of the project; a file that is wrong is in state error."""
     survey = PartialCatalog(root).survey()
     rows = [_row(loaded.definition, loaded.path) for loaded in survey.loaded]
@@ -94,7 +92,7 @@ def listing(root: Path) -> AgentList:
     return AgentList(agents=tuple(sorted(rows, key=lambda row: row.name)))
 
 
-def info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyType({})) -> AgentInfo:
+def agent_info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyType({})) -> AgentInfo:
     """One agent of the project, as a kernel with ``environ`` would have it.
 
     Raises Refused (unknown_agent), BadDefinition.
@@ -114,8 +112,8 @@ def info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyType({}
     )
 
 
-def judge(root: Path, name: str, data: bytes, *, new: bool) -> Validation:
-    """What would be wrong if ``data`` were the file of the agent ``name``; ``new``: there must be none of that name.
+def check_agent_text(root: Path, name: str, data: bytes, *, new: bool) -> Validation:
+    """Check ``data`` as if it were the file of the agent ``name``; ``new``: there must be none of that name.
 
     Raises Refused (bad_request for a name that is none, already_exists).
     """
@@ -127,16 +125,12 @@ def judge(root: Path, name: str, data: bytes, *, new: bool) -> Validation:
     if new and name in catalog.names():
         raise Refused("already_exists", f"there is an agent {name} already", "take another name, or edit it")
     path = f"{AGENTS}/{name}{SUFFIX}" if new else catalog.file_of(name)
-    errors = catalog.meant(_errors(catalog, name, path, data))
-    return Validation(files=(CheckedFile(path=path, kind="agent", ok=not errors, errors=errors),))
-
-
-def _errors(catalog: PartialCatalog, name: str, path: str, data: bytes) -> tuple[FileError, ...]:
+    errors: tuple[FileError, ...] = ()
     try:
         catalog.parse(name, path, data, catalog.project())
     except BadDefinition as error:
-        return error.errors
-    return ()
+        errors = catalog.meant(error.errors)
+    return Validation(files=(CheckedFile(path=path, kind="agent", ok=not errors, errors=errors),))
 
 
 def _row(definition: AgentDefinition, path: str) -> AgentRow:
@@ -152,21 +146,15 @@ def _row(definition: AgentDefinition, path: str) -> AgentRow:
 
 def workflows_using(root: Path, name: str) -> AgentUses:
     """The files of those workflows that refer to the agent ``name``. One that cannot be read refers to nobody."""
-    return AgentUses(agent=name, workflows=tuple(_referring(PartialCatalog(root), name)))
-
-
-def _referring(catalog: PartialCatalog, name: str) -> Iterator[str]:
+    catalog = PartialCatalog(root)
     project = catalog.project()
+    found: list[str] = []
     for workflow in workflow_names(catalog, project):
         with suppress(Refused):
-            found = find_workflow(catalog, workflow, project, None)
-            if name in _refs(found.node):
-                yield found.shown
-
-
-def _refs(node: Node) -> Iterator[str]:
-    agents = node.get("agents") if isinstance(node, MapNode) else None
-    for _, entry in agents.entries if isinstance(agents, MapNode) else ():
-        ref = entry.get("ref") if isinstance(entry, MapNode) else None
-        if isinstance(ref, ScalarNode):
-            yield ref.text
+            file = find_workflow(catalog, workflow, project, None)
+            agents = file.node.get("agents") if isinstance(file.node, MapNode) else None
+            entries = [entry for _, entry in agents.entries] if isinstance(agents, MapNode) else []
+            refs = [entry.get("ref") for entry in entries if isinstance(entry, MapNode)]
+            if any(isinstance(ref, ScalarNode) and ref.text == name for ref in refs):
+                found.append(file.shown)
+    return AgentUses(agent=name, workflows=tuple(found))

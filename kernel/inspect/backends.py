@@ -1,4 +1,4 @@
-"""What can run an agent here, where no kernel runs: programs are asked by keepers of this process's own."""
+"""``backends``: backends that can run an agent here, without a kernel. Programs are run by keepers of this process."""
 
 import os
 import sys
@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 
 import trio
 
-from kernel.agents.backends import survey
+from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
-from kernel.inspect.launcher import launching
+from kernel.inspect.launcher import open_launcher
 from kernel.procs.command import VersionProbes
 from protocol.api.providers import BackendList
 
@@ -23,5 +23,5 @@ def backends(environ: Mapping[str, str]) -> BackendList:
 
 async def _survey(env: dict[str, str]) -> BackendList:
     with TemporaryDirectory(prefix="agent-worker-") as folder:
-        async with launching(Path(folder), env) as launcher:
-            return BackendList(backends=await survey(env, VersionProbes(launcher, Path(folder)).ask))
+        async with open_launcher(Path(folder), env) as launcher:
+            return BackendList(backends=await probe_backends(env, VersionProbes(launcher, Path(folder)).ask))

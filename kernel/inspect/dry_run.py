@@ -6,13 +6,12 @@ from pathlib import Path
 from kernel.agents.catalog import Catalog
 from kernel.agents.providers import CauseError, calls_models, resolve, route
 from kernel.workflows.checkouts import Checkout
-from kernel.workflows.load import LoadedWorkflow, load_workflow
-from kernel.workflows.members import Member
+from kernel.workflows.load import load_workflow
 from kernel.workflows.params import parse_params
 from kernel.workflows.prepare import check_asked, credential_faults, workflow_demands
 from kernel.workflows.templates import expand
 from kernel.workflows.variables import ENV, FOLDER, environment_names, start_values
-from kernel.workflows.workspace import workplace
+from kernel.workflows.workspace import workspace_settings
 from protocol.api.runs import RunOptions
 from protocol.budget import RunBudget
 from protocol.errors import Refused
@@ -28,7 +27,7 @@ class _Known(dict[str, str]):
         return f"${{{{ {name} }}}}"
 
 
-def plan(
+def dry_run(
     root: Path,
     workflow: str,
     tag: str,
@@ -39,7 +38,7 @@ def plan(
     max_usd: float | None = None,
     exit_from: str | None = None,
 ) -> Plan:
-    """What a run of ``workflow`` with the parameters ``words`` would start. ``checkout``: what it was fetched as.
+    """The plan of a run of ``workflow`` with the parameters ``words``. ``checkout``: what it was fetched as.
 
     ``max_usd`` and ``exit_from`` are checked as they would be: it is refused what the run would be for its files' sake.
     Says which variables of ``environ`` are missing, and never what they hold. Raises Refused, BadDefinition.
@@ -56,7 +55,7 @@ def plan(
     names = environment_names(definition)
     written = _Known()
     unknown = {name: written[f"{ENV}{name}"] for name in names}
-    folder = workplace(definition, tag, loaded.project).folder
+    folder = workspace_settings(definition, tag, loaded.project).folder
     place = {} if folder is None else {FOLDER: str(loaded.root / folder)}
     values = _Known(start_values(definition, tag, params, unknown) | dict(loaded.source) | place)
     steps = tuple(
@@ -65,35 +64,35 @@ def plan(
     )
     unset = [f"${name} is not set" for name in names if name not in environ]
     mentioned = find_mentions(definition.kickoff or "")
+    members: list[PlannedMember] = []
+    for member in loaded.members:
+        own = member.definition
+        way = route(own, loaded.project) if calls_models(own) else None
+        try:
+            resolve(own, loaded.project, environ)
+            ready = True
+        except CauseError:
+            ready = False
+        planned = PlannedMember(
+            name=member.name,
+            ref=None if member.ref is None else member.ref.ref,
+            backend=own.backend,
+            model=own.model if way is None else f"{way.name}/{way.model}",
+            provider=None if way is None else way.name,
+            base_url=None if way is None else way.base_url,
+            keys=() if way is None else way.keys,
+            ready=ready,
+        )
+        members.append(planned)
     return Plan(
         run=workflow_space(definition.name, tag),
         path=loaded.path,
         params=dict(params),
-        members=tuple(_member(one, loaded, environ) for one in loaded.members),
+        members=tuple(members),
         setup=steps,
         kickoff=None if definition.kickoff is None else expand(definition.kickoff, values),
         wakes=tuple(name for name in mentioned if name in definition.agents),
         trust=tuple(workflow_demands(loaded)),
         missing=(*unset, *credential_faults(loaded, environ)),
         verdict=None if terms is None else terms.id,
-    )
-
-
-def _member(member: Member, loaded: LoadedWorkflow, environ: Mapping[str, str]) -> PlannedMember:
-    definition = member.definition
-    way = route(definition, loaded.project) if calls_models(definition) else None
-    try:
-        resolve(definition, loaded.project, environ)
-        ready = True
-    except CauseError:
-        ready = False
-    return PlannedMember(
-        name=member.name,
-        ref=None if member.ref is None else member.ref.ref,
-        backend=definition.backend,
-        model=definition.model if way is None else f"{way.name}/{way.model}",
-        provider=None if way is None else way.name,
-        base_url=None if way is None else way.base_url,
-        keys=() if way is None else way.keys,
-        ready=ready,
     )

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import trio
 
-from kernel.inspect.launcher import launching
+from kernel.inspect.launcher import open_launcher
 from kernel.workflows.checkouts import Checkout
 from kernel.workflows.remote import Remotes
 from protocol.errors import Refused
 from protocol.remote_ref import is_remote
 
 
-def fetched(root: Path, state: Path | None, asked: str, environ: Mapping[str, str]) -> Checkout | None:
+def fetch_readonly(root: Path, state: Path | None, asked: str, environ: Mapping[str, str]) -> Checkout | None:
     """The files that ``asked`` names, in the state directory ``state``; None where it names something of the project.
 
     Raises Refused (bad_request, fetch_failed), BadDefinition for a lock that is wrong.
@@ -30,6 +30,6 @@ def fetched(root: Path, state: Path | None, asked: str, environ: Mapping[str, st
 
 async def _fetch(root: Path, state: Path, asked: str, environ: Mapping[str, str]) -> Checkout:
     with tempfile.TemporaryDirectory(prefix="awk-fetch-") as run_dir:
-        async with launching(Path(run_dir), environ) as launcher:
+        async with open_launcher(Path(run_dir), environ) as launcher:
             remotes = Remotes(state, root, launcher=launcher, environ=environ, own_bin=frozenset())
             return await remotes.checkout(asked)

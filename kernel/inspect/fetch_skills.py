@@ -11,7 +11,7 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.agents.skills import INSTRUCTIONS, read_skill
-from kernel.inspect.launcher import launching
+from kernel.inspect.launcher import open_launcher
 from kernel.source.files import MAX_BYTES, MAX_FILES, FolderFile
 from kernel.workflows.git import Git
 from kernel.workflows.git_objects import BadObjects, File, files_of, parse_objects
@@ -31,7 +31,22 @@ def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
     except RemoteRejected as error:
         raise Refused("bad_request", str(error), error.hint) from error
     commit, files = trio.run(_fetch, remote, url, environ)
-    skills, wrong = _sorted_out(_folders(remote, files))
+    skills: list[FetchedSkill] = []
+    wrong: list[Refused] = []  # nobody may have asked for those
+    for path, own in _folders(remote, files).items():
+        try:
+            if len(own) > MAX_FILES or sum(len(file.data) for file in own) > MAX_BYTES:
+                raise Refused("fetch_failed", f"{path} has more than {MAX_FILES} files, or {MAX_BYTES // 2**20} MiB")
+            found = read_skill(path, tuple(sorted(own, key=lambda file: file.name.encode())), Path())
+            skill = FetchedSkill(
+                name=found.skill.name,
+                description=found.skill.description,
+                digest=found.digest,
+                files=tuple(SkillFile(name=file.name, program=file.kind == "program", data=file.data) for file in own),
+            )
+            skills.append(skill)
+        except Refused as error:
+            wrong.append(error)
     if wrong and not skills:
         raise wrong[0]
     if not skills:
@@ -42,19 +57,7 @@ def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
     if twice is not None:
         raise Refused("fetch_failed", f"{remote} has two skills called {twice}", "name the folder of one of them")
     skipped = tuple(error.text for error in wrong)
-    return FetchedSkills(source=str(remote), commit=commit, skills=skills, skipped=skipped)
-
-
-def _sorted_out(folders: Mapping[str, list[FolderFile]]) -> tuple[tuple[FetchedSkill, ...], tuple[Refused, ...]]:
-    """Those that are right, and what is wrong with the others: nobody may have asked for them."""
-    skills: list[FetchedSkill] = []
-    wrong: list[Refused] = []
-    for path, files in folders.items():
-        try:
-            skills.append(_skill(path, files))
-        except Refused as error:
-            wrong.append(error)
-    return tuple(skills), tuple(wrong)
+    return FetchedSkills(source=str(remote), commit=commit, skills=tuple(skills), skipped=skipped)
 
 
 async def _fetch(remote: Remote, url: str, environ: Mapping[str, str]) -> tuple[str, tuple[File, ...]]:
@@ -62,7 +65,7 @@ async def _fetch(remote: Remote, url: str, environ: Mapping[str, str]) -> tuple[
         folder = Path(name)
         (folder / "git").mkdir()
         (folder / "run").mkdir(mode=0o700)
-        async with launching(folder / "run", worker_environment(environ)) as launcher:
+        async with open_launcher(folder / "run", worker_environment(environ)) as launcher:
             git = Git(folder / "git", launcher=launcher, environ=environ, own_bin=frozenset())
             commit = await git.fetch(url, remote.ref)
             if not is_commit(commit) or (is_commit(remote.ref) and commit != remote.ref):
@@ -87,15 +90,3 @@ def _folders(remote: Remote, files: tuple[File, ...]) -> dict[str, list[FolderFi
 
 def _as_file(parts: tuple[str, ...], file: File) -> FolderFile:
     return FolderFile("/".join(parts), "program" if file.program else "file", file.data)
-
-
-def _skill(path: str, files: list[FolderFile]) -> FetchedSkill:
-    if len(files) > MAX_FILES or sum(len(file.data) for file in files) > MAX_BYTES:
-        raise Refused("fetch_failed", f"{path} has more than {MAX_FILES} files, or {MAX_BYTES // 2**20} MiB")
-    found = read_skill(path, tuple(sorted(files, key=lambda file: file.name.encode())), Path())
-    return FetchedSkill(
-        name=found.skill.name,
-        description=found.skill.description,
-        digest=found.digest,
-        files=tuple(SkillFile(name=file.name, program=file.kind == "program", data=file.data) for file in files),
-    )

@@ -1,4 +1,4 @@
-"""Which sort of definition a file is, and how to name it: by where it lies, else by what it says."""
+"""The kind of a definition file, by its place or else by its keys, and the name it is shown by."""
 
 import os
 from pathlib import Path
@@ -18,13 +18,13 @@ _OF_PROJECT: Final = frozenset({"providers", "workflows", "starvation", "retenti
 
 
 def shown(root: Path, path: Path) -> str:
-    """How to name ``path``: as seen from the project's root where it lies inside, else whole."""
+    """The name to show for ``path``: as seen from the project's root where it lies inside, else whole."""
     real_root, real = os.path.realpath(root), os.path.join(os.path.realpath(path.parent), path.name)
     return os.path.relpath(real, real_root) if real.startswith(real_root + os.sep) else str(path)
 
 
 def kind_of(root: Path, name: str) -> Kind:
-    """What the file ``name`` (as ``shown``) is."""
+    """The kind of the file ``name`` (as ``shown``)."""
     by_place = place_kind(name)
     if by_place is not None:
         return by_place
@@ -41,7 +41,7 @@ def kind_of(root: Path, name: str) -> Kind:
 
 
 def place_kind(name: str) -> Kind | None:
-    """What a file at this place of a project is; None where its place does not say."""
+    """The kind of a file at this place of a project; None where its place does not say."""
     folder, file = os.path.split(name)
     if not folder and file in PROJECT_FILES:
         return "project"
@@ -49,5 +49,5 @@ def place_kind(name: str) -> Kind | None:
 
 
 def is_path(asked: str) -> bool:
-    """Whether ``asked`` is a path rather than a name."""
+    """Return whether ``asked`` is a path rather than a name."""
     return os.sep in asked or asked.endswith(SUFFIXES)

@@ -11,7 +11,7 @@ from protocol.errors import Refused
 
 
 @asynccontextmanager
-async def launching(run_dir: Path, environ: Mapping[str, str]) -> AsyncGenerator[ExecLauncher]:
+async def open_launcher(run_dir: Path, environ: Mapping[str, str]) -> AsyncGenerator[ExecLauncher]:
     """A launcher that works in ``run_dir``. What is refused meanwhile is raised as it is, and in no group."""
     refused: Refused | None = None
     async with trio.open_nursery() as nursery:

@@ -1,14 +1,25 @@
-"""docs/reference: every key of a file with its shape, its default and what it means, from the Structs."""
+"""The pages of docs/reference: every key of a file with its shape, default and meaning, from the model of Structs."""
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType, NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
-from kernel.inspect.schema import ROOTS, Root, default_of, field_texts, fields_of, needed, whole_text
-from kernel.source.scalars import quantity_of
-from protocol.agent import Action, AgentDefinition, Rule
+from kernel.inspect.schema import ROOTS, Root, default_of, fields_of, needed, texts_of
+from kernel.source.struct_model import (
+    Anything,
+    Choice,
+    Entries,
+    Field,
+    Items,
+    Nested,
+    OneOf,
+    Scalar,
+    ValueType,
+    struct_text,
+)
+from protocol.agent import Action, AgentDefinition, MockExit, Rule
 from protocol.inspection import Kind
 from protocol.project import ProjectDefinition, ProjectLimits
 from protocol.workflow import Ref, WorkflowDefinition
@@ -29,8 +40,8 @@ _CHECK: Final = (
     "`awk validate` says what is wrong with a file, `awk config` what it comes to, `awk schema {0}` is this page for "
     "editors."
 )
-_NAMES: Final[Mapping[object, str]] = MappingProxyType(
-    {str: "text", int: "whole number", float: "number", bool: "`true` or `false`", Any: "anything"}
+_NAMES: Final[Mapping[type, str]] = MappingProxyType(
+    {str: "text", int: "whole number", float: "number", bool: "`true` or `false`"}
 )
 _SPECIAL: Final[Mapping[tuple[type, str], str]] = MappingProxyType(
     {
@@ -42,6 +53,15 @@ _SPECIAL: Final[Mapping[tuple[type, str], str]] = MappingProxyType(
         (ProjectLimits, "memory_reserve"): "`10%`, or a number from 0 to 0.9",
     }
 )
+_NAMED_STRUCTS: Final[Mapping[tuple[type, str], tuple[type[msgspec.Struct], ...]]] = MappingProxyType(
+    {
+        (AgentDefinition, "mock"): (Rule, Action),
+        (Ref, "mock"): (Rule, Action),
+        (Action, "exit"): (MockExit,),
+        (WorkflowDefinition, "agents"): (Ref,),
+    }
+)
+"""Structs that those shapes name, and that the page has to explain."""
 _ELSEWHERE: Final[Mapping[type, Kind]] = MappingProxyType({AgentDefinition: "agent"})
 """Structs that have a page of their own."""
 
@@ -63,69 +83,50 @@ class _Page:
     def sections(self) -> list[str]:
         lines: list[str] = []
         for struct in self._met:  # it grows as shapes name further ones
-            texts = field_texts(struct)
+            texts = texts_of(struct)
             is_root = struct is self._root.struct
             head = [] if is_root else [f"## {struct.__name__}", ""]
-            about = [] if is_root else [line for paragraph in whole_text(struct) for line in (paragraph, "")]
-            rows = [self._row(struct, info, texts.get(info.name, "")) for info in fields_of(struct, self._root.shapes)]
+            about = [] if is_root else [line for paragraph in struct_text(struct) for line in (paragraph, "")]
+            rows = [self.row(struct, one, texts.get(one.name, "")) for one in fields_of(struct, self._root.rules)]
             lines += [*head, *about, "| key | shape | default | meaning |", "|---|---|---|---|", *rows, ""]
         return lines
 
-    def _row(self, struct: type[msgspec.Struct], info: msgspec.structs.FieldInfo, text: str) -> str:
-        shape = _SPECIAL.get((struct, info.name))
+    def row(self, struct: type[msgspec.Struct], one: Field, text: str) -> str:
+        shape = _SPECIAL.get((struct, one.name))
         if shape is None:
-            shape = self._shape(info.type)
+            shape = self._shape(one.type)
         else:
             # Shapes that are told in words lead to Structs all the same.
-            name = info.name
-            for met in {"mock": (Rule, Action), "agents": (Ref,)}.get(name, ()):
-                if (struct, name) != (ProjectDefinition, "agents"):
-                    self._link(met)
-            if (struct, name) == (Action, "exit"):
-                self._shape(
-                    next(
-                        meet_special_info.type
-                        for meet_special_info in msgspec.structs.fields(Action)
-                        if meet_special_info.name == "exit"
-                    )
-                )
-        default = default_of(info)
-        told = "required" if needed(struct, info) else "" if default is None else f"`{_plain(default)}`"
-        return f"| `{info.encode_name}` | {_cell(shape)} | {told} | {_cell(text)} |"
+            for named in _NAMED_STRUCTS.get((struct, one.name), ()):
+                self._link(named)
+        default = default_of(one)
+        told = "required" if needed(struct, one) else "" if default is None else f"`{_plain(default)}`"
+        return f"| `{one.key}` | {_cell(shape)} | {told} | {_cell(text)} |"
 
-    def _shape(self, kind: Any) -> str:
-        origin = get_origin(kind)
-        if origin is Annotated:
-            bare, *metas = get_args(kind)
-            shape = self._shape(bare)
-            bounded_metas = [meta for meta in metas if isinstance(meta, msgspec.Meta)]
-            for bounded_meta in bounded_metas:
-                quantity = quantity_of(bounded_meta)
-                shape = shape if quantity is None else quantity.noun
-                show = _plain if quantity is None else quantity.show
-                low = None if bounded_meta.ge is None else show(bounded_meta.ge)
-                high = None if bounded_meta.le is None else show(bounded_meta.le)
+    def _shape(self, kind: ValueType) -> str:  # noqa: PLR0911  (one for each type)
+        match kind:
+            case Scalar():
+                show = _plain if kind.quantity is None else kind.quantity.show
+                shape = _NAMES[kind.kind] if kind.quantity is None else kind.quantity.noun
+                low = None if kind.low is None else show(kind.low)
+                high = None if kind.high is None else show(kind.high)
                 if low is not None and high is not None:
-                    shape = f"{shape}, {low} to {high}"
-                elif low is not None or high is not None:
-                    shape = f"{shape}, {f'at least {low}' if high is None else f'at most {high}'}"
-            return shape
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            return self._link(kind)
-        told = _COMPOUND.get(origin)
-        return _NAMES[kind] if told is None else told(self, get_args(kind))
-
-    def union(self, options: tuple[Any, ...]) -> str:
-        return " or ".join(self._shape(option) for option in options if option is not NoneType)
-
-    def items(self, options: tuple[Any, ...]) -> str:
-        return f"list of {self._shape(options[0])}"
-
-    def entries(self, options: tuple[Any, ...]) -> str:
-        return f"name -> {self._shape(options[1])}"
-
-    def words(self, options: tuple[Any, ...]) -> str:
-        return ", ".join(f"`{value}`" for value in options)
+                    return f"{shape}, {low} to {high}"
+                if low is not None or high is not None:
+                    return f"{shape}, {f'at least {low}' if high is None else f'at most {high}'}"
+                return shape
+            case Choice(words):
+                return ", ".join(f"`{value}`" for value in words)
+            case OneOf(options):
+                return " or ".join(self._shape(option) for option in options)
+            case Items(item):
+                return f"list of {self._shape(item)}"
+            case Entries(value):
+                return f"name -> {self._shape(value)}"
+            case Nested(struct):
+                return self._link(struct)
+            case Anything():
+                return "anything"
 
     def _link(self, struct: type[msgspec.Struct]) -> str:
         if struct in _ELSEWHERE and struct is not self._root.struct:
@@ -143,8 +144,3 @@ def _plain(value: object) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-_COMPOUND: Final[Mapping[object, Callable[[_Page, tuple[Any, ...]], str]]] = MappingProxyType(
-    {Union: _Page.union, UnionType: _Page.union, tuple: _Page.items, dict: _Page.entries, Literal: _Page.words}
-)

@@ -1,6 +1,4 @@
-"""``config``: a definition as the kernel takes it, with where each value came from.
-
-A definition as plain values, and where each of them came from. Driven by the Structs' own types.
+"""``config``: a definition as the kernel takes it, as plain values, and the origin of each of them.
 
 A mock script is one value: its short forms have been written out, and no line of the file says what they became.
 """
@@ -8,7 +6,7 @@ A mock script is one value: its short forms have been written out, and no line o
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Any, Final
 
 import msgspec
 
@@ -17,7 +15,8 @@ from kernel.agents.project import PROJECT_FILES, place_of, read_project
 from kernel.agents.providers import ALIASES, MOCK, calls_models, full_model, route
 from kernel.inspect.file_kind import is_path, kind_of, shown
 from kernel.source.files import FileMissing, read_tree, tree_of
-from kernel.source.scalars import Quantity, quantity_of
+from kernel.source.scalars import Quantity
+from kernel.source.struct_model import model_of
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from kernel.workflows.find import workflow_names
 from kernel.workflows.load import WORKFLOW_SHAPES, LoadedWorkflow, load_workflow
@@ -41,12 +40,12 @@ class Layer:
     note: str = ""
 
     def under(self, key: str) -> "Layer | None":
-        """What it says of ``key``; None where it is silent."""
+        """The layer below ``key``; None where the file does not have it."""
         child = self.node.get(key) if isinstance(self.node, MapNode) else None
         return None if child is None else Layer(self.file, child, self.note)
 
     def item(self, index: int) -> "Layer | None":
-        """What it says at ``index`` of a list; None where it wrote that in another shape."""
+        """The layer at ``index`` of a list; None where the file has another shape."""
         items = self.node.items if isinstance(self.node, ListNode) else ()
         return Layer(self.file, items[index], self.note) if index < len(items) else None
 
@@ -68,23 +67,32 @@ class Resolving:
     ) -> dict[str, Any]:
         """``value`` by the keys of its file. The first of ``layers`` that has a key is where it came from."""
         plain: dict[str, Any] = {}
-        for info in msgspec.structs.fields(value):
-            own = getattr(value, info.name)
-            if info.name in skip or (own is None and (type(value), info.encode_name) in self.hidden):
+        for one in model_of(type(value)).fields:
+            own = getattr(value, one.name)
+            if one.name in skip or (own is None and (type(value), one.key) in self.hidden):
                 continue
-            said = [under for layer in layers if (under := layer.under(info.encode_name)) is not None]
-            at = join(where, info.encode_name)
+            said = [under for layer in layers if (under := layer.under(one.key)) is not None]
             # A key that a workflow overrides is its own in whole; of a prompt, each key by itself.
-            merged = said if info.name == "prompt" else said[:1]
-            plain[info.encode_name] = self.value(own, merged, at, quantity_in(info.type))
+            merged = said if one.name == "prompt" else said[:1]
+            plain[one.key] = self.value(own, merged, join(where, one.key), one.quantity)
         return plain
 
     def value(self, value: object, layers: Sequence[Layer], where: str, quantity: Quantity | None = None) -> object:
         """Any value; what has no keys of its own is one, with one origin."""
         if isinstance(value, msgspec.Struct):
             return self.struct(value, layers, where)
-        if isinstance(value, tuple) and value and _has_keys(value[0]):
-            return [self._item(item, layers, f"{where}[{index}]", index) for index, item in enumerate(value)]
+        if (
+            isinstance(value, tuple)
+            and value
+            and isinstance(value[0], msgspec.Struct)
+            and not isinstance(value[0], Rule)
+        ):
+            items: list[object] = []
+            for index, item in enumerate(value):
+                found = layers[0].item(index) if layers else None
+                plain = self.value(item, (found or layers[0],) if layers else (), f"{where}[{index}]")
+                items.append({k: v for k, v in plain.items() if v is not None} if isinstance(plain, dict) else plain)
+            return items
         if isinstance(value, Mapping) and value:
             return {str(key): self._entry(child, layers, where, str(key)) for key, child in value.items()}
         self.origins[where] = layers[0].origin if layers else DEFAULT
@@ -92,31 +100,14 @@ class Resolving:
             return quantity.show(value)
         return msgspec.to_builtins(value)
 
-    def _item(self, item: object, layers: Sequence[Layer], where: str, index: int) -> object:
-        found = layers[0].item(index) if layers else None
-        plain = self.value(item, (found or layers[0],) if layers else (), where)
-        return plain if not isinstance(plain, dict) else {k: v for k, v in plain.items() if v is not None}
-
     def _entry(self, child: object, layers: Sequence[Layer], where: str, key: str) -> object:
         found = layers[0].under(key) if layers else None
         return self.value(child, (found or layers[0],) if layers else (), join(where, key))
 
 
-def _has_keys(item: object) -> bool:
-    return isinstance(item, msgspec.Struct) and not isinstance(item, Rule)
-
-
 def join(where: str, key: str) -> str:
     """The path of ``key`` below ``where``."""
     return f"{where}.{key}" if where else key
-
-
-def quantity_in(kind: Any) -> Quantity | None:
-    """What a field of this type is written as, where that is a number with a unit."""
-    if get_origin(kind) is Annotated:
-        metas = (part for part in get_args(kind) if isinstance(part, msgspec.Meta))
-        return next((found for meta in metas if (found := quantity_of(meta)) is not None), None)
-    return next((found for part in get_args(kind) if (found := quantity_in(part)) is not None), None)
 
 
 OVERRIDE: Final = "override"
@@ -128,7 +119,7 @@ _HIDDEN: Final = frozenset(WORKFLOW_SHAPES.refused)
 
 
 def resolution(root: Path, cwd: Path, asked: str | None) -> Resolution:
-    """What ``asked`` comes to: a file, an agent, ``@workflow``, ``agent@workflow``; nothing: the project.
+    """Resolve ``asked``: a file, an agent, ``@workflow``, ``agent@workflow``; nothing: the project.
 
     Raises Refused, BadDefinition.
     """
@@ -233,7 +224,7 @@ def _workflow(catalog: Catalog, asked: str) -> Resolution:
 
 
 def _layers(catalog: Catalog, loaded: LoadedWorkflow, member: Member) -> tuple[Layer, ...]:
-    """Where a member's values may come from, the strongest first."""
+    """The layers that a member's values may come from, the strongest first."""
     file = _layer(catalog, loaded.path)
     agents = file.under("agents")
     entry = None if agents is None else agents.under(member.name)
@@ -254,7 +245,7 @@ def _layer(catalog: Catalog, path: str) -> Layer:
 
 
 def _agent_layer(catalog: Catalog, path: str, name: str) -> Layer:
-    """What the file at ``path`` says of the agent ``name``: all of it, or one entry of a project file."""
+    """The layer of the file at ``path`` for the agent ``name``: all of it, or one entry of a project file."""
     layer = _layer(catalog, path)
     entries = layer.under("agents") if path in PROJECT_FILES else None
     under = None if entries is None else entries.under(name)
@@ -310,7 +301,7 @@ def _definition(
 
 
 def _entry(catalog: Catalog, provider: str) -> Layer | None:
-    """What the project file says of ``provider``."""
+    """The layer of the project file for ``provider``."""
     file = read_project(catalog.root)
     if file is None:
         return None

@@ -1,79 +1,46 @@
-"""JSON Schema of what a user writes, from the Structs and their Shapes: for editors, which complete and underline.
+"""JSON Schema of the files that users write, made from the model of their Structs: for editors.
 
-An editor sees one file and no environment, so what passes here may still be refused; validate knows better.
-
-What Structs say of themselves in their source: the text below each field. Nothing else in Python keeps it.
+An editor sees one file and no environment, so a file that passes here may still be refused by ``validate``.
 """
 
-import ast
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from types import MappingProxyType, NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from types import MappingProxyType
+from typing import Any, Final
 
 import msgspec
 
 from kernel.agents.definition import AGENT_SHAPES
 from kernel.agents.mcp_servers import MCP_FILE
 from kernel.agents.project import PROJECT_SHAPES
-from kernel.inspect.resolve import quantity_in
 from kernel.source.convert import TypeRules
-from kernel.source.scalars import quantity_of
+from kernel.source.struct_model import (
+    Anything,
+    Choice,
+    Entries,
+    Field,
+    Items,
+    Nested,
+    OneOf,
+    Scalar,
+    ValueType,
+    field_texts,
+    model_of,
+    struct_text,
+)
 from kernel.workflows.load import WORKFLOW_SHAPES
-from protocol.agent import Action, AgentDefinition, McpServer, Rule
+from protocol.agent import Action, AgentDefinition, McpServer, MockExit, Rule
 from protocol.inspection import Kind
 from protocol.names import NAME
 from protocol.project import ProjectDefinition, ProjectLimits
 from protocol.workflow import Param, Ref, VerdictTerms, WorkflowDefinition
-
-
-def field_texts(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """Name of a field -> what it means, on one line; fields that nobody explained are left out."""
-    return _written(AgentDefinition) | _written(Ref) if kind is Ref else _written(kind)
-
-
-@cache
-def _written(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """As the docstrings below the fields say."""
-    tree = ast.parse(inspect.getsource(kind))
-    (node,) = tree.body
-    assert isinstance(node, ast.ClassDef)
-    texts: dict[str, str] = {}
-    for before, after in zip(node.body, node.body[1:], strict=False):
-        if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and _documents_text(after):
-            texts[before.target.id] = _documents_text(after)
-    return texts
-
-
-def class_text(kind: type[msgspec.Struct]) -> str:
-    """The first paragraph of the docstring of ``kind``, on one line."""
-    return _prose((kind.__doc__ or "").partition("\n\n")[0])
-
-
-def whole_text(kind: type[msgspec.Struct]) -> list[str]:
-    """Every paragraph of the docstring of ``kind``."""
-    return [_prose(paragraph) for paragraph in (kind.__doc__ or "").split("\n\n")]
-
-
-def _prose(text: str) -> str:
-    return " ".join(text.replace("``", "`").split())
-
-
-def _documents_text(node: ast.stmt) -> str:
-    constant = node.value if isinstance(node, ast.Expr) else None
-    if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
-        return _prose(constant.value)
-    return ""
-
 
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 """The newest one that every editor's YAML support understands."""
 
 Schema = dict[str, Any]
 _PERCENT: Final = r"^[0-9]{1,3}(\.[0-9]{1,3})? ?%$"
-_SCALARS: Final[Mapping[object, str]] = MappingProxyType(
+_SCALARS: Final[Mapping[type, str]] = MappingProxyType(
     {str: "string", int: "integer", float: "number", bool: "boolean"}
 )
 _TITLES: Final[Mapping[Kind, str]] = MappingProxyType(
@@ -87,10 +54,10 @@ _TITLES: Final[Mapping[Kind, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """One sort of file: its Struct, what its types do not say, and keys that its place or its key gives it."""
+    """One sort of file: its Struct, and the rules that its types cannot express."""
 
     struct: type[msgspec.Struct]
-    shapes: TypeRules
+    rules: TypeRules
 
 
 _PROJECT: Final = TypeRules(refused=MappingProxyType({**AGENT_SHAPES.refused, **PROJECT_SHAPES.refused}))
@@ -110,26 +77,31 @@ def schema_text(kind: Kind) -> str:
 
 
 def schema_texts() -> dict[Kind, str]:
-    """All of them."""
+    """The schemas of all files, as files have them."""
     return {kind: schema_text(kind) for kind in ROOTS}
 
 
 def json_schema(kind: Kind) -> Schema:
     """The schema of a file of this ``kind``."""
     root = ROOTS[kind]
-    writing = _Writing(root.shapes)
+    writing = _Writing(root.rules)
     body = writing.body(root.struct)
     return {"$schema": DRAFT, "title": _TITLES[kind], **body, "$defs": dict(sorted(writing.definitions.items()))}
 
 
-def fields_of(kind: type[msgspec.Struct], shapes: TypeRules) -> list[msgspec.structs.FieldInfo]:
+def texts_of(struct: type[msgspec.Struct]) -> Mapping[str, str]:
+    """The texts of the fields of ``struct``; a ref's keys mean what an agent's do, unless they say it themselves."""
+    return {**field_texts(AgentDefinition), **field_texts(Ref)} if struct is Ref else field_texts(struct)
+
+
+def fields_of(struct: type[msgspec.Struct], rules: TypeRules) -> list[Field]:
     """The keys a file may have, in the order in which they are declared."""
-    return [info for info in msgspec.structs.fields(kind) if (kind, info.encode_name) not in shapes.refused]
+    return [one for one in model_of(struct).fields if (struct, one.key) not in rules.refused]
 
 
-def needed(kind: type[msgspec.Struct], info: msgspec.structs.FieldInfo) -> bool:
-    """Whether a file must have the key. A name comes from the file's, or from the key of a workflow."""
-    return info.required and (kind, info.name) not in _NAMED
+def needed(struct: type[msgspec.Struct], one: Field) -> bool:
+    """Return whether a file must have the key. A name comes from the file's, or from the key of a workflow."""
+    return one.required and (struct, one.name) not in _NAMED
 
 
 _NAMED: Final = frozenset({(AgentDefinition, "name"), (WorkflowDefinition, "name")})
@@ -139,90 +111,82 @@ _NAMED: Final = frozenset({(AgentDefinition, "name"), (WorkflowDefinition, "name
 class _Writing:
     """One schema on its way. ``definitions`` grows by every Struct that is met."""
 
-    shapes: TypeRules
+    rules: TypeRules
     definitions: dict[str, Schema] = field(default_factory=dict[str, Schema])
 
-    def body(self, kind: type[msgspec.Struct]) -> Schema:
-        """The object that ``kind`` is in a file."""
-        texts = field_texts(kind)
-        keys = fields_of(kind, self.shapes)
-        properties = {info.encode_name: self._property(kind, info, texts.get(info.name, "")) for info in keys}
-        required = [info.encode_name for info in keys if needed(kind, info)]
+    def body(self, struct: type[msgspec.Struct]) -> Schema:
+        """The object that ``struct`` is in a file."""
+        texts = texts_of(struct)
+        keys = fields_of(struct, self.rules)
+        required = [one.key for one in keys if needed(struct, one)]
         return {
-            "description": class_text(kind),
+            "description": struct_text(struct)[0],
             "type": "object",
-            "properties": properties,
+            "properties": {one.key: self.property(struct, one, texts.get(one.name, "")) for one in keys},
             **({"required": required} if required else {}),
-            **_BETWEEN.get(kind, {}),
+            **_BETWEEN.get(struct, {}),
             "additionalProperties": False,
         }
 
-    def _property(self, kind: type, info: msgspec.structs.FieldInfo, text: str) -> Schema:
-        made = _SPECIAL.get((kind, info.name))
-        schema = self._value(info.type) if made is None else made(self)
-        refused = self.shapes.refused_values.get((kind, info.encode_name))
+    def property(self, struct: type, one: Field, text: str) -> Schema:
+        """The schema of a key, with its text and its default."""
+        made = _SPECIAL.get((struct, one.name))
+        fixed = _FIXED.get((struct, one.name))
+        schema = fixed or (self.value(one.type) if made is None else made(self))
+        refused = self.rules.refused_values.get((struct, one.key))
         if refused and "enum" in schema:
             schema = {**schema, "enum": [value for value in schema["enum"] if value not in refused]}
         if text:
             # Beside $ref everything else is ignored in this draft.
             schema = {"allOf": [schema], "description": text} if "$ref" in schema else {**schema, "description": text}
-        default = default_of(info)
+        default = default_of(one)
         return schema if default is None else {**schema, "default": default}
 
-    def _value(self, kind: Any) -> Schema:
-        if get_origin(kind) is Annotated:
-            bare, *metas = get_args(kind)
-            schema = self._value(bare)
-            bounded_metas = [meta for meta in metas if isinstance(meta, msgspec.Meta)]
-            for bounded_meta in bounded_metas:
-                bounds = {"minimum": bounded_meta.ge, "maximum": bounded_meta.le, "pattern": bounded_meta.pattern}
-                schema = {**schema, **{key: value for key, value in bounds.items() if value is not None}}
-                quantity = quantity_of(bounded_meta)
-                if quantity is not None:
-                    schema = {"anyOf": [{"type": "string", "pattern": quantity.pattern}, schema]}
-            return schema
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            return self.reference(kind)
-        if kind in _SCALARS:
-            return {"type": _SCALARS[kind]}
-        compound = _COMPOUND.get(get_origin(kind))
-        return {} if compound is None else compound(self, get_args(kind))
+    def value(self, kind: ValueType) -> Schema:  # noqa: PLR0911  (one for each type)
+        """The schema of any value of the type ``kind``."""
+        match kind:
+            case Scalar():
+                bounds = {"minimum": kind.low, "maximum": kind.high, "pattern": kind.pattern}
+                present = {key: value for key, value in bounds.items() if value is not None}
+                schema = {"type": _SCALARS[kind.kind], **present}
+                if kind.quantity is None:
+                    return schema
+                return {"anyOf": [{"type": "string", "pattern": kind.quantity.pattern}, schema]}
+            case Choice(words):
+                return {"type": "string", "enum": list(words)}
+            case OneOf(options):
+                kinds = [self.value(option) for option in options]
+                return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+            case Items(item):
+                return {"type": "array", "items": self.value(item)}
+            case Entries(value):
+                return {"type": "object", "additionalProperties": self.value(value) or True}
+            case Nested(struct):
+                return self.reference(struct)
+            case Anything():
+                return {}
 
-    def reference(self, kind: type[msgspec.Struct]) -> Schema:
-        """A reference to the definition of ``kind``, which is written if this is the first one."""
-        if kind.__name__ not in self.definitions:
-            self.definitions[kind.__name__] = {}  # a Struct may hold itself
-            self.definitions[kind.__name__] = self.body(kind)
-        return {"$ref": f"#/$defs/{kind.__name__}"}
-
-    def union(self, options: tuple[Any, ...]) -> Schema:
-        kinds = [self._value(option) for option in options if option is not NoneType]
-        return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
-
-    def items(self, options: tuple[Any, ...]) -> Schema:
-        return {"type": "array", "items": self._value(options[0])}
-
-    def entries(self, options: tuple[Any, ...]) -> Schema:
-        return {"type": "object", "additionalProperties": self._value(options[1]) or True}
+    def reference(self, struct: type[msgspec.Struct]) -> Schema:
+        """A reference to the definition of ``struct``, which is written if this is the first one."""
+        if struct.__name__ not in self.definitions:
+            self.definitions[struct.__name__] = {}  # a Struct may hold itself
+            self.definitions[struct.__name__] = self.body(struct)
+        return {"$ref": f"#/$defs/{struct.__name__}"}
 
 
-def default_of(info: msgspec.structs.FieldInfo) -> object:
+def default_of(one: Field) -> object:
     """The default as a file would have it; None where there is none worth telling."""
-    if info.default is msgspec.NODEFAULT or info.default is None:
+    if one.default is msgspec.NODEFAULT or one.default is None:
         return None
-    if isinstance(info.default, msgspec.Struct | tuple) or info.default in ("", {}):
+    if isinstance(one.default, msgspec.Struct | tuple) or one.default in ("", {}):
         return None
-    quantity = quantity_in(info.type)
-    return info.default if quantity is None else quantity.show(info.default)
+    if one.quantity is not None and isinstance(one.default, int | float):
+        return one.quantity.show(one.default)
+    return one.default
 
 
-def _literal(writing: _Writing, options: tuple[Any, ...]) -> Schema:
-    return {"type": "string", "enum": list(options)}
-
-
-def _text(writing: _Writing) -> Schema:
-    """A text: whatever YAML makes of it, the loader takes it as it is written."""
-    return {"type": ["string", "number", "boolean"]}
+_NAMES: Final[Schema] = {"pattern": f"^{NAME.pattern}$"}
+_NAME: Final[Schema] = {"type": "string", "pattern": f"^{NAME.pattern}$"}
 
 
 def _script(writing: _Writing) -> Schema:
@@ -230,73 +194,60 @@ def _script(writing: _Writing) -> Schema:
     return {"type": "array", "items": {"anyOf": [writing.reference(Rule), writing.reference(Action)]}}
 
 
-def _exit(writing: _Writing) -> Schema:
-    """A signal's name, an exit code, or both in full."""
-    full = writing.union(get_args(next(info.type for info in msgspec.structs.fields(Action) if info.name == "exit")))
-    return {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0, "maximum": 255}, full]}
-
-
-def _servers(writing: _Writing) -> Schema:
-    """In full, or names of servers of ``.mcp.json``, or all of them."""
-    full = {"type": "object", "additionalProperties": writing.reference(McpServer)}
-    return {"anyOf": [full, {"type": "array", "items": {"type": "string"}}, {"const": MCP_FILE}]}
-
-
-def _members(writing: _Writing) -> Schema:
-    entries = {"anyOf": [writing.reference(Ref), writing.reference(AgentDefinition)]}
-    return {
-        "type": "object",
-        "minProperties": 1,
-        "propertyNames": {"pattern": f"^{NAME.pattern}$"},
-        "additionalProperties": entries,
-    }
-
-
-def _declared(writing: _Writing) -> Schema:
-    either = [{"type": "string"}, writing.reference(AgentDefinition)]
-    named = {
-        "type": "object",
-        "propertyNames": {"pattern": f"^{NAME.pattern}$"},
-        "additionalProperties": {"anyOf": either},
-    }
-    return {"anyOf": [named, {"type": "array", "items": {"anyOf": either}}]}
-
-
-def _name(writing: _Writing) -> Schema:
-    return {"type": "string", "pattern": f"^{NAME.pattern}$"}
-
-
-def _verdict(writing: _Writing) -> Schema:
-    """Its id alone, or its terms."""
-    return {"anyOf": [_name(writing), writing.reference(VerdictTerms)]}
-
-
 def _backend(name: str) -> Schema:
     return {"properties": {"backend": {"const": name}}, "required": ["backend"]}
 
 
-def _fraction(writing: _Writing) -> Schema:
-    return {"anyOf": [{"type": "string", "pattern": _PERCENT}, {"type": "number", "minimum": 0, "maximum": 0.9}]}
+def _declared_agents(writing: _Writing) -> Schema:
+    """Names with a path or an inline agent, or a list of them."""
+    either = {"anyOf": [{"type": "string"}, writing.reference(AgentDefinition)]}
+    named = {"type": "object", "propertyNames": _NAMES, "additionalProperties": either}
+    return {"anyOf": [named, {"type": "array", "items": either}]}
 
 
-_COMPOUND: Final[Mapping[object, Callable[[_Writing, tuple[Any, ...]], Schema]]] = MappingProxyType(
-    {Union: _Writing.union, UnionType: _Writing.union, tuple: _Writing.items, dict: _Writing.entries, Literal: _literal}
-)
 _SPECIAL: Final[Mapping[tuple[type, str], Callable[[_Writing], Schema]]] = MappingProxyType(
     {
-        (AgentDefinition, "name"): _name,
-        (AgentDefinition, "mcp_servers"): _servers,
+        # In full, or names of servers of .mcp.json, or all of them.
+        (AgentDefinition, "mcp_servers"): lambda writing: {
+            "anyOf": [
+                {"type": "object", "additionalProperties": writing.reference(McpServer)},
+                {"type": "array", "items": {"type": "string"}},
+                {"const": MCP_FILE},
+            ]
+        },
         (AgentDefinition, "mock"): _script,
         (Ref, "mock"): _script,
-        (Ref, "ref"): _name,
-        (Action, "exit"): _exit,
-        (Param, "default"): _text,
-        (WorkflowDefinition, "name"): _name,
-        (WorkflowDefinition, "agents"): _members,
-        (WorkflowDefinition, "verdict"): _verdict,
-        (VerdictTerms, "id"): _name,
-        (ProjectDefinition, "agents"): _declared,
-        (ProjectLimits, "memory_reserve"): _fraction,
+        # A signal's name, an exit code, or both in full.
+        (Action, "exit"): lambda writing: {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "integer", "minimum": 0, "maximum": 255},
+                writing.reference(MockExit),
+            ]
+        },
+        (WorkflowDefinition, "agents"): lambda writing: {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": _NAMES,
+            "additionalProperties": {"anyOf": [writing.reference(Ref), writing.reference(AgentDefinition)]},
+        },
+        # Its id alone, or its terms.
+        (WorkflowDefinition, "verdict"): lambda writing: {"anyOf": [_NAME, writing.reference(VerdictTerms)]},
+        (ProjectDefinition, "agents"): _declared_agents,
+    }
+)
+"""Keys whose short spellings no type says, and refer to Structs."""
+_FIXED: Final[Mapping[tuple[type, str], Schema]] = MappingProxyType(
+    {
+        (AgentDefinition, "name"): _NAME,
+        (Ref, "ref"): _NAME,
+        (WorkflowDefinition, "name"): _NAME,
+        (VerdictTerms, "id"): _NAME,
+        # A text: whatever YAML makes of it, the loader takes it as it is written.
+        (Param, "default"): {"type": ["string", "number", "boolean"]},
+        (ProjectLimits, "memory_reserve"): {
+            "anyOf": [{"type": "string", "pattern": _PERCENT}, {"type": "number", "minimum": 0, "maximum": 0.9}]
+        },
     }
 )
 """Keys whose short spellings no type says."""

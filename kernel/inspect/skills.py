@@ -16,7 +16,12 @@ def skill_list(root: Path) -> SkillList:
     users: dict[str, set[str]] = {}
     folders = {HOME, *(folder for one in named.values() for folder in one.skills)}
     for folder in sorted(folders):
-        for one in _in(folder, root, skipped):
+        try:
+            here = home_skills(root) if folder == HOME else skills_of((folder,), root)
+        except BadDefinition as error:
+            skipped.append(error.text)
+            continue
+        for one in here:
             found[one.path] = one
             for name, definition in named.items():
                 takes = folder in definition.skills or (
@@ -34,11 +39,3 @@ def skill_list(root: Path) -> SkillList:
         for one in found.values()
     )
     return SkillList(skills=tuple(sorted(rows, key=lambda row: (row.name, row.path))), skipped=tuple(skipped))
-
-
-def _in(folder: str, root: Path, skipped: list[str]) -> tuple[FoundSkill, ...]:
-    try:
-        return home_skills(root) if folder == HOME else skills_of((folder,), root)
-    except BadDefinition as error:
-        skipped.append(error.text)
-        return ()

@@ -1,6 +1,5 @@
 """Tools that agents of a project can have, and whether a text would be its project file. Reads files, runs nothing."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -38,11 +37,35 @@ def tool_list(root: Path) -> ToolList:
         switch: tuple(sorted(name for name, tools in named.items() if switch in tools))
         for switch in frozenset({*(row.switch for row in BUILT_IN.values()), *ON_DEMAND.values(), *project.tools})
     }
-    return ToolList(tools=(*_built_in(users), *_own(project, users)))
+    on_demand = (BuiltIn(name, switch, read_only=False) for name, switch in ON_DEMAND.items())
+    built_in = (
+        ToolRow(
+            name=row.name,
+            switch=row.switch,
+            kind="built in",
+            description=_ABOUT[row.name],
+            read_only=row.read_only,
+            agents=users[row.switch],
+        )
+        for row in (*BUILT_IN.values(), *on_demand)
+    )
+    own = (
+        ToolRow(
+            name=name,
+            switch=name,
+            kind="command" if tool.mock is None else "mock",
+            description=tool.description,
+            read_only=tool.read_only,
+            command=tool.command,
+            agents=users[name],
+        )
+        for name, tool in project.tools.items()
+    )
+    return ToolList(tools=(*built_in, *own))
 
 
-def judge_project(name: str, data: bytes) -> Validation:
-    """What would be wrong if ``data`` were the project file ``name``, its agents included."""
+def check_project_text(name: str, data: bytes) -> Validation:
+    """Check ``data`` as if it were the project file ``name``, its agents included."""
     try:
         parsed = parse_project(ProjectFile(name, data))
         errors = tuple(error for broken in parsed.broken.values() for error in broken)
@@ -59,7 +82,7 @@ def tools_in(name: str, data: bytes) -> dict[str, ProjectTool]:
     node, problems = tree_of(data, name)
     tools = MapNode((), node.place)
     if isinstance(node, MapNode):
-        tools = MapNode(tuple(pair for pair in node.entries if pair[0].text == "tools"), node.place)
+        tools = node.without({key.text for key, _ in node.entries} - {"tools"})
     if not tools.entries:
         raise fail(name, "has no tools:", "it needs tools: with a name for each")
     definition = Converter(problems, PROJECT_SHAPES).struct(tools, ProjectDefinition, "")
@@ -68,29 +91,3 @@ def tools_in(name: str, data: bytes) -> dict[str, ProjectTool]:
     problems.check()
     assert definition is not None
     return definition.tools
-
-
-def _built_in(users: dict[str, tuple[str, ...]]) -> Iterator[ToolRow]:
-    on_demand = (BuiltIn(name, switch, read_only=False) for name, switch in ON_DEMAND.items())
-    for row in (*BUILT_IN.values(), *on_demand):
-        yield ToolRow(
-            name=row.name,
-            switch=row.switch,
-            kind="built in",
-            description=_ABOUT[row.name],
-            read_only=row.read_only,
-            agents=users[row.switch],
-        )
-
-
-def _own(project: ProjectDefinition, users: dict[str, tuple[str, ...]]) -> Iterator[ToolRow]:
-    for name, tool in project.tools.items():
-        yield ToolRow(
-            name=name,
-            switch=name,
-            kind="command" if tool.mock is None else "mock",
-            description=tool.description,
-            read_only=tool.read_only,
-            command=tool.command,
-            agents=users[name],
-        )

@@ -1,10 +1,10 @@
-"""``trust``: what files would run or reach, verbatim. What of it is trusted is not known here."""
+"""``trust``: the demands of files, verbatim. Grants are not known here."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.resources import belongings
+from kernel.agents.resources import resources_of
 from kernel.agents.trust import agent_units, schedule_units
 from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.checkouts import Checkout
@@ -16,16 +16,30 @@ from protocol.errors import Refused
 from protocol.trust import Demands, TrustUnit
 
 
-def demanded(root: Path, asked: Sequence[str], fetch: Callable[[str], Checkout | None] = lambda asked: None) -> Demands:
-    """What agents, workflows and workflow files of the project at ``root`` need trust for; all of them by default.
+def trust_demands(
+    root: Path, asked: Sequence[str], fetch: Callable[[str], Checkout | None] = lambda asked: None
+) -> Demands:
+    """The demands of agents, workflows and workflow files of the project at ``root``.
+
+    All of them by default.
 
     Among all, files that are wrong are skipped and named: they cannot run either. Raises Refused, BadDefinition.
     ``fetch`` gets what is elsewhere.
     """
     catalog = Catalog(root)
-    if asked:
-        return Demands(units=_distinct(one for name in asked for one in _of(catalog, name, fetch(name))))
     units: list[TrustUnit] = []
+    if asked:
+        project = catalog.project()
+        workflows = workflow_names(catalog, project)
+        for name in asked:
+            # By path it is a workflow; by name an agent or a workflow, or both.
+            checkout = fetch(name)
+            is_agent = name in catalog.names()
+            if is_agent:
+                units += _of_agent(catalog.agent(name, project).definition, catalog)
+            if not is_agent or name in workflows:
+                units += workflow_units(load_workflow(catalog, name, checkout=checkout))
+        return Demands(units=_distinct(units))
     skipped: list[str] = []
     for name in workflow_names(catalog, catalog.project()):
         try:
@@ -42,19 +56,9 @@ def demanded(root: Path, asked: Sequence[str], fetch: Callable[[str], Checkout |
     return Demands(units=_distinct(units), skipped=tuple(skipped))
 
 
-def _of(catalog: Catalog, asked: str, checkout: Checkout | None) -> tuple[TrustUnit, ...]:
-    """By path a workflow; by name an agent or a workflow, or both."""
-    project = catalog.project()
-    is_agent = asked in catalog.names()
-    found = _of_agent(catalog.agent(asked, project).definition, catalog) if is_agent else ()
-    if is_agent and asked not in workflow_names(catalog, project):
-        return found
-    return (*found, *workflow_units(load_workflow(catalog, asked, checkout=checkout)))
-
-
 def _of_agent(definition: AgentDefinition, catalog: Catalog) -> tuple[TrustUnit, ...]:
     project = catalog.project()
-    own = belongings(definition, project, catalog.root)
+    own = resources_of(definition, project, catalog.root)
     return (*agent_units(definition, project, own), *schedule_units(definition))
 
 

@@ -1,6 +1,6 @@
-"""``validate``: every mistake of every file at once.
+"""``validate``: every mistake of every file at once, and warnings.
 
-What is right in a file and would be refused here, on this machine, or lead nowhere: for ``validate`` to warn of.
+A warning is about something that is right in a file and would be refused on this machine, or lead nowhere.
 """
 
 import json
@@ -15,7 +15,7 @@ from kernel.agents.mcp_servers import Servers, left_out
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
 from kernel.agents.providers import CauseError, ModelRejected, resolve
 from kernel.agents.sandbox import find_bubblewrap, home_fault
-from kernel.agents.trust import Kept, missing_consent, schedule_units
+from kernel.agents.trust import GrantSource, missing_grants, schedule_units
 from kernel.inspect.agents import PartialCatalog
 from kernel.inspect.file_kind import SUFFIXES, is_path, kind_of, place_kind, shown
 from kernel.source.diagnostics import BadDefinition, fail
@@ -76,9 +76,9 @@ def _unknown_tools(definition: AgentDefinition, project: ProjectDefinition) -> I
         yield "mock", f"there is no tool {name[:60]!r}, so the call will fail; {suggest(name, known, what='there are')}"
 
 
-def schedule_warnings(definition: AgentDefinition, kept: Kept | None) -> Iterator[tuple[str, str]]:
+def schedule_warnings(definition: AgentDefinition, kept: GrantSource | None) -> Iterator[tuple[str, str]]:
     """That a schedule does not run where it is not among what is ``kept``; None: not asked."""
-    if kept is not None and missing_consent(schedule_units(definition), kept):
+    if kept is not None and missing_grants(schedule_units(definition), kept):
         yield "schedule", f"it does not run until you trust it (look at it and keep it: awk trust {definition.name})"
 
 
@@ -133,9 +133,9 @@ def validate(
     cwd: Path,
     asked: Sequence[str],
     environ: Mapping[str, str] = MappingProxyType({}),
-    kept: Kept | None = None,
+    kept: GrantSource | None = None,
 ) -> Validation:
-    """What is wrong with the files ``asked`` for (paths, from ``cwd``), or with all of the project.
+    """The mistakes in the files ``asked`` for (paths, from ``cwd``), or with all of the project.
 
     With ``environ`` it also warns of what this machine cannot do, and of schedules that are not among what is ``kept``.
     """
@@ -165,7 +165,7 @@ def _found(root: Path, cwd: Path, asked: str) -> str:
 class _Checking:
     """Files looked at so far, with their mistakes. A mistake goes to the file it is in, whoever led to it."""
 
-    def __init__(self, root: Path, environ: Mapping[str, str], kept: Kept | None) -> None:
+    def __init__(self, root: Path, environ: Mapping[str, str], kept: GrantSource | None) -> None:
         self._kept = kept
         self._root = root
         self._environ = environ
@@ -184,7 +184,9 @@ class _Checking:
         """Each file once: the project file, agents, workflows, by name."""
         self._note(self._catalog.broken)
         order: Sequence[Kind] = ("project", "agent", "workflow")
-        agents = self._by_file() if self._environ else {}
+        agents: dict[str, list[AgentDefinition]] = {}
+        for one in self._agents().loaded if self._environ else ():
+            agents.setdefault(one.path, []).append(one.definition)
         for path in sorted(self._found, key=lambda one: (order.index(self._kind(one)), one)):
             told = tuple(sorted(self._found[path], key=lambda error: (error.line, error.column)))
             warnings = () if told else self._warnings(path, agents.get(path, ()))
@@ -195,12 +197,6 @@ class _Checking:
         if self._survey is None:
             self._survey = self._catalog.survey()
         return self._survey
-
-    def _by_file(self) -> Mapping[str, Sequence[AgentDefinition]]:
-        found: dict[str, list[AgentDefinition]] = {}
-        for one in self._agents().loaded:
-            found.setdefault(one.path, []).append(one.definition)
-        return found
 
     def _warnings(self, path: str, loaded: Sequence[AgentDefinition]) -> tuple[FileError, ...]:
         if not self._environ:

@@ -25,9 +25,9 @@ from kernel.agents.mcp_servers import filled
 from kernel.agents.preload import sdks_for
 from kernel.agents.prompt import Prompt, prior_work
 from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve
-from kernel.agents.resources import NOTHING, AgentResources, belongings, resources_of
-from kernel.agents.skills import told
-from kernel.agents.trust import Kept, agent_units, changed_text, missing_consent
+from kernel.agents.resources import NOTHING, AgentResources, has_resources, resources_of
+from kernel.agents.skills import skills_prompt
+from kernel.agents.trust import GrantSource, agent_units, demands_text, missing_grants
 from kernel.policy.circuit_breaker import Endpoint
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, project_ground
 from kernel.store import approvals, entries
@@ -35,7 +35,7 @@ from kernel.store.entries import FrozenPrompt
 from kernel.store.reader import Reader
 from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
-from kernel.workflows.instruction_prompt import assembled
+from kernel.workflows.instruction_prompt import instruction_prompt
 from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS, CLIS
@@ -148,7 +148,7 @@ class StartFrameBuilder:
         url: str,
         trusted: bool,
         folders: AttemptPaths,
-        kept: Kept = tuple,
+        kept: GrantSource = tuple,
         ground: Callable[[Leased], WorkingDirectory] | None = None,
         confine: Callable[
             [AgentDefinition, WorkingDirectory, Start], Sandbox | None
@@ -172,8 +172,8 @@ class StartFrameBuilder:
             definition = definition_for(leased.agent, leased.space, self._catalog, self._reader)
             project = self._catalog.kept_project()
             own = NOTHING
-            if resources_of(definition, project):
-                own = await trio.to_thread.run_sync(belongings, definition, project, self._catalog.root)
+            if has_resources(definition, project):
+                own = await trio.to_thread.run_sync(resources_of, definition, project, self._catalog.root)
             return self._brief(leased, token, definition, project, own)
         except Refused as refused:
             hint = f" ({refused.hint})" if refused.hint else ""
@@ -247,7 +247,7 @@ class StartFrameBuilder:
 
     def _assemble(self, leased: Leased, definition: AgentDefinition) -> Prompt:
         """Today's prompt."""
-        return assembled(leased, definition, self._catalog, self._reader)
+        return instruction_prompt(leased, definition, self._catalog, self._reader)
 
     def _check_trust(
         self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition, own: AgentResources
@@ -256,10 +256,10 @@ class StartFrameBuilder:
         if self._trusted:
             return
         found = (one for one in agent_units(definition, project, own) if not leased.vouched.issuperset(one.demands))
-        wants = missing_consent(found, self._kept)
+        wants = missing_grants(found, self._kept)
         if wants:
             said = "changed since they were trusted" if leased.vouched or wants[0].before else "are not trusted"
-            raise CannotStart("untrusted", f"the files {said}: {changed_text(wants)[:500]}")
+            raise CannotStart("untrusted", f"the files {said}: {demands_text(wants)[:500]}")
 
 
 def _spoken(start: Start, definition: AgentDefinition, sandbox: Sandbox | None) -> Start:
@@ -284,7 +284,7 @@ def _limits(definition: AgentDefinition) -> Limits:
 
 def _system(text: str, definition: AgentDefinition, own: AgentResources) -> str:
     """Our own loop has a tool for skills. Other programs read files, and are told where."""
-    more = told(own.skills) if definition.backend in CLIS else ""
+    more = skills_prompt(own.skills) if definition.backend in CLIS else ""
     return "\n\n".join(part for part in (text, more) if part)
 
 

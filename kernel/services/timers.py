@@ -20,8 +20,8 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import Known, refresh, update
-from kernel.agents.schedule import DEFAULT_PROMPT, Every, ScheduleRejected, cadence
-from kernel.agents.trust import Kept
+from kernel.agents.schedule import DEFAULT_PROMPT, Every, ScheduleRejected, parse_wakeup
+from kernel.agents.trust import GrantSource
 from kernel.policy.wakeup_schedule import rearmed_ms, sought_from_ms
 from kernel.services.reload import MOVED, CannotWatch, watching
 from kernel.source.diagnostics import BadDefinition
@@ -63,7 +63,7 @@ class Schedules:
         wall_ms: Callable[[], int],
         local: str | None,
         trusted: bool = False,
-        kept: Kept = tuple,
+        kept: GrantSource = tuple,
         consents: Path | None = None,
     ) -> None:
         """``trusted``: every file is. Else only schedules among what is ``kept``, in the folder ``consents``, count."""
@@ -194,7 +194,7 @@ class Schedules:
 
     def _fresh(self, schedule: Schedule, fired_ms: int | None) -> tuple[int | None, int]:
         """The period (None: cron), and when a timer comes that is armed now."""
-        pace = cadence(schedule, self._local)
+        pace = parse_wakeup(schedule, self._local)
         if isinstance(pace, Every):
             return pace.period_ms, self._now_ms() + pace.period_ms
         return None, pace.next_after(sought_from_ms(self._wall_ms(), fired_ms))

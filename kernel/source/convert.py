@@ -1,19 +1,30 @@
-"""A tree of nodes to frozen Structs, with every mistake noted at its place. Driven by the Structs' own types.
+"""Converts a tree of nodes to frozen Structs by the model of their types, and notes every mistake at its place.
 
-What a type cannot say comes as a Shapes: short forms, keys of later versions. Rules between fields are checked
-by whoever owns the Struct, after conversion.
+TypeRules say what the types cannot: short forms, keys and values that are refused. Rules between fields are checked
+by the owner of the Struct, after conversion.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from types import MappingProxyType, NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from kernel.source.diagnostics import Diagnostics, Location
-from kernel.source.scalars import READERS, Mismatch, quantity_of, read_free, show
+from kernel.source.scalars import READERS, Mismatch, read_free, show
+from kernel.source.struct_model import (
+    Anything,
+    Choice,
+    Entries,
+    Items,
+    Nested,
+    OneOf,
+    Scalar,
+    StructModel,
+    ValueType,
+    model_of,
+)
 from kernel.source.suggest import suggest
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 
@@ -23,7 +34,7 @@ _WHERE_LIMIT: Final = 200
 
 
 class _Invalid:
-    """Stands for a value that was noted as a mistake."""
+    """The type of the mark for a value that was noted as a mistake."""
 
 
 _INVALID: Final = _Invalid()
@@ -32,7 +43,7 @@ _EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class TypeRules:
-    """What the types do not say. Keys are (Struct type, key of the file)."""
+    """Rules for the keys of files that types cannot express, by (Struct type, key of the file)."""
 
     short_forms: Mapping[tuple[type, str], Callable[[Node], Node]] = field(default_factory=lambda: _EMPTY)
     """Rewrites a short spelling to the full one before it is converted."""
@@ -45,114 +56,95 @@ class TypeRules:
 class Converter:
     """Converts the nodes of one file. Mistakes go to ``problems``; a Struct with one in it is not made."""
 
-    def __init__(self, problems: Diagnostics, shapes: TypeRules) -> None:
+    def __init__(self, problems: Diagnostics, rules: TypeRules) -> None:
         self._problems = problems
-        self._shapes = shapes
-        self._compound: dict[object, Callable[[Node, Any, str], object]] = {
-            Union: self._union,
-            tuple: self._tuple,
-            dict: self._dict,
-            Literal: self._literal,
-            msgspec.Struct: self._struct,
-        }
+        self._rules = rules
 
     def struct(self, node: Node, kind: type[S], where: str, given: Mapping[str, object] = _EMPTY) -> S | None:
         """``node`` as ``kind``; None where it was not right. ``given`` are fields that do not come from the file."""
-        value = self._struct(node, kind, where, given)
-        return None if isinstance(value, _Invalid) else cast("S", value)
+        value = self._struct(node, model_of(kind), where, given)
+        return None if value is _INVALID else cast("S", value)
 
-    def _struct(self, node: Node, kind: type, where: str, given: Mapping[str, object] = _EMPTY) -> object:
+    def _struct(self, node: Node, model: StructModel, where: str, given: Mapping[str, object] = _EMPTY) -> object:
+        struct, rules = model.struct, self._rules
+        fields = {key: one for key, one in model.by_key.items() if one.name not in given} if given else model.by_key
         if not isinstance(node, MapNode):
-            keys = ", ".join(info.encode_name for info in _fields(kind) if info.name not in given)
-            return self._bad(node.place, where, f"needs keys, has {_what(node)}", f"keys: {keys}")
-        fields = {info.encode_name: info for info in _fields(kind) if info.name not in given}
+            return self._bad(node.place, where, f"needs keys, has {_what(node)}", f"keys: {', '.join(fields)}")
         values = dict(given)
-        sound = True
         for key, child in node.entries:
-            info = None if (kind, key.text) in self._shapes.refused else fields.get(key.text)
             at = _join(where, key.text)
-            value = self._unknown(key, kind, at) if info is None else self._field(child, kind, info, at)
-            sound = sound and not isinstance(value, _Invalid)
-            values[key.text if info is None else info.name] = value
-        sound = sound and not any(info.required and node.get(name) is None for name, info in fields.items())
-        if not any((kind, key.text) in self._shapes.refused for key, _ in node.entries):
-            for name, info in fields.items():
-                if info.required and node.get(name) is None:
-                    self._problems.add(node.place, _join(where, name), "is missing", f"add {name}:")
-        return kind(**values) if sound else _INVALID
-
-    def _unknown(self, key: ScalarNode, kind: type[msgspec.Struct], where: str) -> object:
-        refused = self._shapes.refused.get((kind, key.text))
-        if refused is not None:
-            return self._bad(key.place, where, *refused)
-        known = [info.encode_name for info in _fields(kind)]
-        return self._bad(key.place, where, f"unknown key {show(key)}", suggest(key.text, known, what="known keys"))
-
-    def _field(self, node: Node, kind: type, info: msgspec.structs.FieldInfo, where: str) -> object:
-        name = info.encode_name
-        rewrite = self._shapes.short_forms.get((kind, name))
-        if rewrite is not None:
-            node = rewrite(node)
-        later = self._shapes.refused_values.get((kind, name))
-        if later and isinstance(node, ScalarNode) and node.text in later:
-            return self._bad(node.place, where, f"{node.text} is not supported in this version", later[node.text])
-        return self._value(node, info.type, where)
-
-    def _value(self, node: Node, kind: Any, where: str) -> object:
-        bare, meta = _bare(kind)
-        if bare is Any:
-            return self._free(node)
-        compound = self._compound.get(_sort_of(bare))
-        if compound is not None:
-            return compound(node, bare, where)
-        if not isinstance(node, ScalarNode):
-            return self._bad(node.place, where, f"needs {_NEEDS.get(bare, 'one word')}, has {_what(node)}")
-        quantity = quantity_of(meta)
-        try:
-            value = READERS[bare](node) if quantity is None else quantity.read(node)
-            show_number = _plain if quantity is None else quantity.show
-            if meta is None or not isinstance(value, int | float):
-                pass
+            refused = rules.refused.get((struct, key.text))
+            found = fields.get(key.text)
+            if refused is not None:
+                values[key.text] = self._bad(key.place, at, *refused)
+            elif found is None:
+                hint = suggest(key.text, model.by_key, what="known keys")
+                values[key.text] = self._bad(key.place, at, f"unknown key {show(key)}", hint)
             else:
-                if meta.ge is not None and value < meta.ge:
-                    raise Mismatch(f"must be at least {show_number(meta.ge)}, is {show_number(value)}")
-                if meta.le is not None and value > meta.le:
-                    raise Mismatch(f"must be at most {show_number(meta.le)}, is {show_number(value)}")
+                rewrite = rules.short_forms.get((struct, key.text))
+                full = child if rewrite is None else rewrite(child)
+                later = rules.refused_values.get((struct, key.text))
+                if later and isinstance(full, ScalarNode) and full.text in later:
+                    message = f"{full.text} is not supported in this version"
+                    values[found.name] = self._bad(full.place, at, message, later[full.text])
+                else:
+                    values[found.name] = self._value(full, found.type, at)
+        missing = [key for key, one in fields.items() if one.required and node.get(key) is None]
+        if not any((struct, key.text) in rules.refused for key, _ in node.entries):
+            # A key that is refused may be the missing one under another name.
+            for name in missing:
+                self._problems.add(node.place, _join(where, name), "is missing", f"add {name}:")
+        return _INVALID if missing or _has_invalid(values.values()) else struct(**values)
+
+    def _value(self, node: Node, kind: ValueType, where: str) -> object:  # noqa: C901, PLR0911  (one for each type)
+        match kind:
+            case Scalar():
+                return self._scalar(node, kind, where)
+            case OneOf(options, nullable):
+                if nullable and isinstance(node, ScalarNode) and node.is_null:
+                    return None
+                # The first option that a node of this shape can be, else the error of the first of all.
+                fitting = (one for one in options if isinstance(node, _SHAPES.get(type(one), ScalarNode)))
+                return self._value(node, next(fitting, options[0]), where)
+            case Choice(words):
+                if not isinstance(node, ScalarNode):
+                    hint = suggest("", words, what="allowed")
+                    return self._bad(node.place, where, f"needs one word, has {_what(node)}", hint)
+                if not node.is_null and node.text in words:
+                    return node.text
+                hint = suggest(node.text, words, what="allowed")
+                return self._bad(node.place, where, f"{show(node)} is not allowed", hint)
+            case Items(item):
+                if not isinstance(node, ListNode):
+                    hint = "write each item on a line: - item"
+                    return self._bad(node.place, where, f"needs a list, has {_what(node)}", hint)
+                items = [self._value(one, item, f"{where}[{index}]") for index, one in enumerate(node.items)]
+                return _INVALID if _has_invalid(items) else tuple(items)
+            case Entries(value):
+                if not isinstance(node, MapNode):
+                    return self._bad(node.place, where, f"needs keys, has {_what(node)}")
+                entries = {key.text: self._value(one, value, _join(where, key.text)) for key, one in node.entries}
+                return _INVALID if _has_invalid(entries.values()) else entries
+            case Nested(struct):
+                return self._struct(node, model_of(struct), where)
+            case Anything():
+                return self._free(node)
+
+    def _scalar(self, node: Node, kind: Scalar, where: str) -> object:
+        if not isinstance(node, ScalarNode):
+            return self._bad(node.place, where, f"needs {_NEEDS[kind.kind]}, has {_what(node)}")
+        quantity = kind.quantity
+        try:
+            value = READERS[kind.kind](node) if quantity is None else quantity.read(node)
+            if isinstance(value, int | float):
+                show_number = _plain if quantity is None else quantity.show
+                if kind.low is not None and value < kind.low:
+                    raise Mismatch(f"must be at least {show_number(kind.low)}, is {show_number(value)}")
+                if kind.high is not None and value > kind.high:
+                    raise Mismatch(f"must be at most {show_number(kind.high)}, is {show_number(value)}")
         except Mismatch as error:
             return self._bad(node.place, where, error.message, error.hint)
         return value
-
-    def _literal(self, node: Node, kind: Any, where: str) -> object:
-        allowed: tuple[str, ...] = get_args(kind)
-        if not isinstance(node, ScalarNode):
-            return self._bad(
-                node.place, where, f"needs one word, has {_what(node)}", suggest("", allowed, what="allowed")
-            )
-        if not node.is_null and node.text in allowed:
-            return node.text
-        return self._bad(node.place, where, f"{show(node)} is not allowed", suggest(node.text, allowed, what="allowed"))
-
-    def _union(self, node: Node, kind: Any, where: str) -> object:
-        options: tuple[Any, ...] = get_args(kind)
-        if NoneType in options and isinstance(node, ScalarNode) and node.is_null:
-            return None
-        kinds = [option for option in options if option is not NoneType]
-        fitting = [option for option in kinds if isinstance(node, _shape_of(option))]
-        return self._value(node, (fitting or kinds)[0], where)
-
-    def _tuple(self, node: Node, kind: Any, where: str) -> object:
-        if not isinstance(node, ListNode):
-            return self._bad(node.place, where, f"needs a list, has {_what(node)}", "write each item on a line: - item")
-        inner = get_args(kind)[0]
-        values = [self._value(item, inner, f"{where}[{index}]") for index, item in enumerate(node.items)]
-        return _INVALID if any(isinstance(value, _Invalid) for value in values) else tuple(values)
-
-    def _dict(self, node: Node, kind: Any, where: str) -> object:
-        if not isinstance(node, MapNode):
-            return self._bad(node.place, where, f"needs keys, has {_what(node)}")
-        inner = get_args(kind)[1]
-        values = {key.text: self._value(child, inner, _join(where, key.text)) for key, child in node.entries}
-        return _INVALID if any(isinstance(value, _Invalid) for value in values.values()) else values
 
     def _free(self, node: Node) -> object:
         if isinstance(node, ScalarNode):
@@ -166,9 +158,15 @@ class Converter:
         return _INVALID
 
 
-_NEEDS: Final[Mapping[object, str]] = MappingProxyType(
+_NEEDS: Final[Mapping[type, str]] = MappingProxyType(
     {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 )
+_SHAPES: Final[Mapping[type, type[Node]]] = MappingProxyType({Items: ListNode, Entries: MapNode, Nested: MapNode})
+"""The nodes that can be of a type; of every other one, scalars."""
+
+
+def _has_invalid(values: Iterable[object]) -> bool:
+    return any(value is _INVALID for value in values)
 
 
 def _join(where: str, key: str) -> str:
@@ -181,32 +179,5 @@ def _what(node: Node) -> str:
     return "a list" if isinstance(node, ListNode) else "keys"
 
 
-def _bare(kind: Any) -> tuple[Any, msgspec.Meta | None]:
-    if get_origin(kind) is not Annotated:
-        return kind, None
-    inner, *metas = get_args(kind)
-    return inner, next((meta for meta in metas if isinstance(meta, msgspec.Meta)), None)
-
-
-def _sort_of(bare: Any) -> object:
-    """What ``bare`` is converted by: a key of the table above; None for a scalar."""
-    if isinstance(bare, type) and issubclass(bare, msgspec.Struct):
-        return msgspec.Struct
-    origin: object = get_origin(bare)
-    return Union if origin is UnionType else origin
-
-
-def _shape_of(kind: Any) -> type[Node]:
-    """The sort of node that could be ``kind``."""
-    shapes: Mapping[object, type[Node]] = {tuple: ListNode, dict: MapNode, msgspec.Struct: MapNode}
-    return shapes.get(_sort_of(_bare(kind)[0]), ScalarNode)
-
-
 def _plain(number: float) -> str:
     return str(number).removesuffix(".0")
-
-
-@lru_cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """The fields of ``kind``: finding out takes longer than reading a small file, and thousands are of one kind."""
-    return msgspec.structs.fields(kind)

@@ -5,7 +5,6 @@ once a day, after the gap where its time was skipped, the first time where it co
 follows real time.
 """
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Final
@@ -54,12 +53,10 @@ class Cron:
 
     def next_after(self, wall_ms: int) -> int:
         """The first time later than ``wall_ms``, in milliseconds since 1970."""
-        return next((found for found in self._from(wall_ms) if found > wall_ms), NEVER_MS)
-
-    def _from(self, wall_ms: int) -> Iterator[int]:
-        """Times in order. Inside an hour that comes twice they may begin before ``wall_ms``: its first time over."""
         start = datetime.fromtimestamp(wall_ms // _PER_SECOND, self._zone)
-        return (int(found.timestamp()) * _PER_SECOND for found in CronSim(self._line, start))
+        times = (int(found.timestamp()) * _PER_SECOND for found in CronSim(self._line, start))
+        # Inside an hour that comes twice they may begin before wall_ms: its first time over.
+        return next((found for found in times if found > wall_ms), NEVER_MS)
 
 
 def find_zone(name: str) -> tzinfo:

@@ -21,7 +21,7 @@ _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where in a file: both count from 1, columns in characters."""
+    """A place in a file: both count from 1, columns in characters."""
 
     line: int = 1
     column: int = 1
@@ -57,12 +57,12 @@ class Diagnostics:
 
     @property
     def full(self) -> bool:
-        """Whether looking for more is pointless."""
+        """True once looking for more is pointless."""
         return len(self._found) >= MAX_ERRORS
 
     @property
     def errors(self) -> tuple[FileError, ...]:
-        """What was found, in the order of the file."""
+        """The mistakes that were found, in the order of the file."""
         return tuple(sorted(self._found, key=lambda error: (error.line, error.column)))
 
     def add(self, place: Location, where: str, message: str, hint: str | None = None) -> None:

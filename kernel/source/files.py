@@ -1,13 +1,11 @@
-"""Reads one text file of a user: inside a root, a regular file, bounded. Never blocks on what is not a file (CF11).
+"""Reads files that users wrote: inside a root, regular, bounded; one file, or all of a folder with their digest.
 
-The files of a folder of the project: opened step by step from the root, links told and not followed, bounded.
+It never blocks on what is not a file (CF11). A folder is opened step by step from the root; links in it are told and
+not followed. Its digest stands for all of its files: names, what can be run, and every byte.
 
-Their digest stands for all of them: names, what can be run, and every byte (promise P19).
-
-Whether a file can still be what was read before, told by one stat.
-
-Some file systems count time so coarsely that two writes within a moment look like one. So what is seen counts as
-*settled* only where it was seen SETTLED_SECONDS ago already: whatever is written from then on looks different.
+A StatCache tells by one stat whether a file can still be what was read before. Some file systems count time so coarsely
+that two writes within a moment look like one, so a file is *settled* only where it was seen SETTLED_SECONDS ago
+already: whatever is written from then on looks different.
 """
 
 import errno
@@ -51,7 +49,10 @@ def inside(root: Path, relative: str, shown: str, where: str = "") -> Path:
 
 
 def folder_errors(root: Path, folder: str) -> tuple[FileError, ...]:
-    """Why ``folder`` of the project holds no files though it is there: it is a file or a pipe, or cannot be read."""
+    """The errors where ``folder`` of the project holds no files though it is there.
+
+    It is a file or a pipe, or cannot be read.
+    """
     try:
         os.listdir(root / folder)
     except FileNotFoundError:
@@ -199,19 +200,17 @@ class _Reading:
             self._files += 1
             if self._files > MAX_FILES:
                 raise BadFolder(f"it has more than {MAX_FILES} files")
-            yield self._file(folder, name, path, mode)
-
-    def _file(self, folder: int, name: str, path: str, mode: int) -> FolderFile:
-        if stat.S_ISLNK(mode):
-            return FolderFile(path, "link", os.fsencode(os.readlink(name, dir_fd=folder)))
-        if not stat.S_ISREG(mode):
-            raise BadFolder(f"{path[:200]} is no file")
-        with open(open_file(folder, name, os.O_RDONLY), "rb") as file:
-            data = file.read(MAX_BYTES - self._bytes + 1)
-        self._bytes += len(data)
-        if self._bytes > MAX_BYTES:
-            raise BadFolder(f"it holds more than {MAX_BYTES // 2**20} MiB")
-        return FolderFile(path, "program" if mode & 0o100 else "file", data)
+            if stat.S_ISLNK(mode):
+                yield FolderFile(path, "link", os.fsencode(os.readlink(name, dir_fd=folder)))
+                continue
+            if not stat.S_ISREG(mode):
+                raise BadFolder(f"{path[:200]} is no file")
+            with open(open_file(folder, name, os.O_RDONLY), "rb") as file:
+                data = file.read(MAX_BYTES - self._bytes + 1)
+            self._bytes += len(data)
+            if self._bytes > MAX_BYTES:
+                raise BadFolder(f"it holds more than {MAX_BYTES // 2**20} MiB")
+            yield FolderFile(path, "program" if mode & 0o100 else "file", data)
 
 
 SETTLED_SECONDS: Final = 2.5
@@ -231,7 +230,10 @@ def signature(path: str) -> Signature | None:
 
 
 class FileStat(NamedTuple):
-    """How a file looks. What was read after a settled glance stays true as long as later ones are the same."""
+    """The state of a file by its stat.
+
+    Content that was read after a settled one holds as long as later ones are the same.
+    """
 
     signature: Signature | None
     settled: bool
@@ -246,7 +248,7 @@ class StatCache:
         self._since: dict[str, tuple[Signature, float]] = {}
 
     def at(self, path: str) -> FileStat:
-        """How the file at ``path`` looks now. One that is not there has settled: its coming is seen."""
+        """The stat of the file at ``path`` now. One that is not there has settled: its coming is seen."""
         seen, now = signature(path), self._now()
         if seen is None:
             self._since.pop(path, None)  # anybody may ask for any name

@@ -6,6 +6,7 @@ What a name means is decided once, when it is opened: who swaps a folder for a l
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -36,7 +37,10 @@ def plain_path(text: str) -> str:
 
 
 def folder_fault(path: str, root: Path | None = None) -> str | None:
-    """Why ``path`` cannot be a folder that we write to; with a ``root`` also as far as the folder is there already."""
+    """The reason why ``path`` cannot be a folder that we write to.
+
+    With a ``root`` also as far as the folder is there already.
+    """
     try:
         parts = plain_path(path).split("/")
     except NotInside as error:
@@ -64,7 +68,8 @@ def open_folder(root: str, path: str, *, make: bool = False) -> int:
         above = descriptor
         try:
             if make:
-                _make(part, above)
+                with suppress(FileExistsError):
+                    os.mkdir(part, 0o755, dir_fd=above)
             descriptor = os.open(part, _FOLDER, dir_fd=above)
         finally:
             os.close(above)
@@ -78,10 +83,3 @@ def open_file(folder: int, name: str, flags: int, mode: int = 0o600) -> int:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "is not a regular file", name)
     return descriptor
-
-
-def _make(part: str, above: int) -> None:
-    try:
-        os.mkdir(part, 0o755, dir_fd=above)
-    except FileExistsError:
-        return

@@ -1,11 +1,9 @@
-"""What a scalar's text means, asked for by type: YAML 1.2 core, without its surprises.
+"""Reads the text of a scalar as the type that is needed: YAML 1.2 core, without its surprises.
 
 A string field takes any text as it stands (``no``, ``12:30``, ``010``, ``1e3``); a number or a truth value is
-taken only where it is unmistakable (fault CF06).
-
-Durations as people write them: ``200ms``, ``120s``, ``10m``, ``2h``, ``1d``; a bare number is seconds.
-
-Amounts of memory as people write them: ``512MiB``, ``4GiB``, ``2GB``; a bare number is bytes.
+taken only where it is unmistakable (fault CF06). Quantities are numbers that people write with a unit: durations
+(``200ms``, ``120s``, ``10m``, ``2h``, ``1d``; a bare number is seconds) and amounts of memory (``512MiB``, ``4GiB``,
+``2GB``; a bare number is bytes).
 """
 
 import math
@@ -200,7 +198,7 @@ QUANTITIES: Final[Mapping[str, Quantity]] = MappingProxyType(
 
 
 def quantity_of(meta: msgspec.Meta | None) -> Quantity | None:
-    """What the type marks its numbers as."""
+    """The quantity that a type is marked as; None where it is a plain number."""
     marks = (meta and meta.extra) or {}
     return next((quantity for mark, quantity in QUANTITIES.items() if marks.get(mark)), None)
 

@@ -1,13 +1,11 @@
-"""YAML text to a tree of nodes that know their place. Scalars stay text: what they mean is the target type's say.
+"""Parses YAML text into a tree of nodes that know their place: scalars (as text), lists and mappings.
 
-Built from libyaml's events, never by construction of objects: tags are refused, nothing of YAML 1.1's guessing
-happens, and depth, size and aliases are counted while reading, so no input costs more than a bounded time
-(faults CF01-CF06).
-
-The tree of a YAML file: three kinds of nodes that know their place.
+The meaning of a scalar is up to the type of its key. The tree is built from libyaml's events, never by construction of
+objects: tags are refused, nothing of YAML 1.1's guessing happens, and depth, size and aliases are counted while
+reading, so no input costs more than a bounded time (faults CF01-CF06).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -29,7 +27,7 @@ class ScalarNode:
 
     @property
     def is_null(self) -> bool:
-        """Whether it says that there is no value."""
+        """True where it says that there is no value."""
         return self.plain and self.text in _NULLS
 
 
@@ -55,8 +53,12 @@ class MapNode:
         return next((value for name, value in self.entries if name.text == key), None)
 
     def place_of(self, key: str) -> Location:
-        """Where ``key`` stands; the mapping's own place if it does not."""
+        """The place of ``key``; the mapping's own place if it does not."""
         return next((name.place for name, _ in self.entries if name.text == key), self.place)
+
+    def without(self, keys: Container[str]) -> "MapNode":
+        """The mapping without the entries of ``keys``."""
+        return MapNode(tuple(entry for entry in self.entries if entry[0].text not in keys), self.place)
 
 
 Node = ScalarNode | ListNode | MapNode
@@ -86,11 +88,10 @@ def parse_yaml(text: str, problems: Diagnostics) -> Node | None:
     Duplicate keys and tags are noted and reading goes on; syntax errors and exceeded bounds end it.
     """
     builder = _Builder(problems)
+    loader = _LOADER(text)
     try:
-        for event in _events(text):
-            builder.take(event)
-            if builder.stopped:
-                break
+        while not builder.stopped and loader.check_event():
+            builder.take(loader.get_event())
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         place = Location(mark.line + 1, mark.column + 1) if mark is not None else _reader_place(error, problems)
@@ -99,6 +100,8 @@ def parse_yaml(text: str, problems: Diagnostics) -> Node | None:
         hint = next((hint for part, hint in _HINTS if part in full), None)
         problems.add(place, "", f"not YAML: {said}", hint)
         return None
+    finally:
+        loader.dispose()
     return None if builder.stopped else builder.root
 
 
@@ -114,17 +117,8 @@ def decode_utf8(data: bytes, problems: Diagnostics) -> str:
         return ""
 
 
-def _events(text: str) -> Iterator[Any]:
-    loader = _LOADER(text)
-    try:
-        while loader.check_event():
-            yield loader.get_event()
-    finally:
-        loader.dispose()
-
-
 def _reader_place(error: yaml.YAMLError, problems: Diagnostics) -> Location:
-    """Where a character stands that YAML does not allow: the reader knows only its offset."""
+    """The place of a character that YAML does not allow: the reader knows only its offset."""
     text = problems.text
     offset = next(
         (
@@ -231,15 +225,23 @@ class _Builder:
             elif top.key is None and not top.skip_value:
                 self._key(top, node, at)
             else:
-                self._value(top, node)
+                if top.key is not None:
+                    top.pairs.append((top.key, node))
+                top.key, top.skip_value = None, False
 
     def _key(self, top: _Open, node: Node, at: Location) -> None:
-        reason = _key_fault(node)
-        if reason is not None:
-            self._problems.add(at, self._where(), *reason)
+        if not isinstance(node, ScalarNode):
+            fault, hint = "a key must be a plain word", "quote the value if it begins with '[' or '{'"
+        elif node.is_null:
+            fault, hint = "a key is missing before ':'", "write the key's name"
+        elif node.plain and node.text == "<<":
+            fault, hint = "merge keys (<<) are not supported", "repeat the keys, or use an alias for a whole value"
+        else:
+            fault = hint = ""
+        if fault or not isinstance(node, ScalarNode):
+            self._problems.add(at, self._where(), fault, hint)
             top.skip_value = True
             return
-        assert isinstance(node, ScalarNode)
         earlier = top.keys.get(node.text)
         if earlier is not None:
             where = ".".join(filter(None, (self._where(), node.text)))
@@ -249,11 +251,6 @@ class _Builder:
             return
         top.keys[node.text] = at
         top.key = ScalarNode(node.text, node.plain, at)
-
-    def _value(self, top: _Open, node: Node) -> None:
-        if top.key is not None:
-            top.pairs.append((top.key, node))
-        top.key, top.skip_value = None, False
 
     def _anchor(self, name: str | None, node: Node) -> None:
         if name is not None:
@@ -278,16 +275,6 @@ class _Builder:
 
 def _place(event: Any) -> Location:
     return Location(event.start_mark.line + 1, event.start_mark.column + 1)
-
-
-def _key_fault(node: Node) -> tuple[str, str] | None:
-    if not isinstance(node, ScalarNode):
-        return "a key must be a plain word", "quote the value if it begins with '[' or '{'"
-    if node.is_null:
-        return "a key is missing before ':'", "write the key's name"
-    if node.plain and node.text == "<<":
-        return "merge keys (<<) are not supported", "repeat the keys, or use an alias for a whole value"
-    return None
 
 
 _HANDLERS: Final[Mapping[type[object], Callable[[_Builder, Any], None]]] = {

@@ -1,17 +1,13 @@
-"""What a remote workflow is once it is here: plain files of one commit. Where they came from is data about them.
+"""Checkouts of remote workflows: plain files of one commit, each commit a folder with its digest beside it.
 
-What is kept of what was fetched: commits as folders, each with its digest beside it, and which of them may go.
-
-The digest's file tells when its commit was used last. Nothing that the project's lock names is ever removed.
-
-``.workflows/remote.lock``: which commit a remote ref stood for when it was first used here. People commit it.
-
-It is read as any file of a project is: what it says is checked, and believed only as far as the user trusts.
+The digest's file tells when its commit was used last. ``.workflows/remote.lock`` says which commit a remote ref stood
+for when it was first used here; people commit it. It is read as any file of a project is: checked, and believed only as
+far as the user trusts it. A commit that the lock names is never removed.
 """
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +34,7 @@ class Checkout:
 
     @property
     def demand(self) -> str:
-        """What starting it asks the user to trust."""
+        """The demand that starting it makes on the user's trust."""
         return f"it comes from {self.url}, commit {self.commit}, content sha256:{self.digest}"
 
     def variables(self) -> Mapping[str, str]:
@@ -60,7 +56,7 @@ DEAD_SECONDS: Final = 3600.0
 
 
 def digest_file(folder: Path) -> Path:
-    """Where the digest of the commit in ``folder`` is noted."""
+    """The file that has the digest of the commit in ``folder``."""
     return folder.with_name(f"{folder.name}{DIGEST}")
 
 
@@ -81,15 +77,11 @@ def prune(base: Path, now: float, spared: frozenset[str]) -> None:
     for workshop in base.glob(f"{WORKSHOP}*"):
         if _age(workshop, now) > DEAD_SECONDS:
             remove(workshop)
-    for mark in _marks(base):
+    for mark in list(base.glob(f"*/*/*{DIGEST}")):
         commit = mark.name.removesuffix(DIGEST)
         if commit not in spared and _age(mark, now) > UNUSED_SECONDS:
             mark.unlink(missing_ok=True)  # first: a folder without its digest is fetched again
             remove(mark.with_name(commit))
-
-
-def _marks(base: Path) -> Iterator[Path]:
-    yield from base.glob(f"*/*/*{DIGEST}")
 
 
 def _age(path: Path, now: float) -> float:
@@ -105,7 +97,7 @@ _AGAIN: Final = "repeat with --update to pin it anew"
 
 
 class LockedCommit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a ref is pinned to: ``digest`` is that of all files of the ``commit``."""
+    """The commit that a ref is pinned to: ``digest`` is that of all files of the ``commit``."""
 
     commit: str
     digest: str
@@ -115,7 +107,10 @@ _decode: Final = msgspec.json.Decoder(dict[str, LockedCommit]).decode
 
 
 def pinned(root: Path, remote: Remote) -> LockedCommit | None:
-    """What ``remote`` is pinned to in the project at ``root``. Raises BadDefinition where the file is wrong."""
+    """The commit that ``remote`` is pinned to in the project at ``root``.
+
+    Raises BadDefinition where the file is wrong.
+    """
     found = _read(root).get(remote.repository)
     if found is not None and not is_commit(found.commit):
         raise fail(SHOWN, f"{found.commit[:60]!a} is not the id of a commit", _AGAIN, where=remote.repository)

@@ -49,7 +49,7 @@ def shared_objects(tree: Worktree) -> tuple[str, str]:
 
 
 def has_clone(tree: Worktree) -> bool:
-    """Whether its agent is confined: from the first attempt that is to the removal of the tree."""
+    """Return whether its agent is confined: from the first attempt that is to the removal of the tree."""
     return os.path.lexists(link_of(tree))
 
 
@@ -115,7 +115,7 @@ async def bring_back(git: ProjectGit, tree: Worktree, view: View, box: Sandbox) 
 
 
 async def unmerged(git: ProjectGit, tree: Worktree, view: View, box: Sandbox) -> int:
-    """How many commits of the clone are nowhere in the project: on branches that do not come back."""
+    """The number of commits of the clone are nowhere in the project: on branches that do not come back."""
     clone = View(clone_of(tree), tree.path, box)
     refs = await git.said(view, "for-each-ref", "--format=^%(objectname)")
     words = ("rev-list", "--count", "--ignore-missing", "--all", "HEAD", "--stdin")
@@ -144,7 +144,7 @@ async def _take(git: ProjectGit, view: View, clone: View, folder: str, wanted: s
 
 
 def _objects_behind(view: View) -> str:
-    """Where objects of the project are written to."""
+    """The folder that objects of the project are written to."""
     return f"{os.path.realpath(f'{view.folder}/refs').removesuffix('/refs')}/objects"
 
 

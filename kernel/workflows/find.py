@@ -1,4 +1,4 @@
-"""Which file a workflow is in: by name from ``.workflows/`` or the project file, or by path."""
+"""Finds the file of a workflow: by name from ``.workflows/`` or the project file, or by path."""
 
 import os
 from collections.abc import Mapping

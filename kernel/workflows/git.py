@@ -89,7 +89,7 @@ _numbers: Final = itertools.count(1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitCommand:
-    """How git is run. ``path`` is where it is looked for."""
+    """A way to run git. ``path`` is where it is looked for."""
 
     launcher: Launcher
     path: str
@@ -133,7 +133,7 @@ class GitCommand:
         )
 
     def why(self, result: CommandResult) -> str:
-        """Why a run that went wrong did, in git's words where it said any."""
+        """The reason why a run failed, in git's words where it said any."""
         if result.timed_out:
             return f"it took more than {self.seconds:g} s"
         if result.truncated:
@@ -241,7 +241,7 @@ class Git:
         return found.stdout.decode("ascii", "replace").strip()
 
     async def _credential(self, url: str) -> str | None:
-        """What the user's git would say to be let in, in an environment of its own: it is their configuration."""
+        """The header by which the user's git is let in, in an environment of its own: it is their configuration."""
         folder = str(self._folder)
         command = GitCommand(
             launcher=self._launcher,

@@ -23,7 +23,7 @@ _HASH_BYTES: Final = 20
 
 
 class BadObjects(ValueError):
-    """What git gave is not the content of a commit that we take. The text says why."""
+    """Git's output is not the content of a commit that we take. The text says why."""
 
 
 class GitObject(NamedTuple):
@@ -42,7 +42,7 @@ class File(NamedTuple):
 
 
 def parse_objects(output: bytes) -> dict[str, GitObject]:
-    """What ``git cat-file --batch`` printed. Raises BadObjects."""
+    """Parse the output of ``git cat-file --batch``. Raises BadObjects."""
     found: dict[str, GitObject] = {}
     position = 0
     while position < len(output):
@@ -98,7 +98,10 @@ def write_files(files: tuple[File, ...], folder: Path) -> None:
 
 
 def read_files(folder: Path) -> tuple[File, ...]:
-    """What ``write_files`` wrote, as it is now. Raises OSError; BadObjects where there is anything but files."""
+    """Read the files that ``write_files`` wrote, as they are now.
+
+    Raises OSError; BadObjects where there is anything but files.
+    """
     root = os.fsencode(folder)
     return tuple(sorted(_read(root, b"")))
 

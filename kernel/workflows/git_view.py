@@ -56,7 +56,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a repository writes its data: of its configuration, all that is believed, in the words of a file of git's."""
+    """The formats of a repository: of its configuration, all that is believed, in the words of a file of git's."""
 
     text: str
     name: str = ""
@@ -74,7 +74,7 @@ class ConfigFile(NamedTuple):
 
 
 def config_files(directory: GitDirectory) -> tuple[ConfigFile, ...]:
-    """Where its configuration is, as far as it has any. Raises NoRepository where one is no file to be read."""
+    """The files of its configuration, as far as it has any. Raises NoRepository where one is no file to be read."""
     found: list[ConfigFile] = []
     for path in (f"{directory.common}/config", f"{directory.own}/config.worktree"):
         try:
@@ -88,7 +88,10 @@ def config_files(directory: GitDirectory) -> tuple[ConfigFile, ...]:
 
 
 def manner_of(directory: GitDirectory, said: Mapping[str, str]) -> Manner:
-    """What is believed of a configuration. Raises NoRepository where it says that it is another tree's, or of none."""
+    """The part of a configuration that is believed.
+
+    Raises NoRepository where it says that it is another tree's, or of none.
+    """
     if directory.top and directory.own == directory.common:
         place = said.get("core.worktree")
         if place is not None:
@@ -105,7 +108,9 @@ def manner_of(directory: GitDirectory, said: Mapping[str, str]) -> Manner:
     values = {key: said[key].lower() for key, known in _FORMAT.items() if said.get(key, "").lower() in known}
     extended = any(key.startswith("extensions.") for key in values)
     rows = [section("core", {"repositoryformatversion": str(int(extended)), "bare": "false"})]
-    rows += [section(*_split(key, value)) for key, value in values.items()]
+    for key, value in values.items():
+        name, _, rest = key.partition(".")
+        rows.append(section(name, {rest: value}))
     for key, value in said.items():
         remote = _ADDRESS.fullmatch(key)
         if remote is not None and _HOST.fullmatch(value):
@@ -190,8 +195,3 @@ def _copy_shallow(source: str, folder: str) -> None:
     """The commits that it ends at."""
     with suppress(FileNotFoundError):
         shutil.copyfile(f"{source}/shallow", f"{folder}/shallow")
-
-
-def _split(key: str, value: str) -> tuple[str, dict[str, str]]:
-    name, _, rest = key.partition(".")
-    return name, {rest: value}

@@ -7,14 +7,15 @@ from typing import Final, Protocol
 from kernel.agents.catalog import Catalog
 from kernel.agents.prompt import Prompt, PromptContext, assemble
 from kernel.store import agents, messages, run_outcomes
-from kernel.store.messages import ActiveMessages, in_hand
+from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
 from protocol.agent import AgentDefinition
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, place_of
 
-_WAITS: Final[Mapping[WaitReason, str]] = MappingProxyType(
+_WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
     {
+        None: "its turn comes",
         "provider": "it waits for the provider",
         "credentials": "it waits for credentials",
         "quota": "it waits for a quota",
@@ -25,11 +26,11 @@ _WAITS: Final[Mapping[WaitReason, str]] = MappingProxyType(
         "paused": "it is paused",
     }
 )
-"""What keeps other work of the agent, as its model is told."""
+"""What keeps other work of the agent, as its model is source."""
 
 
 class PromptSource(Protocol):
-    """What is asked, of whom, where: leased already or not."""
+    """An instruction that a prompt is for: leased already or not."""
 
     @property
     def agent(self) -> str:
@@ -38,12 +39,12 @@ class PromptSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What the agent is called in the space."""
+        """The agent's name in the space."""
         ...
 
     @property
     def space(self) -> str:
-        """Where."""
+        """The space that it works in."""
         ...
 
     @property
@@ -57,23 +58,23 @@ class PromptSource(Protocol):
         ...
 
 
-def assembled(told: PromptSource, definition: AgentDefinition, catalog: Catalog, reader: Reader) -> Prompt:
+def instruction_prompt(source: PromptSource, definition: AgentDefinition, catalog: Catalog, reader: Reader) -> Prompt:
     """The prompt that an attempt would begin with now. Raises BadDefinition where a ``system_file`` cannot be read."""
-    message, *joined = reader.now(messages.these, (told.message_seq, *told.joined))
-    thread = reader.now(messages.thread, told.space, told.message_seq, definition.context.thin_thread)
+    message, *joined = reader.now(messages.these, (source.message_seq, *source.joined))
+    thread = reader.now(messages.thread, source.space, source.message_seq, definition.context.thin_thread)
     # What was said and the agent is at already: work of its own that makes room for this.
-    found = reader.now(in_hand, told.agent, tuple(in_hand_said.seq for in_hand_said in thread))
-    at_work = {seq: f"{one.instruction}, {_stands(one)}" for seq, one in found.items()}
-    scene: PromptContext
-    if is_personal(told.space):
-        scene = PromptContext(name=told.name, space=told.space, in_hand=at_work)
+    found = reader.now(in_hand, source.agent, tuple(said.seq for said in thread))
+    at_work = {seq: f"{one.instruction}, {_WAITS[one.waits_for]}" for seq, one in found.items()}
+    context: PromptContext
+    if is_personal(source.space):
+        context = PromptContext(name=source.name, space=source.space, in_hand=at_work)
     else:
-        here = reader.now(run_outcomes.expected_in, told.space)
-        members = tuple(member.name for member in reader.now(agents.members, told.space))
-        answers = here.exit_from in (None, told.name) and here.schema is not None
-        scene = PromptContext(
-            name=told.name,
-            space=place_of(told.space),
+        here = reader.now(run_outcomes.expected_in, source.space)
+        members = tuple(member.name for member in reader.now(agents.members, source.space))
+        answers = here.exit_from in (None, source.name) and here.schema is not None
+        context = PromptContext(
+            name=source.name,
+            space=place_of(source.space),
             members=members,
             alone=not here.has_channel,
             answer_schema=(here.schema or b"").decode() if answers else "",
@@ -81,10 +82,6 @@ def assembled(told: PromptSource, definition: AgentDefinition, catalog: Catalog,
             electors=() if here.verdict is None else here.verdict.electors,
             in_hand=at_work,
         )
-    if scene.alone:
-        thread = tuple(said for said in thread if scene.name in (said.sender, *said.to))
-    return assemble(definition, catalog.system_text(definition), scene, thread, message, joined)
-
-
-def _stands(one: ActiveMessages) -> str:
-    return "its turn comes" if one.waits_for is None else _WAITS[one.waits_for]
+    if context.alone:
+        thread = tuple(said for said in thread if context.name in (said.sender, *said.to))
+    return assemble(definition, catalog.system_text(definition), context, thread, message, joined)

@@ -1,10 +1,8 @@
-"""One workflow file, checked as a whole: everything that can be wrong is found before anything starts (CF10).
+"""Loads one workflow file, checked as a whole: everything that can be wrong is found before anything starts (CF10).
 
-What is wrong with the definitions of a project as they stand now: what they said before stays in effect.
-
-Keys of the workflow file that are known and not taken: of later versions, or not a ref's to say.
-
-What a workflow file says about the vote that decides over its runs, as far as files tell.
+The terms of its verdict are checked as far as files tell. Keys that are known and not taken, of later versions or not a
+ref's to say, are refused with a reason. ``broken`` lists what is wrong with the definitions of a project as they stand
+now; what they said before stays in effect.
 """
 
 import logging
@@ -26,7 +24,7 @@ from kernel.agents.definition import (
     check_agent,
     check_partial,
     convert_agent,
-    kept_word,
+    full_approval,
     place_at,
 )
 from kernel.agents.mock_script import full_rules
@@ -84,7 +82,7 @@ WORKFLOW_SHAPES: Final = TypeRules(
     short_forms=MappingProxyType(
         {
             **AGENT_SHAPES.short_forms,
-            (Ref, "approval"): kept_word,
+            (Ref, "approval"): full_approval,
             (Ref, "mock"): full_rules,
             (WorkflowDefinition, "params"): text_defaults,
         }
@@ -186,19 +184,28 @@ class _Reading:
             entries = {key.text: entry for key, entry, _ in agents}
             members = [member for key, entry, child in agents if (member := self._member(key.text, entry, child))]
             first: dict[str, str] = {}
-            for key, entry, check_distinct_node in agents:
+            for key, entry, child in agents:
                 if not isinstance(entry, Ref):
                     continue
                 other = first.setdefault(entry.ref, key.text)
                 if other != key.text:
                     message = f"{other} and {key.text} are both the agent {entry.ref}"
                     hint = "one agent has one name in a workflow"
-                    self._problems.add(_ref_place(check_distinct_node), f"agents.{key.text}.ref", message, hint)
-        self._check_single()
-        definition = self._definition(node, entries)
+                    self._problems.add(_ref_place(child), f"agents.{key.text}.ref", message, hint)
+        name, shown = self._found.default_name, self._found.shown
+        file = f"{WORKFLOWS}/{name}{SUFFIXES[0]}"
+        if self._found.bound and os.path.normpath(shown) != file and os.path.lexists(self._catalog.root / file):
+            # The project file gives a name to one file, and another in .workflows/ bears it (CF09).
+            message = f"the workflow {name} is defined twice: here, as the project file says, and in {file}"
+            self._problems.add(node.place, "", message, "keep one of them, or take another name")
+        given = {"name": self._name(node), "agents": entries}
+        rest = node.without(given) if isinstance(node, MapNode) else node
+        definition = self._converter.struct(rest, WorkflowDefinition, "", given)
         if isinstance(node, MapNode):
             self._check_between(definition, node, entries)
-        self._check()
+        errors = (*self._problems.errors, *self._elsewhere)
+        if errors:
+            raise BadDefinition(errors)
         assert definition is not None
         place = place_at(node, "kickoff")
         source, found = self._found.source, self._found.checkout
@@ -209,7 +216,12 @@ class _Reading:
         self, whole: WorkflowDefinition | None, node: MapNode, entries: dict[str, Ref | AgentDefinition]
     ) -> None:
         wrong = {error.where.partition(".")[0].partition("[")[0] for error in self._problems.errors}
-        definition = whole or self._partial(node, entries, wrong)
+        definition = whole
+        if definition is None:
+            # Keys that nothing is wrong with are checked too.
+            given = {"name": self._found.default_name, "agents": entries}
+            converter = Converter(Diagnostics(self._problems.path), WORKFLOW_SHAPES)
+            definition = converter.struct(node.without(wrong | _GIVEN), WorkflowDefinition, "", given)
         if definition is not None:
             check_params(definition.params, node.get("params") or node, self._problems)
             if not wrong & _BRINGING:  # else nobody knows which variables there are
@@ -217,27 +229,6 @@ class _Reading:
             check_workspace(definition, node, self._project, self._catalog.root, self._problems)
             check_output(definition, node, self._problems)
             check_verdict(definition, node, self._problems)
-
-    def _partial(
-        self, node: MapNode, entries: dict[str, Ref | AgentDefinition], wrong: set[str]
-    ) -> WorkflowDefinition | None:
-        """Those keys that nothing is ``wrong`` with, to be checked too."""
-        sound = tuple(pair for pair in node.entries if pair[0].text not in wrong | _GIVEN)
-        given = {"name": self._found.default_name, "agents": entries}
-        converter = Converter(Diagnostics(self._problems.path), WORKFLOW_SHAPES)
-        return converter.struct(MapNode(sound, node.place), WorkflowDefinition, "", given)
-
-    def _check(self) -> None:
-        errors = (*self._problems.errors, *self._elsewhere)
-        if errors:
-            raise BadDefinition(errors)
-
-    def _definition(self, node: Node, entries: dict[str, Ref | AgentDefinition]) -> WorkflowDefinition | None:
-        given = {"name": self._name(node), "agents": entries}
-        rest = node
-        if isinstance(node, MapNode):
-            rest = MapNode(tuple(pair for pair in node.entries if pair[0].text not in given), node.place)
-        return self._converter.struct(rest, WorkflowDefinition, "", given)
 
     def _name(self, node: Node) -> str:
         own = node.get("name") if isinstance(node, MapNode) else None
@@ -300,17 +291,13 @@ class _Reading:
             member = Member(name, effective(base, entry), entry, base)
         else:
             if name in self._catalog.names():
-                check_shadow_message = (
-                    f"{name} is defined twice: here in {self._found.shown} and in {self._catalog.file_of(name)}"
-                )
-                check_shadow_place = place_at(self._found.node, where)
-                self._problems.add(
-                    check_shadow_place, where, check_shadow_message, f"write ref: {name}, or take another name"
-                )
+                message = f"{name} is defined twice: here in {self._found.shown} and in {self._catalog.file_of(name)}"
+                place = place_at(self._found.node, where)
+                self._problems.add(place, where, message, f"write ref: {name}, or take another name")
             if entry.context.dir is not None:
-                check_homeless_message = "an agent of a workflow has no folder of its own: it ends with the workflow"
+                message = "an agent of a workflow has no folder of its own: it ends with the workflow"
                 hint = f"remove dir:, or make it an agent of the project: .agents/{entry.name}.yaml"
-                self._problems.add(place_at(node, "context.dir"), f"{where}.context.dir", check_homeless_message, hint)
+                self._problems.add(place_at(node, "context.dir"), f"{where}.context.dir", message, hint)
             own: AgentDefinition
             checkout = self._found.checkout
             texts = self._catalog if checkout is None else Catalog(checkout.folder)
@@ -326,7 +313,7 @@ class _Reading:
             member = Member(name, own)
         check_agent(member.definition, node, self._project, self._problems, where)
         if not isinstance(entry, Ref):
-            self._elsewhere += self._catalog.check_belongings(entry, node, self._project, self._problems, where)
+            self._elsewhere += self._catalog.check_resources(entry, node, self._project, self._problems, where)
         if entry.schedule is not None and entry.schedule.workspace is not None:
             message = "a schedule in a workflow wakes the agent in that workflow"
             place = place_at(node, "schedule.workspace")
@@ -342,14 +329,6 @@ class _Reading:
         except Refused as error:
             self._problems.add(place, f"{where}.ref", error.text, error.hint)
         return None
-
-    def _check_single(self) -> None:
-        """Note where the project file gives a name to one file, and another in ``.workflows/`` bears it (CF09)."""
-        name, shown = self._found.default_name, self._found.shown
-        own = f"{WORKFLOWS}/{name}{SUFFIXES[0]}"
-        if self._found.bound and os.path.normpath(shown) != own and os.path.lexists(self._catalog.root / own):
-            message = f"the workflow {name} is defined twice: here, as the project file says, and in {own}"
-            self._problems.add(self._found.node.place, "", message, "keep one of them, or take another name")
 
 
 def _ref_place(node: Node) -> Location:

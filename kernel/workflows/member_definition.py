@@ -1,4 +1,4 @@
-"""What an agent is now, where it works now: its file as it stands, with what the workflow overrides (CF18)."""
+"""The definition of an agent where it works now: its file as it stands, with what the workflow overrides (CF18)."""
 
 from typing import Final
 
@@ -33,14 +33,8 @@ def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> Ag
         if record is None or record.definition is None:
             raise
         definition = _agent.decode(record.definition)
-    ref = None if is_personal(space) else _ref_of(key, space, reader)
-    return definition if ref is None else effective(definition, ref)
-
-
-def _ref_of(key: str, space: str, reader: Reader) -> Ref | None:
-    run = reader.now(workflows.by_space, space)
+    run = None if is_personal(space) else reader.now(workflows.by_space, space)
     source = None if run is None else reader.now(workflows.source, run.id)
-    if source is None:
-        return None
-    entries = _workflow.decode(source.definition).agents.values()
-    return next((entry for entry in entries if isinstance(entry, Ref) and entry.ref == key), None)
+    entries = () if source is None else _workflow.decode(source.definition).agents.values()
+    ref = next((entry for entry in entries if isinstance(entry, Ref) and entry.ref == key), None)
+    return definition if ref is None else effective(definition, ref)

@@ -49,13 +49,13 @@ def effective(definition: AgentDefinition, ref: Ref) -> AgentDefinition:
 
 
 def specs(members: tuple[Member, ...], space: str) -> tuple[MemberSpec, ...]:
-    """What the rule needs to know of ``members`` in ``space``. An inline agent's definition goes with it."""
-    return tuple(_spec(member, space) for member in members)
-
-
-def _spec(member: Member, space: str) -> MemberSpec:
-    if member.ref is not None:
-        own = None if member.base is None else msgspec.json.encode(member.base)
-        return MemberSpec(name=member.name, key=AgentKey(member.ref.ref), origin="file", definition=own)
-    blob = msgspec.json.encode(member.definition)
-    return MemberSpec(name=member.name, key=inline_key(member.name, space), origin="inline", definition=blob)
+    """The facts that the rule needs of ``members`` in ``space``. An inline agent's definition goes with it."""
+    found: list[MemberSpec] = []
+    for one in members:
+        if one.ref is not None:
+            own = None if one.base is None else msgspec.json.encode(one.base)
+            found.append(MemberSpec(name=one.name, key=AgentKey(one.ref.ref), origin="file", definition=own))
+        else:
+            own, key = msgspec.json.encode(one.definition), inline_key(one.name, space)
+            found.append(MemberSpec(name=one.name, key=key, origin="inline", definition=own))
+    return tuple(found)

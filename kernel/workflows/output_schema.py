@@ -51,7 +51,7 @@ def _references(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tu
 
 
 def _place(node: Node, path: tuple[str | int, ...]) -> Location:
-    """Where in the file the end of ``path`` below the schema stands, or the nearest key above it."""
+    """The place in the file of the end of ``path`` below the schema stands, or the nearest key above it."""
     place = place_at(node, _WHERE)
     current = node.get(_WHERE) if isinstance(node, MapNode) else None
     for key in path:

@@ -36,7 +36,20 @@ def text_defaults(node: Node) -> Node:
     """The declarations with the default of a string read as text, whatever it looks like (``default: 1.10``)."""
     if not isinstance(node, ListNode):
         return node
-    return ListNode(tuple(map(_text_default, node.items)), node.place)
+    items: list[Node] = []
+    for item in node.items:
+        kind = item.get("type") if isinstance(item, MapNode) else None
+        if not isinstance(item, MapNode) or (isinstance(kind, ScalarNode) and kind.text != "string"):
+            items.append(item)
+            continue
+        entries = [
+            (key, ScalarNode(value.text, plain=False, place=value.place))
+            if key.text == "default" and isinstance(value, ScalarNode) and not value.is_null
+            else (key, value)
+            for key, value in item.entries
+        ]
+        items.append(MapNode(tuple(entries), item.place))
+    return ListNode(tuple(items), node.place)
 
 
 def parse_params(params: tuple[Param, ...], words: Sequence[str]) -> dict[str, Value]:
@@ -66,33 +79,17 @@ def usage(params: tuple[Param, ...]) -> str:
     """The parameters in one line, as a hint."""
     if not params:
         return "this workflow takes no parameters"
-    return "parameters after --: " + " ".join(map(_shape, params))
+    shapes: list[str] = []
+    for param in params:
+        names = f"--{param.name}" if param.short is None else f"-{param.short}|--{param.name}"
+        shape = names if param.type == "bool" else f"{names} <{param.type}>"
+        shapes.append(shape if param.required else f"[{shape}]")
+    return "parameters after --: " + " ".join(shapes)
 
 
 def show_value(value: Value) -> str:
     """A value as interpolation writes it."""
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
-
-
-def _text_default(item: Node) -> Node:
-    kind = item.get("type") if isinstance(item, MapNode) else None
-    if not isinstance(item, MapNode) or (isinstance(kind, ScalarNode) and kind.text != "string"):
-        return item
-    return MapNode(
-        tuple((key, _as_text(value) if key.text == "default" else value) for key, value in item.entries), item.place
-    )
-
-
-def _as_text(node: Node) -> Node:
-    if not isinstance(node, ScalarNode) or node.is_null:
-        return node
-    return ScalarNode(node.text, plain=False, place=node.place)
-
-
-def _shape(param: Param) -> str:
-    names = f"--{param.name}" if param.short is None else f"-{param.short}|--{param.name}"
-    shape = names if param.type == "bool" else f"{names} <{param.type}>"
-    return shape if param.required else f"[{shape}]"
 
 
 def _faults(param: Param, names: set[str], shorts: set[str]) -> Iterator[tuple[str, str]]:
@@ -106,14 +103,12 @@ def _faults(param: Param, names: set[str], shorts: set[str]) -> Iterator[tuple[s
         yield "short", f"{param.short!r} is taken by another parameter"
     if param.default is not None and param.required:
         yield "default", "a required parameter has no default"
-    if param.default is not None and not _fits(param):
-        yield "default", f"{str(param.default)[:60]!r} is not of type {param.type}"
-
-
-def _fits(param: Param) -> bool:
     kinds: Mapping[str, tuple[type, ...]] = {"string": (str,), "int": (int,), "number": (int, float), "bool": (bool,)}
-    sound = isinstance(param.default, kinds[param.type])
-    return sound and (param.type == "bool" or not isinstance(param.default, bool))
+    fits = isinstance(param.default, kinds[param.type]) and (
+        param.type == "bool" or not isinstance(param.default, bool)  # which Python counts among the numbers
+    )
+    if param.default is not None and not fits:
+        yield "default", f"{str(param.default)[:60]!r} is not of type {param.type}"
 
 
 def _pairs(params: tuple[Param, ...], words: Sequence[str], faults: list[str]) -> Iterator[tuple[Param, str]]:

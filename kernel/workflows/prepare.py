@@ -13,9 +13,9 @@ import msgspec
 from kernel.agents.catalog import Catalog
 from kernel.agents.prices import NO_PRICE_HINT, has_price, has_usd_limit
 from kernel.agents.providers import CauseError, resolve
-from kernel.agents.resources import belongings
+from kernel.agents.resources import resources_of
 from kernel.agents.schedule import wakes_text
-from kernel.agents.trust import Kept, TrustRequest, agent_units, require_trust
+from kernel.agents.trust import GrantSource, TrustRequest, agent_units, require_trust
 from kernel.rule.draft import RunSpec
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.suggest import suggest
@@ -24,7 +24,7 @@ from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import specs
 from kernel.workflows.params import Value, parse_params
 from kernel.workflows.variables import FOLDER, environment_names, start_values
-from kernel.workflows.workspace import check_branch_tag, tree_demands, wants_worktrees, workplace
+from kernel.workflows.workspace import check_branch_tag, tree_demands, wants_worktrees, workspace_settings
 from protocol.api.problem import FileError
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest
@@ -66,7 +66,7 @@ def prepare(
     environ: Mapping[str, str],
     checkout: Checkout | None = None,
     running: frozenset[str] = frozenset(),
-    kept: Kept = tuple,
+    kept: GrantSource = tuple,
 ) -> Prepared:
     """Check all that can be checked before anything starts. Reads files (blocks); writes and runs nothing.
 
@@ -91,9 +91,9 @@ def prepare(
         hint = f"stop it first (awk stop @{space}), or give another --tag"
         raise Refused("already_running", f"{space} is already running", hint)
     options = check_asked(loaded, tag, run)
-    say = TrustRequest(everything=request.trust, agreed=frozenset(request.agree), kept=kept)
+    say = TrustRequest(everything=request.trust, granted_digests=frozenset(request.agree), grants=kept)
     vouched = require_trust(workflow_units(loaded), say)
-    place = workplace(definition, tag, loaded.project)
+    place = workspace_settings(definition, tag, loaded.project)
     values = {**_values(loaded, tag, params, environ), **loaded.source}
     if place.folder is not None:
         values[FOLDER] = str(catalog.root / place.folder)
@@ -176,7 +176,7 @@ def kickoff_names(definition: WorkflowDefinition) -> tuple[str, ...]:
 
 
 def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
-    """What starting this would do that needs trust: the workflow's own, then each member's."""
+    """The actions of a start that need trust: the workflow's own, then each member's."""
     own = [] if loaded.checkout is None else [loaded.checkout.demand]
     own += [f"setup runs: {step.shell}" for step in loaded.definition.setup]
     own += tree_demands(loaded.definition)
@@ -187,7 +187,7 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
         one
         for member in loaded.members
         for one in agent_units(
-            member.definition, loaded.project, belongings(member.definition, loaded.project, loaded.root)
+            member.definition, loaded.project, resources_of(member.definition, loaded.project, loaded.root)
         )
     )
     return (*((unit(workflow_subject(loaded.path), own),) if own else ()), *members)
@@ -210,7 +210,7 @@ def _values(
 
 
 def credential_faults(loaded: LoadedWorkflow, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Which members have no key in ``environ``, and what to set."""
+    """The members that have no key in ``environ``, and what to set."""
     faults: list[str] = []
     for member in loaded.members:
         try:

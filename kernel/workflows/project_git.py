@@ -130,14 +130,14 @@ class ProjectGit:
         variables: Mapping[str, str] | None = None,
         given: bytes | Path = b"",
     ) -> bytes:
-        """What git prints. Raises Refused (setup_failed, or as ``run``), SpawnTransient."""
+        """The output of git. Raises Refused (setup_failed, or as ``run``), SpawnTransient."""
         result = await self.run(view, *words, cwd=cwd, settings=settings, variables=variables, given=given)
         if not result.ok:
             raise failed(f"git {words[0]} failed: {self.why(result)}")
         return result.stdout
 
     def why(self, result: CommandResult) -> str:
-        """Why a run that went wrong did."""
+        """The reason why a run failed."""
         return "it took too long" if result.timed_out else self._command.why(result)
 
     async def filters(self, view: View) -> tuple[Setting, ...]:
@@ -147,7 +147,7 @@ class ProjectGit:
         return tuple((key, value) for key, _, value in rows)
 
     async def manner(self, directory: GitDirectory) -> Manner:
-        """How the repository writes its data. Raises Refused (bad_definition) where it is none that we use."""
+        """The formats of the repository's data. Raises Refused (bad_definition) where it is none that we use."""
         try:
             files = await trio.to_thread.run_sync(config_files, directory)
             if (directory, files) not in self._manners:

@@ -1,4 +1,4 @@
-"""Remote workflows: from a name to plain files of a commit, kept in the state directory by commit (T50, XF04-XF06).
+"""Remote workflows: from a name to plain files of a commit, kept in the state directory by commit (XF04-XF06).
 
 A ref is looked up once; from then on the project's lock says which commit it stands for, until it is asked to update.
 Nothing of what is fetched is run here, or believed: that is the user's to say (kernel.agents.trust).
@@ -52,18 +52,15 @@ class Remotes:
         async with self._turn:
             pin = None if update else await trio.to_thread.run_sync(pinned, self._root, remote)
             what = pin.commit if pin else remote.ref
-            found = await self._kept(remote, url, what) if is_commit(what) else None
+            found: Checkout | None = None
+            if is_commit(what):
+                found = await trio.to_thread.run_sync(_read, remote, url, what, self._place(remote, what))
             found = found or await self._fetch(remote, url, what)
             await trio.to_thread.run_sync(_tidy, self._folder, self._root, found)
         if pin is not None and (found.commit, found.digest) != (pin.commit, pin.digest):
             message = f"the content of {found.commit} is not what it was pinned with"
             raise fail(SHOWN, message, "find out why before you remove the entry", where=remote.repository)
         return found
-
-    async def _kept(self, remote: Remote, url: str, commit: str) -> Checkout | None:
-        """What is here of ``commit``, if it is still what was written."""
-        folder = self._place(remote, url, commit)
-        return await trio.to_thread.run_sync(_read, remote, url, commit, folder)
 
     async def _fetch(self, remote: Remote, url: str, what: str) -> Checkout:
         await trio.to_thread.run_sync(partial(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True))
@@ -75,18 +72,19 @@ class Remotes:
                 raise Refused("fetch_failed", f"{url} gave another commit than was asked for: {commit[:40]!a}")
             objects = await git.objects()
             return await trio.to_thread.run_sync(
-                _take, remote, url, commit, objects, self._place(remote, url, commit), workshop / "files"
+                _take, remote, url, commit, objects, self._place(remote, commit), workshop / "files"
             )
         finally:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(remove, workshop)
 
-    def _place(self, remote: Remote, url: str, commit: str) -> Path:
+    def _place(self, remote: Remote, commit: str) -> Path:
         """Commits are the same wherever they come from; the names above only help people who look."""
         return self._folder / remote.owner.lower() / remote.repo.lower() / commit
 
 
 def _read(remote: Remote, url: str, commit: str, folder: Path) -> Checkout | None:
+    """The checkout of ``commit`` that is in ``folder``, if it is still what was written."""
     try:
         digest = digest_file(folder).read_text("ascii").strip()
         return Checkout(remote, url, commit, digest, folder) if digest_of_files(read_files(folder)) == digest else None

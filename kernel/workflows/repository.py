@@ -1,6 +1,6 @@
 """The git repository that a project is in: what its working trees begin with, are made of, and would lose.
 
-The user's own configuration counts, for it is theirs; nothing that the repository brings along is run (T50). What is
+The user's own configuration counts, for it is theirs; nothing that the repository brings along is run. What is
 done over the files of a confined agent is done in its sandbox. Nothing here is ever forced but what was half made by us
 and never handed out.
 """
@@ -40,7 +40,7 @@ _SUBMODULE: Final = "160000 "
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What working trees begin with: a commit, the repository, and the project's place in it ("": its top).
+    """The start of working trees: a commit, the repository, and the project's place in it ("": its top).
 
     ``changed`` files are not as they are in that commit: what was done to them stays behind.
     """
@@ -86,7 +86,7 @@ class Repository:
         """By branch: it comes back once at a time."""
 
     async def base(self) -> Base:
-        """What trees made now would begin with. Raises Refused (bad_definition) where none can be made."""
+        """The start of trees that are made now. Raises Refused (bad_definition) where none can be made."""
         directory = await self._directory()
         folder = _folder_in(self._root, directory.top)
         async with self._git.view(directory) as view:
@@ -131,11 +131,9 @@ class Repository:
         async with self._git.view(directory) as view:
             # Write all files of commit into an empty tree. Raises Refused (setup_failed).
             index = f"{own}/index"
-            check_out_own = {"GIT_INDEX_FILE": index}
-            result = await self._git.run(view, "read-tree", "--reset", "-u", tip, variables=check_out_own)
-            if result.ok:
-                pass
-            else:
+            indexed = {"GIT_INDEX_FILE": index}
+            result = await self._git.run(view, "read-tree", "--reset", "-u", tip, variables=indexed)
+            if not result.ok:
                 words = ("rev-list", "--objects", "--missing=print", "--max-count=1", tip)
                 listed = await self._git.run(view, *words)
                 missing = [
@@ -166,17 +164,29 @@ class Repository:
         return tuple(os.fsdecode(path) for path in named.split(b"\0") if path and path in ignored)
 
     async def changes(self, tree: Worktree, *, box: Sandbox | None = None, patch: bool = False) -> Changes:
-        """What was done in ``tree``, new files included. Changes nothing there. Raises Refused (setup_failed)."""
+        """The changes in ``tree``, new files included. Changes nothing there. Raises Refused (setup_failed)."""
         async with self._over(tree, box) as (view, inside):
             await self._add_new(inside)
             numbers = await self._git.said(inside, "diff", "--numstat", "-z", *_PLAIN, tree.base)
-            text, truncated = await self._patch(inside, tree.base) if patch else (b"", False)
+            text, truncated = b"", False
+            if patch:
+                diff = await self._git.run(inside, "diff", *_PLAIN, tree.base, limit_bytes=PATCH_BYTES)
+                if not diff.ok and not diff.truncated:
+                    raise failed(f"git diff failed: {self._git.why(diff)}")
+                text, truncated = diff.stdout, diff.truncated
             shown = ("log", "-z", "--format=%H%x09%s", f"--max-count={COMMITS}", f"{tree.base}..HEAD")
             log = await self._git.said(view, *shown)
-        return Changes(_changed(numbers), _commits(log), text.decode("utf-8", "replace"), truncated)
+        counted = (os.fsdecode(row).split("\t", 2) for row in numbers.split(b"\0") if row)
+        files = tuple(Changed(row[2], _count(row[0]), _count(row[1])) for row in counted if len(row) == 3)
+        logged = (row.decode("utf-8", "replace").partition("\t") for row in log.split(b"\0") if row)
+        commits = tuple((commit, subject) for commit, _tab, subject in logged)
+        return Changes(files, commits, text.decode("utf-8", "replace"), truncated)
 
     async def losses(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
-        """What would be lost with ``tree``, in words; None: nothing. Of one half removed, what is left counts."""
+        """The work that would be lost with ``tree``, in words; None: nothing.
+
+        Of one half removed, what is left counts.
+        """
         async with self._over(tree, box) as (view, inside):
             left = await self._unclean(tree, inside)
             if left:
@@ -244,12 +254,12 @@ class Repository:
             await self._git.said(view, *words)
 
     async def _unclean(self, tree: Worktree, view: View) -> int:
-        """How many files are not as they were committed."""
+        """The number of files that are not as they were committed."""
         entries = (await self._git.said(view, *_STATUS, "--untracked-files=normal")).split(b"\0")
         return sum(1 for one in entries if one and (tree.state != "removing" or one[:2] != b" D"))
 
     async def _is_elsewhere(self, tree: Worktree, tip: str, view: View) -> bool:
-        """Whether nothing of the branch is only there, and nobody has it checked out."""
+        """Return whether nothing of the branch is only there, and nobody has it checked out."""
         with suppress(Refused):
             await trio.to_thread.run_sync(_check_free, tree)
             own = ("rev-list", "--count", tip, "--not", tree.base, f"--exclude={tree.branch}")
@@ -260,12 +270,6 @@ class Repository:
         words = ("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
         found = await self._git.run(view, *words)
         return found.stdout.decode("ascii", "replace").strip() if found.ok else None
-
-    async def _patch(self, view: View, base: str) -> tuple[bytes, bool]:
-        result = await self._git.run(view, "diff", *_PLAIN, base, limit_bytes=PATCH_BYTES)
-        if not result.ok and not result.truncated:
-            raise failed(f"git diff failed: {self._git.why(result)}")
-        return result.stdout, result.truncated
 
 
 def _folder_in(root: str, top: str) -> str:
@@ -284,18 +288,8 @@ def _refs(tree: Worktree) -> GitDirectory:
     return GitDirectory(tree.repository, tree.repository, "")
 
 
-def _changed(numbers: bytes) -> tuple[Changed, ...]:
-    rows = (os.fsdecode(row).split("\t", 2) for row in numbers.split(b"\0") if row)
-    return tuple(Changed(row[2], _count(row[0]), _count(row[1])) for row in rows if len(row) == 3)
-
-
 def _count(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 12 else 0
-
-
-def _commits(log: bytes) -> tuple[tuple[str, str], ...]:
-    rows = (row.decode("utf-8", "replace").partition("\t") for row in log.split(b"\0") if row)
-    return tuple((commit, subject) for commit, _tab, subject in rows)
 
 
 def _check_free(tree: Worktree) -> None:

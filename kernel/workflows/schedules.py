@@ -1,4 +1,4 @@
-"""Which schedules count now: those of agents, and those that running workflows have for their members. Pure.
+"""The schedules that count now: those of agents, and those that running workflows have for their members. Pure.
 
 A schedule in a workflow's file counts in that workflow's space while it runs. It takes the place of the agent's own.
 """
@@ -37,13 +37,13 @@ class Scheduled:
 
     @property
     def file(self) -> str:
-        """What ``awk trust`` takes to ask about it."""
+        """The argument of ``awk trust`` that asks about it."""
         return self.subject.rpartition(" ")[2]
 
-    def trusted(self, consents: Iterable[Grant]) -> bool:
-        """Whether all of it is agreed to, by ``consents`` (what the user keeps) or with its workflow."""
-        kept = {demand for one in consents if one.subject == self.subject for demand in one.demands}
-        return kept.union(self.vouched).issuperset(self.demands)
+    def trusted(self, grants: Iterable[Grant]) -> bool:
+        """Return whether all of its demands are granted, by the user's ``grants`` or with its workflow."""
+        granted = {demand for one in grants if one.subject == self.subject for demand in one.demands}
+        return granted.union(self.vouched).issuperset(self.demands)
 
 
 # Of stored definitions only what is asked here: whatever else a version of them says does not matter.

@@ -1,4 +1,4 @@
-"""Whether an answer fits a JSON Schema: a process of its own, ``python -I -m kernel.workflows.schema_check``.
+"""Checks whether an answer fits a JSON Schema: a process of its own, ``python -I -m kernel.workflows.schema_check``.
 
 It reads ``{schema, text}`` from standard input and prints ``{"why": null}``, or why the text does not fit. It fetches
 nothing, and ends after so much processor time however the schema is made.
@@ -22,7 +22,7 @@ MOST_FAULTS: Final = 5
 
 
 def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What is wrong with ``schema`` itself: the path of each fault, and its text; the first few."""
+    """The mistakes in ``schema`` itself: the path of each fault, and its text; the first few."""
     validator = Draft202012Validator(
         Draft202012Validator.META_SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER
     )
@@ -32,8 +32,8 @@ def faults(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]
         yield tuple(error.absolute_path), error.message
 
 
-def misfit(schema: dict[str, Any], text: str) -> str | None:
-    """Why ``text`` does not fit ``schema``; None where it does."""
+def mismatch(schema: dict[str, Any], text: str) -> str | None:
+    """The reason why ``text`` does not fit ``schema``; None where it does."""
     try:
         value = read_output(text)
     except NotJson as wrong:
@@ -44,18 +44,17 @@ def misfit(schema: dict[str, Any], text: str) -> str | None:
         return f"output_schema refers to what is not there: {missing.ref}"
     except RecursionError:
         return "output_schema refers to itself without end"
-    return None if error is None else f"{error.json_path}: {_short(error.message)}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 300 else f"{text[:140]} ... {text[-140:]}"
+    if error is None:
+        return None
+    text = error.message
+    return f"{error.json_path}: {text if len(text) <= 300 else f'{text[:140]} ... {text[-140:]}'}"
 
 
 def main() -> int:
     """Read, judge, print."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     asked = json.load(sys.stdin)
-    json.dump({"why": misfit(asked["schema"], asked["text"])}, sys.stdout)
+    json.dump({"why": mismatch(asked["schema"], asked["text"])}, sys.stdout)
     return 0
 
 

@@ -71,7 +71,7 @@ async def run_setup(
 
 
 def command_fault(result: CommandResult, timeout_seconds: float, limit_bytes: int) -> str | None:
-    """Why a user's command did not do what it should have; None where it did."""
+    """The reason why a user's command failed; None where it did not."""
     if result.timed_out:
         return f"it did not end within {show_duration(timeout_seconds)}"
     if result.truncated:

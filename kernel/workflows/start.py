@@ -90,7 +90,7 @@ class _Trees:
         self._paths = paths
 
     async def base(self) -> Base:
-        """What they begin with. Raises Refused (bad_definition) where there can be none."""
+        """The start of all of them. Raises Refused (bad_definition) where there can be none."""
         return await self._repository.base()
 
     async def plan(self, definition: WorkflowDefinition, tag: str, members: Sequence[MemberSpec]) -> TreePlan:

@@ -1,10 +1,9 @@
-"""``${{ name }}``: known names only, each replaced once. What a value says is never looked into again (CF14).
+"""Templates: replaces ``${{ name }}`` in texts, in shell commands and in the kickoff.
 
-The kickoff's text. What setup commands printed is data: it is shown in a fence that it cannot close (CF16, XF07).
-
-A value that has a line of its own, or several lines, becomes a fenced block named after its variable. A short value
-within a line stays in the line: it is part of the author's sentence. Where the author has put a fence around a
-variable, that fence is made long enough.
+Only known names are replaced, each once: a value is never looked into again (CF14). In a kickoff, text that setup
+commands printed is data: it is shown in a fence that it cannot close (CF16, XF07). A value that has a line of its own,
+or several lines, becomes a fenced block named after its variable. A short value within a line stays in the line: it is
+part of the author's sentence. Where the author has put a fence around a variable, that fence is made long enough.
 """
 
 import re
@@ -28,7 +27,7 @@ class Variable:
 
     @property
     def is_name(self) -> bool:
-        """Whether what stands in the braces could be a name at all."""
+        """True where the text in the braces could be a name at all."""
         return _NAME.fullmatch(self.name) is not None
 
 

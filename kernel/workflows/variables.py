@@ -1,4 +1,4 @@
-"""Which variables the texts of a workflow may use, checked with their places; and their values."""
+"""Variables that the texts of a workflow may use, checked with their places; and their values."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -64,7 +64,7 @@ def environment_names(definition: WorkflowDefinition) -> tuple[str, ...]:
 
 
 def needs_folder(definition: WorkflowDefinition) -> bool:
-    """Whether a text of it names the workspace's folder, which then has to be there."""
+    """Return whether a text of it names the workspace's folder, which then has to be there."""
     return any(variable.name == FOLDER for text in _texts(definition) for variable in variables(text))
 
 

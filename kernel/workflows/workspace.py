@@ -1,6 +1,6 @@
-"""What a workflow file says about working trees, as far as files tell. It knows no git and no process.
+"""The ``workspace:`` of a workflow file: its channel, the folder it is written to, and its working trees.
 
-What becomes of what is said in a workflow: whether there is a channel, if it is kept, where it is written to.
+It is looked at as far as files tell; git and processes are not known here.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 
 
 def wants_worktrees(definition: WorkflowDefinition) -> bool:
-    """Whether its agents work in trees of their own."""
+    """Return whether its agents work in trees of their own."""
     return isinstance(definition.workspace, Workspace) and definition.workspace.git == "worktree"
 
 
@@ -31,7 +31,7 @@ def check_branch_tag(tag: str) -> None:
 
 
 def tree_demands(definition: WorkflowDefinition) -> Iterator[str]:
-    """What its trees would do, their commands verbatim: they need trust."""
+    """The actions of its trees that need trust, with their commands verbatim."""
     if wants_worktrees(definition):
         yield "its agents work in git working trees: branches awk/... are made in the repository, its files checked out"
     if isinstance(definition.workspace, Workspace):
@@ -58,8 +58,8 @@ class WorkspaceSettings:
     bound: bool = False
 
 
-def workplace(definition: WorkflowDefinition, tag: str, project: ProjectDefinition) -> WorkspaceSettings:
-    """What a sound ``definition`` comes to when it is started as ``tag``."""
+def workspace_settings(definition: WorkflowDefinition, tag: str, project: ProjectDefinition) -> WorkspaceSettings:
+    """The settings of a sound ``definition`` that is started as ``tag``."""
     workspace = definition.workspace
     if not isinstance(workspace, Workspace):
         return WorkspaceSettings("none", None, mirror=False)
@@ -90,39 +90,37 @@ def check_workspace(
     if workspace.bind is not None and workspace.dir is not None:
         message = "bind and dir exclude each other: both say where the workspace is"
         problems.add(place_at(node, "workspace.dir"), "workspace.dir", message, "keep bind")
-    for check_trees_key in ("setup", "teardown"):
-        steps: tuple[WorktreeStep, ...] = getattr(workspace, check_trees_key)
-        where = f"workspace.{check_trees_key}"
+    for part in ("setup", "teardown"):
+        steps: tuple[WorktreeStep, ...] = getattr(workspace, part)
+        where = f"workspace.{part}"
         if steps and workspace.git == "none":
-            check_trees_message = "there are no working trees to run it in"
+            trouble = "there are no working trees to run it in"
             problems.add(
                 place_at(node, where),
                 where,
-                check_trees_message,
+                trouble,
                 "write git: worktree, or use the workflow's own setup:",
             )
         for index, step in enumerate(steps):
             if not step.shell.strip():
                 problems.add(place_at(node, where), f"{where}[{index}].shell", "the command is empty")
             elif any(variables(step.shell)):
-                check_trees_message = "knows no variables but those of its environment"
+                trouble = "knows no variables but those of its environment"
                 hint = "$AGENT_NAME, $AGENT_NUMBER, $AGENT_WORKFLOW, $AGENT_TAG, $AGENT_PROJECT"
-                problems.add(place_at(node, where), f"{where}[{index}].shell", check_trees_message, hint)
+                problems.add(place_at(node, where), f"{where}[{index}].shell", trouble, hint)
     for key in ("bind", "dir"):
         path: str | None = getattr(workspace, key)
-        for message in () if path is None else _path_faults(path, definition.name, root):
-            problems.add(place_at(node, f"workspace.{key}"), f"workspace.{key}", message, _HINT)
-
-
-def _path_faults(path: str, name: str, root: Path) -> Iterator[str]:
-    wrong = [one.name for one in variables(path) if one.name not in FOLDER_VARIABLES]
-    if wrong:
-        yield f"a folder's name can hold workflow.name and workflow.tag, not {wrong[0][:60]!r}"
-        return
-    fault = folder_fault(_filled(path, name, DEFAULT_TAG), root)
-    if fault is not None:
-        yield fault
+        fault = None if path is None else _path_fault(path, definition.name, root)
+        if fault is not None:
+            problems.add(place_at(node, f"workspace.{key}"), f"workspace.{key}", fault, _HINT)
 
 
 def _filled(path: str, name: str, tag: str) -> str:
     return expand(path, dict(zip(FOLDER_VARIABLES, (name, tag, tag), strict=True)))
+
+
+def _path_fault(path: str, name: str, root: Path) -> str | None:
+    wrong = next((one.name for one in variables(path) if one.name not in FOLDER_VARIABLES), None)
+    if wrong is not None:
+        return f"a folder's name can hold workflow.name and workflow.tag, not {wrong[:60]!r}"
+    return folder_fault(_filled(path, name, DEFAULT_TAG), root)

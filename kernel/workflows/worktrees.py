@@ -56,29 +56,30 @@ def plan_trees(
             )
             raise Refused("bad_definition", text, "rename that branch, or give another --tag")
     taken = frozenset({*branches, *paths})
-    return tuple(_planned(definition.name, tag, member, base, place, taken) for member in members)
-
-
-def _planned(
-    workflow: str, tag: str, member: MemberSpec, base: Base, place: Path, taken: frozenset[str]
-) -> PlannedTree:
-    """No agent's name has a dot in it, so no other member is called ``alice.2``."""
-    names = (member.name if number == 1 else f"{member.name}.{number}" for number in itertools.count(1))
-    both = ((f"{PREFIX}/{workflow}/{tag}/{name}", str(place / workflow / tag / name)) for name in names)
-    branch, path = next(one for one in both if not {f"refs/heads/{one[0]}", one[1]} & taken)
-    return PlannedTree(
-        name=member.name,
-        repository=base.repository,
-        base=base.commit,
-        branch=branch,
-        path=path,
-        folder=base.folder,
-    )
+    trees: list[PlannedTree] = []
+    for member in members:
+        for number in itertools.count(1):
+            # No agent's name has a dot in it, so no other member is called alice.2.
+            name = member.name if number == 1 else f"{member.name}.{number}"
+            branch = f"{PREFIX}/{definition.name}/{tag}/{name}"
+            path = str(place / definition.name / tag / name)
+            if not {f"refs/heads/{branch}", path} & taken:
+                break
+        tree = PlannedTree(
+            name=member.name,
+            repository=base.repository,
+            base=base.commit,
+            branch=branch,
+            path=path,
+            folder=base.folder,
+        )
+        trees.append(tree)
+    return tuple(trees)
 
 
 @dataclass(frozen=True, slots=True)
 class WorktreeSetup:
-    """Who works in a tree: what its commands are told."""
+    """The agent that works in a tree, as its commands are told."""
 
     tree: Worktree
     definition: WorkflowDefinition

@@ -11,7 +11,7 @@ from kernel.store import entries, instruction_views, instructions
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import close, steering
-from kernel.workflows.instruction_prompt import assembled
+from kernel.workflows.instruction_prompt import instruction_prompt
 from kernel.workflows.member_definition import definition_for
 from protocol.api.instructions import (
     Dead,
@@ -36,7 +36,7 @@ async def show(call: Request[None], store: StoreAccess) -> InstructionInfo:
 
 
 async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles) -> PromptReport:
-    """GET /instructions/:id/prompt: as its first entry answered it; before that, as it would be assembled now."""
+    """GET /instructions/:id/prompt: as its first entry answered it; before that, as it would be now."""
     name = call.args["id"]
     asked = store.reader.now(instruction_views.addressed, name)
     if asked is None:
@@ -46,7 +46,7 @@ async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles) -
         raise Refused("not_found", f"the prompt of {name} is no longer kept")
     if kept is None:
         definition = definition_for(asked.agent, asked.space, files.catalog, store.reader)
-        made = assembled(asked, definition, files.catalog, store.reader)
+        made = instruction_prompt(asked, definition, files.catalog, store.reader)
         return _report(name, made, frozen=False)
     return _report(name, kept, frozen=True)
 

@@ -14,7 +14,7 @@ import msgspec
 from kernel.agents import trust
 from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.agents.project import PROJECT_FILES
-from kernel.agents.resources import belongings
+from kernel.agents.resources import resources_of
 from kernel.agents.trust import TrustRequest, agent_units, demands
 from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request
@@ -80,7 +80,7 @@ def _defined_by(
 
 def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> tuple[TrustUnit, ...]:
     """The units of ``definition`` that need trust; its other files are read each time. Raises BadDefinition."""
-    return agent_units(definition, project, belongings(definition, project, root))
+    return agent_units(definition, project, resources_of(definition, project, root))
 
 
 async def send(call: Request[SendRequest], store: StoreAccess, files: ProjectFiles) -> SendReceipt:

@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from kernel.agents.backends import survey
+from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import ALIASES, PROVIDERS
 from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
@@ -167,7 +167,7 @@ async def providers(_call: Request[None], files: ProjectFiles) -> ProviderList:
 async def backends(_call: Request[None], files: ProjectFiles, processes: ProcessControl) -> BackendList:
     """GET /backends: with the versions of what is installed. The first answer takes as long as the slowest program."""
     env = worker_environment(files.environ, own_bin=files.own_bin)
-    return BackendList(backends=await survey(env, processes.probes.ask))
+    return BackendList(backends=await probe_backends(env, processes.probes.ask))
 
 
 async def trust(_call: Request[None], files: ProjectFiles) -> TrustList:

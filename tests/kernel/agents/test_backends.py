@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.agents.backends import command_of, survey
+from kernel.agents.backends import command_of, probe_backends
 from kernel.agents.providers import CauseError
 from protocol.agent import AgentDefinition, Backend
 from protocol.api.providers import BackendRow
@@ -48,7 +48,7 @@ class Programs:
 
     async def rows(self) -> dict[str, BackendRow]:
         """What the survey finds, by name."""
-        return {row.name: row for row in await survey(self.env, self.ask)}
+        return {row.name: row for row in await probe_backends(self.env, self.ask)}
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.mcp_servers import filled, left_out, servers_of
-from kernel.agents.resources import ABSENT, MAX_PROGRAM_BYTES, belongings
-from kernel.agents.skills import told
+from kernel.agents.resources import ABSENT, MAX_PROGRAM_BYTES, resources_of
+from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import agent_units
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import MAX_FILES
@@ -64,7 +64,7 @@ def unit_of(root: Path, name: str) -> TrustUnit:
     """What the agent ``name`` needs trust for."""
     catalog = Catalog(root)
     definition = catalog.agent(name).definition
-    (found,) = agent_units(definition, catalog.project(), belongings(definition, catalog.project(), root))
+    (found,) = agent_units(definition, catalog.project(), resources_of(definition, catalog.project(), root))
     return found
 
 
@@ -184,7 +184,7 @@ def _append_tool(path: Path, line: str) -> None:
 def _demands(root: Path, name: str) -> tuple[str, ...]:
     catalog = Catalog(root)
     definition = catalog.agent(name).definition
-    units = agent_units(definition, catalog.project(), belongings(definition, catalog.project(), root))
+    units = agent_units(definition, catalog.project(), resources_of(definition, catalog.project(), root))
     return tuple(demand for one in units for demand in one.demands)
 
 
@@ -192,7 +192,7 @@ def _pinned(root: Path, command: str) -> Mapping[str, str]:
     _append_tool(root / "moniro.yaml", f"made: {{ description: M, command: {command} }}")
     (root / ".agents/dora.yaml").write_text("backend: mock\nmock: [{ text: x }]\ntools: [made]\n")
     catalog = Catalog(root)
-    return belongings(catalog.agent("dora").definition, catalog.project(), root).pinned
+    return resources_of(catalog.agent("dora").definition, catalog.project(), root).pinned
 
 
 def test_a_file_that_a_command_names_and_that_is_not_there_is_known_to_be_absent(root: Path) -> None:
@@ -214,7 +214,7 @@ def test_an_agent_lives_on_when_the_last_skill_is_removed(root: Path) -> None:
     shutil.rmtree(root / ".agents/skills/cooking")
     (root / ".agents/skills/skills.lock").write_text("{}")
     catalog = Catalog(root)
-    assert belongings(catalog.agent("bob").definition, catalog.project(), root).skills == ()
+    assert resources_of(catalog.agent("bob").definition, catalog.project(), root).skills == ()
 
 
 def test_hidden_folders_are_no_skills(root: Path) -> None:
@@ -222,7 +222,7 @@ def test_hidden_folders_are_no_skills(root: Path) -> None:
     home = root / ".agents/skills"
     shutil.copytree(home / "cooking", home / ".new-cooking")
     catalog = Catalog(root)
-    skills = belongings(catalog.agent("bob").definition, catalog.project(), root).skills
+    skills = resources_of(catalog.agent("bob").definition, catalog.project(), root).skills
     assert [one.name for one in skills] == ["cooking"]
     assert set(skills[0].files) == {"SKILL.md"} and len(skills[0].files["SKILL.md"]) == 64
 
@@ -341,6 +341,6 @@ def test_a_folder_without_end_is_not_read_to_it(root: Path) -> None:
 def test_a_program_that_reads_files_is_told_where_skills_are(root: Path) -> None:
     """Progressive disclosure for CLIs: names and descriptions in the prompt, the rest in files they read."""
     catalog = Catalog(root)
-    skills = belongings(catalog.agent("alice").definition, catalog.project(), root).skills
-    assert told(skills).splitlines()[1:] == [f"- counting: How to count ({root}/skills/counting/SKILL.md)"]
-    assert told(()) == ""
+    skills = resources_of(catalog.agent("alice").definition, catalog.project(), root).skills
+    assert skills_prompt(skills).splitlines()[1:] == [f"- counting: How to count ({root}/skills/counting/SKILL.md)"]
+    assert skills_prompt(()) == ""

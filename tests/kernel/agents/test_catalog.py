@@ -300,7 +300,7 @@ def test_limits_of_the_project(
 
 @pytest.mark.parametrize(("text", "days"), [("limits: {}", 30), ("retention: 90d", 90), ("retention: 36h", 1.5)])
 def test_how_long_the_project_keeps_journals(text: str, days: float, tmp_path: Path) -> None:
-    """decisions, State: 30 days, configurable."""
+    """30 days, configurable."""
     (tmp_path / "moniro.yaml").write_text(text)
     assert Catalog(tmp_path).project().retention == days * 24 * 3600
 

@@ -8,7 +8,7 @@ from kernel.agents.backends import check_files, command_of
 from kernel.agents.catalog import Catalog
 from kernel.agents.prices import has_price
 from kernel.agents.providers import CauseError, resolve
-from kernel.agents.resources import ABSENT, AgentResources, belongings
+from kernel.agents.resources import ABSENT, AgentResources, resources_of
 from kernel.agents.trust import demands
 from kernel.source.diagnostics import BadDefinition
 from protocol.project import ProjectDefinition
@@ -27,7 +27,7 @@ def test_it_needs_a_command_and_may_do_without_a_model_and_a_prompt(tmp_path: Pa
     alice = catalog(tmp_path, "backend: exec\ncommand: [python3, mine.py]\n").agent("alice").definition
     found = resolve(alice, ProjectDefinition(), {})
     assert (found.provider, has_price(alice, ProjectDefinition())) == (None, True)
-    own = belongings(alice, ProjectDefinition(), tmp_path)
+    own = resources_of(alice, ProjectDefinition(), tmp_path)
     assert demands(alice, ProjectDefinition(), own) == ("alice is run by: python3 mine.py",)
 
 
@@ -62,7 +62,7 @@ def test_another_content_of_its_program_is_another_program(tmp_path: Path) -> No
     alice = catalog(tmp_path, "backend: exec\ncommand: [tools/echo.py, more.py, gone.py]\n").agent("alice").definition
 
     def found() -> AgentResources:
-        return belongings(alice, ProjectDefinition(), tmp_path)
+        return resources_of(alice, ProjectDefinition(), tmp_path)
 
     (before,) = found().demands
     assert before.startswith("alice is run by: tools/echo.py more.py gone.py (tools/echo.py: sha256:")
@@ -79,7 +79,7 @@ def test_a_program_that_changed_since_is_not_run(tmp_path: Path) -> None:
     write(tmp_path, {"run": "one", "more.py": "x", "tree/more.py": "x"})
     (tmp_path / "run").chmod(0o755)
     alice = catalog(tmp_path, "backend: exec\ncommand: [./run, more.py, --fast]\n").agent("alice").definition
-    pinned = dict(belongings(alice, ProjectDefinition(), tmp_path).pinned)
+    pinned = dict(resources_of(alice, ProjectDefinition(), tmp_path).pinned)
     command = command_of(alice, tmp_path, "/usr/bin")
     start = make_start(command=command, pinned=pinned, cwd=str(tmp_path / "tree"))
     check_files(alice, start)
@@ -97,7 +97,7 @@ def test_a_server_that_changed_since_is_not_left_to_a_cli(tmp_path: Path) -> Non
     alice = catalog(tmp_path, f"{text}mcp_servers: {{ own: {{ command: python3, args: [serve.py] }} }}\n").agent(
         "alice"
     )
-    own = belongings(alice.definition, ProjectDefinition(), tmp_path)
+    own = resources_of(alice.definition, ProjectDefinition(), tmp_path)
     start = make_start(pinned=dict(own.pinned), mcp_servers=dict(own.servers), cwd=str(tmp_path / "tree"))
     write(tmp_path, {"tree/serve.py": "one"})
     check_files(alice.definition, start)

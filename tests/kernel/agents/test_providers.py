@@ -97,7 +97,7 @@ def test_the_users_environment_may_point_a_provider_elsewhere() -> None:
 
 
 def test_a_missing_key_is_a_cause() -> None:
-    """promises 4.3: auth."""
+    """It ends with the cause auth."""
     with pytest.raises(CauseError) as caught:
         resolve(agent("google/gemini"), EMPTY, {})
     assert caught.value.cause == "auth"

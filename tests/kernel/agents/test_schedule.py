@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.schedule import Every, ScheduleRejected, cadence
+from kernel.agents.schedule import Every, ScheduleRejected, parse_wakeup
 from kernel.source.cron import Cron
 from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import load_workflow
@@ -41,19 +41,19 @@ def test_a_schedule_is_part_of_the_definition(tmp_path: Path) -> None:
 )
 def test_an_interval_is_a_duration_from_a_second_to_thirty_days(text: str, period_ms: int) -> None:
     """Fault CF13: bounds."""
-    assert cadence(Schedule(wakeup=text), None) == Every(period_ms)
+    assert parse_wakeup(Schedule(wakeup=text), None) == Every(period_ms)
 
 
 def test_anything_with_five_fields_is_cron() -> None:
     """Interval or cron."""
-    assert isinstance(cadence(Schedule(wakeup="*/5 * * * *"), "UTC"), Cron)
+    assert isinstance(parse_wakeup(Schedule(wakeup="*/5 * * * *"), "UTC"), Cron)
 
 
 @pytest.mark.parametrize("text", ["0s", "999ms", "0", "0.0000001d", "31d", "1000000000d", "99999999999d"])
 def test_an_interval_out_of_bounds_is_refused_with_the_bounds(text: str) -> None:
     """Fault CF13."""
     with pytest.raises(ScheduleRejected, match="must be from 1s to 30d"):
-        cadence(Schedule(wakeup=text), None)
+        parse_wakeup(Schedule(wakeup=text), None)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from interface.discovery import Project
 from interface.trust_file import TrustFile
 from kernel.agents.catalog import Catalog
 from kernel.agents.resources import NOTHING
-from kernel.agents.trust import TrustStore, Untrusted, agent_units, missing_consent
-from kernel.inspect.trust import demanded
+from kernel.agents.trust import TrustStore, Untrusted, agent_units, missing_grants
+from kernel.inspect.trust import trust_demands
 from kernel.workflows.prepare import prepare
 from protocol.api.workflows import StartRequest
 from protocol.trust import changes
@@ -55,7 +55,7 @@ class Place:
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text(text)
         self.file = TrustFile(Project(str(self.root), str(self.state)))
-        self.file.keep([msgspec.to_builtins(one) for one in demanded(self.root, ()).units], 0.0)
+        self.file.keep([msgspec.to_builtins(one) for one in trust_demands(self.root, ()).units], 0.0)
 
     def edit(self, name: str, old: str, new: str) -> None:
         path = self.root / name
@@ -199,7 +199,7 @@ def test_a_workflow_in_another_file_is_another_one(place: Place) -> None:
     ],
 )
 def test_what_runs_nothing_is_not_asked_about(place: Place, edit: tuple[str, str, str]) -> None:
-    """decisions.md, Trust: asked once per content of what matters, or nobody reads the question."""
+    """Asked once per content of what matters, or nobody reads the question."""
     place.edit(*edit)
     place.start()
 
@@ -219,12 +219,12 @@ def test_what_changed_is_said(place: Place) -> None:
 def test_what_was_agreed_to_for_one_place_does_not_push_out_another(place: Place) -> None:
     """An agent alone and the same with overrides: both stay trusted."""
     place.edit(REVIEW, "{ ref: alice }", "{ ref: alice, mock: [{ shell: id }] }")
-    found = demanded(place.root, ["review"]).units
+    found = trust_demands(place.root, ["review"]).units
     place.file.keep([msgspec.to_builtins(one) for one in found], 1.0)
     place.start()
     catalog = Catalog(place.root)
     alone = agent_units(catalog.agent("alice").definition, catalog.project(), NOTHING)
-    assert missing_consent(alone, TrustStore(str(place.state), str(place.root))) == ()
+    assert missing_grants(alone, TrustStore(str(place.state), str(place.root))) == ()
 
 
 def test_a_kernel_sees_at_once_what_is_kept_and_taken_back(place: Place) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kernel.inspect.agents import info, judge, listing, workflows_using
+from kernel.inspect.agents import agent_info, agent_list, check_agent_text, workflows_using
 from kernel.source.diagnostics import BadDefinition
 from protocol.errors import Refused
 
@@ -23,28 +23,28 @@ def root(tmp_path: Path) -> Path:
 
 def test_agents_are_listed_and_shown(root: Path) -> None:
     """agent list, agent info: nothing runs, so nobody is idle."""
-    assert [(row.name, row.state, row.file) for row in listing(root).agents] == [
+    assert [(row.name, row.state, row.file) for row in agent_list(root).agents] == [
         ("alice", "stopped", ".agents/alice.yaml"),
         ("bad", "error", ".agents/bad.yaml"),
     ]
-    definition = info(root, "alice").definition
+    definition = agent_info(root, "alice").definition
     assert definition.backend == "mock"
     assert "entry" not in msgspec.json.decode(msgspec.json.encode(definition)), "what is stored is not what is shown"
     with pytest.raises(BadDefinition):
-        info(root, "bad")
+        agent_info(root, "bad")
     with pytest.raises(Refused, match="no agent 'bob'"):
-        info(root, "bob")
+        agent_info(root, "bob")
 
 
 def test_a_text_is_judged_as_the_file_it_would_be(root: Path) -> None:
     """Its errors have places in that file; what lies there now does not matter, unless a new agent is meant."""
-    assert judge(root, "bad", GOOD, new=False).files[0].ok
-    (found,) = judge(root, "alice", b"backend: mock\nname: bob\nmock: [{text: hi}]\n", new=False).files
+    assert check_agent_text(root, "bad", GOOD, new=False).files[0].ok
+    (found,) = check_agent_text(root, "alice", b"backend: mock\nname: bob\nmock: [{text: hi}]\n", new=False).files
     assert [(error.path, error.line, error.where) for error in found.errors] == [(".agents/alice.yaml", 2, "name")]
     with pytest.raises(Refused, match="alice already"):
-        judge(root, "alice", GOOD, new=True)
+        check_agent_text(root, "alice", GOOD, new=True)
     with pytest.raises(Refused, match="is not a name"):
-        judge(root, "../alice", GOOD, new=True)
+        check_agent_text(root, "../alice", GOOD, new=True)
 
 
 def test_an_agent_is_used_by_workflows_whatever_else_is_wrong_with_them(root: Path) -> None:
@@ -62,4 +62,4 @@ def test_an_agent_is_used_by_workflows_whatever_else_is_wrong_with_them(root: Pa
 def test_a_mistake_in_the_project_file_is_not_the_agents(root: Path) -> None:
     """An agent can be made while moniro.yaml is being mended."""
     (root / "moniro.yaml").write_text("provider: 1\n")
-    assert judge(root, "bob", GOOD, new=True).files[0].ok
+    assert check_agent_text(root, "bob", GOOD, new=True).files[0].ok

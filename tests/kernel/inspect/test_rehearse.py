@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.inspect.dry_run import plan
+from kernel.inspect.dry_run import dry_run
 from protocol.errors import Refused
 from tests.kernel.inspect.files import review, write
 
@@ -12,7 +12,7 @@ from tests.kernel.inspect.files import review, write
 def test_the_plan_has_what_is_known_and_leaves_what_is_not(tmp_path: Path) -> None:
     """Params are filled in; outputs of commands that were not run, and the environment's values, are not."""
     review(tmp_path)
-    found = plan(tmp_path, "review", "pr-1", ["-b", "main"], {"RANGE": "secret", "ACME_KEY": "secret"})
+    found = dry_run(tmp_path, "review", "pr-1", ["-b", "main"], {"RANGE": "secret", "ACME_KEY": "secret"})
     assert (found.run, found.path, found.params) == ("review:pr-1", ".workflows/review.yaml", {"branch": "main"})
     assert [step.shell for step in found.setup] == ["git log main ${{ env.RANGE }}"]
     assert found.kickoff == "@alice review main:\n${{ log }}\n"
@@ -24,14 +24,14 @@ def test_the_folder_of_the_workspace_is_known_before_it_is_made(tmp_path: Path) 
     """contracts 1: workspace.dir, as the kickoff of the run would have it."""
     text = "agents: {x: {backend: mock, mock: [{text: x}]}}\nkickoff: '@x write to ${{ workspace.dir }}'\n"
     write(tmp_path, {".workflows/w.yaml": text})
-    assert plan(tmp_path, "w", "pr-1", [], {}).kickoff == f"@x write to {tmp_path}/.workspace/w/pr-1"
+    assert dry_run(tmp_path, "w", "pr-1", [], {}).kickoff == f"@x write to {tmp_path}/.workspace/w/pr-1"
     assert not (tmp_path / ".workspace").exists()
 
 
 def test_members_are_told_with_model_endpoint_and_key(tmp_path: Path) -> None:
     """And whether the key is set here."""
     review(tmp_path)
-    found = plan(tmp_path, "review", "main", ["--branch=main"], {"ACME_KEY": "k", "RANGE": ""})
+    found = dry_run(tmp_path, "review", "main", ["--branch=main"], {"ACME_KEY": "k", "RANGE": ""})
     alice, bob = found.members
     assert (alice.ref, alice.provider, alice.keys, alice.ready) == ("alice", "anthropic", ("ANTHROPIC_API_KEY",), False)
     assert (bob.ref, bob.model, bob.base_url, bob.ready) == (None, "acme/large", "https://acme.example/v1", True)
@@ -42,7 +42,7 @@ def test_members_are_told_with_model_endpoint_and_key(tmp_path: Path) -> None:
 def test_trust_that_is_needed_is_told_and_not_asked_for(tmp_path: Path) -> None:
     """A dry run is never refused for want of trust: it is how one looks before one agrees."""
     review(tmp_path)
-    told = " ".join(plan(tmp_path, "review", "main", ["-b", "x"], {}).trust)
+    told = " ".join(dry_run(tmp_path, "review", "main", ["-b", "x"], {}).trust)
     assert "git log" in told
     assert "$RANGE" in told
     assert "https://acme.example/v1" in told
@@ -55,7 +55,7 @@ def test_what_a_run_would_be_refused_for_a_plan_is_too(words: list[str], tag: st
     """Parameters and tags."""
     review(tmp_path)
     with pytest.raises(Refused) as refused:
-        plan(tmp_path, "review", tag, words, {})
+        dry_run(tmp_path, "review", tag, words, {})
     assert refused.value.code == code
 
 
@@ -72,15 +72,15 @@ def test_what_files_stand_against_is_no_plan_either(tmp_path: Path) -> None:
         },
     )
     with pytest.raises(Refused, match="none is known for x"):
-        plan(tmp_path, "dear", "main", [], {})
+        dry_run(tmp_path, "dear", "main", [], {})
     with pytest.raises(Refused, match="none is known for x"):
-        plan(tmp_path, "w", "main", [], {}, max_usd=1.0)
+        dry_run(tmp_path, "w", "main", [], {}, max_usd=1.0)
     with pytest.raises(Refused, match="is not an agent of"):
-        plan(tmp_path, "w", "main", [], {}, exit_from="y")
+        dry_run(tmp_path, "w", "main", [], {}, exit_from="y")
     with pytest.raises(Refused) as refused:
-        plan(tmp_path, "trees", "x.lock", [], {})
+        dry_run(tmp_path, "trees", "x.lock", [], {})
     assert refused.value.code == "bad_request"
-    assert plan(tmp_path, "w", "x.lock", [], {}, exit_from="x").run == "w:x.lock"
+    assert dry_run(tmp_path, "w", "x.lock", [], {}, exit_from="x").run == "w:x.lock"
 
 
 def test_a_bool_that_is_not_given_is_false(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_a_bool_that_is_not_given_is_false(tmp_path: Path) -> None:
         "params: [{name: deep, type: bool}, {name: who}]\n"
     )
     write(tmp_path, {".workflows/w.yaml": text})
-    assert plan(tmp_path, "w", "main", [], {}).kickoff == "@x <false> <>"
-    assert plan(tmp_path, "w", "main", ["--deep"], {}).kickoff == "@x <true> <>"
+    assert dry_run(tmp_path, "w", "main", [], {}).kickoff == "@x <false> <>"
+    assert dry_run(tmp_path, "w", "main", ["--deep"], {}).kickoff == "@x <true> <>"
 
 
 def test_a_run_that_nobody_would_begin_is_no_plan(tmp_path: Path) -> None:
@@ -99,6 +99,6 @@ def test_a_run_that_nobody_would_begin_is_no_plan(tmp_path: Path) -> None:
     member = "agents: {x: {backend: mock, mock: [{text: x}]}}\n"
     write(tmp_path, {".workflows/mute.yaml": member, ".workflows/lost.yaml": f"{member}kickoff: hello\n"})
     with pytest.raises(Refused, match="has no kickoff"):
-        plan(tmp_path, "mute", "main", [], {})
+        dry_run(tmp_path, "mute", "main", [], {})
     with pytest.raises(Refused, match="mentions none of the agents"):
-        plan(tmp_path, "lost", "main", [], {})
+        dry_run(tmp_path, "lost", "main", [], {})

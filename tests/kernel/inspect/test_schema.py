@@ -10,7 +10,7 @@ import yaml
 
 from interface.cli.commands.init import EXAMPLES
 from kernel.inspect.reference import reference_page
-from kernel.inspect.schema import ROOTS, field_texts, fields_of, json_schema
+from kernel.inspect.schema import ROOTS, fields_of, json_schema, texts_of
 from kernel.inspect.validate import validate
 from protocol.inspection import Kind
 from tests.kernel.inspect.files import ALICE, PROJECT, REVIEW, write
@@ -92,10 +92,10 @@ def test_every_key_of_every_file_says_what_it_means(kind: Kind) -> None:
     root = ROOTS[kind]
     structs = _structs(root.struct)
     assert [
-        f"{struct.__name__}.{info.encode_name}"
+        f"{struct.__name__}.{one.key}"
         for struct in structs
-        for info in fields_of(struct, root.shapes)
-        if info.name not in field_texts(struct)
+        for one in fields_of(struct, root.rules)
+        if one.name not in texts_of(struct)
     ] == []
 
 
@@ -117,8 +117,8 @@ def _named(kind: Any) -> list[type[msgspec.Struct]]:
 def test_the_page_has_a_row_for_every_key(kind: Kind) -> None:
     """docs/reference: key, shape, default, meaning; links lead to a section of the page."""
     page = reference_page(kind)
-    for info in fields_of(ROOTS[kind].struct, ROOTS[kind].shapes):
-        assert f"| `{info.encode_name}` | " in page
+    for one in fields_of(ROOTS[kind].struct, ROOTS[kind].rules):
+        assert f"| `{one.key}` | " in page
     anchors = {line[3:].lower() for line in page.splitlines() if line.startswith("## ")}
     links = {part.partition(")")[0] for part in page.split("](#")[1:]}
     assert links <= anchors

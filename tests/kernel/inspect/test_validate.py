@@ -208,7 +208,7 @@ def test_a_script_that_calls_what_is_not_there_is_warned_of(tmp_path: Path) -> N
 
 
 def test_a_key_that_is_not_set_is_warned_of(tmp_path: Path) -> None:
-    """promises 4.3, XF19: whoever checks a project learns of it before work waits for it."""
+    """XF19: whoever checks a project learns of it before work waits for it."""
     write(
         tmp_path,
         {

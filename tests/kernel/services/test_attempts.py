@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from kernel.agents.registration import register
-from kernel.agents.resources import NOTHING, AgentResources, belongings
+from kernel.agents.resources import NOTHING, AgentResources, resources_of
 from kernel.agents.trust import agent_units
 from kernel.procs.spec import SpawnTransient, Spec
 from kernel.services import start_frame
@@ -115,7 +115,7 @@ async def test_a_program_that_was_written_anew_is_not_run_for_what_was_kept(tmp_
         (tmp_path / "run").write_text("#!/bin/sh\n")
         (tmp_path / "run").chmod(0o755)
         definition, project = it.catalog.agent("alice").definition, it.catalog.project()
-        (found,) = agent_units(definition, project, belongings(definition, project, tmp_path))
+        (found,) = agent_units(definition, project, resources_of(definition, project, tmp_path))
         it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
         first = await it.send()
         worker = await it.launcher.next()
@@ -138,7 +138,7 @@ async def test_a_program_writes_no_more_than_its_quota_of_bytes_over_all_attempt
         (tmp_path / "run").chmod(0o755)
         await register(it.catalog, it.writer, it.reader)
         definition, project = it.catalog.agent("alice").definition, it.catalog.project()
-        (found,) = agent_units(definition, project, belongings(definition, project, tmp_path))
+        (found,) = agent_units(definition, project, resources_of(definition, project, tmp_path))
         it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
         instruction = await it.send()
         first = await it.launcher.next()
@@ -180,9 +180,9 @@ async def test_what_an_agent_brings_along_is_read_beside_the_kernels_loop(
 
     def reading(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> AgentResources:
         readers.append(threading.get_ident())
-        return belongings(definition, project, root)
+        return resources_of(definition, project, root)
 
-    monkeypatch.setattr(start_frame, "belongings", reading)
+    monkeypatch.setattr(start_frame, "resources_of", reading)
     async with core(tmp_path, PlayedLauncher()) as it:
         for number, tools in enumerate(("[]", "[skills]"), 1):
             (tmp_path / ".agents/alice.yaml").write_text(f"backend: mock\nmock: [{{text: hi}}]\ntools: {tools}\n")

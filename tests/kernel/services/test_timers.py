@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
 from kernel.agents.schedule import DEFAULT_PROMPT, wakes_text
-from kernel.agents.trust import Kept, schedule_units
+from kernel.agents.trust import GrantSource, schedule_units
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services.runs import Runs
 from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Schedules
@@ -56,7 +56,7 @@ class Scene:
         await register(self.catalog, self.house.writer, self.house.reader)
         await self.timers.run_once()
 
-    def new_timers(self, *, trusted: bool = True, kept: Kept = tuple, consents: Path | None = None) -> Schedules:
+    def new_timers(self, *, trusted: bool = True, kept: GrantSource = tuple, consents: Path | None = None) -> Schedules:
         """What the next kernel would have."""
         return Schedules(
             trusted=trusted,

@@ -1,4 +1,4 @@
-"""Whatever is in a file: success or BadDefinition, and quickly (promises 5.8)."""
+"""Whatever is in a file: success or BadDefinition, and quickly."""
 
 from typing import Any
 

@@ -10,7 +10,7 @@ from kernel.store.transitions.approvals import Call, approve, ask
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue, requeue
-from kernel.workflows.instruction_prompt import assembled
+from kernel.workflows.instruction_prompt import instruction_prompt
 from protocol.agent import AgentDefinition
 from protocol.names import InstructionId
 from tests.kernel.store.house import House, open_house
@@ -22,7 +22,7 @@ REMARK = "(you are at this already: i1, {}; do not begin it here)"
 
 def opening(house: House, root: Path, leased: Leased) -> str:
     """The last message of the prompt that ``leased`` begins with."""
-    return assembled(leased, ALICE, Catalog(root), house.reader).message
+    return instruction_prompt(leased, ALICE, Catalog(root), house.reader).message
 
 
 async def put_back(house: House, parking: Requeue, *, asks: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Whatever a workflow or project file holds: success or a refusal with places (promises 5.8)."""
+"""Whatever a workflow or project file holds: success or a refusal with places."""
 
 from pathlib import Path
 from typing import Any

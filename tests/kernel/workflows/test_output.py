@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kernel.workflows.final_answer import NotJson, read_output
-from kernel.workflows.schema_check import misfit
+from kernel.workflows.schema_check import mismatch
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -44,5 +44,5 @@ def test_what_is_not_one_json_value_is_no_answer(text: str) -> None:
 )
 def test_why_an_answer_does_not_fit_is_told_with_its_place(schema: dict[str, Any], text: str, why: str | None) -> None:
     """A mismatch makes the run failed, with a clear text; nothing is fetched."""
-    found = misfit(schema, text)
+    found = mismatch(schema, text)
     assert found == why or (found or "").startswith(why or "?")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kernel.workflows.workspace import WorkspaceSettings, workplace
+from kernel.workflows.workspace import WorkspaceSettings, workspace_settings
 from protocol.project import ProjectDefinition, ProjectWorkspace
 from protocol.workflow import WorkflowDefinition, Workspace
 
@@ -13,7 +13,7 @@ FILES = ProjectDefinition(workspace=ProjectWorkspace(provider="file", base="out/
 
 
 def found(workspace: Any, project: ProjectDefinition = PLAIN) -> WorkspaceSettings:
-    return workplace(WorkflowDefinition(name="review", agents={}, workspace=workspace), "pr-1", project)
+    return workspace_settings(WorkflowDefinition(name="review", agents={}, workspace=workspace), "pr-1", project)
 
 
 @pytest.mark.parametrize(
