@@ -34,7 +34,7 @@ def _prints_markup(call: ast.Call) -> bool:
 
 
 BANNED: Final[dict[str, Callable[[ast.Call], bool]]] = {
-    "shell=True: text of an agent would be a command (T41)": lambda call: _is_true(_keyword(call, "shell")),
+    "shell=True: text of an agent would be a command": lambda call: _is_true(_keyword(call, "shell")),
     "preexec_fn: unsafe beside threads, and trio spawns in one": lambda call: _keyword(call, "preexec_fn") is not None,
     "yaml.load: files of users go through kernel.source (CF02)": lambda call: (
         dotted(call.func) in {"yaml.load", "yaml.full_load", "yaml.unsafe_load"}
@@ -51,13 +51,13 @@ ZYGOTE_SIDE: Final = frozenset(
 
 @pytest.mark.parametrize("reason", BANNED)
 def test_no_call_that_breaks_a_promise(reason: str) -> None:
-    """promises 5.11: static gates."""
+    """Static gates."""
     found = [source.at(call) for source in product() for call in source.calls if BANNED[reason](call)]
     assert found == [], reason
 
 
 def test_nobody_reaps_the_children_of_others() -> None:
-    """promises 4.7: waitpid(-1) in the kernel steals trio's children."""
+    """waitpid(-1) in the kernel steals trio's children."""
     found = [
         source.at(call)
         for source in product()
@@ -83,14 +83,14 @@ def _sleeps(source: Source) -> list[str]:
 
 
 def test_no_test_waits_for_time_to_pass() -> None:
-    """style 40: wait for the event, bounded by fail_after; a sleep is either too short or too long."""
+    """Wait for the event, bounded by fail_after; a sleep is either too short or too long."""
     assert [place for source in sources("tests") for place in _sleeps(source)] == []
 
 
 @pytest.mark.parametrize(
     ("reason", "text"),
     [
-        ("shell=True: text of an agent would be a command (T41)", "run('ls', shell=True)"),
+        ("shell=True: text of an agent would be a command", "run('ls', shell=True)"),
         ("preexec_fn: unsafe beside threads, and trio spawns in one", "run(['ls'], preexec_fn=f)"),
         ("yaml.load: files of users go through kernel.source (CF02)", "yaml.load(text)"),
         ("open() on the database drops SQLite's locks (SF12)", "open(state / DATABASE)"),

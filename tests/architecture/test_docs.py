@@ -45,7 +45,7 @@ def test_every_tool_of_the_kernel_that_is_named_exists(name: str) -> None:
 
 
 def test_every_command_in_the_readme_exists() -> None:
-    """style 44: the tour can be typed as it stands."""
+    """The tour can be typed as it stands."""
     text = _read("README.md")
     named = {word for block in BLOCK.findall(text) for word in COMMAND.findall(block)} | set(INLINE.findall(text))
     assert named, "the pattern no longer finds the README's commands"
@@ -106,7 +106,7 @@ def test_links_lead_somewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_tests_that_a_document_names_exist(name: str) -> None:
-    """style 41: a proof that is named is there."""
+    """A proof that is named is there."""
     assert [path for path in TEST_PATH.findall(_read(name)) if not (ROOT / path).exists()] == []
 
 
@@ -118,7 +118,7 @@ def _promises() -> list[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize(("promise", "proofs"), _promises())
 def test_a_promise_and_its_proof_name_each_other(promise: str, proofs: list[str]) -> None:
-    """style 41: a promise without a test is a hope, and a test must know what it proves."""
+    """A promise without a test is a hope, and a test must know what it proves."""
     assert proofs
     assert [path for path in proofs if not re.search(rf"\b{promise}\b", _read(path))] == []
 
@@ -148,7 +148,7 @@ def test_every_fault_has_a_row() -> None:
 
 @pytest.mark.parametrize(("fault", "proof"), _faults())
 def test_a_fault_has_a_test_that_names_it_or_a_reason(fault: str, proof: str) -> None:
-    """style 41: what is not tested is said, with the reason."""
+    """What is not tested is said, with the reason."""
     proofs = TEST_PATH.findall(proof)
     assert proofs or len(proof.removeprefix("reason: ").split()) > 3
     assert bool(proofs) != proof.startswith("reason: ")
@@ -156,7 +156,7 @@ def test_a_fault_has_a_test_that_names_it_or_a_reason(fault: str, proof: str) ->
 
 
 def test_the_architecture_fits_one_page_with_one_diagram() -> None:
-    """style 44: docs/architecture.md is one page, one diagram."""
+    """docs/architecture.md is one page, one diagram."""
     text = _read("docs/architecture.md")
     assert text.count("```mermaid") == 1
     assert len(text.splitlines()) <= 80

@@ -1,4 +1,4 @@
-"""Files and functions stay small enough to be read at one go (style 1, 2)."""
+"""Files and functions stay small enough to be read at one go."""
 
 import ast
 from typing import Final
@@ -11,13 +11,13 @@ ALLOWED: Final[dict[str, str]] = {}
 
 
 def test_no_file_is_longer_than_a_reader_can_hold() -> None:
-    """style 1: over 400 lines a file needs a reason in the allow-list."""
+    """Over 400 lines a file needs a reason in the allow-list."""
     long = {source.name: source.lines for source in product() if source.lines > FILE_LIMIT}
     assert set(long) - set(ALLOWED) == set(), f"split these, or write the reason into ALLOWED: {long}"
 
 
 def test_the_allow_list_names_only_files_that_need_it() -> None:
-    """style 1: an exception that is not needed any more goes."""
+    """An exception that is not needed any more goes."""
     long = {source.name for source in product() if source.lines > FILE_LIMIT}
     assert set(ALLOWED) - long == set()
 

@@ -37,7 +37,7 @@ def write_strangely(tx: Transaction) -> None:
 
 
 async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: House) -> None:
-    """Issue point 8: channel, message and events are read by client and kernel alike; what follows is there too."""
+    """Channel, message and events are read by client and kernel alike; what follows is there too."""
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "before"})
     await kernel.services.writer.commit(write_strangely)
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "after"})
@@ -58,7 +58,7 @@ async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: Hou
 
 
 async def test_an_entry_of_another_version_keeps_no_kernel_from_starting(kernel: House) -> None:
-    """Issue point 8: its instruction is put back, as any that was open."""
+    """Its instruction is put back, as any that was open."""
     await kernel.attempt()
     await kernel.services.writer.commit(write_strangely)
     recovered = await kernel.services.writer.commit(recover)

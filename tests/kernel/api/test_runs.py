@@ -1,9 +1,11 @@
-"""P30. Runs over REST: each start has an id and a space of its own. Lists say how many there are, and what is next."""
+"""Runs over REST: each start has an id and a space of its own. Lists say how many there are, and what is next."""
 
 import pytest
 
 from kernel.store.transitions.close import close
 from tests.kernel.api.house import House
+
+pytestmark = pytest.mark.promise("P30")
 
 
 async def run(kernel: House, number: int, **asked: object) -> None:

@@ -1,4 +1,4 @@
-"""The server's beginning, its bad clients, and its end (promises P8, P9; faults HF09-HF11)."""
+"""The server's beginning, its bad clients, and its end."""
 
 import logging
 from pathlib import Path
@@ -12,9 +12,11 @@ from tests.kernel.api.client import connected
 from tests.kernel.api.house import House, house
 from tests.kernel.api.test_events import say, watching
 
+pytestmark = pytest.mark.promise("P8", "P9", "HF09", "HF10", "HF11")
+
 
 async def test_streams_say_goodbye_and_the_server_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Facts stack 2: a clean end with streams and idle connections open, without a word in the log."""
+    """A clean end with streams and idle connections open, without a word in the log."""
     caplog.set_level(logging.WARNING)
     async with house(tmp_path) as kernel, connected(kernel.port) as idle, watching(kernel) as (_, events):
         await idle.send("GET", "/health", kernel.headers().items(), b"")
@@ -29,10 +31,11 @@ async def test_streams_say_goodbye_and_the_server_ends(tmp_path: Path, caplog: p
     assert caplog.text == ""
 
 
+@pytest.mark.promise("P8")
 async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P8: a write that is stuck is cut when the grace is over."""
+    """A write that is stuck is cut when the grace is over."""
     monkeypatch.setattr(server, "GRACE_SECONDS", 0.2)
     caplog.set_level(logging.WARNING)
     async with house(tmp_path) as kernel:
@@ -48,8 +51,9 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     assert caplog.text == ""
 
 
+@pytest.mark.promise("HF11")
 async def test_a_client_that_does_not_read_is_dropped(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HF11: its connection ends, and it can resume by id."""
+    """Its connection ends, and it can resume by id."""
     monkeypatch.setattr(connection, "STALLED_SECONDS", 0.1)
     subscriptions = kernel.services.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     for _ in range(60):
@@ -65,8 +69,9 @@ async def test_a_client_that_does_not_read_is_dropped(kernel: House, monkeypatch
     assert (await kernel.ask("GET", "/health")).status == 200
 
 
+@pytest.mark.promise("HF09")
 async def test_slow_headers_are_not_waited_for(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HF09: a deadline from the first byte to the end of the headers, whatever trickles in between."""
+    """A deadline from the first byte to the end of the headers, whatever trickles in between."""
     monkeypatch.setattr(connection, "HEADERS_SECONDS", 0.1)
     async with connected(kernel.port) as wire:
         await wire.stream.send_all(b"GET /health HTTP/1.1\r\nHo")
@@ -74,10 +79,11 @@ async def test_slow_headers_are_not_waited_for(kernel: House, monkeypatch: pytes
             assert await wire.stream.receive_some(1) == b""
 
 
+@pytest.mark.promise("HF09")
 async def test_slow_headers_of_a_later_request_are_not_waited_for(
     kernel: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """HF09: idle between requests is allowed for long, half a request is not."""
+    """Idle between requests is allowed for long, half a request is not."""
     async with connected(kernel.port) as wire:
         await wire.send("GET", "/health", kernel.headers().items(), b"")
         await wire.answer()
@@ -88,7 +94,7 @@ async def test_slow_headers_of_a_later_request_are_not_waited_for(
 
 
 async def test_a_kept_connection_serves_many_requests(kernel: House) -> None:
-    """Facts stack 2: no limit of requests per connection, and idle time does not count against headers."""
+    """No limit of requests per connection, and idle time does not count against headers."""
     async with connected(kernel.port) as wire:
         for _ in range(60):
             await wire.send("GET", "/health", kernel.headers().items(), b"")
@@ -96,8 +102,9 @@ async def test_a_kept_connection_serves_many_requests(kernel: House) -> None:
             wire.h11.start_next_cycle()
 
 
+@pytest.mark.promise("HF09")
 async def test_many_slow_clients_do_not_hold_up_the_others(kernel: House) -> None:
-    """HF09: 200 connections that never finish their headers."""
+    """200 connections that never finish their headers."""
     async with trio.open_nursery() as nursery:
 
         async def dawdle(*, task_status: trio.TaskStatus[None]) -> None:
@@ -113,6 +120,7 @@ async def test_many_slow_clients_do_not_hold_up_the_others(kernel: House) -> Non
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.promise("P9")
 @pytest.mark.parametrize(
     "noise",
     [
@@ -127,7 +135,7 @@ async def test_many_slow_clients_do_not_hold_up_the_others(kernel: House) -> Non
     ],
 )
 async def test_noise_on_the_wire_ends_that_connection_only(kernel: House, noise: bytes) -> None:
-    """P9: what is no HTTP is answered 4xx or closed; the next client is served."""
+    """What is no HTTP is answered 4xx or closed; the next client is served."""
     async with connected(kernel.port) as wire:
         with trio.fail_after(5):
             try:
@@ -140,8 +148,9 @@ async def test_noise_on_the_wire_ends_that_connection_only(kernel: House, noise:
     assert (await kernel.ask("GET", "/health")).status == 200
 
 
+@pytest.mark.promise("P8")
 async def test_a_cancelled_server_lets_go_at_once(tmp_path: Path) -> None:
-    """P8: a second signal does not wait for anybody."""
+    """A second signal does not wait for anybody."""
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             ready = trio.Event()

@@ -32,7 +32,7 @@ DELIVERY_STATES = frozenset(get_args(DeliveryState))
 
 
 def test_the_tables_know_every_state_and_no_other() -> None:
-    """style.md 13."""
+    """The tables know every state and no other."""
     assert set(TRANSITIONS) == set(STATUSES)
     assert {state for row in TRANSITIONS.values() for state in row.values()} <= set(STATUSES)
     assert {step for row in TRANSITIONS.values() for step in row} == set(STEPS)
@@ -40,9 +40,10 @@ def test_the_tables_know_every_state_and_no_other() -> None:
     assert {step for row in DELIVERIES.values() for step in row} == set(get_args(DeliveryStep))
 
 
+@pytest.mark.promise("P3")
 @given(st.sampled_from(sorted(BEGINNINGS)), st.lists(st.sampled_from(STEPS)))
 def test_what_has_ended_stays_ended_unless_a_person_revives_it(state: Status, steps: list[Step]) -> None:
-    """Promise P3: exactly one terminal state."""
+    """Exactly one terminal state."""
     ended = False
     for step in steps:
         try:
@@ -53,8 +54,9 @@ def test_what_has_ended_stays_ended_unless_a_person_revives_it(state: Status, st
         ended = state in ENDED
 
 
+@pytest.mark.promise("P3")
 def test_every_state_can_come_to_an_end_and_be_reached() -> None:
-    """Promise P3: nothing is stuck, nothing is dead code."""
+    """Nothing is stuck, nothing is dead code."""
     assert {state for state, row in TRANSITIONS.items() if "cancel" in row} == set(STATUSES) - ENDED
     reached = set(BEGINNINGS)
     for _ in STATUSES:
@@ -62,18 +64,19 @@ def test_every_state_can_come_to_an_end_and_be_reached() -> None:
     assert reached == set(STATUSES)
 
 
+@pytest.mark.promise("P5")
 def test_only_what_is_held_can_write() -> None:
-    """Promise P5."""
+    """Only what is held can write."""
     assert {state for state, row in TRANSITIONS.items() if "entry" in row} == LIVE
 
 
 def test_only_what_was_given_up_can_be_retried() -> None:
-    """contracts.md section 9: retry takes failed and dead."""
+    """contracts 9: retry takes failed and dead."""
     assert {state for state, row in TRANSITIONS.items() if "revive" in row} == {"failed", "dead"}
 
 
 def test_a_missing_step_says_what_and_where() -> None:
-    """style.md 13: a missing key raises and changes nothing."""
+    """A missing key raises and changes nothing."""
     with pytest.raises(IllegalTransition, match="an instruction that is done cannot lease"):
         after("done", "lease")
     with pytest.raises(IllegalTransition, match="a delivery that is acked cannot die"):
@@ -81,7 +84,7 @@ def test_a_missing_step_says_what_and_where() -> None:
 
 
 def test_a_delivery_that_was_shown_is_not_shown_as_new_again() -> None:
-    """decisions.md: queued, leased, injected, acked or dead, in this order; only a retry begins again."""
+    """Queued, leased, injected, acked or dead, in this order; only a retry begins again."""
     order = ("queued", "leased", "injected", "acked", "dead")
     for state, row in DELIVERIES.items():
         for step, then in row.items():
@@ -115,9 +118,10 @@ def _sources(guard: str) -> Iterator[str]:
         yield from [one] if one else re.findall(r"'(\w+)'", several)
 
 
+@pytest.mark.promise("P3")
 @pytest.mark.parametrize(("table", "allowed"), [("instructions", TRANSITIONS), ("deliveries", DELIVERIES)])
 def test_the_store_changes_no_state_that_the_table_does_not(table: str, allowed: dict[str, dict[str, str]]) -> None:
-    """Promise P3: the guards of the commits and the table say the same."""
+    """The guards of the commits and the table say the same."""
     found = list(updates(table))
     assert len(found) >= 4, "the statements were not recognised"
     for where, sources, targets in found:
@@ -128,15 +132,16 @@ def test_the_store_changes_no_state_that_the_table_does_not(table: str, allowed:
 
 
 def test_every_step_of_a_delivery_is_one_that_the_store_makes() -> None:
-    """style.md 13: the table holds nothing that does not happen."""
+    """The table holds nothing that does not happen."""
     made = {
         (source, target) for _, sources, targets in updates("deliveries") for source in sources for target in targets
     }
     assert made == {(state, then) for state, row in DELIVERIES.items() for then in row.values()}
 
 
+@pytest.mark.promise("P3")
 def test_what_nobody_holds_ends_only_as_the_table_says() -> None:
-    """Promise P3: the ends that take in every open state."""
+    """The ends that take in every open state."""
     ends = re.findall(r'Conclusion\(status="(\w+)"[^)]*\)\s*return _conclude\([^\n]*any_open=True', getsource(close))
     assert len(ends) == getsource(close).count("any_open=True") > 0
     for state in set(STATUSES) - ENDED - LIVE:

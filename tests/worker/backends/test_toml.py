@@ -3,6 +3,7 @@
 import tomllib
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,8 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.promise("P18")
 @given(st.dictionaries(TEXTS, VALUES, max_size=4))
 def test_what_is_written_is_read_back(values: dict[str, Any]) -> None:
-    """A prompt may hold anything, and codex must read it as it is (P18: nothing of it becomes another setting)."""
+    """A prompt may hold anything, and codex must read it as it is (nothing of it becomes another setting)."""
     assert tomllib.loads(document(values)) == values
