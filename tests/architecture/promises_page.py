@@ -13,7 +13,7 @@ from tests.architecture.sources import ROOT
 _OPENING: Final = """\
 # What is promised, and what proves it
 
-Each row: the promise, how it is kept, and up to three tests that would fail if it were not. All tests of a promise carry
+Each row: the promise, how it is kept, and up to three tests that would fail if it were not. All tests of a promise have
 its id, as `@pytest.mark.promise("P3")`; `scripts/test --promise P3` runs every one of them. The numbers have gaps: what
 is missing is not promised yet. How the long trials ended, and where the promises stop: [trials.md](trials.md).
 

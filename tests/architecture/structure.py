@@ -1,4 +1,4 @@
-"""Figures of the code's shape (sizes, imports, names, docstrings) and their ranges, as printed by ``scripts/structure``.
+"""Figures of the code's shape (sizes, imports, names, docstrings) and their ranges; ``scripts/structure`` prints them.
 
 The ranges are not caps: folding code together until a number turns is as wrong as cutting it up. LIMITS has the target
 of each figure, and beside it the value that must not get worse while the target is not reached.

@@ -1,4 +1,4 @@
-"""What every backend owes the kernel, whoever does the work behind it (promises.md 4, decisions: Workers and backends).
+"""What every backend owes the kernel, whoever does the work behind it.
 
 ``SCENARIOS`` is the suite: each asserts one thing on a bed with a scripted provider, Daemon MCP's stand-in, and a
 kernel that remembers entries. A subject may say of a scenario that it is *weaker* there (then it does the ``least``

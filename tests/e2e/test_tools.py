@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.processes import survivors
 from tests.project import Project
 
-SERVER = Path(__file__).parent.parent / "worker/stdio_server.py"
+SERVER = Path(__file__).parents[1] / "worker" / "stdio_server.py"
 ALICE = f"""\
 backend: mock
 approval: auto

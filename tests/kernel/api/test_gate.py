@@ -6,7 +6,7 @@ import pytest
 
 from tests.kernel.api.house import TOKEN, House
 
-pytestmark = pytest.mark.promise("P17", "HF01", "HF02", "HF03")
+pytestmark = pytest.mark.promise("P17", "HF01", "HF03")
 
 HOSTS = ("{host}", "localhost:{port}", "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "{host}.evil")
 ORIGINS = (None, "http://{host}", "http://evil.example", "null", "https://{host}", "http://localhost:1")

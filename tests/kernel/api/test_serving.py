@@ -12,7 +12,7 @@ from tests.kernel.api.client import connected
 from tests.kernel.api.house import House, house
 from tests.kernel.api.test_events import say, watching
 
-pytestmark = pytest.mark.promise("P8", "P9", "HF09", "HF10", "HF11")
+pytestmark = pytest.mark.promise("P8", "P9", "HF09", "HF11")
 
 
 async def test_streams_say_goodbye_and_the_server_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
