@@ -1,4 +1,4 @@
-"""Where things are and what they are called."""
+"""Places and names of files, packages and tests."""
 
 import ast
 from pathlib import Path

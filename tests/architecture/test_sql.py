@@ -1,4 +1,4 @@
-"""SQL stands in one room, as constants."""
+"""SQL stands in the store alone, as constants."""
 
 import ast
 import re
