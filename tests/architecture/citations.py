@@ -76,7 +76,7 @@ CITATIONS: Final[tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...]] = (
     ),
     (re.compile(r"\((T\d\d)\)"), _never),
 )
-"""How something is cited, and whether that is there. A section is cited by number, never by a word of its heading."""
+"""Forms of citation, each with its check. A section is cited by number, never by a word of its heading."""
 
 
 def places() -> Iterator[Place]:

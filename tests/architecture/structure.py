@@ -194,7 +194,7 @@ def _bodies() -> Iterator[tuple[str, Figure]]:
 
 @cache
 def _named(source: Source) -> Counter[str]:
-    """How often a file names each variable, function and attribute, definitions left out."""
+    """Count how often a file names each variable, function and attribute, definitions left out."""
     return Counter(
         node.id if isinstance(node, ast.Name) else node.attr
         for node in ast.walk(source.tree)

@@ -51,7 +51,7 @@ def test_a_citation_of_nothing_is_found(cited: str, number: str) -> None:
     "line", ["contracts 7", "decisions 3.1", "docs/promises.md", "Fault PF01", "(P1)", "promise P3"]
 )
 def test_a_citation_of_something_is_not(line: str) -> None:
-    """What is there may be cited."""
+    """Something that is there may be cited."""
     assert dangling(line) == []
 
 

@@ -29,7 +29,7 @@ COMMAND: Final = re.compile(r"^(?:awk|agent-worker) ([a-z]+)", re.MULTILINE)
 INLINE: Final = re.compile(r"`(?:awk|agent-worker) ([a-z]+)[^`]*`")
 CODE_WORD: Final = re.compile(r"`([a-z]+_[a-z_]+)(?=[`{( ])")
 OTHER_WORDS: Final = frozenset({"memory_reserve"})
-"""What else begins as their names do."""
+"""Other words that begin as names of tools do."""
 LINK: Final = re.compile(r"\]\((?!https?:)([^)#]+)")
 TEST_PATH: Final = re.compile(r"tests/[\w/]+\.py")
 MARKER: Final = re.compile(r"\bpromise\(([^)]*)\)")
@@ -44,7 +44,7 @@ def _read(name: str) -> str:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_tool_of_the_kernel_that_is_named_exists(name: str) -> None:
-    """Who writes an agent's prompt, a script or a worker has to be able to call it."""
+    """An author of a prompt, a script or a worker has to be able to call it."""
     named = {word for word in CODE_WORD.findall(_read(name)) if word.startswith(CONTEXT_FAMILIES)}
     assert named - set(TOOLS) - OTHER_WORDS == set()
 
@@ -154,7 +154,7 @@ def test_a_row_names_few_tests_and_each_carries_its_id(row: str, proofs: tuple[s
 
 
 def test_a_row_without_tests_has_a_reason() -> None:
-    """What is not tested is said, with the reason."""
+    """A fault without a test has a reason of some words."""
     assert [row.id for row in promises_page.read_promises().promises if not row.tests] == []
     faults = [fault for family in promises_page.read_promises().faults for fault in family.rows]
     assert [fault.id for fault in faults if bool(fault.tests) == (len(fault.reason.split()) > 3)] == []

@@ -1,4 +1,4 @@
-"""What is installed to run the product, and to develop it: versions that were tested, as wheels of known content."""
+"""Packages that are installed to run the product, and to develop it: versions that were tested, as wheels of known content."""
 
 import re
 import tomllib
@@ -22,7 +22,7 @@ def _pins(text: str) -> dict[str, str]:
 
 
 def test_every_version_has_hashes_and_nothing_else_is_said() -> None:
-    """What an index puts in the place of a wheel is refused; no index is named."""
+    """Whatever an index puts in the place of a wheel is refused; no index is named."""
     text = (ROOT / "constraints.txt").read_text()
     rest = PIN.sub("", text).split("\n")
     assert [line for line in rest if line and not line.startswith("#")] == []
