@@ -1,4 +1,4 @@
-"""Packages that are installed to run the product, and to develop it: versions that were tested, as wheels of known content."""
+"""Packages that run the product, and develop it: versions that were tested, as wheels of known content."""
 
 import re
 import tomllib

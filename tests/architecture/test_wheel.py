@@ -55,7 +55,7 @@ def test_the_wheel_carries_every_file_of_the_packages(names: frozenset[str]) -> 
 
 @pytest.mark.wheel
 def test_the_wheel_installs_both_commands_as_scripts_of_plain_sh(wheel: Path) -> None:
-    """The script that an installer writes for an entry point is Python, which any PYTHONPATH can break, and plain awk with it."""
+    """An installer's script for an entry point is Python: any PYTHONPATH can break it, and plain awk with it."""
     with ZipFile(wheel) as archive:
         scripts = {name.rpartition("/")[2]: archive.read(name) for name in archive.namelist() if "/scripts/" in name}
         assert not any(name.endswith("entry_points.txt") for name in archive.namelist())
