@@ -33,7 +33,7 @@ def test_every_module_that_a_document_names_exists() -> None:
         ("contracts ", "99"),
         ("decisions 3.", "999"),
         ("(decisions, ", "Failure)"),
-        ("Fault ", "PF99"),
+        ("Fault P", "F99"),
         ("(", "P99)"),
         ('@pytest.mark.promise("P1", ', '"P99")'),
         ("promises.md ", "4.3"),

@@ -181,6 +181,17 @@ def test_no_row_is_lost_or_there_twice() -> None:
     assert rows == [f"{family}{number}" for family, all_ in LISTED.items() for number in all_.split()]
 
 
+def test_decisions_are_numbered_and_dated() -> None:
+    """Numbers run on within each section, for they are cited; each decision says when it was taken."""
+    sections = re.findall(r"^## (\d+)\. ", _read("docs/decisions.md"), re.MULTILINE)
+    assert sections == [str(number) for number in range(1, len(sections) + 1)]
+    taken = re.findall(r"^### (\d+)\.(\d+) .+\n\n(.{13})", _read("docs/decisions.md"), re.MULTILINE)
+    for section in sections:
+        numbers = [int(number) for of, number, _ in taken if of == section]
+        assert numbers == list(range(1, len(numbers) + 1))
+    assert [start for _, _, start in taken if not re.fullmatch(r"\*\d{4}-\d\d-\d\d\.\*", start)] == []
+
+
 def test_the_architecture_is_read_at_one_go() -> None:
     """docs/architecture.md has one diagram, and says what there is before how it is fast."""
     text = _read("docs/architecture.md")
